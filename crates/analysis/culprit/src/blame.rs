@@ -1,4 +1,4 @@
-//! The stretches of a late reaction, summed up into shares.
+//! Sums the stretches of a late reaction into shares.
 
 use punctual_model::{Blame, Nanos, Segment, Share, ShareKind, UnseenTheft, Usual, Window};
 
@@ -7,17 +7,17 @@ use crate::sentence;
 use crate::stretch::Stretch;
 use crate::walk::walk;
 
-/// Said of an outlier that is no fault of the application or the machine.
+/// Added to the sentence of an outlier that neither the application nor the machine caused.
 const BY_OBSERVER: &str = " This program caused it, by recording the events.";
 
-/// The time between the expected and the actual one by cause, as stretches:
-/// without gaps, in order, none empty. What is drawn in a picture.
+/// Splits the time from expected to actual by cause, for a plot. The segments are in order, without
+/// gaps and never empty.
 pub fn segments(window: &Window) -> Vec<Segment> {
     let (stretches, _) = walk(window);
     stretches.iter().map(|one| one.segment(window)).collect()
 }
 
-/// What was found out about a late reaction.
+/// Result of the analysis of a late reaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its causes.
@@ -26,17 +26,17 @@ pub struct Found {
     pub by_observer: bool,
 }
 
-/// The causes of a late reaction, each with its share.
+/// Returns the causes of a late reaction, each with its share.
 ///
-/// The shares add up to [`Window::latency`] exactly and none is negative,
-/// whatever the events are. The largest is the culprit; of equals the first,
-/// and something that is known before something that is not.
+/// The shares add up to [`Window::latency`] exactly and none is negative, for any events. The
+/// largest share is the culprit. If several are equal, the first one wins, and a known cause wins
+/// over an unknown one.
 pub fn find(window: &Window) -> Found {
     let (stretches, moved) = walk(window);
     let sums = sums(&stretches);
     let shares: Vec<Share> = sums.iter().map(|sum| sum.share(window)).collect();
     let largest = largest(&shares);
-    // Shares and sums are in one order.
+    // Shares and sums are in the same order.
     let mut both = sums.iter().zip(&shares);
     let sum = both.find(|(_, share)| largest.is_some_and(|largest| std::ptr::eq(*share, largest)));
     let longest = sum.and_then(|(sum, _)| {
@@ -63,7 +63,7 @@ pub fn find(window: &Window) -> Found {
     }
 }
 
-/// The share that is the culprit.
+/// Returns the share of the culprit.
 pub(crate) fn largest(shares: &[Share]) -> Option<&Share> {
     shares.iter().rev().max_by_key(|share| {
         let known = share.kind != ShareKind::Unexplained;
@@ -78,7 +78,7 @@ fn culprit_name(share: &Share) -> String {
     }
 }
 
-/// Stretches of one source as one share, in the order in which each first came.
+/// Sums the stretches of each source into one share, in order of first appearance.
 fn sums(stretches: &[Stretch]) -> Vec<Sum<'_>> {
     let mut sums: Vec<Sum<'_>> = Vec::new();
     let mut before: Option<usize> = None;
@@ -90,14 +90,14 @@ fn sums(stretches: &[Stretch]) -> Vec<Sum<'_>> {
         if found.is_none() {
             sums.push(Sum::new(&stretch.cause));
         }
-        // One that goes on with another detail is still the same time.
+        // A stretch that continues the previous source with another detail is not counted again.
         sums[at].add(stretch, before != Some(at));
         before = Some(at);
     }
     sums
 }
 
-/// A share that grows.
+/// A share under construction.
 struct Sum<'a> {
     of: &'a Cause,
     ns: Nanos,
@@ -133,7 +133,7 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// Of several details the one that took most of the time stands for all.
+    /// Uses the detail with the largest part of the time.
     fn share(&self, window: &Window) -> Share {
         let detail = self.details.iter().rev().max_by_key(|(_, ns)| *ns);
         let shown = Cause::new(self.of.source.clone()).with(detail.map(|(one, _)| (*one).clone()));

@@ -1,59 +1,59 @@
-//! What is known of a CPU at a moment.
+//! State of a CPU at a point in time.
 
 use std::collections::BTreeMap;
 
 use punctual_model::{Comm, EventKind, Nanos, Task, Text, TraceEvent, Vector};
 
-/// Handlers on top of each other beyond this are a stream that lost its exits.
+/// A stream with more nested handlers has lost their exit events.
 const DEEPEST: usize = 16;
 
 /// One hard interrupt in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Handler {
-    /// Without a device: `local_timer`.
+    /// Interrupt without a device, such as `local_timer`.
     Vector(Vector),
-    /// A device's.
+    /// Interrupt of a device.
     Irq { irq: u32, name: Text },
-    /// A timer's function, called in the interrupt.
+    /// Timer function, called in the interrupt.
     Timer { hrtimer: u64, function: u64 },
 }
 
-/// What a thread was last seen doing in the kernel.
+/// Last known activity of a thread in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// A system call.
     Syscall(i64),
-    /// Work of a work queue, by its function.
+    /// Work item of a workqueue, by its function.
     Work(u64),
 }
 
-/// What is known of one CPU.
+/// State of one CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
-    /// What runs there; `None`: not known.
+    /// Current thread; `None` if unknown.
     pub(crate) current: Option<Task>,
-    /// Hard interrupts, the outermost first.
+    /// Hard interrupts, outermost first.
     pub(crate) handlers: Vec<Handler>,
-    /// How many non-maskable interrupts are on top of all.
+    /// Number of nested non-maskable interrupts on top.
     pub(crate) nmi: u32,
-    /// Whether the CPU is in an idle state; the state.
+    /// Idle state of the CPU, if it is idle.
     pub(crate) idle: Option<u32>,
-    /// Whether the last event of the current thread had interrupts disabled,
-    /// outside of handlers; with the place, where it is known.
+    /// Set if the last event of the current thread outside of handlers had interrupts disabled;
+    /// with the address that disabled them, if known.
     pub(crate) irqs_off: Option<Option<u64>>,
-    /// Where preemption was disabled.
+    /// Address at which preemption was disabled.
     pub(crate) preempt_off: Option<u64>,
-    /// The softirq that runs; on PREEMPT_RT it belongs to a thread, and is kept
-    /// when that is preempted.
+    /// Current softirq. On PREEMPT_RT it belongs to a thread and is saved when the thread is
+    /// preempted.
     pub(crate) softirq: Option<u32>,
     softirqs: BTreeMap<u32, u32>,
-    /// Whether it followed a hard interrupt, rather than a thread's own call.
+    /// Whether the softirq followed a hard interrupt, rather than a thread's own call.
     pub(crate) softirq_of_handler: bool,
     /// Whether the last event was the end of a hard interrupt.
     after_handler: bool,
-    /// Softirqs that were raised and did not run yet.
+    /// Softirqs that were raised but have not run yet.
     pub(crate) raised: u32,
-    /// Whether any of its events was seen.
+    /// Whether any event of the CPU was seen.
     pub(crate) seen: bool,
 }
 
@@ -74,7 +74,7 @@ impl Context {
             EventKind::VectorExit { vector } => {
                 self.pop(|handler| matches!(handler, Handler::Vector(of) if of == vector));
             }
-            // In softirq context, too (soft timers): only the stack of handlers shows it.
+            // Also occurs in softirq context (soft timers); only the handler stack shows it.
             EventKind::HrtimerExpireEntry {
                 hrtimer, function, ..
             } if !self.handlers.is_empty() || event.has(TraceEvent::HARDIRQ) => {
@@ -112,8 +112,8 @@ impl Context {
         self.note_flags(event);
     }
 
-    /// An event names the thread that was current: where that is another than
-    /// what was thought, a switch was lost.
+    /// An event names the current thread. If it differs from the expected one, a switch event was
+    /// lost.
     fn agree_on_current(&mut self, event: &TraceEvent, threads: &Threads) {
         let prev = match &event.kind {
             EventKind::Switch { prev, .. } => Some(*prev),
@@ -133,8 +133,8 @@ impl Context {
         };
         self.softirq = self.softirqs.remove(&next.pid);
         self.current = Some(*next);
-        // The scheduler cannot be called from an interrupt: what is left there
-        // has lost its exit.
+        // The scheduler cannot be called from an interrupt: handlers that are still on the stack
+        // have lost their exit events.
         self.handlers.clear();
         self.nmi = 0;
         self.irqs_off = None;
@@ -144,8 +144,8 @@ impl Context {
         }
     }
 
-    /// Outside of handlers the flag says whether the thread has interrupts
-    /// disabled. A switch always has.
+    /// Outside of handlers, the flag shows whether the thread has interrupts disabled. It is always
+    /// set in a switch event.
     fn note_flags(&mut self, event: &TraceEvent) {
         let own = matches!(
             event.kind,
@@ -171,14 +171,14 @@ impl Context {
         }
     }
 
-    /// Ends the innermost handler that fits, and what is on top of it.
+    /// Ends the innermost handler that matches, and those on top of it.
     fn pop(&mut self, fits: impl Fn(&Handler) -> bool) {
         if let Some(at) = self.handlers.iter().rposition(fits) {
             self.handlers.truncate(at);
         }
     }
 
-    /// Whether a softirq that runs timers was asked for.
+    /// Returns whether a softirq that runs timers was raised.
     pub(crate) fn timer_softirq_raised(&self) -> bool {
         self.raised & (bit(SOFTIRQ_TIMER) | bit(SOFTIRQ_HRTIMER)) != 0
     }
@@ -191,26 +191,23 @@ fn bit(vec: u32) -> u32 {
     1u32.checked_shl(vec).unwrap_or(0)
 }
 
-/// What the window shows of threads: their names, and what each does in the
-/// kernel.
+/// Names of the threads in the window, and their activity in the kernel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
     tasks: BTreeMap<u32, Task>,
     doing: BTreeMap<u32, Doing>,
-    /// When each last had a page fault, of user space or of the kernel: no event tells when
-    /// that is over.
+    /// Time of each thread's last page fault, and whether it came from user space. No event shows
+    /// when a fault ends.
     faults: BTreeMap<u32, (Nanos, bool)>,
-    /// Whether the entry of system calls is recorded: then no known call means
-    /// that there is none.
+    /// Whether system call entries are recorded: if so, a thread without a known call is in none.
     syscalls: bool,
     in_user: BTreeMap<u32, bool>,
-    /// Whether each was last seen running or to be woken, rather than asleep.
+    /// Whether each thread was last seen running or being woken, rather than asleep.
     awake: BTreeMap<u32, bool>,
 }
 
 impl Threads {
-    /// Names are taken from all events, also later ones: a name does not
-    /// change with time.
+    /// Takes names from all events, including later ones, because a name is assumed not to change.
     pub(crate) fn of(events: &[TraceEvent]) -> Self {
         let mut threads = Self::default();
         for event in events {
@@ -233,7 +230,7 @@ impl Threads {
         })
     }
 
-    /// Follows what threads do.
+    /// Tracks what threads do.
     pub(crate) fn apply(&mut self, event: &TraceEvent) {
         let doing = match &event.kind {
             EventKind::SysEnter { id, .. } => Doing::Syscall(*id),
@@ -286,7 +283,8 @@ impl Threads {
         self.doing.insert(event.pid, doing);
     }
 
-    /// Its last page fault, where that is its last event; of user space or not.
+    /// Returns the last page fault of a thread if it was its last event, and whether it came from
+    /// user space.
     pub(crate) fn fault(&self, pid: u32) -> Option<(Nanos, bool)> {
         self.faults.get(&pid).copied()
     }
@@ -295,23 +293,23 @@ impl Threads {
         self.doing.get(&pid).copied()
     }
 
-    /// Whether it is known to sleep.
+    /// Returns whether the thread is known to sleep.
     pub(crate) fn is_asleep(&self, pid: u32) -> bool {
         self.awake.get(&pid) == Some(&false)
     }
 
-    /// Whether it is known to run in user space, where interrupts cannot be
+    /// Returns whether the thread is known to run in user space, where interrupts cannot be
     /// disabled.
     pub(crate) fn is_in_user(&self, pid: u32) -> bool {
         self.syscalls && self.in_user.get(&pid).copied().unwrap_or(false)
     }
 }
 
-/// The priority of a thread of which only the ID is known.
+/// Priority of a thread if only its ID is known.
 pub(crate) const UNKNOWN_PRIORITY: i16 = i16::MAX;
 
 impl Context {
-    /// What the CPU must have been at before its first event.
+    /// Derives the state of the CPU before its first event.
     pub(crate) fn before(event: &TraceEvent, threads: &Threads) -> Self {
         let mut context = Self {
             seen: true,

@@ -1,4 +1,4 @@
-//! What causes are called: the only place where a [`Cause`] becomes text.
+//! Describes causes in words. This is the only module that turns a [`Cause`] into text.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::context::UNKNOWN_PRIORITY;
 use crate::events;
 
 impl Cause {
-    /// In which way, in words; `None` where no more is known.
+    /// Describes how the time was spent; `None` if nothing more is known.
     pub(crate) fn detail(&self, window: &Window) -> Option<String> {
         Some(detail(self.detail.as_ref()?, window))
     }
@@ -55,7 +55,7 @@ impl Source {
         }
     }
 
-    /// Which one of its kind.
+    /// Returns the name of the source within its kind.
     pub(crate) fn who(&self) -> String {
         match self {
             Self::TimerLate => "the timer's interrupt".to_owned(),
@@ -89,7 +89,7 @@ impl Source {
         }
     }
 
-    /// What has the CPU, as the subject of a sentence.
+    /// Names what has the CPU, as the subject of a sentence.
     fn what_runs(&self) -> String {
         let who = self.who();
         match self {
@@ -106,7 +106,7 @@ impl Source {
     }
 }
 
-/// `make-4711`, or `thread 4711` where its name is not known.
+/// Formats as `make-4711`, or `thread 4711` if the name is unknown.
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.comm.is_empty() {
@@ -242,7 +242,7 @@ impl fmt::Display for Thief {
     }
 }
 
-/// Calls whose first argument is a file descriptor.
+/// System calls whose first argument is a file descriptor.
 const OF_DESCRIPTORS: [&str; 22] = [
     "read",
     "write",
@@ -268,7 +268,7 @@ const OF_DESCRIPTORS: [&str; 22] = [
     "io_uring_enter",
 ];
 
-/// `in read, descriptor 5`; `futex 0x7ffe10`.
+/// Formats as `in read, descriptor 5` or `futex 0x7ffe10`.
 fn waits_in(call: Option<&Text>, [first, _]: [u64; 2]) -> String {
     match call.map(|call| &*call.0) {
         None => "in no system call that is known".to_owned(),
@@ -278,7 +278,7 @@ fn waits_in(call: Option<&Text>, [first, _]: [u64; 2]) -> String {
     }
 }
 
-/// `low-12, which waited for mid-13, preempted by hog-14`.
+/// Formats as `low-12, which waited for mid-13, preempted by hog-14`.
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, name) in self.chain.iter().enumerate() {
@@ -314,7 +314,7 @@ impl fmt::Display for Device {
     }
 }
 
-/// `make-4711, nice 0`.
+/// Formats as `make-4711, nice 0`.
 fn rank(task: &Task) -> String {
     match task.prio.0 {
         UNKNOWN_PRIORITY => Name::from(task).to_string(),
@@ -322,7 +322,7 @@ fn rank(task: &Task) -> String {
     }
 }
 
-/// `nice 0, in write; below io-7, nice -5, which it waited for`.
+/// Formats as `nice 0, in write; below io-7, nice -5, which it waited for`.
 fn of_rank(own: &Rank, window: &Window) -> String {
     let mut text = match own.prio.0 {
         UNKNOWN_PRIORITY => "of unknown priority".to_owned(),
@@ -368,7 +368,7 @@ impl fmt::Display for Ran {
     }
 }
 
-/// `possible: hypervisor, SMI, firmware, or interrupts disabled in make-12`.
+/// Formats as `possible: hypervisor, SMI, firmware, or interrupts disabled in make-12`.
 fn possible(ran: Ran, disabled: Disabled, window: &Window) -> String {
     let mut others = vec!["hypervisor", "SMI", "firmware"];
     if let Ran::Faulted(_) = ran {
@@ -389,8 +389,8 @@ fn possible(ran: Ran, disabled: Disabled, window: &Window) -> String {
     }
 }
 
-/// What counters show: evidence for one of the hypotheses, no proof, for they are of a
-/// longer time.
+/// Describes counter increases. They support one of the hypotheses but prove none, because they
+/// cover a longer time.
 fn risen(counted: &Counted) -> impl Iterator<Item = String> {
     let steal = counted.steal.filter(|(risen, _)| *risen > Nanos::ZERO);
     let smis = counted.smis.filter(|(count, _)| *count > 0);

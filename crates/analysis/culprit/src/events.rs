@@ -1,4 +1,4 @@
-//! The names of the events that decide.
+//! Names of the events that the analysis depends on.
 
 pub(crate) const SWITCH: &str = "sched:sched_switch";
 pub(crate) const WAKING: &str = "sched:sched_waking";

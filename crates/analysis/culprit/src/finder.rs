@@ -1,4 +1,4 @@
-//! Late wake-ups in a stream of events.
+//! Finds late wake-ups in a stream of events.
 
 use std::collections::BTreeMap;
 
@@ -11,44 +11,43 @@ pub struct Late {
     pub tid: u32,
     /// Its name.
     pub comm: Comm,
-    /// Its priority then.
+    /// Its priority at that time.
     pub prio: KernelPriority,
-    /// The CPU on which it went on.
+    /// CPU on which it continued.
     pub cpu: u32,
-    /// What its two ends are.
+    /// Events at the beginning and the end of the wait.
     pub delay: Delay,
-    /// When it was woken, or switched out.
+    /// When it was woken or switched out.
     pub expected: Nanos,
     /// When it was switched in.
     pub actual: Nanos,
-    /// From when on events are of interest: `expected`, or, of one that was stopped, when
-    /// it was woken before: what stops a sleeping thread wakes it first, to stop
-    /// once it has got a CPU.
+    /// Start of the relevant events. Usually `expected`; for a stopped thread, the wake-up before
+    /// it: a signal wakes a sleeping thread first, and it stops once it has a CPU.
     pub events_from: Nanos,
 }
 
 impl Late {
-    /// How long it had to wait.
+    /// Returns how long the thread waited.
     pub const fn latency(&self) -> Nanos {
         self.actual.saturating_sub(self.expected)
     }
 }
 
-/// One wait of a watched thread that came to its end, late or not.
+/// A completed wait of a watched thread, late or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// It was below the threshold, or at it.
+    /// At or below the threshold.
     InTime(Late),
-    /// It was above.
+    /// Above the threshold.
     TooLong(Late),
 }
 
-/// A wait without an end event: the thread has run meanwhile.
+/// A wait without an end event: the thread has run in the meantime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WithoutEnd {
     /// The thread.
     pub tid: u32,
-    /// When it was woken, or switched out.
+    /// When it was woken or switched out.
     pub since: Nanos,
 }
 
@@ -57,31 +56,30 @@ struct Waiting {
     since: Nanos,
     delay: Delay,
     events_from: Nanos,
-    /// It did not run when it was woken. One that runs is woken, too, when it is
-    /// about to sleep, and does not wait then.
+    /// Whether the thread was off the CPU when it was woken. A running thread that is about to
+    /// sleep can also be woken, and does not wait then.
     sure: bool,
 }
 
-/// What the last switch of a thread was.
+/// Last switch event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
-    /// It got a CPU, and had waited for it since this time.
+    /// It was switched in, after waiting since this time.
     Running(Option<Nanos>),
-    /// It left its CPU.
+    /// It was switched out.
     Off,
 }
 
-/// A thread that was woken longer ago than this before it was stopped ran for a
-/// while: no events are wanted from so far back.
+/// A thread that was woken longer ago than this before it was stopped has run for a while, so older
+/// events are not needed.
 const LONGEST_BEFORE_STOP: Nanos = Nanos::from_millis(100);
 
-/// Follows threads through a stream of scheduler events (`sched_waking`,
-/// `sched_wakeup`, `sched_switch`), which must come by rising time.
+/// Follows threads through a stream of scheduler events (`sched_waking`, `sched_wakeup`,
+/// `sched_switch`). The events must be in ascending order of time.
 ///
-/// Some kernels have no event for some switches, and events can be lost: a thread
-/// that is woken, or leaves its CPU, while it was thought to wait has run in
-/// between. Such a wait has no length; it is counted
-/// ([`take_without_end`](Self::take_without_end)).
+/// Some kernels write no event for some switches, and events can be lost. If a thread is woken or
+/// switched out while it is thought to wait, it has run in between. Such a wait has no known length
+/// and is only counted ([`take_without_end`](Self::take_without_end)).
 #[derive(Clone, Debug)]
 pub struct LateWakeUps {
     threshold: Nanos,
@@ -92,7 +90,7 @@ pub struct LateWakeUps {
 }
 
 impl LateWakeUps {
-    /// Waits longer than `threshold` are late.
+    /// Creates a finder that reports waits longer than `threshold` as late.
     pub const fn new(threshold: Nanos) -> Self {
         Self {
             threshold,
@@ -103,27 +101,26 @@ impl LateWakeUps {
         }
     }
 
-    /// Events from before this time were lost: what waited then may have run
-    /// since.
+    /// Events before this time were lost: a thread that was waiting then may have run since.
     pub fn blind_until(&mut self, time: Nanos) {
         self.blind_until = self.blind_until.max(time);
         self.seen.clear();
     }
 
-    /// The waits without an end event since the last call.
+    /// Returns the waits without an end event since the last call.
     pub fn take_without_end(&mut self) -> Vec<WithoutEnd> {
         std::mem::take(&mut self.without_end)
     }
 
-    /// Takes an event. `watched` says which threads are of interest. Returns a
-    /// wait that ended with this event.
+    /// Processes an event. `watched` selects the threads. Returns the wait that ended with this
+    /// event, if any.
     pub fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Option<Wait> {
         match &event.kind {
             EventKind::Waking { task, .. } if watched(task.pid) => {
                 self.woken(task.pid, event.time);
                 None
             }
-            // The same wake-up, where the other event was recorded, too.
+            // This is the same wake-up if `sched_waking` was recorded too.
             EventKind::Wakeup { task, .. } if watched(task.pid) => {
                 if !self.waiting.contains_key(&task.pid) {
                     self.woken(task.pid, event.time);
@@ -174,10 +171,9 @@ impl LateWakeUps {
 
     fn woken(&mut self, tid: u32, time: Nanos) {
         match self.waiting.get(&tid).copied() {
-            // A stopped thread is woken as well, and went on waiting since it was
-            // stopped.
+            // A stopped thread is woken as well; its wait began when it was stopped.
             Some(before) if before.delay == Delay::Taken => return,
-            // No thread is woken twice without having run.
+            // No thread is woken twice without running in between.
             Some(before) => self.has_no_end(tid, before),
             None => {}
         }
@@ -198,7 +194,7 @@ impl LateWakeUps {
         }
         let stopped = state.is_stopped() || state.is_traced();
         if state.is_runnable() || stopped {
-            // The switch in of one that is still waiting has no event.
+            // The switch in of a thread that is still waiting has no event.
             let woken = match before {
                 Some(Seen::Running(Some(since))) => Some(since),
                 _ => waited.map(|waited| waited.since),
@@ -267,7 +263,7 @@ mod tests {
         event(us, kind)
     }
 
-    /// The lengths of the waits that were found, and how many had no end.
+    /// Returns the lengths of the waits that were found, and the number of waits without an end.
     fn found(events: &[TraceEvent]) -> (Vec<u64>, usize) {
         let mut finder = LateWakeUps::new(Nanos::from_micros(50));
         let waits = events.iter().filter_map(|event| {
@@ -294,7 +290,7 @@ mod tests {
         assert_eq!(found(&events), (vec![30, 700], 0));
     }
 
-    /// Some kernels have no event for the switch from the idle thread of a CPU.
+    /// Some kernels write no event for a CPU's switch from the idle thread.
     #[test]
     fn a_switch_in_without_an_event_is_no_wait() {
         let events = [
@@ -307,16 +303,16 @@ mod tests {
         assert_eq!(found(&events), (vec![20], 1));
     }
 
-    /// Or of nothing that happens while some threads run.
+    /// Some kernels write no events at all while some threads run.
     #[test]
     fn a_thread_that_is_woken_anew_has_run() {
         let events = [
             switch(0, TID, SLEEPS, 9),
             waking(100),
-            // Neither the switch to it nor the one from it.
+            // Neither the switch to it nor the switch away has an event.
             waking(30_000_100),
             switch(30_000_120, 9, RUNNABLE, TID),
-            // Nor this one from it.
+            // This switch away has no event either.
             waking(30_100_000),
             switch(30_100_030, 9, RUNNABLE, TID),
         ];

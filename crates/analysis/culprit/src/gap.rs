@@ -1,4 +1,4 @@
-//! Untraced gaps: time without any event, longer than what is known takes.
+//! Untraced gaps: time without events that is longer than any known activity takes.
 
 use punctual_model::{Delay, EventKind, Nanos, interrupted_functions};
 
@@ -10,19 +10,17 @@ use crate::events::{FAULT, IRQ, IRQS_OFF, VECTORS};
 use crate::scene::Moment;
 use crate::victim::FAULT_TIME;
 
-/// What the way back to user space takes, with all that waits there to be done.
+/// Maximum time for the return to user space, including the work pending there.
 const RETURN: Nanos = Nanos::from_micros(25);
 
-/// Whether the thread's own loop does nothing between its wake-up and its
-/// reading of the clock: a probe measures it. What an application does, no event
-/// shows.
+/// Returns whether the thread only reads the clock after its wake-up, as in a probe's loop. Events
+/// do not show what an application does at that point.
 pub(crate) const fn does_nothing(delay: Delay) -> bool {
     matches!(delay, Delay::Timer | Delay::Call | Delay::Step)
 }
 
-/// The victim has the CPU and no event shows what it does. Short times are its
-/// own; a probe's call of the kernel is the work that is measured, its wait for
-/// the timer is not.
+/// The victim has the CPU and no event shows what it does. Short times count as its own. The system
+/// call of a probe is the work that is measured; its wait for the timer is not.
 pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {
     let (scene, window) = (moment.scene, moment.scene.window);
     let victim = &scene.victim;
@@ -56,8 +54,8 @@ pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {
     untraced(moment, ran(thread))
 }
 
-/// No event for longer than anything known takes. All hypotheses that the events
-/// leave are named, and none is claimed.
+/// No event for longer than any known activity takes. Lists all hypotheses that the events allow,
+/// and claims none.
 pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
     let window = moment.scene.window;
     if !window.has(VECTORS) && !window.has(IRQ) {
@@ -66,8 +64,8 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
     if window.lost > 0 {
         return Cause::unexplained(Unknown::EventsLost).with(Detail::While(ran));
     }
-    // In user space interrupts cannot be disabled, and where their disabling is
-    // recorded, it would be known.
+    // Interrupts cannot be disabled in user space. If `irq_disable` events are recorded, the cause
+    // would be known.
     let disabled = match ran {
         Ran::Idle => Disabled::No,
         Ran::Thread(_) | Ran::Faulted(_) if ended_in_user(moment) => Disabled::No,
@@ -86,10 +84,10 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
     Cause::new(Source::Gap).with(Detail::Hypotheses(ran, disabled, counted))
 }
 
-/// The interrupt of a late timer is the next after the gap, so soon after it at most.
+/// The interrupt of a late timer comes right after the gap, within this time.
 const AT_END: Nanos = Nanos::from_micros(50);
 
-/// Whether the interrupt that ended the gap came upon user space, by its stack.
+/// Returns whether the interrupt that ended the gap interrupted user space, according to its stack.
 fn ended_in_user(moment: &Moment<'_, '_>) -> bool {
     let window = moment.scene.window;
     let end = moment.from + moment.length;
@@ -108,7 +106,7 @@ fn ended_in_user(moment: &Moment<'_, '_>) -> bool {
         .is_some_and(|functions| functions.is_empty())
 }
 
-/// What a thread does in the kernel, as far as an event shows.
+/// Returns what a thread does in the kernel, as far as the events show it.
 pub(crate) fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<Activity> {
     let threads = &moment.scene.threads;
     let call = threads.doing(pid).map(|doing| match doing {
@@ -119,7 +117,7 @@ pub(crate) fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<Activity> {
         Some((at, user)) if moment.from + moment.length <= at + FAULT_TIME => {
             Some(Activity::PageFault { user })
         }
-        // It may be over for long.
+        // The fault may have ended long ago.
         Some(_) => call.or(Some(Activity::Faulted)),
         None => call,
     }

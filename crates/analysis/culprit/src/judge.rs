@@ -1,4 +1,4 @@
-//! The cause of a stretch of time.
+//! Determines the cause of a stretch of time.
 
 use punctual_model::{Delay, EventKind, KernelPriority, Nanos, RealTimeLimit, Task, Window};
 
@@ -12,8 +12,8 @@ use crate::lane::{By, Mark};
 use crate::scene::Moment;
 use crate::victim::{FAULT_TIME, State, Why};
 
-/// A cause, and who had the CPU while the victim was runnable, where that may be a
-/// throttle.
+/// A cause, and the thread that had the CPU while the victim was runnable, if a throttle is
+/// possible.
 pub(crate) struct Judged {
     pub(crate) cause: Cause,
     pub(crate) rival: Option<u32>,
@@ -25,16 +25,15 @@ impl From<Cause> for Judged {
     }
 }
 
-/// Without any event for longer than this, time is not what a timer, a switch
-/// or a way back to user space takes.
+/// A timer, a switch or a return to user space takes at most this long without an event.
 const SHORT: Nanos = Nanos::from_micros(10);
 
-/// A thread that is seen for no longer than this between two handlers has not
-/// kept the CPU from anyone.
+/// A thread that runs for at most this long between two handlers does not count as blocking the
+/// CPU.
 const VERY_SHORT: Nanos = Nanos::from_micros(2);
 
-/// What the deepest idle states of usual processors take to leave, where the
-/// kernel does not say (the tables in drivers/idle/intel_idle.c).
+/// Exit latency of the deepest idle states of common processors, used if the kernel does not report
+/// it (see the tables in drivers/idle/intel_idle.c).
 const IDLE_EXIT: Nanos = Nanos::from_millis(1);
 
 pub(crate) fn cause(moment: &Moment<'_, '_>) -> Judged {
@@ -52,7 +51,7 @@ pub(crate) fn cause(moment: &Moment<'_, '_>) -> Judged {
     judged.into()
 }
 
-/// What is on top of whatever runs: interrupts of all kinds.
+/// Returns the interrupt of any kind on top of the current thread.
 fn on_top(moment: &Moment<'_, '_>) -> Option<Cause> {
     let context = moment.context;
     if context.nmi > 0 {
@@ -61,8 +60,8 @@ fn on_top(moment: &Moment<'_, '_>) -> Option<Cause> {
     if let Some(outermost) = context.handlers.first() {
         return Some(interrupt(moment, outermost));
     }
-    // A softirq keeps a sleeper from nothing but a timer that expires in one, and
-    // from what another thread does.
+    // A softirq delays a sleeping thread only if its timer expires in the softirq, or if the
+    // softirq delays another thread that the victim waits for.
     let asleep = matches!(moment.scene.victim.state, State::Asleep(_));
     if asleep && !is_of_two(moment.scene.window.delay) && !by_softirq(moment) {
         return None;
@@ -72,7 +71,7 @@ fn on_top(moment: &Moment<'_, '_>) -> Option<Cause> {
         .map(|vec| Cause::new(Source::Softirq(vec)).with(Detail::On(context.current)))
 }
 
-/// Whether another thread has a part in it: what keeps that one counts.
+/// Returns whether another thread is involved, so that delays of that thread count as well.
 const fn is_of_two(delay: Delay) -> bool {
     matches!(delay, Delay::Call | Delay::Step)
 }
@@ -86,7 +85,7 @@ fn interrupt(moment: &Moment<'_, '_>, outermost: &Handler) -> Cause {
     let source = match outermost {
         Handler::Vector(vector) => Source::Vector(vector.clone()),
         Handler::Irq { irq, name } => Source::Irq(*irq, name.clone()),
-        // Without the events of its vector.
+        // The events of its vector are not recorded.
         Handler::Timer { .. } => Source::Vector(punctual_model::Vector::LocalTimer),
     };
     let detail = match moment.context.handlers.last() {
@@ -121,17 +120,17 @@ fn unknown_state(moment: &Moment<'_, '_>) -> Cause {
     })
 }
 
-/// The victim is on its CPU.
+/// The victim runs on its CPU.
 fn running(moment: &Moment<'_, '_>) -> Cause {
     let (victim, window) = (&moment.scene.victim, moment.scene.window);
     let in_fault = victim.fault.is_some_and(|at| {
-        // The loop of a probe does nothing after a fault but read the clock.
+        // After a fault, a probe's loop only reads the clock.
         let all = does_nothing(window.delay) && (victim.slept || window.delay == Delay::Step);
         let over = moment.from + moment.length > at + FAULT_TIME;
         (all && at >= window.expected) || !over
     });
     match in_fault {
-        // A step begins in user space: what came before it is over.
+        // A step begins in user space, so earlier faults are over.
         true if window.delay != Delay::Step || victim.fault >= Some(window.expected) => {
             Cause::new(Source::PageFault)
         }
@@ -179,8 +178,8 @@ fn ready(moment: &Moment<'_, '_>) -> Judged {
     cause.into()
 }
 
-/// The thread that has the CPU instead, where a quota may have kept the victim
-/// from it: only ordinary threads have quotas.
+/// Returns the thread that has the CPU instead, if a quota may have delayed the victim. Only
+/// ordinary threads have quotas.
 fn rival(task: &Task, own: KernelPriority) -> Option<u32> {
     (!own.is_real_time() && !task.prio.is_real_time()).then_some(task.pid)
 }
@@ -197,8 +196,8 @@ fn passed_over(window: &Window, own: Option<KernelPriority>, task: &Task) -> Cau
     Cause::new(source).with(Detail::Meanwhile(ran))
 }
 
-/// Why a real-time thread is passed over, for an ordinary thread or not: a kernel that has
-/// the deadline server does not throttle, but by control group.
+/// Returns why a real-time thread was passed over; `ordinary`: an ordinary thread ran instead. A
+/// kernel with the deadline server throttles only by control group.
 pub(crate) fn by_real_time_limit(window: &Window, ordinary: bool) -> Source {
     use RealTimeLimit::{FairServer, FairServerOrThrottling, Throttling};
     match window.evidence.real_time_limit {
@@ -209,9 +208,9 @@ pub(crate) fn by_real_time_limit(window: &Window, ordinary: bool) -> Source {
     }
 }
 
-/// The idle CPU was given to the victim, which ran in the end, and no event shows
-/// when: some kernels lose the events of a CPU's idle thread. Where the time went
-/// between the wake-up and the first instruction is not known.
+/// The idle CPU was assigned to the victim, which ran eventually, but no event shows when: some
+/// kernels lose the events of a CPU's idle thread. So the time between wake-up and first
+/// instruction cannot be split.
 fn no_switch_in(moment: &Moment<'_, '_>) -> Cause {
     Cause::unexplained(Unknown::NoSwitchIn(moment.cpu)).with(Detail::Together)
 }
@@ -257,7 +256,7 @@ fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Ca
     }))
 }
 
-/// Whether this is the thread that carries the victim to another CPU.
+/// Returns whether this is the thread that migrates the victim to another CPU.
 fn moves_it(moment: &Moment<'_, '_>, task: &Task) -> bool {
     let elsewhere = moment.scene.future.place(moment.from);
     task.comm.bytes().starts_with(b"migration/") && elsewhere.is_some_and(|cpu| cpu != moment.cpu)
@@ -275,7 +274,7 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
         }
         Why::First | Why::Again => {}
     }
-    // Without a holder that lets it go, it sleeps for something else.
+    // Unless a holder releases it, the victim sleeps for another reason.
     let first = matches!(why, Why::First | Why::Lock { first: true, .. });
     let Some(waking) = scene.future.waking(moment.from) else {
         return match scene.window.has(WAKING) || scene.window.has(WAKEUP) {
@@ -288,7 +287,7 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
     }
     match waking.by {
         By::Thread(task) => with_rank(Role::Waker, &task, None),
-        // Its interrupt has come; the softirq has to.
+        // The timer interrupt has come; its softirq has not.
         By::Softirq if moment.context.timer_softirq_raised() => match moment.context.current {
             Some(task) if !task.is_idle() => {
                 with_rank(Role::Blocking, &task, Some(Activity::DelaysSoftirq))
@@ -300,7 +299,7 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
     }
 }
 
-/// A thread, with its priority and what it does.
+/// Attributes the time to a thread, with its priority and activity.
 fn with_rank(role: Role, task: &Task, activity: Option<Activity>) -> Cause {
     Cause::thread(role, task).with(Detail::Rank(Rank {
         activity,
@@ -308,8 +307,8 @@ fn with_rank(role: Role, task: &Task, activity: Option<Activity>) -> Cause {
     }))
 }
 
-/// The victim sleeps until another's call reaches it, and that one has not come
-/// to it: what it does, or what keeps it, on its own CPU.
+/// The victim sleeps until a call of another thread reaches it, and that thread has not made the
+/// call yet. Determines what that thread does on its own CPU, or what delays it.
 fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
     let Some(current) = moment.context.current else {
         return unseen(moment);
@@ -317,7 +316,7 @@ fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
     let own = |activity| with_rank(Role::Waker, waker, activity);
     match () {
         () if current.pid == waker.pid => own(doing(moment, waker.pid)),
-        // Whom it waits for in turn is not looked for.
+        // The thread that the waker itself waits for is not searched.
         () if moment.scene.threads.is_asleep(waker.pid) => own(Some(Activity::Asleep)),
         () if current.is_idle() && moment.length <= SHORT => Cause::new(Source::Scheduling),
         () if current.is_idle() => idle(moment),
@@ -325,8 +324,8 @@ fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
     }
 }
 
-/// Another thread has the CPU of the one that the victim waits for; by rank it
-/// may be below the victim.
+/// Another thread has the CPU of the thread that the victim waits for. It may have a lower rank
+/// than the victim.
 fn in_its_way(moment: &Moment<'_, '_>, current: &Task, waker: &Task) -> Cause {
     let mut cause = other_thread(moment, current, waker.prio);
     if let Some(Detail::Rank(rank)) = &mut cause.detail {
@@ -335,7 +334,7 @@ fn in_its_way(moment: &Moment<'_, '_>, current: &Task, waker: &Task) -> Cause {
     cause
 }
 
-/// The victim waits for a lock; `chain`: whom it lent its priority.
+/// The victim waits for a lock. `chain`: threads that inherited its priority.
 fn lock(moment: &Moment<'_, '_>, holder: u32, chain: &[u32]) -> Cause {
     let scene = moment.scene;
     let task = scene.threads.task(holder);
@@ -345,7 +344,7 @@ fn lock(moment: &Moment<'_, '_>, holder: u32, chain: &[u32]) -> Cause {
             with_rank(Role::HigherPriority, &current, None)
         }
         _ => {
-            // It is lent on to whoever the holder waits for in turn.
+            // The priority is passed on to the thread that the holder waits for.
             let place = chain.iter().position(|one| *one == holder);
             let next = place.and_then(|place| chain.get(place + 1));
             let asleep = scene.threads.is_asleep(holder);
@@ -376,8 +375,8 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
     if task.is_idle() {
         return idle(moment);
     }
-    // Only the event of the disabling itself proves it. A flag of another event
-    // is of that moment only: many are written with interrupts disabled.
+    // Only `irq_disable` itself proves it. The flag of another event applies to that moment only:
+    // many events are written with interrupts disabled.
     if let Some(Some(place)) = moment.context.irqs_off {
         return Cause::new(Source::IrqsOff(Name::from(&task))).with(Detail::At(place));
     }
@@ -387,7 +386,7 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
     untraced(moment, Ran::Thread(Name::from(&task)))
 }
 
-/// The CPU is idle, and what it waits for has happened.
+/// The CPU is idle although the event that it waits for has occurred.
 fn idle(moment: &Moment<'_, '_>) -> Cause {
     let evidence = &moment.scene.window.evidence;
     let longest = evidence.idle_exit.unwrap_or(IDLE_EXIT);

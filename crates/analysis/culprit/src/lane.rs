@@ -1,4 +1,4 @@
-//! Which CPU matters for the victim, and who wakes it, from what comes later.
+//! Determines from later events which CPU matters for the victim, and what wakes it.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,20 @@ use punctual_model::{EventKind, Nanos, NoiseSource, Task, TraceEvent, Window};
 
 use crate::context::{Context, Threads};
 
-/// What changes at a moment.
+/// A change of state at a point in time.
 #[derive(Clone, Debug)]
 pub(crate) enum Mark<'a> {
     Event(&'a TraceEvent),
-    /// A non-maskable interrupt begins or ends: its only event is written when
-    /// it is over, with how long it took.
+    /// A non-maskable interrupt begins or ends. The kernel writes its only event at the end, with
+    /// its duration.
     Nmi {
         cpu: u32,
         begins: bool,
     },
 }
 
-/// The window's events by time, each non-maskable interrupt as a beginning and
-/// an end. What is after the actual time is left out.
+/// Returns the window's events in order of time, with each non-maskable interrupt split into a
+/// beginning and an end. Drops everything after the actual time.
 pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos, Mark<'a>)> {
     let mut marks: Vec<(Nanos, Mark<'a>)> = Vec::with_capacity(events.len());
     for event in events {
@@ -29,7 +29,7 @@ pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos
                 source: NoiseSource::Nmi,
                 duration,
                 ..
-            // Its own begin is on another clock.
+            // The start time in the event uses another clock.
             } if !window.has(crate::events::NMI) => Some((event.time - *duration, event.time)),
             _ => None,
         };
@@ -48,10 +48,10 @@ pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos
     marks
 }
 
-/// How the victim is woken.
+/// How the victim is woken up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// In a hard interrupt: its timer came.
+    /// By a hard interrupt: its timer expired.
     Interrupt,
     /// In a softirq.
     Softirq,
@@ -63,12 +63,12 @@ pub(crate) enum By {
 #[derive(Clone, Debug)]
 pub(crate) struct Waking {
     pub(crate) at: Nanos,
-    /// Where the waker ran.
+    /// CPU of the waker.
     pub(crate) cpu: u32,
-    /// The thread that was current there.
+    /// Thread that was current there.
     pid: u32,
     pub(crate) by: By,
-    /// The thread whose call it was, also where a softirq finished that.
+    /// Thread whose call caused the wake-up, even if a softirq completed it.
     pub(crate) caller: Option<Task>,
 }
 
@@ -91,8 +91,8 @@ impl Waking {
         }
     }
 
-    /// The handler that the softirq followed may have come on top of a thread's
-    /// call: so it was where the victim had called that thread before.
+    /// The handler before the softirq may have interrupted a thread's call. This is assumed if the
+    /// victim had woken that thread before.
     fn answered(mut self, called: &BTreeSet<u32>, event: &TraceEvent, threads: &Threads) -> Self {
         if self.by == By::Softirq && called.contains(&event.pid) {
             self.caller = Some(threads.task(event.pid));
@@ -101,17 +101,17 @@ impl Waking {
     }
 }
 
-/// What the window shows of the victim's future at any moment in it.
+/// Later events of the victim, for lookup at any time in the window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Future {
     wakings: Vec<Waking>,
-    /// Where it was put or began to run.
+    /// CPUs on which it was queued or began to run.
     places: Vec<(Nanos, u32)>,
-    /// When it last began to run.
+    /// When it was last switched in.
     switched_in: Option<Nanos>,
-    /// When it was put into the queue of its CPU.
+    /// When it was put into the run queue of its CPU.
     queued: Vec<Nanos>,
-    /// When a thread gave up a priority that it was lent, and which.
+    /// When a thread gave up an inherited priority, and which thread.
     given_up: Vec<(Nanos, u32)>,
 }
 
@@ -120,7 +120,7 @@ impl Future {
         let mut future = Self::default();
         let mut contexts = std::collections::BTreeMap::<u32, Context>::new();
         let mut threads = threads.clone();
-        // Whom the victim has woken.
+        // Threads that the victim has woken.
         let mut called = BTreeSet::new();
         for (at, mark) in marks {
             let Mark::Event(event) = mark else { continue };
@@ -143,8 +143,7 @@ impl Future {
                 } if task.pid == tid => {
                     future.queued.push(*at);
                     future.places.push((*at, *target_cpu));
-                    // Where no `sched_waking` is recorded, it is the next best:
-                    // mostly written in the same interrupt.
+                    // Used if there is no `sched_waking`: usually written in the same interrupt.
                     let known = future.wakings.last().is_some_and(|last| {
                         future.places.len() < 2
                             || last.at >= future.places[future.places.len() - 2].0
@@ -165,14 +164,14 @@ impl Future {
         future
     }
 
-    /// The first wake-up that is not before `time`.
+    /// Returns the first wake-up at `time` or later.
     pub(crate) fn waking(&self, time: Nanos) -> Option<&Waking> {
         self.wakings.iter().find(|waking| waking.at >= time)
     }
 
-    /// Who holds the lock that the victim sleeps for from `time` on, of the threads to
-    /// which it lent its priority: the one that gives that up and wakes it. `None`: it
-    /// sleeps for something else.
+    /// Returns the holder of the lock that the victim waits for from `time` on: among the threads
+    /// that inherited its priority, the one that gives it up and wakes the victim. Returns `None`
+    /// if the victim sleeps for another reason.
     pub(crate) fn holder(&self, chain: &[u32], time: Nanos) -> Option<u32> {
         let waking = self.waking(time)?;
         let gives_up =
@@ -182,24 +181,24 @@ impl Future {
             .then_some(waking.pid)
     }
 
-    /// Whether a thread gives up what it was lent at `time` or later.
+    /// Returns whether a thread gives up an inherited priority at `time` or later.
     pub(crate) fn gives_up(&self, pid: u32, time: Nanos) -> bool {
         self.given_up
             .iter()
             .any(|(at, of)| *of == pid && *at >= time)
     }
 
-    /// Whether it is put into the queue of its CPU at `time` or later.
+    /// Returns whether the victim is put into the run queue of its CPU at `time` or later.
     pub(crate) fn is_queued(&self, time: Nanos) -> bool {
         self.queued.iter().any(|at| *at >= time)
     }
 
-    /// Whether there is a switch to it from `time` on.
+    /// Returns whether the victim is switched in at `time` or later.
     pub(crate) fn is_switched_in(&self, time: Nanos) -> bool {
         self.switched_in.is_some_and(|at| at >= time)
     }
 
-    /// Where it is put next.
+    /// Returns the CPU on which the victim is queued or runs next.
     pub(crate) fn place(&self, time: Nanos) -> Option<u32> {
         let next = self.places.iter().find(|(at, _)| *at >= time);
         next.map(|(_, cpu)| *cpu)
@@ -214,7 +213,7 @@ fn woken_by(context: &Context, event: &TraceEvent, threads: &Threads) -> By {
         return By::Softirq;
     }
     match context.current {
-        // The idle thread wakes nobody by itself: the interrupt was not seen.
+        // The idle thread never wakes a thread; an interrupt without an event did.
         Some(task) if task.is_idle() => By::Interrupt,
         Some(task) => By::Thread(task),
         None => By::Thread(threads.task(event.pid)),

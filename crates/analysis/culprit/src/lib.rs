@@ -1,41 +1,40 @@
-//! The causes of a late reaction: its time, split by the kernel's trace events into
-//! shares that add up.
+//! Finds the causes of a late reaction: splits its latency into shares that add up, based on the
+//! kernel's trace events.
 //!
-//! **For:** [`find`], which says of one late reaction who took which part of
-//! it; [`segments`], the same as stretches of time, for a picture;
-//! [`Tally`], which sums causes up over a run and finds those that come in
-//! equal intervals; [`LateWakeUps`], which finds late wake-ups of threads in a
-//! stream of events.
+//! **For:** [`find`], which attributes each part of one late reaction to a cause; [`segments`],
+//! which returns the same attribution as stretches of time, for a plot; [`Tally`], which sums
+//! causes over a run and finds periodic ones; [`LateWakeUps`], which finds late wake-ups of threads
+//! in an event stream.
 //!
 //! **Knows:** the domain model, and what the kernel's events mean.
 //!
-//! **Must not know:** Linux's files, where events come from, how a blame is
-//! shown. Pure functions all: nothing here makes a system call.
+//! **Must not know:** Linux's files, where events come from, how a blame is displayed. All
+//! functions are pure: nothing here makes a system call.
 //!
 //! # How a latency is split
-//! The events are walked through by time. Each changes what is known of its CPU
-//! (what runs there, which handlers are on top of it, whether it is idle) or of
-//! the victim (asleep, stopped, ready to run, running). The time between two
-//! events is given to what stood in the victim's way then, on the CPU that
-//! mattered for it: the one where its timer came, then the one it waited on.
+//! The events are processed in order of time. Each event updates the known state of its CPU (the
+//! current thread, the handlers on top of it, whether it is idle) or of the victim (asleep,
+//! stopped, runnable, running). The time between two events is charged to whatever delayed the
+//! victim during that time, on the CPU that mattered: first the CPU of its timer interrupt, then
+//! the CPU that it waited for.
 //!
-//! Since the stretches lie one after the other from the expected time to the
-//! actual one, their lengths add up to the latency whatever the events say; a
-//! stream that contradicts itself leads to a wrong name, never to a wrong sum.
+//! The stretches cover the time from expected to actual without gaps or overlaps, so their lengths
+//! add up to the latency for any stream of events. A stream that contradicts itself can produce a
+//! wrong name, but never a wrong sum.
 //!
 //! # Causes are data
-//! A cause is an enum with its data (`cause`), chosen in `judge`; stretches of one
-//! cause are one by comparing that. It becomes text in `describe` alone.
+//! A cause is an enum with its data (`cause`), chosen in `judge`. Neighbouring stretches with equal
+//! causes are merged. Only `describe` turns a cause into text.
 //!
-//! # What no event shows
-//! A hypervisor or the firmware may take the CPU while something is current there; the
-//! events before and after look as if that had run for longer. So what is charged to
-//! something that runs is held against the counters of stolen time (`theft`).
+//! # Stolen time
+//! A hypervisor or the firmware may take the CPU while a thread or handler is current there; the
+//! events before and after look as if it had run for longer. So time that is charged to running
+//! code is checked against the counters of stolen time (`theft`).
 //!
-//! # What is not known is said
-//! Events that were not recorded ([`punctual_model::Window::missing_events`])
-//! make a share `unexplained`, with the name of what is missing, where one of
-//! them would have decided; so does a CPU of which no event was seen.
+//! # Unknown parts stay visible
+//! If events were not recorded ([`punctual_model::Window::missing_events`]) and one of them would
+//! have decided, the share is `unexplained` and names the missing event. The same applies to a CPU
+//! without any events.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

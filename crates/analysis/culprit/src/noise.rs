@@ -1,12 +1,13 @@
-//! What only the kernel's osnoise events show.
+//! Handlers that only the kernel's osnoise events show.
 
 use punctual_model::{EventKind, NoiseSource, TraceEvent, Window};
 
 use crate::events::{IRQ, SOFTIRQ, VECTORS};
 
-/// The begin and the end of handlers that only osnoise records: one event
-/// when it is over, with its net length. The begin in it is on another clock
-/// (`time_get` in `kernel/trace/trace_osnoise.c`) than the event's own time.
+/// Turns osnoise events into entry and exit events of handlers, for handlers that only osnoise
+/// records. Osnoise writes one event at the end of a handler, with the net duration. The start time
+/// in the event uses another clock (`time_get` in `kernel/trace/trace_osnoise.c`) than the event's
+/// own timestamp.
 pub(crate) fn spell_out(window: &Window) -> Vec<TraceEvent> {
     let irqs = !window.has(IRQ) && !window.has(VECTORS);
     let softirqs = !window.has(SOFTIRQ);

@@ -1,32 +1,32 @@
-//! Whether something is periodic.
+//! Detects periodic events.
 
 use punctual_model::{Nanos, Period, ShareKind};
 
-/// Fewer intervals prove nothing.
+/// Minimum number of intervals that can show a period.
 const FEWEST: usize = 3;
 
-/// An interval fits a period when it is this near to a multiple of it: one part
-/// in so many of the period. Timers of the kernel's own are rounded to ticks.
+/// An interval fits a period if it differs from a multiple of it by at most this fraction (one in
+/// 50) of the period. The kernel rounds its own timers to ticks.
 const NEAR: u64 = 50;
 
-/// Intervals that must fit, of 100: others of the same source may come between.
+/// Percentage of intervals that must fit, because the same source may cause other events in
+/// between.
 const FITTING: usize = 75;
 
-/// Times at which one must have come, of 100 that would have fit: with fewer,
-/// any short period fits.
+/// Percentage of the multiples at which an event must have occurred. With fewer, any short period
+/// fits.
 const FILLED: u64 = 50;
 
-/// By chance so many intervals fit so well in less than one case of this many.
+/// At most one case in this many may fit as well by chance.
 const CHANCE: f64 = 1_000.0;
 
-/// How many intervals are tried as the period, with their halves and thirds.
+/// Number of intervals that are tried as the period, each with its half and third.
 const TRIED: usize = 64;
 
-/// The period of events at these times, if they have one. Some may be missing,
-/// and some that belong to no period may lie between. `kind` and `who` of the
-/// result are for the caller to fill in.
+/// Returns the period of events at these times, if there is one. Some events may be missing, and
+/// unrelated ones may occur in between. The caller fills in `kind` and `who` of the result.
 pub fn find_period(times: &[Nanos]) -> Option<Period> {
-    // So far from the end that no sum overflows: 146 years.
+    // Limits times so that no sum overflows: 146 years.
     let mut times: Vec<u64> = times.iter().map(|time| time.0.min(u64::MAX / 4)).collect();
     times.sort_unstable();
     let intervals: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -47,8 +47,8 @@ pub fn find_period(times: &[Nanos]) -> Option<Period> {
         })
 }
 
-/// Intervals that occur, and parts of them: where every second is missing, the
-/// period is half of what occurs.
+/// Returns intervals that occur, with their halves and thirds: if every second event is missing,
+/// the period is half of the interval.
 fn candidates(intervals: &[u64]) -> Vec<u64> {
     let mut sorted = intervals.to_vec();
     sorted.sort_unstable();
@@ -65,15 +65,14 @@ fn candidates(intervals: &[u64]) -> Vec<u64> {
 struct Fit {
     period: u64,
     tolerance: u64,
-    /// Events on it.
+    /// Number of events that fit.
     count: usize,
     missing: u64,
 }
 
 impl Fit {
     fn of(candidate: u64, times: &[u64]) -> Option<Self> {
-        // Twice: the first time finds the period more exactly than a single
-        // interval does.
+        // Done twice: the first pass gives a more precise period than a single interval does.
         let first = Chain::of(candidate, times);
         let chain = Chain::of(first.period()?, times);
         let period = chain.period()?;
@@ -101,27 +100,27 @@ impl Fit {
     }
 }
 
-/// Whether random intervals would fit as well: each falls within the tolerance
-/// of a multiple with a chance of twice the tolerance in a period. One interval
-/// fits by itself, because the period is made of it.
+/// Returns whether random intervals would fit as well. Each falls within the tolerance of a
+/// multiple with a probability of twice the tolerance divided by the period. One interval always
+/// fits, because the period is derived from it.
 fn by_chance(chain: &Chain, period: u64, tolerance: u64) -> bool {
-    // Times are not exact: a spread of nothing at all would prove too much.
+    // Times are not exact: a spread of zero would prove too much.
     let spread = tolerance.saturating_mul(2).max(period / 1_000) as f64 / period as f64;
     let free = chain.steps.len() as i32 - 1;
     let tried = 3.0 * TRIED as f64;
     spread.powi(free) * tried.min(3.0 * chain.steps.len() as f64) > 1.0 / CHANCE
 }
 
-/// Events each of which comes a multiple of the period after the one before.
+/// Events at multiples of the period after their predecessor.
 struct Chain {
-    /// How long after the one before, and how many periods that is.
+    /// Time since the previous event, and how many periods that is.
     steps: Vec<(u64, u64)>,
 }
 
 impl Chain {
-    /// The events that fit `candidate`. One that does not is left out: the
-    /// next is seen from the last that did. Where the first fits nothing, the
-    /// chain begins with another.
+    /// Collects the events that fit `candidate`. An event that does not fit is skipped, and the
+    /// next one is compared with the last that did. If the first event fits nothing, the chain
+    /// begins with a later one.
     fn of(candidate: u64, times: &[u64]) -> Self {
         let from = |first: usize| {
             let mut steps = Vec::new();
@@ -166,7 +165,7 @@ mod tests {
         find_period(&times)
     }
 
-    /// A random number for a place, the same at each call.
+    /// Returns a pseudo-random number, always the same for the same seed.
     fn noise(seed: u64) -> u64 {
         let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -195,7 +194,7 @@ mod tests {
 
     #[test]
     fn one_that_is_armed_anew_each_time_may_drift() {
-        // Each comes a second and up to 10 ms after the one before.
+        // Each comes one second plus up to 10 ms after the previous one.
         let mut at = 0;
         let times: Vec<u64> = (0..100)
             .map(|n| {
@@ -232,7 +231,7 @@ mod tests {
         assert_eq!(period_of([0, SECOND, 2 * SECOND]), None);
         assert_eq!(period_of([5; 40]), None);
         assert_eq!(period_of([]), None);
-        // Poisson-like: no seed of 200 gives a period.
+        // Poisson-like: none of 200 seeds gives a period.
         for seed in 0..200 {
             let times = (0..30).map(|n| noise(seed * 1_000 + n) % (60 * SECOND));
             assert_eq!(period_of(times), None, "seed {seed}");

@@ -1,5 +1,4 @@
-//! What is known at a moment of the way through a window: of the CPUs, of the threads
-//! and of the victim.
+//! State of the CPUs, the threads and the victim at a point in the window.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +8,29 @@ use crate::context::{Context, Threads};
 use crate::lane::{Future, Mark};
 use crate::victim::{State, Thread, Why};
 
-/// The slack of a thread that has set none (prctl(2), PR_SET_TIMERSLACK).
+/// Timer slack of a thread that has not set one (prctl(2), PR_SET_TIMERSLACK).
 const USUAL_SLACK: Nanos = Nanos::from_micros(50);
 
-/// What is known so far, and what comes later of the victim.
+/// State up to now, and the later events of the victim.
 pub(crate) struct Scene<'a> {
     pub(crate) window: &'a Window,
     pub(crate) future: Future,
     contexts: BTreeMap<u32, Context>,
     pub(crate) threads: Threads,
     pub(crate) victim: Thread,
-    /// The last move of the victim since it was due, from and to.
+    /// Last migration of the victim since it was due, from and to.
     pub(crate) moved: Option<(u32, u32)>,
 }
 
-/// A stretch of time without any event, and what is known of it.
+/// A span of time without events, and the state during it.
 pub(crate) struct Moment<'a, 'w> {
     pub(crate) scene: &'a Scene<'w>,
-    /// Of the CPU that matters.
+    /// State of the CPU that matters.
     pub(crate) context: &'a Context,
     pub(crate) cpu: u32,
     pub(crate) from: Nanos,
     pub(crate) length: Nanos,
-    /// What ends it.
+    /// Event that ends the span.
     pub(crate) next: Option<&'a Mark<'a>>,
 }
 
@@ -52,7 +51,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Takes what changes.
+    /// Updates the state.
     pub(crate) fn apply(&mut self, mark: &Mark<'_>) {
         match mark {
             Mark::Nmi { cpu, begins } => {
@@ -79,19 +78,19 @@ impl<'a> Scene<'a> {
         self.contexts.get(&cpu)
     }
 
-    /// By how much the victim's timer may be late, and whether that is known.
+    /// Returns how late the victim's timer may expire, and whether this value is known.
     pub(crate) fn slack(&self) -> (Nanos, bool) {
         let real_time = self.victim.prio.is_none_or(KernelPriority::is_real_time);
         match self.victim.slack {
             _ if self.window.delay != Delay::Timer => (Nanos::ZERO, true),
             Some(slack) => (slack, true),
-            // The kernel takes no notice of a real-time thread's slack.
+            // The kernel ignores the slack of a real-time thread.
             None if real_time => (Nanos::ZERO, true),
             None => (USUAL_SLACK, false),
         }
     }
 
-    /// The CPU that matters for the victim at a moment.
+    /// Returns the CPU that matters for the victim at a time.
     pub(crate) fn lane(&self, at: Nanos) -> u32 {
         match &self.victim.state {
             State::Running | State::Queued | State::Stopped | State::Gone => self.victim.cpu,
@@ -116,8 +115,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What each CPU must have been at before its first event: that event names the
-/// thread that was current.
+/// Derives the state of each CPU before its first event, which names the thread that was current.
 fn before_all(marks: &[(Nanos, Mark<'_>)], threads: &Threads) -> BTreeMap<u32, Context> {
     let mut contexts = BTreeMap::new();
     for (_, mark) in marks {

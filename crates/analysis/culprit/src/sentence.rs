@@ -1,11 +1,11 @@
-//! A blame in plain words.
+//! Describes a blame in one sentence.
 
 use punctual_model::{Delay, Nanos, Share, ShareKind, Window};
 
-/// A share below this part of the latency is not worth a word.
+/// Divisor of the latency: smaller shares are not mentioned.
 const WORTH_A_WORD: u64 = 20;
 
-/// How many shares besides the largest are named.
+/// Maximum number of shares that are mentioned besides the largest.
 const NAMED: usize = 3;
 
 /// `CPU 1 was 143 µs late: softirq NET_RX ran for 121 µs in ksoftirqd/1-16,
@@ -111,7 +111,7 @@ fn brief(share: &Share) -> String {
     }
 }
 
-/// What the largest share is, as the rest of a sentence.
+/// Describes the largest share, as the end of the sentence.
 fn clause(share: &Share) -> String {
     let (ns, who) = (share.ns, &share.who);
     let detail = share.detail.as_deref();
@@ -186,7 +186,7 @@ fn clause(share: &Share) -> String {
     }
 }
 
-/// The same of a job, in which the thread has work of its own to do.
+/// Same for a job, whose thread also does work.
 fn clause_of_job(share: &Share) -> String {
     let (ns, who) = (share.ns, &share.who);
     let inside = share.detail.as_deref();

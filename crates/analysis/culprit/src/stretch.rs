@@ -9,10 +9,10 @@ use crate::cause::Cause;
 pub(crate) struct Stretch {
     pub(crate) from: Nanos,
     pub(crate) to: Nanos,
-    /// On which it was decided.
+    /// CPU on which the cause was determined.
     pub(crate) cpu: u32,
     pub(crate) cause: Cause,
-    /// Who had the CPU while the victim was runnable, where that may be a throttle.
+    /// Thread that had the CPU while the victim was runnable, if a throttle is possible.
     pub(crate) rival: Option<u32>,
 }
 
@@ -21,7 +21,7 @@ impl Stretch {
         self.to - self.from
     }
 
-    /// The same in words.
+    /// Describes the stretch in words.
     pub(crate) fn segment(&self, window: &Window) -> Segment {
         Segment {
             from: self.from,
@@ -34,7 +34,7 @@ impl Stretch {
     }
 }
 
-/// Neighbours of one cause as one.
+/// Merges neighbouring stretches that have the same cause and CPU.
 pub(crate) fn merged(stretches: Vec<Stretch>) -> Vec<Stretch> {
     let mut merged: Vec<Stretch> = Vec::new();
     for stretch in stretches {

@@ -7,40 +7,41 @@ use punctual_model::{Blame, Cause, Nanos, Outlier, Period, Share, ShareKind};
 use crate::blame::largest;
 use crate::period::find_period;
 
-/// What a source is known by over a run.
+/// Key of a source over a run.
 type Source = (ShareKind, String);
 
-/// How many times of one culprit are looked at for a period: the first ones.
+/// Number of times per culprit that are searched for a period: the first ones.
 const TIMES: usize = 10_000;
 
-/// Sources beyond this are summed up as one: thread names can be any number.
+/// Limit on distinct sources, because thread names are unbounded. Further ones are summed as
+/// "others".
 const SOURCES: usize = 1_000;
 
-/// A probe sees a source at its own wake-ups only. A period below so many of
-/// them is as likely the probe's own beat.
+/// A probe sees a source only at its own wake-ups. A period shorter than this many wake-ups may
+/// just as well come from the probe's own period.
 const BEATS: u64 = 8;
 
-/// Sums causes up, outlier by outlier, in bounded memory.
+/// Sums causes over outliers in bounded memory.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     interval: Nanos,
     causes: BTreeMap<Source, Cause>,
-    /// When each was the culprit.
+    /// Times at which each source was the culprit.
     times: BTreeMap<Source, Vec<Nanos>>,
 }
 
 impl Tally {
-    /// An empty one.
+    /// Creates an empty tally.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Of a probe that looks each `interval`.
+    /// Sets the interval of the probe's wake-ups.
     pub fn looking_each(self, interval: Nanos) -> Self {
         Self { interval, ..self }
     }
 
-    /// Of outliers that are kept.
+    /// Creates a tally of retained outliers.
     pub fn of(outliers: &[Outlier]) -> Self {
         let mut tally = Self::new();
         for outlier in outliers {
@@ -49,9 +50,9 @@ impl Tally {
         tally
     }
 
-    /// Adds an outlier: its number, when it was due, its causes.
+    /// Adds an outlier by its number, due time and causes.
     pub fn add(&mut self, number: u64, due: Nanos, blame: &Blame) {
-        // Threads of one name are one source: their shares come first together.
+        // Threads of the same name are one source, so sum their shares first.
         let mut sums: BTreeMap<Source, Nanos> = BTreeMap::new();
         for share in &blame.shares {
             *sums.entry(source(share)).or_default() += share.ns;
@@ -59,7 +60,7 @@ impl Tally {
         let culprit = largest(&blame.shares).map(source);
         for (key, ns) in sums {
             let is_culprit = culprit.as_ref() == Some(&key);
-            // Due times lie on the probe's beat, ends do not.
+            // Due times are multiples of the probe's period; end times are not.
             let at = blame.culprit_end_ns.unwrap_or(due);
             self.count(key, ns, number, is_culprit.then_some(at));
         }
@@ -93,14 +94,14 @@ impl Tally {
         }
     }
 
-    /// The causes, by falling total.
+    /// Returns the causes in descending order of total time.
     pub fn causes(&self) -> Vec<Cause> {
         let mut causes: Vec<Cause> = self.causes.values().cloned().collect();
         causes.sort_by_key(|cause| (std::cmp::Reverse(cause.total_ns), cause.worst_outlier));
         causes
     }
 
-    /// The periodic main causes, the most frequent first.
+    /// Returns the periodic main causes, most frequent first.
     pub fn periods(&self) -> Vec<Period> {
         let mut periods: Vec<Period> = self
             .times
@@ -120,7 +121,7 @@ impl Tally {
     }
 }
 
-/// What a share is known by over a run: of threads their names without their IDs.
+/// Returns the key of a share over a run: thread names without their IDs.
 fn source(share: &Share) -> Source {
     let who = share.who.as_str();
     if who.contains(", ") && is_chain(share.kind) {
@@ -133,7 +134,7 @@ fn source(share: &Share) -> Source {
     (share.kind, who.to_owned())
 }
 
-/// Whether a share of this kind may name several threads.
+/// Returns whether a share of this kind may name several threads.
 const fn is_chain(kind: ShareKind) -> bool {
     matches!(
         kind,
@@ -141,7 +142,7 @@ const fn is_chain(kind: ShareKind) -> bool {
     )
 }
 
-/// `low-12, preempted by mid-13 (nice 0)` as `low, preempted by mid (nice 0)`.
+/// Turns `low-12, preempted by mid-13 (nice 0)` into `low, preempted by mid (nice 0)`.
 fn without_ids(who: &str) -> String {
     let without = |word: &str| {
         let (name, comma) = match word.strip_suffix(',') {

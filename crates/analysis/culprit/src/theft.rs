@@ -1,9 +1,10 @@
-//! Time that a hypervisor or the firmware took while something ran.
+//! Time that a hypervisor or the firmware took while something else appeared to run.
 //!
-//! No event shows it: what was current before and after seems to have run for longer. So
-//! each stretch that is charged to something that runs is held against the counters. What
-//! they prove is a share of the thief; what they leave open is one share with both
-//! hypotheses; and where they would not show a theft at all, the share is marked.
+//! No event shows stolen time: the thread or handler that was current before and after it seems to
+//! have run for longer. So each stretch that is charged to running code is checked against the
+//! counters. Proven stolen time becomes a share of its own. If the counters leave it open, one
+//! share states both hypotheses. If the counters would not show stolen time at all, the share is
+//! flagged.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +13,19 @@ use punctual_model::{HandlerOf, Nanos, SmiCount, StealCount, UnseenTheft, Usual,
 use crate::cause::{Activity, Cause, Counted, Detail, Leaf, Rank, Source, Thief};
 use crate::stretch::Stretch;
 
-/// A context may run for so long without any event and without a second thought.
+/// Code may run for this long without an event before it is checked.
 const QUIET: Nanos = Nanos::from_micros(10);
 
-/// Counters that were read further apart say nothing of a late reaction between.
+/// If the readings are further apart than this, they do not apply to a late reaction in between.
 const AROUND: Nanos = Nanos::from_secs(1);
 
-/// A run of a handler that is longer by this factor than 99.9% of them is an anomaly.
+/// A handler that runs longer than its 99.9th percentile by this factor is an anomaly.
 const FAR_LONGER: u64 = 3;
 
-/// With fewer runs there is no 99.9th percentile.
+/// Minimum number of runs for a 99.9th percentile.
 const ENOUGH_RUNS: u64 = 1_000;
 
-/// Splits the stretches that are charged to something that runs. Their lengths together
-/// stay as they are.
+/// Splits the stretches that are charged to running code. Does not change the total length.
 pub(crate) fn judge(window: &Window, stretches: Vec<Stretch>) -> Vec<Stretch> {
     let mut events = BTreeMap::<u32, Vec<Nanos>>::new();
     for event in &window.events {
@@ -45,7 +45,7 @@ pub(crate) fn judge(window: &Window, stretches: Vec<Stretch>) -> Vec<Stretch> {
     judged
 }
 
-/// Whether the time is charged to something that runs on the CPU.
+/// Returns whether the time is charged to code that runs on the CPU.
 fn runs(cause: &Cause) -> bool {
     match &cause.source {
         Source::IdleExit(_)
@@ -75,8 +75,8 @@ fn runs(cause: &Cause) -> bool {
     }
 }
 
-/// Each piece between two events of its CPU is judged by itself: a theft is one. `times`:
-/// of these events, by increasing time.
+/// Judges each piece between two events of its CPU separately, because a theft lies within one.
+/// `times`: times of these events, in ascending order.
 fn split(window: &Window, stretch: &Stretch, times: &[Nanos], judged: &mut Vec<Stretch>) {
     let Stretch { from, to, .. } = *stretch;
     let first = times.partition_point(|time| *time <= from);
@@ -143,21 +143,21 @@ fn put_piece(
         anomaly,
         ..Cause::new(source).with(Detail::Counted(counted, cause.detail.clone().map(Box::new)))
     };
-    // Where in the piece the theft lies is not known: it is drawn at its end.
+    // The position of the stolen time within the piece is unknown; it is placed at the end.
     put(from, open, own);
     put(open, proven, undecided);
     put(proven, to, stolen);
 }
 
-/// What counters say of a stretch of time of a CPU.
+/// Evidence of stolen time in a span on one CPU.
 struct Theft {
-    /// So much was stolen for certain.
+    /// Minimum stolen time, proven.
     least: Nanos,
-    /// So much may have been, by what the counters show.
+    /// Maximum stolen time according to the counters.
     most: Nanos,
-    /// By whom, where they show something.
+    /// Cause of the stolen time, if the counters show any.
     thief: Option<Thief>,
-    /// What they would not show.
+    /// Kind of stolen time that the counters would not show.
     unseen: Option<UnseenTheft>,
     counted: Counted,
 }
@@ -196,7 +196,7 @@ impl Theft {
                 theft.most = length;
             }
             Some(_) => {}
-            // In a virtual machine they belong to the hypervisor.
+            // In a virtual machine the SMI counter belongs to the hypervisor.
             None if evidence.virtual_machine != Some(true) => {
                 theft.unseen = theft.unseen.or(Some(UnseenTheft::Smi));
             }
@@ -206,9 +206,10 @@ impl Theft {
     }
 }
 
-/// How much of a time was stolen, at least and at most, by the rises that touch it.
+/// Returns the minimum and maximum stolen time in a span, from the counter increases that overlap
+/// it.
 fn bounds(count: &StealCount, (from, to): (Nanos, Nanos)) -> (Nanos, Nanos) {
-    // What was stolen differs from a rise by less than a step.
+    // The true stolen time differs from an increase by less than one step.
     let unsure = count.step.saturating_sub(Nanos(1));
     let (mut least, mut most) = (Nanos::ZERO, Nanos::ZERO);
     for rise in touching(count, (from, to)) {
@@ -229,7 +230,7 @@ fn touching(
     rises.filter(move |rise| rise.from < to && rise.to > from && rise.stolen > Nanos::ZERO)
 }
 
-/// The finest count that knows a time from its begin to its end.
+/// Returns the count with the finest step that covers the whole span.
 fn steal_count(window: &Window, cpu: u32, (from, to): (Nanos, Nanos)) -> Option<&StealCount> {
     let knows = |count: &&StealCount| {
         count.cpu == cpu
@@ -241,7 +242,7 @@ fn steal_count(window: &Window, cpu: u32, (from, to): (Nanos, Nanos)) -> Option<
     counts.min_by_key(|count| count.step)
 }
 
-/// The count of interrupts, where it decides: none came, or the readings lie close.
+/// Returns the SMI count if it is conclusive: no SMI occurred, or the readings are close together.
 fn smi_count(window: &Window, (from, to): (Nanos, Nanos)) -> Option<&SmiCount> {
     let smi = window.evidence.smi.as_ref()?;
     let close = smi.to.saturating_sub(smi.from) <= AROUND + (to - from);
@@ -249,7 +250,7 @@ fn smi_count(window: &Window, (from, to): (Nanos, Nanos)) -> Option<&SmiCount> {
 }
 
 impl Counted {
-    /// What the counters of a CPU show around a time.
+    /// Returns what the counters of a CPU show around a span of time.
     pub(crate) fn of(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> Self {
         let steal = steal_count(window, cpu, time).map(|count| {
             let (mut risen, mut begin, mut end) = (Nanos::ZERO, time.0, time.1);
@@ -263,13 +264,13 @@ impl Counted {
         Self { steal, smis }
     }
 
-    /// By how much the steal time rose around then, as far as it is known.
+    /// Returns the increase of the steal time around the span, or zero if unknown.
     pub(crate) fn risen(&self) -> Nanos {
         self.steal.map_or(Nanos::ZERO, |(risen, _)| risen)
     }
 }
 
-/// What a handler usually takes that took far longer here.
+/// Returns the usual length of a handler that ran far longer here.
 fn anomaly(window: &Window, stretch: &Stretch) -> Option<Usual> {
     let is_it = |handler: &HandlerOf| match (&stretch.cause.source, handler) {
         (Source::Irq(irq, _), HandlerOf::Irq(of)) => irq == of,

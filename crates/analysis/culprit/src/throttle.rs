@@ -1,5 +1,5 @@
-//! CPU quotas of control groups: a throttled thread is runnable, and no event
-//! says why others run instead. The counters of its groups do (`cpu.stat`).
+//! CPU quotas of control groups. A throttled thread is runnable, and no event shows why others run
+//! instead. The counters of its groups do (`cpu.stat`).
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use crate::cause::{Detail, Limit, Name, Source, Unknown};
 use crate::context::UNKNOWN_PRIORITY;
 use crate::stretch::{Stretch, merged};
 
-/// Shorter waits are usual among ordinary threads: a throttle of another CPU at
-/// the same time looks the same (kernel: `sched_cfs_bandwidth_slice_us`, 5 ms).
+/// Shorter waits are normal between ordinary threads, and a throttle on another CPU at the same
+/// time would look the same (kernel: `sched_cfs_bandwidth_slice_us`, 5 ms).
 const SLICE: Nanos = Nanos::from_millis(5);
 
-/// Judges the time while the victim was runnable again, by the counters
-/// of its control groups. Lengths stay as they are.
+/// Judges the stretches after the victim became runnable again, using the counters of its control
+/// groups. Does not change the total length.
 pub(crate) fn judge(window: &Window, mut stretches: Vec<Stretch>) -> Vec<Stretch> {
     if !window.evidence.throttles.is_empty() {
         for wait in waits(&stretches) {
@@ -24,7 +24,7 @@ pub(crate) fn judge(window: &Window, mut stretches: Vec<Stretch>) -> Vec<Stretch
     merged(stretches)
 }
 
-/// The waits for the CPU: interrupts on top of a rival are part of one.
+/// Returns the waits for the CPU. Interrupts on top of a rival belong to the wait.
 fn waits(stretches: &[Stretch]) -> Vec<Range<usize>> {
     let goes_on = |stretch: &Stretch| {
         use ShareKind::{Interrupt, Nmi, Scheduling, Softirq};
@@ -42,8 +42,8 @@ fn waits(stretches: &[Stretch]) -> Vec<Range<usize>> {
     waits
 }
 
-/// What a throttle may have taken of one wait: the stretches in which no thread
-/// of the throttled groups ran.
+/// Judges the part of a wait that a throttle may have caused: the stretches without a running
+/// thread of the throttled groups.
 fn judge_wait(window: &Window, wait: &mut [Stretch]) {
     let inside = &window.evidence.in_group;
     let fits = |stretch: &Stretch| stretch.rival.is_some_and(|tid| !inside.contains(&tid));
@@ -55,7 +55,7 @@ fn judge_wait(window: &Window, wait: &mut [Stretch]) {
     };
     let lengths = wait.iter().filter(|one| fits(one));
     let waited = Nanos(lengths.map(|one| one.length().0).sum());
-    // A throttle is counted when it ends, which lets the victim run.
+    // A throttle is counted when it ends, which is when the victim can run again.
     let throttles = window.evidence.throttles.iter();
     let fitting: Vec<&Throttle> = throttles
         .filter(|throttle| throttle.from <= to && throttle.to >= from)
@@ -73,7 +73,7 @@ fn judge_wait(window: &Window, wait: &mut [Stretch]) {
 fn rewrite(stretch: &mut Stretch, group: &str, decided: bool) {
     let cause = &mut stretch.cause;
     let quota = Source::Throttled(Limit::Quota(Some(group.to_owned())));
-    // Where nobody had the CPU, it was a throttle already, and now has its name.
+    // An idle CPU was already classified as a throttle; now its group is known.
     match cause.source {
         Source::Throttled(_) => return cause.source = quota,
         Source::Unexplained(Unknown::IdleInstead(_)) if decided => return cause.source = quota,

@@ -1,26 +1,26 @@
-//! What is known of the thread that was late, at a moment.
+//! State of the late thread at a point in time.
 
 use crate::events::SYS_ENTER;
 use punctual_model::{
     Delay, EventKind, KernelPriority, Nanos, Policy, Task, TaskState, TraceEvent, Window,
 };
 
-/// Why it sleeps.
+/// Reason for a sleep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// For its timer, or for whatever wakes it first.
+    /// Waits for its timer, or for another wake-up.
     First,
-    /// For a lock: the threads to which it lent its priority, the first of which holds
-    /// the lock that it asked for, the next one the lock that this one waits for, and so
-    /// on. `first`: it would be [`Why::First`] if it were none.
+    /// Waits for a lock. `chain`: the threads that inherited its priority. The first holds the
+    /// requested lock, the next holds the lock that the first waits for, and so on. `first`:
+    /// without the lock, the state would be [`Why::First`].
     Lock { chain: Vec<u32>, first: bool },
-    /// For a page.
+    /// Waits for a page.
     Page,
-    /// Again, for another reason.
+    /// Sleeps once more, for another reason.
     Again,
 }
 
-/// What the victim does.
+/// Scheduling state of the victim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Not known.
@@ -39,46 +39,45 @@ pub(crate) enum State {
     Gone,
 }
 
-/// What is known of the victim.
+/// State of the victim.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
     pub(crate) tid: u32,
     pub(crate) state: State,
-    /// Where it runs or waits; where it is woken, as far as it is known.
+    /// CPU on which it runs or waits; while it is being woken, its target CPU as far as known.
     pub(crate) cpu: u32,
     pub(crate) prio: Option<KernelPriority>,
-    /// It has been woken or was running since it was due.
+    /// It has been woken or has run since it was due.
     pub(crate) awake_since_due: bool,
-    /// It has slept since it was due, or was asleep then.
+    /// It has slept since it was due, or was asleep at that time.
     pub(crate) slept: bool,
-    /// When its last event was a page fault: that. When the fault is over no event tells.
+    /// Time of the page fault, if that was its last event. No event shows when a fault ends.
     pub(crate) fault: Option<Nanos>,
-    /// It was woken on the CPU that it waits for: that puts it into the queue at once.
+    /// It was woken on its target CPU, so it was put into the run queue immediately.
     pub(crate) woken_here: bool,
-    /// Who of the chain of [`Why::Lock`] gave up what it was lent.
+    /// Thread in the chain of [`Why::Lock`] that gave up its inherited priority.
     released: Option<u32>,
     /// Whether system calls of the thread are recorded.
     knows_calls: bool,
-    /// Others of lower rank were let run before it.
+    /// Threads of lower rank ran although it was in the queue.
     pub(crate) passed_over: bool,
-    /// Whom it lent its priority, and who did not give it back: the chain of
-    /// [`Why::Lock`].
+    /// Threads that inherited its priority and have not given it up: the chain of [`Why::Lock`].
     lent_to: Vec<u32>,
-    /// Who held the lock that it last waited for, until it runs again.
+    /// Holder of the lock that it last waited for, until it runs again.
     pub(crate) waited_for: Option<u32>,
-    /// By how much its timer may be late: of the last one that it armed.
+    /// Slack of the timer that it last armed.
     pub(crate) slack: Option<Nanos>,
-    /// The last signal that stops, and who sent it.
+    /// Last stop signal, and its sender.
     pub(crate) stop_signal: Option<(u32, u32)>,
-    /// The last move, from and to.
+    /// Last migration, from and to.
     pub(crate) moved: Option<(u32, u32)>,
 }
 
-/// A page fault that does not wait for anything takes no longer, but for a huge page.
+/// A page fault that does not wait for I/O takes at most this long, except for a huge page.
 pub(crate) const FAULT_TIME: Nanos = Nanos::from_micros(25);
 
-/// Signals that stop a thread: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU (signal(7); the
-/// same on all architectures but MIPS, Alpha and SPARC).
+/// Signals that stop a thread: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU (signal(7)). The numbers are the
+/// same on all architectures except MIPS, Alpha and SPARC.
 pub(crate) const STOP_SIGNALS: [u32; 4] = [19, 20, 21, 22];
 
 impl Thread {
@@ -88,9 +87,9 @@ impl Thread {
             Delay::Timer | Delay::Call | Delay::Step | Delay::Job => {
                 at_first(tid, events).unwrap_or((State::Unknown, window.victim.cpu))
             }
-            // The window begins with its `sched_waking`.
+            // The window begins with its `sched_waking` event.
             Delay::Wakeup => (State::Asleep(Why::First), window.victim.cpu),
-            // ... or with the switch away from it.
+            // The window begins with the switch away from it.
             Delay::Taken => (State::Running, window.victim.cpu),
         };
         Self {
@@ -121,8 +120,7 @@ impl Thread {
         }
     }
 
-    /// Takes over what an event says of it. `due`: the event is not from before
-    /// the time at which the thread was due.
+    /// Applies an event. `due`: the event is not older than the thread's due time.
     pub(crate) fn apply(&mut self, event: &TraceEvent, due: bool) {
         match &event.kind {
             EventKind::Switch {
@@ -176,7 +174,7 @@ impl Thread {
                     self.lent_to.push(task.pid);
                 }
             }
-            // It gives up what it was lent: it releases its lock, and the next one has it.
+            // The holder gives up its inherited priority: it releases its lock to the next waiter.
             EventKind::PiSetprio { task, .. } if event.pid == task.pid => {
                 if let Some(place) = self.lent_to.iter().position(|one| *one == task.pid) {
                     self.lent_to.truncate(place);
@@ -197,12 +195,12 @@ impl Thread {
         }
     }
 
-    /// An event that it wrote itself, or that came on top of it.
+    /// Handles an event that the victim wrote, or that occurred on top of it.
     fn own_event(&mut self, event: &TraceEvent) {
         if event.pid != self.tid || event.pid == 0 {
             return;
         }
-        // Where it was ready: the switch to it has no event.
+        // It was ready before: the switch to it has no event.
         if matches!(self.state, State::Unknown | State::Woken | State::Queued) {
             (self.state, self.cpu) = (State::Running, event.cpu);
         }
@@ -213,7 +211,7 @@ impl Thread {
             EventKind::SysEnter { .. } | EventKind::SysExit { .. } => self.fault = None,
             _ => {}
         }
-        // Whoever is at one of these waits for no lock: it has it, by now.
+        // A thread at one of these events waits for no lock; it already has it.
         let handler = TraceEvent::HARDIRQ | TraceEvent::SOFTIRQ | TraceEvent::NMI;
         if event.flags & handler == 0
             && matches!(
@@ -245,7 +243,7 @@ impl Thread {
         self.lent_to.clear();
         self.waited_for = None;
         self.awake_since_due |= due;
-        // What it slept before it was due is over.
+        // A sleep that ended before the due time does not count.
         self.slept &= due;
     }
 
@@ -261,7 +259,7 @@ impl Thread {
             () if state.is_stopped() || state.is_traced() => State::Stopped,
             () => State::Asleep(match fault {
                 _ if !chain.is_empty() => Why::Lock { chain, first: !due },
-                // From user space only a system call or a fault leads to a sleep.
+                // From user space, only a system call or a fault leads to a sleep.
                 Some(at)
                     if state.is_uninterruptible()
                         && (self.knows_calls || now <= at + FAULT_TIME) =>
@@ -285,10 +283,10 @@ impl Thread {
         self.awake_since_due |= due;
     }
 
-    /// Its CPU turns to another thread while it waits there: one of lower rank
-    /// is only chosen where the scheduler does not see the victim. Among ordinary
-    /// threads each has its turn, whatever its nice value: then only idling shows it.
-    /// One that another CPU woke is in the queue once its own CPU has said so.
+    /// The CPU switches to another thread while the victim waits there. A thread of lower rank is
+    /// chosen only if the scheduler does not see the victim. Ordinary threads share the CPU
+    /// regardless of nice values, so for them only idling shows it. If another CPU woke the victim,
+    /// it is in the queue once its own CPU writes `sched_wakeup`.
     fn see_other(&mut self, next: &Task) {
         let Some(prio) = self.prio else { return };
         let queued = match self.state {
@@ -303,11 +301,11 @@ impl Thread {
     }
 }
 
-/// What it must have been doing before its first event.
+/// Derives the state of the thread before its first event.
 fn at_first(tid: u32, events: &[TraceEvent]) -> Option<(State, u32)> {
     events.iter().find_map(|event| match &event.kind {
         EventKind::Switch { prev, .. } if prev.pid == tid => Some((State::Running, event.cpu)),
-        // It could run, since when is not known.
+        // It was runnable, since an unknown time.
         EventKind::Switch { next, .. } if next.pid == tid => Some((State::Unknown, event.cpu)),
         EventKind::Waking { task, target_cpu }
         | EventKind::Wakeup {

@@ -1,5 +1,5 @@
-//! The way through a window: its events by time, and what stands in the victim's way
-//! between one and the next.
+//! Walks through the events of a window in order of time, and determines what delays the victim
+//! between each two of them.
 
 use punctual_model::{Delay, Nanos, TraceEvent, Window};
 
@@ -13,8 +13,8 @@ use crate::stretch::{Stretch, merged};
 use crate::victim::{State, Why};
 use crate::{theft, throttle};
 
-/// The stretches from the expected time to the actual one, without gaps, in order, none
-/// empty; and the last move of the victim since it was due, from and to.
+/// Returns the stretches from the expected time to the actual one, in order, without gaps and never
+/// empty; and the last migration of the victim since it was due, from and to.
 pub(crate) fn walk(window: &Window) -> (Vec<Stretch>, Option<(u32, u32)>) {
     if window.delay == Delay::Job {
         return (judged(window, job::walk(window)), None);
@@ -24,7 +24,7 @@ pub(crate) fn walk(window: &Window) -> (Vec<Stretch>, Option<(u32, u32)>) {
     if !spelt_out.is_empty() {
         let events = events.to_mut();
         events.extend(spelt_out);
-        // Stable: what has the same time stays as it was written.
+        // The sort is stable: events with equal times keep their order.
         events.sort_by_key(|event| event.time);
     }
     run(window, &events)
@@ -46,14 +46,14 @@ fn run(window: &Window, events: &[TraceEvent]) -> (Vec<Stretch>, Option<(u32, u3
     (judged(window, stretches), scene.moved)
 }
 
-/// What counters say of the stretches: those of control groups, then those of stolen time.
+/// Applies counters to the stretches: first those of control groups, then those of stolen time.
 fn judged(window: &Window, stretches: Vec<Stretch>) -> Vec<Stretch> {
     let throttled = throttle::judge(window, stretches);
     merged(theft::judge(window, throttled))
 }
 
-/// Gives a time to what stands in the way now; `next` is what ends it. Until the slack
-/// of its timer is over, a sleeper is not late, and the time is cut there.
+/// Charges a span of time to the current cause of delay; `next` is the event that ends the span. A
+/// sleeping victim is not late until the slack of its timer has passed, so the span is split there.
 fn put(
     scene: &Scene<'_>,
     stretches: &mut Vec<Stretch>,

@@ -1,41 +1,41 @@
-//! What a thread of a job waits for, as data.
+//! Reason for a wait of a job's thread, as data.
 
 use punctual_model::{KernelPriority, Text};
 
 use super::Name;
 
-/// What kind of wait a thread is in.
+/// Kind of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// For a lock.
+    /// Waits for a lock.
     Lock,
-    /// For another thread: a condition, a pipe, a socket, an end.
+    /// Waits for another thread: a condition, a pipe, a socket, a thread's exit.
     Thread,
-    /// For a page of memory.
+    /// Waits for a page of memory.
     Page,
 }
 
-/// Another thread that had to come first, and what that one did meanwhile.
+/// Another thread that had to act first, and what it did meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Awaited {
     pub(crate) wait: Wait,
-    /// The thread that ended the wait, whom that one waited for, and so on.
+    /// The thread that ended the wait, the thread that this one waited for, and so on.
     pub(crate) chain: Vec<Name>,
-    /// What the last of them did.
+    /// Activity of the last thread in the chain.
     pub(crate) leaf: Leaf,
 }
 
-/// What the last thread of a chain did.
+/// Activity of the last thread in a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Leaf {
     Ran,
-    /// It was runnable, and another had its CPU.
+    /// It was runnable, and this thread had its CPU.
     Preempted(Name, KernelPriority),
     /// It was runnable, and its CPU was idle.
     NotScheduled,
     /// It slept until its own timer.
     Slept,
-    /// It slept, and who woke it is in the chain already, or too far down.
+    /// It slept, and its waker is already in the chain or too deep.
     Asleep,
     /// It waited for a device.
     Device(Device),
@@ -50,10 +50,10 @@ pub(crate) enum Device {
     Disk(u32),
     /// An interrupt, by its number and name.
     Irq(u32, Text),
-    /// An interrupt without a device of its own, by its name.
+    /// An interrupt without a device, by its name.
     Vector(&'static str),
     /// A softirq after an interrupt.
     Softirq(u32),
-    /// An interrupt of which no more is known.
+    /// An unknown interrupt.
     Interrupt,
 }

@@ -1,5 +1,4 @@
-//! The cause of a stretch of time, as data. Its text is made in
-//! [`describe`](crate::describe).
+//! Cause of a stretch of time, as data. [`describe`](crate::describe) turns it into text.
 
 mod awaited;
 
@@ -7,15 +6,15 @@ use punctual_model::{Comm, KernelPriority, Nanos, Task, Text, UnseenTheft, Usual
 
 pub(crate) use awaited::{Awaited, Device, Leaf, Wait};
 
-/// What a stretch of time is spent on, and how.
+/// How a stretch of time was spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// Stretches of one source are one share.
+    /// Stretches with the same source are summed into one share.
     pub(crate) source: Source,
     pub(crate) detail: Option<Detail>,
-    /// What a handler usually takes that took far longer.
+    /// Usual length of a handler that ran far longer.
     pub(crate) anomaly: Option<Usual>,
-    /// Who may have taken some of the time without being seen.
+    /// Kind of stolen time that would not have been seen.
     pub(crate) unseen: Option<UnseenTheft>,
 }
 
@@ -40,7 +39,7 @@ impl Cause {
         Self::new(Source::Unexplained(what))
     }
 
-    /// An event that would have decided is not recorded.
+    /// Names the events that are not recorded; any of them would have decided.
     pub(crate) fn not_recorded(what: Missing, events: &[&'static str]) -> Self {
         Self::unexplained(Unknown::NotRecorded(what, events.to_vec()))
     }
@@ -50,7 +49,7 @@ impl Cause {
     }
 }
 
-/// A thread, whatever its priority.
+/// A thread without its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) pid: u32,
@@ -66,19 +65,19 @@ impl From<&Task> for Name {
     }
 }
 
-/// What the time is spent on.
+/// Source of the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     TimerLate,
     TimerSlack,
     /// The idle CPU wakes up.
     IdleExit(u32),
-    /// Interrupts are disabled in a thread.
+    /// A thread has interrupts disabled.
     IrqsOff(Name),
-    /// No event, and nothing known takes so long.
+    /// No event, and no known activity takes this long.
     Gap,
     Vector(Vector),
-    /// A device's interrupt; the name is empty where it is not known.
+    /// Interrupt of a device; the name is empty if unknown.
     Irq(u32, Text),
     Softirq(u32),
     Nmi,
@@ -86,9 +85,9 @@ pub(crate) enum Source {
     Thread(Role, Name),
     /// An interrupt that the thread sleeps for.
     AwaitedInterrupt,
-    /// A signal and its sender, where they are known.
+    /// A signal and its sender, if known.
     Stopped(Option<(u32, Name)>),
-    /// From a CPU to another.
+    /// Migration from one CPU to another.
     Migration(u32, Option<u32>),
     Throttled(Limit),
     PageFault,
@@ -107,13 +106,13 @@ pub(crate) enum Source {
     ReturnToUser,
     /// A hypervisor had the CPU.
     Stolen,
-    /// This ran, or somebody else had the CPU; which of the two is not known.
+    /// Either this ran or something else had the CPU; it is unknown which.
     Undecided(Box<Source>, Thief),
     Unexplained(Unknown),
 }
 
 impl Source {
-    /// Whether one of these threads takes the time.
+    /// Returns whether one of these threads takes the time.
     pub(crate) fn is_of(&self, threads: &[u32]) -> bool {
         match self {
             Self::Thread(_, name) | Self::IrqsOff(name) => threads.contains(&name.pid),
@@ -126,7 +125,7 @@ impl Source {
     }
 }
 
-/// Who takes the time of a CPU from whatever runs there.
+/// Possible cause of stolen CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thief {
     Hypervisor,
@@ -135,19 +134,19 @@ pub(crate) enum Thief {
     Either,
 }
 
-/// What counters show around a time; `None`: they do not tell.
+/// Counter values around a span; `None` if not conclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// By how much the steal time rose, and within which time.
+    /// Increase of the steal time, and the time between the readings.
     pub(crate) steal: Option<(Nanos, Nanos)>,
-    /// How many system management interrupts came, and within which time.
+    /// Number of system management interrupts, and the time between the readings.
     pub(crate) smis: Option<(u64, Nanos)>,
 }
 
-/// What another thread has to do with it.
+/// Relation of another thread to the victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It has a lower priority, and was not preempted.
+    /// It has a lower priority and was not preempted.
     Blocking,
     HigherPriority,
     /// It has the same rank.
@@ -158,22 +157,22 @@ pub(crate) enum Role {
     Waker,
 }
 
-/// What keeps a runnable thread from its CPU.
+/// Limit that keeps a runnable thread off its CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     DeadlineBudget,
     RealTime,
-    /// The deadline server that runs ordinary threads, since Linux 6.12.
+    /// Deadline server that runs ordinary threads, since Linux 6.12.
     FairServer,
-    /// The quota of a control group, by its path where it is known.
+    /// Quota of a control group, by its path if known.
     Quota(Option<String>),
 }
 
-/// Why a stretch has no cause.
+/// Reason why a stretch has no cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
     ThreadEnded,
-    /// One of these events would have decided.
+    /// Any of these events would have decided.
     NotRecorded(Missing, Vec<&'static str>),
     NothingBefore,
     NoEventOfThread,
@@ -181,52 +180,52 @@ pub(crate) enum Unknown {
     NoWaker,
     /// The CPU's switch from idle has no event.
     NoSwitchIn(u32),
-    /// Another CPU has woken it, and it is not in the queue of its own yet.
+    /// Another CPU has woken it, but its own CPU has not queued it yet.
     WakeupPending,
-    /// It is runnable, and its CPU idles.
+    /// It is runnable, and its CPU is idle.
     IdleInstead(u32),
     /// The scheduler chose others before a real-time thread.
     PassedOver,
     OwnPriority,
     /// Another thread ran.
     PriorityOf(Name),
-    /// No event, and some were lost.
+    /// No event, and some events were lost.
     EventsLost,
-    /// A throttle by a group's quota, or threads of equal rank.
+    /// Either a throttle by a group's quota or threads of equal rank.
     QuotaOrEqual(String),
 }
 
-/// What an event that is not recorded would have shown.
+/// Information that an unrecorded event would have shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     WhatRan,
     WakeUp,
-    /// What the victim itself did.
+    /// Activity of the victim itself.
     Own,
     InterruptOrGap,
     HandlerOn(Name),
 }
 
-/// In which way.
+/// How the time was spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
     /// Mostly in a timer's function.
     Function(u64),
     /// Mostly in another interrupt.
     Nested(Text),
-    /// On top of a thread; `None` where it is not known.
+    /// On top of a thread; `None` if unknown.
     On(Option<Task>),
-    /// What another thread was, and did.
+    /// Priority and activity of another thread.
     Rank(Rank),
-    /// What the victim did.
+    /// Activity of the victim.
     Doing(Activity),
-    /// By the thread that moves it.
+    /// Thread that migrates it.
     MovedBy(Name),
-    /// Who had the CPU while the victim was throttled; `None`: nobody.
+    /// Thread that had the CPU while the victim was throttled; `None` if there was none.
     Meanwhile(Option<(Task, Option<Activity>)>),
     /// A thread that ran.
     Ran(Task),
-    /// Idle exit, switch and way to user space cannot be distinguished.
+    /// Idle exit, switch and return to user space cannot be distinguished.
     Together,
     WaitingForPage,
     /// The slack, and whether it is known.
@@ -236,31 +235,32 @@ pub(crate) enum Detail {
     At(u64),
     /// While this ran; no event shows more.
     While(Ran),
-    /// What an untraced gap may have been.
+    /// Possible explanations of an untraced gap.
     Hypotheses(Ran, Disabled, Counted),
-    /// What had the CPU when it was stolen.
+    /// Source that appeared to have the CPU while it was stolen.
     Instead(Box<Source>),
-    /// What counters show, and in which way something ran.
+    /// Counter values, and the detail of the running source.
     Counted(Counted, Option<Box<Detail>>),
     /// User space and the kernel cannot be distinguished.
     UserOrKernel,
-    /// With page faults that did not have to wait.
+    /// With page faults that did not wait for I/O.
     Faults,
-    /// The system call that the victim sleeps in, its first two arguments, and the function
-    /// of the kernel that blocked.
+    /// The system call that it sleeps in, the first two arguments, and the kernel function that
+    /// blocked.
+    /// blocked.
     WaitsIn(Option<Text>, [u64; 2], Option<Text>),
-    /// Waiting for a page from a device.
+    /// Waits for a page from a device.
     PageFrom(Device),
-    /// By way of these threads.
+    /// Through these threads.
     Through(Vec<Name>),
 }
 
-/// A thread's priority, and what it did.
+/// Priority and activity of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rank {
     pub(crate) prio: KernelPriority,
     pub(crate) activity: Option<Activity>,
-    /// The thread in whose way it is, which the victim waits for.
+    /// Thread that it delays and that the victim waits for.
     pub(crate) before: Option<Task>,
 }
 
@@ -274,7 +274,7 @@ impl From<&Task> for Rank {
     }
 }
 
-/// What a thread does.
+/// Activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
     Syscall(i64),
@@ -289,7 +289,7 @@ pub(crate) enum Activity {
     Faulted,
     /// It waits itself for a lock that this thread holds.
     AwaitsLockOf(Name),
-    /// The softirq that has to wake the victim waits for it.
+    /// The softirq that has to wake the victim waits for this thread.
     DelaysSoftirq,
     /// In user space, without any event.
     UserSpace,
@@ -309,6 +309,6 @@ pub(crate) enum Ran {
 pub(crate) enum Disabled {
     No,
     Possible,
-    /// They were at the event before.
+    /// They were disabled at the event before the gap.
     Before,
 }

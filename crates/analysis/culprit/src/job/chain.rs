@@ -1,4 +1,5 @@
-//! The chain of wakers: whom a thread waited for, whom that one waited for, and so on.
+//! The chain of wakers: the thread that a thread waited for, the thread that this one waited for,
+//! and so on.
 
 use punctual_model::Nanos;
 
@@ -6,7 +7,7 @@ use super::tracks::{Phase, Span, Tracks};
 use super::waker::By;
 use crate::cause::{Awaited, Cause, Detail, Leaf, Name, Source, Wait};
 
-/// So many threads are followed.
+/// Maximum number of threads in a chain.
 const DEEPEST: usize = 8;
 
 /// A part of a wait.
@@ -15,7 +16,7 @@ pub(crate) struct Part {
     pub(crate) to: Nanos,
     pub(crate) cpu: Option<u32>,
     pub(crate) cause: Cause,
-    /// Who had a part in it.
+    /// Threads involved in this part.
     pub(crate) threads: Vec<u32>,
 }
 
@@ -25,8 +26,8 @@ struct Follower<'a> {
     parts: Vec<Part>,
 }
 
-/// Splits the sleep of a thread by what the one that ended it did, from its begin to its
-/// end, without gaps.
+/// Splits a thread's sleep by the activity of the thread that ended it. The parts cover the sleep
+/// without gaps.
 pub(crate) fn follow(
     tracks: &Tracks,
     (sleeper, waker): (u32, u32),
@@ -43,7 +44,7 @@ pub(crate) fn follow(
 }
 
 impl Follower<'_> {
-    /// `path`: the sleeper, and whom each waits for.
+    /// `path`: the sleeper, followed by the thread that each one waits for.
     fn go(&mut self, (from, to): (Nanos, Nanos), path: &mut Vec<u32>) {
         let Some(last) = path.last().copied() else {
             return;
@@ -59,7 +60,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Handlers on top of it are causes of their own.
+    /// Interrupt handlers on top of the thread are separate causes.
     fn ran(&mut self, span: Span, cpu: u32, path: &[u32]) {
         for part in self.tracks.on(cpu, span.from, span.to) {
             let time = (part.from, part.to);
@@ -124,7 +125,8 @@ impl Follower<'_> {
         self.push((span.from, span.to), span.cpu(), cause, path[1..].to_vec());
     }
 
-    /// What waits for a device in the end waits for that, whoever is between.
+    /// If the chain ends at a device, the sleeper waits for that device, no matter which threads
+    /// are in between.
     fn cause(&self, path: &[u32], leaf: Leaf) -> Cause {
         let name = |tid: &u32| Name::from(&self.tracks.names.task(*tid));
         let chain: Vec<Name> = path[1..].iter().map(name).collect();

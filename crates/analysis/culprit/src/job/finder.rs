@@ -1,4 +1,4 @@
-//! Jobs in a stream of events.
+//! Finds jobs in a stream of events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use punctual_model::{Comm, EventKind, Histogram, KernelPriority, Nanos, SignedNa
 
 use super::release::{Call, CallKind, FoundRelease, SeenWaits, Waits};
 
-/// A job that came to its end.
+/// A completed job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
     /// The thread.
@@ -19,66 +19,66 @@ pub struct Job {
     pub cpu: u32,
     /// When its release wait ended.
     pub release: Nanos,
-    /// When it came back to it.
+    /// When the thread returned to its release wait.
     pub completion: Nanos,
-    /// Its time on a CPU between the two.
+    /// CPU time between the two.
     pub ran: Nanos,
 }
 
 impl Job {
-    /// From the release to the completion.
+    /// Returns the time from release to completion.
     pub const fn response(&self) -> Nanos {
         self.completion.saturating_sub(self.release)
     }
 }
 
-/// What was seen of the jobs of a thread.
+/// Statistics of the jobs of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct JobSeen {
-    /// Its release wait; `None`: not found.
+    /// Its release wait; `None` if not found.
     pub release: Option<FoundRelease>,
-    /// Jobs that were completed.
+    /// Number of completed jobs.
     pub jobs: u64,
-    /// Those whose release did not have to be waited for.
+    /// Number of jobs that were released without waiting.
     pub at_once: u64,
-    /// Those whose end was not seen.
+    /// Number of jobs without an observed end.
     pub incomplete: u64,
     waits: Waits,
-    /// The time on a CPU of each.
+    /// CPU time of each job.
     pub execution: Histogram,
 }
 
 impl JobSeen {
-    /// Waits of any kind.
+    /// Returns the number of waits of any kind.
     pub const fn waits(&self) -> u64 {
         self.waits.count
     }
 
-    /// Where the thread waited, by falling time.
+    /// Returns where the thread waited, in descending order of time.
     pub fn places(&self) -> Vec<SeenWaits> {
         self.waits.places()
     }
 }
 
-/// The kind of a wait of a thread; `None`: it cannot be the release.
+/// Returns the kind of a thread's wait; `None` if it cannot be the release.
 pub(crate) type KindOf<'a> = &'a dyn Fn(u32, Call) -> Option<CallKind>;
 
-/// The numbers of some system calls on the machine of the events; 32-bit ones have two of
+/// Numbers of some system calls on the recorded machine. 32-bit architectures have two numbers for
 /// some.
 #[derive(Clone, Debug, Default)]
 pub struct CallNumbers {
-    /// Of restart_syscall(2).
+    /// Numbers of restart_syscall(2).
     pub restart: Vec<i64>,
-    /// Of futex(2).
+    /// Numbers of futex(2).
     pub futex: Vec<i64>,
 }
 
-/// Follows threads through a stream of the scheduler's events and their system calls,
-/// which must come by rising time, and finds their release wait meanwhile.
+/// Follows threads through a stream of scheduler and system call events, and finds their release
+/// waits. The events must be in ascending order of time.
 #[derive(Clone, Debug)]
 pub struct JobFinder {
     numbers: CallNumbers,
-    /// Events before this time are not all there.
+    /// Events before this time are incomplete.
     blind: Nanos,
     threads: BTreeMap<u32, Thread>,
 }
@@ -87,25 +87,25 @@ pub struct JobFinder {
 struct Thread {
     state: State,
     seen: JobSeen,
-    /// Until the release wait is found.
+    /// `Some` until the release wait is found.
     learning: Option<Learning>,
 }
 
-/// What is remembered until the release wait is found.
+/// Events that are kept until the release wait is found.
 #[derive(Clone, Debug)]
 struct Learning {
     since: Nanos,
     events: Vec<TraceEvent>,
 }
 
-/// Events that are remembered of a thread: those of some thousand waits.
+/// Maximum number of events kept per thread: enough for a few thousand waits.
 const REMEMBERED: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     comm: Comm,
     prio: KernelPriority,
-    /// The call that it is in, since when.
+    /// The current system call, and its entry time.
     call: Option<(Call, Nanos)>,
     last_call: Option<Call>,
     running: Option<Nanos>,
@@ -114,7 +114,7 @@ struct State {
     open: Option<Open>,
 }
 
-/// A job that has begun.
+/// A job in progress.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     release: Nanos,
@@ -123,19 +123,19 @@ struct Open {
     fresh: bool,
 }
 
-/// A step of a thread.
+/// Result of an event for a thread.
 enum Step {
     Waited(Option<Call>, Nanos, Nanos),
     Completed(Open),
     AtOnce,
 }
 
-/// Results of an interrupted system call that goes on later: ERESTARTSYS to
+/// Return values of an interrupted system call that continues later: ERESTARTSYS to
 /// ERESTART_RESTARTBLOCK (`include/linux/errno.h`).
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
 impl JobFinder {
-    /// Knows no thread yet.
+    /// Creates a finder without any threads.
     pub const fn new(numbers: CallNumbers) -> Self {
         Self {
             numbers,
@@ -144,8 +144,8 @@ impl JobFinder {
         }
     }
 
-    /// Takes an event. Returns the jobs that ended with it; where it led to the release
-    /// wait of a thread, also those before it.
+    /// Processes an event. Returns the jobs that ended with it. If it completed the search for the
+    /// thread's release wait, earlier jobs are included.
     pub fn take(
         &mut self,
         event: &TraceEvent,
@@ -158,7 +158,7 @@ impl JobFinder {
             EventKind::SysEnter { .. } | EventKind::SysExit { .. } => (event.pid, None),
             _ => return Vec::new(),
         };
-        // A wake-up that is missing would make a job of the sleep before it.
+        // If a wake-up is missing, the sleep before it would look like a job.
         if event.time < self.blind {
             return Vec::new();
         }
@@ -193,20 +193,20 @@ impl JobFinder {
         Vec::new()
     }
 
-    /// Events up to this time were lost: what began before it has no length, and the others
-    /// up to then are left out.
+    /// Marks events up to this time as lost. Waits and jobs that began earlier have no length, and
+    /// the remaining events up to this time are ignored.
     pub fn blind_until(&mut self, time: Nanos) {
         self.blind = self.blind.max(time);
         self.interrupt(|_| true);
     }
 
-    /// Nothing was looked at since `end`. A job that had begun before it is incomplete; those
-    /// that began later are of no account.
+    /// Marks a pause in the analysis since `end`. A job that began before it is incomplete; later
+    /// ones are not counted.
     pub fn pause_since(&mut self, end: Nanos) {
         self.interrupt(|release| release < end);
     }
 
-    /// `counts`: whether a job that began at this time and has no end counts.
+    /// `counts`: whether an unfinished job with this release time counts as incomplete.
     fn interrupt(&mut self, counts: impl Fn(Nanos) -> bool) {
         for thread in self.threads.values_mut() {
             let open = thread.state.open;
@@ -221,27 +221,27 @@ impl JobFinder {
                 ran,
                 ..State::default()
             };
-            // What is remembered is replayed, with a hole that would be a job.
+            // Kept events are replayed later, and the gap would look like a job.
             if let Some(learning) = &mut thread.learning {
                 learning.events.clear();
             }
         }
     }
 
-    /// When the job began that began first of those that have not ended.
+    /// Returns the release time of the oldest unfinished job.
     pub fn oldest_open(&self) -> Option<Nanos> {
         let open = self.threads.values().filter_map(|one| one.state.open);
         open.map(|open| open.release).min()
     }
 
-    /// The number is another thread's from now on.
+    /// Forgets the state of a thread whose ID was reused.
     pub fn forget(&mut self, tid: u32) {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.state = State::default();
         }
     }
 
-    /// Decides for the threads whose release wait is still open. Returns their jobs.
+    /// Chooses the release wait of the remaining threads. Returns their jobs.
     pub fn finish(&mut self, kind: KindOf<'_>) -> Vec<Job> {
         let numbers = &self.numbers;
         let threads = self.threads.iter_mut();
@@ -254,7 +254,7 @@ impl JobFinder {
         jobs
     }
 
-    /// The system calls that end jobs and begin them, of the threads whose release wait is
+    /// Returns the system calls that end and begin jobs, for the threads whose release wait is
     /// known.
     pub fn calls(&self) -> Vec<i64> {
         let found = self.threads.values().filter_map(|one| one.seen.release);
@@ -265,14 +265,14 @@ impl JobFinder {
         calls.into_iter().collect()
     }
 
-    /// Whether the release wait of a thread is not known: to find it needs all its system
-    /// calls.
+    /// Returns whether the release wait of a thread is still unknown. Finding it requires all
+    /// system calls of the thread.
     pub fn is_learning(&self, tid: u32) -> bool {
         let thread = self.threads.get(&tid);
         thread.is_none_or(|thread| thread.seen.release.is_none())
     }
 
-    /// What was seen of each thread.
+    /// Returns the statistics of each thread.
     pub fn seen(&self) -> impl Iterator<Item = (u32, &JobSeen)> {
         self.threads
             .iter()
@@ -291,8 +291,8 @@ impl Thread {
         }
     }
 
-    /// Decides, and goes through what is remembered. Where no wait fits, it goes on
-    /// learning.
+    /// Chooses the release wait and replays the kept events. If no wait qualifies, the search
+    /// continues.
     fn learnt(&mut self, tid: u32, numbers: &CallNumbers, kind: KindOf<'_>) -> Vec<Job> {
         let Some(learning) = self.learning.take() else {
             return Vec::new();
@@ -345,7 +345,7 @@ impl Thread {
 }
 
 impl Learning {
-    /// Enough waits, or enough time.
+    /// Returns whether there were enough waits in the elapsed time.
     fn is_over(&self, now: Nanos, count: u64) -> bool {
         let elapsed = now.saturating_sub(self.since);
         (elapsed >= Nanos::from_millis(300) && count >= 30)
@@ -393,7 +393,7 @@ impl State {
                 let here = self.is_in(release);
                 let entered = self.call.take();
                 if RESTARTS.contains(ret) {
-                    // A signal, no release.
+                    // A signal is not a release.
                     self.open.take_if(|open| here && open.fresh);
                     return None;
                 }
@@ -419,7 +419,7 @@ impl State {
                 if !prev_state.is_runnable() && !prev_state.is_stopped() && !prev_state.is_traced()
                 {
                     self.asleep = Some(now);
-                    // It looked, and went on waiting.
+                    // The thread checked its condition and continued to wait.
                     let here = self.is_in(release);
                     self.open.take_if(|open| here && open.fresh);
                 }

@@ -52,7 +52,7 @@ fn switch(us: u64, prev: u32, state: u32, next: u32) -> TraceEvent {
     event(us, prev, kind)
 }
 
-/// A turn of a periodic thread: a sleep of `id`, a read that waits, 100 µs of work.
+/// One cycle of a periodic thread: a sleep in `id`, a read that waits, 100 µs of work.
 fn turn(at: u64) -> Vec<TraceEvent> {
     vec![
         enter(at, NANOSLEEP),
@@ -96,7 +96,7 @@ fn jobs_go_from_the_wake_up_to_the_next_call_of_the_release_wait() {
     let release = seen.release.unwrap();
     assert_eq!(release.call.id, NANOSLEEP);
     assert_eq!(release.period, Some(Nanos::from_millis(1)));
-    // The last one does not come back.
+    // The last cycle has no completion.
     assert_eq!((jobs.len(), seen.jobs, seen.incomplete), (399, 399, 1));
     assert_eq!(seen.waits(), 800);
     for job in &jobs {
@@ -133,7 +133,7 @@ fn a_wait_that_goes_on_releases_nothing() {
         switch(at + 310, 9, RUNNABLE, TID),
         enter(at + 320, RESTART),
         switch(at + 330, TID, SLEEPS, 9),
-        // It looked, and went on waiting.
+        // The thread checked its condition and continued to wait.
         waking(at + 400),
         switch(at + 410, 9, RUNNABLE, TID),
         switch(at + 420, TID, SLEEPS, 9),
@@ -157,7 +157,7 @@ fn what_was_lost_makes_no_job() {
         if n == 390 {
             finder.blind_until(Nanos::from_millis(395));
         }
-        // Of five turns the wake-ups were lost, which another CPU had written.
+        // The wake-ups of five cycles, written by another CPU, were lost.
         let lost = |event: &TraceEvent| {
             (390..395).contains(&n) && matches!(event.kind, EventKind::Waking { .. })
         };
@@ -165,11 +165,11 @@ fn what_was_lost_makes_no_job() {
             count += finder.take(event, &watched, &kind).len();
         }
     }
-    // Not the one that was open then, nor those of the five turns.
+    // The job in progress at that time and the jobs of the five cycles are missing.
     assert_eq!(count, 393);
     let (_, seen) = finder.seen().next().unwrap();
     assert_eq!((seen.incomplete, seen.at_once), (1, 0));
-    // Of this thread nothing else is needed; of another, everything.
+    // For this thread, no other system call is needed; for another one, all are.
     assert_eq!(finder.calls(), [NANOSLEEP]);
     assert!(!finder.is_learning(TID) && finder.is_learning(8));
     let other = switch(500_000, 9, SLEEPS, 8);

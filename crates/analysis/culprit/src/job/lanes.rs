@@ -1,15 +1,15 @@
-//! What each thread that had a part in a job did meanwhile: lanes of a picture.
+//! Lanes of a plot: the activity of each thread that was involved in a job.
 
 use punctual_model::{LaneSpan, LaneState, Nanos, ThreadLane, Window};
 
 use super::split::Split;
 use super::tracks::{Phase, Span, Tracks};
 
-/// So many threads have lanes, those of the longest parts.
+/// Maximum number of lanes; those with the longest parts are kept.
 const MOST: usize = 12;
 
-/// A lane for each thread that had a part in a job: the job's own first, then the others
-/// by the time that they ran in it. Empty for what is no job.
+/// Returns a lane for each thread that was involved in a job: first the job's own thread, then the
+/// others by their run time in it. Returns nothing for other kinds of delay.
 pub fn lanes(window: &Window) -> Vec<ThreadLane> {
     if window.delay != punctual_model::Delay::Job {
         return Vec::new();

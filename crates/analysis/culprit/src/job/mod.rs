@@ -1,8 +1,8 @@
-//! A job of an application, from its release to its completion, split into shares.
+//! Splits a job of an application, from its release to its completion, into shares.
 //!
-//! What the thread did is a chain of spans: it ran, was runnable, slept or was stopped.
-//! Each is split by what stood on the CPU, and a sleep by what the thread did that ended
-//! it, which may have slept itself: the wakers are followed.
+//! The thread's activity is a sequence of spans: running, runnable, asleep or stopped. Running and
+//! runnable spans are split according to what was on the CPU. A sleep is split by the activity of
+//! the thread that ended it. If that thread slept too, its waker is followed in turn.
 
 mod chain;
 mod finder;
@@ -25,14 +25,14 @@ use crate::stretch::Stretch;
 use split::Split;
 use tracks::{Phase, Tracks};
 
-/// The stretches from the release to the completion, without gaps, in order, none empty.
+/// Returns the stretches from release to completion, in order, without gaps and never empty.
 pub(crate) fn walk(window: &Window) -> Vec<Stretch> {
     let events = sorted(window);
     let tracks = Tracks::of(window, &events);
     Split::of(window, &tracks).stretches
 }
 
-/// Leaves out the events of CPUs and threads that had no part in the job.
+/// Removes the events of CPUs and threads that were not involved in the job.
 pub fn keep_concerned(window: &mut Window) {
     let (cpus, threads) = {
         let events = sorted(window);
@@ -58,7 +58,7 @@ pub fn keep_concerned(window: &mut Window) {
     });
 }
 
-/// When the stacks were written of the longest sleeps: so many are kept.
+/// Returns the times of the stacks of the longest sleeps, which are kept.
 fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
     const MOST: usize = 8;
     let events = sorted(window);
@@ -80,14 +80,14 @@ fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
     longest.filter_map(|span| at(span.from)).collect()
 }
 
-/// The events by time, without those that explain nothing by themselves.
+/// Returns the events in order of time, without those that do not explain anything themselves.
 pub(crate) fn sorted(window: &Window) -> Cow<'_, [TraceEvent]> {
     let mut events = Cow::Borrowed(window.events.as_slice());
     if events.iter().any(TraceEvent::is_beside) {
         events.to_mut().retain(|event| !event.is_beside());
     }
     if !events.is_sorted_by_key(|event| event.time) {
-        // Stable: what has the same time stays as it was written.
+        // The sort is stable: events with equal times keep their order.
         events.to_mut().sort_by_key(|event| event.time);
     }
     events

@@ -1,4 +1,4 @@
-//! The release wait of a thread: the one that it comes back to most regularly.
+//! The release wait of a thread: the one that it returns to most regularly.
 
 use std::collections::BTreeMap;
 
@@ -9,63 +9,63 @@ use punctual_model::Nanos;
 pub struct Call {
     /// The number of the call.
     pub id: i64,
-    /// A file descriptor, the address of a futex, a clock; of a futex in steps of eight
-    /// bytes, for a condition of glibc waits on two neighbours in turns.
+    /// A file descriptor, the address of a futex, or a clock. Futex addresses are rounded to eight
+    /// bytes, because a condition variable of glibc waits on two neighbouring futexes in turn.
     pub argument: u64,
 }
 
-/// What a call waits for, as far as the choice of the release wait needs to know.
+/// Kind of system call, as needed for the choice of the release wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallKind {
     /// Anything else.
     Other,
-    /// One of many events: epoll, poll, select.
+    /// Waits for one of many events: epoll, poll, select.
     Any,
-    /// A time.
+    /// Waits for a time.
     Timer,
 }
 
 /// The release wait that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundRelease {
-    /// Where.
+    /// Place of the wait.
     pub call: Call,
-    /// Waits there until it was chosen.
+    /// Number of waits there before it was chosen.
     pub seen: u64,
-    /// The median interval, where most are close to it.
+    /// Median interval, if most intervals are close to it.
     pub period: Option<Nanos>,
 }
 
-/// What is known of the waits at one place.
+/// Statistics of the waits at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenWaits {
-    /// Where.
+    /// Place of the waits.
     pub call: Call,
-    /// How often.
+    /// Number of waits.
     pub count: u64,
-    /// How long, all together.
+    /// Total time.
     pub total: Nanos,
-    /// The median interval between wake-ups, where they are regular.
+    /// Median interval between wake-ups, if they are regular.
     pub period: Option<Nanos>,
 }
 
-/// Places of one thread that are distinguished: arguments may be any number.
+/// Maximum number of places per thread, because arguments are unbounded.
 const PLACES: usize = 256;
 
-/// Intervals that are looked at.
+/// Maximum number of intervals that are kept.
 const INTERVALS: usize = 512;
 
-/// Fewer show no period.
+/// Minimum number of intervals for a period.
 const FEWEST: usize = 4;
 
-/// A wait that is rarer than one in so many of the most frequent one is no release.
+/// A wait is not a release if the most frequent wait occurs more than this many times as often.
 const RARE: u64 = 50;
 
-/// A regular wait that is shorter than one part in so many of the longest is part of a
-/// job, also where it is for a time.
+/// A regular wait is part of a job if the longest one takes more than this many times as long, even
+/// if it waits for a time.
 const SHORT: u64 = 8;
 
-/// All waits of a thread, by their place.
+/// All waits of a thread, by place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
     places: BTreeMap<Call, Place>,
@@ -99,14 +99,14 @@ impl Waits {
         }
     }
 
-    /// What comes next does not follow what was seen: between them is no interval.
+    /// Breaks the sequence: no interval spans the interruption.
     pub(super) fn interrupt(&mut self) {
         for place in self.places.values_mut() {
             place.last = None;
         }
     }
 
-    /// All places, by falling time.
+    /// Returns all places in descending order of time.
     pub(super) fn places(&self) -> Vec<SeenWaits> {
         let seen = |(call, place): (&Call, &Place)| SeenWaits {
             call: *call,
@@ -119,9 +119,9 @@ impl Waits {
         places
     }
 
-    /// The release wait. A regular one is preferred, of these one for a time unless others
-    /// are far longer; of equals the one in which the thread spent the most time. `kind`: `None` for a wait that
-    /// cannot be it.
+    /// Returns the release wait. Regular waits are preferred; among them, a wait for a time, unless
+    /// others are far longer; among equals, the one with the longest total time. `kind` returns
+    /// `None` for a wait that cannot be the release.
     pub(super) fn choose(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Option<FoundRelease> {
         let fits = |(call, place): (&Call, &Place)| Some((*call, place.clone(), kind(*call)?));
         let fitting: Vec<(Call, Place, CallKind)> = self.places.iter().filter_map(fits).collect();
@@ -152,7 +152,7 @@ impl Waits {
 }
 
 impl Place {
-    /// The median interval, where the median deviation is at most a quarter of it.
+    /// Returns the median interval, if the median deviation is at most a quarter of it.
     fn period(&self) -> Option<Nanos> {
         if self.intervals.len() < FEWEST {
             return None;
@@ -176,7 +176,7 @@ mod tests {
         Call { id, argument: 0 }
     }
 
-    /// A wait at `id` from and to so many microseconds after each of ten periods of 1 ms.
+    /// Adds ten waits at `id`, between these offsets in microseconds of each 1 ms period.
     fn periodic(waits: &mut Waits, id: i64, from: u64, to: u64) {
         for turn in 0..10 {
             let at = |us: u64| Nanos::from_micros(turn * 1_000 + us);
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn the_regular_wait_is_chosen_and_of_these_the_timer() {
         let mut waits = Waits::default();
-        // A pipe is waited for longer than the timer.
+        // The wait for the pipe is longer than the wait for the timer.
         periodic(&mut waits, 1, 100, 800);
         periodic(&mut waits, 2, 850, 1_000);
         for (turn, at) in [3_u64, 1_900, 2_400, 9_000, 30_000].into_iter().enumerate() {
@@ -205,7 +205,7 @@ mod tests {
         let found = found.unwrap();
         assert_eq!((found.call.id, found.seen), (2, 10));
         assert_eq!(found.period, Some(Nanos::from_millis(1)));
-        // What was asked for, though irregular.
+        // An explicitly requested wait is chosen even if it is irregular.
         let asked = waits
             .choose(&|call| (call.id == 3).then_some(CallKind::Other))
             .unwrap();
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(waits.count, 26);
     }
 
-    /// A thread that is released by another and sleeps for a moment in each job.
+    /// A thread that is released by another one, and sleeps briefly in each job.
     #[test]
     fn a_short_sleep_in_a_job_is_no_release() {
         let mut waits = Waits::default();

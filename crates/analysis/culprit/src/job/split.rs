@@ -1,4 +1,4 @@
-//! A job split into stretches, each with its cause.
+//! Splits a job into stretches, each with its cause.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use crate::events::{SWITCH, SYS_ENTER};
 use crate::judge::by_real_time_limit;
 use crate::stretch::Stretch;
 
-/// A CPU that is idle for longer while a thread waits for it is not waking up.
+/// An idle CPU that takes longer than this to run a waiting thread is not in idle exit.
 const IDLE_EXIT: Nanos = Nanos::from_millis(1);
 
-/// Operations of futex(2) (`include/uapi/linux/futex.h`), without their flags.
+/// Mask for operations of futex(2) (`include/uapi/linux/futex.h`), without their flags.
 const FUTEX_OPERATION: u64 = 0x7f;
-/// FUTEX_WAIT, which glibc's mutexes use and its conditions do not; FUTEX_LOCK_PI,
+/// FUTEX_WAIT, which glibc uses for mutexes but not for condition variables; FUTEX_LOCK_PI and
 /// FUTEX_LOCK_PI2.
 const LOCKS: [u64; 3] = [0, 6, 13];
 
@@ -27,7 +27,7 @@ pub(crate) struct Split<'a> {
     window: &'a Window,
     tracks: &'a Tracks,
     pub(crate) stretches: Vec<Stretch>,
-    /// The threads that had a part in it.
+    /// Threads that were involved in the job.
     pub(crate) threads: BTreeSet<u32>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Split<'a> {
         self.put((span.from, span.to), span.cpu().unwrap_or(cpu), cause, None);
     }
 
-    /// `rival`: who has the CPU while the thread is runnable.
+    /// `rival`: the thread that has the CPU while the victim is runnable.
     pub(super) fn put(
         &mut self,
         (from, to): (Nanos, Nanos),
@@ -91,10 +91,10 @@ impl<'a> Split<'a> {
         self.push(span, Cause::unexplained(what));
     }
 
-    /// On its CPU: in user space or in a system call, unless a handler is on top.
+    /// The thread runs: in user space or in a system call, unless a handler is on top.
     fn runs(&mut self, span: Span, cpu: u32) {
         let tid = self.window.victim.tid;
-        // From the fault to the sleep for its page.
+        // Time of the fault before a sleep for its page.
         let fault = self.tracks.fault_before_sleep(tid, span.to);
         for part in self.tracks.on(cpu, span.from, span.to) {
             if let Some(cause) = part.on_top {
@@ -136,7 +136,7 @@ impl<'a> Split<'a> {
         self.window.call(id).as_str().into()
     }
 
-    /// Runnable: who had the CPU instead.
+    /// The thread is runnable: determines what had the CPU instead.
     fn ready(&mut self, span: Span) {
         let tid = self.window.victim.tid;
         let parts = self.tracks.waited_on(tid, span.from, span.to);
@@ -167,8 +167,9 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// An idle CPU that a thread waits for wakes up. Where that takes too long, the thread
-    /// is held back: for certain if the CPU turned to idling while it was in the queue.
+    /// An idle CPU has a thread waiting. This is idle exit up to a limit. If it takes longer, the
+    /// thread was held back; this is certain if the CPU went idle while the thread was in its run
+    /// queue.
     fn idle(
         &self,
         cpu: u32,
@@ -237,7 +238,7 @@ impl<'a> Split<'a> {
         self.push(span, cause);
     }
 
-    /// The function that blocked; `None`: its name is not known.
+    /// Returns the function that blocked; `None` if its name is unknown.
     fn blocked_at(&self, stack: &[u64]) -> Option<Text> {
         let stack = stack_of(stack, self.window);
         let first = stack.split(" < ").next().unwrap_or_default();
@@ -256,7 +257,7 @@ impl<'a> Split<'a> {
     }
 }
 
-/// Whether a wait in a system call is for a lock.
+/// Returns whether a wait in a system call is for a lock.
 fn is_lock(name: Option<&Text>, call: Option<InCall>) -> bool {
     let Some((name, (_, [_, operation]))) = name.zip(call) else {
         return false;
@@ -264,7 +265,7 @@ fn is_lock(name: Option<&Text>, call: Option<InCall>) -> bool {
     name.0.starts_with("futex") && LOCKS.contains(&(operation & FUTEX_OPERATION))
 }
 
-/// Another thread that has the CPU.
+/// Another thread has the CPU.
 fn rival_of(task: &Task, own: KernelPriority) -> Cause {
     if task.prio.0 == UNKNOWN_PRIORITY || own.0 == UNKNOWN_PRIORITY {
         return Cause::unexplained(Unknown::PriorityOf(task.into()));

@@ -1,4 +1,4 @@
-//! What threads and CPUs did in a window, as spans of time.
+//! Activity of threads and CPUs in a window, as spans of time.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use crate::context::{Context, Handler, Threads, UNKNOWN_PRIORITY};
 use crate::events::SYS_ENTER;
 use crate::victim::FAULT_TIME;
 
-/// What a thread does.
+/// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Runs(u32),
-    /// Runnable, and not running.
+    /// Runnable but not running.
     Ready,
-    /// Asleep, until a wake-up by its number.
+    /// Asleep, until the wake-up with this index.
     Asleep(Option<usize>),
     Stopped,
     Ended,
     Unknown,
 }
 
-/// A phase and its time.
+/// A phase with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) from: Nanos,
@@ -40,10 +40,10 @@ impl Span {
     }
 }
 
-/// A stack is written so long after the switch that it belongs to, at most.
+/// A stack is written at most this long after its switch.
 const STACK_AFTER: Nanos = Nanos::from_millis(1);
 
-/// What a CPU does: the thread that is current there, and what is on top of it.
+/// Activity of a CPU: the current thread, and what is on top of it.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuSpan {
     pub(crate) from: Nanos,
@@ -55,30 +55,31 @@ pub(crate) struct CpuSpan {
 /// A system call in progress: its number and first two arguments.
 pub(crate) type InCall = (i64, [u64; 2]);
 
-/// All of a window.
+/// All spans of a window.
 pub(crate) struct Tracks {
     pub(crate) names: Threads,
     cpus: BTreeMap<u32, Vec<CpuSpan>>,
     threads: BTreeMap<u32, Vec<Span>>,
     pub(crate) wakes: Vec<Wake>,
-    /// Beginnings (`Some`) and ends of system calls.
+    /// Entries (`Some`) and exits of system calls.
     calls: BTreeMap<u32, Vec<(Nanos, Option<InCall>)>>,
-    /// When each had page faults, and whether in user space: when one is over no event tells.
+    /// Page faults of each thread, and whether they came from user space. No event shows when a
+    /// fault ends.
     faults: BTreeMap<u32, Vec<(Nanos, bool)>>,
     /// Whether system calls are recorded.
     knows_calls: bool,
-    /// Where in the kernel a thread was when it left its CPU.
+    /// Stacks of threads at the moment they left their CPU.
     stacks: BTreeMap<u32, Vec<(Nanos, Vec<u64>)>>,
-    /// When each was put into the queue of its CPU.
+    /// When each thread was put into the run queue of its CPU.
     queued: BTreeMap<u32, Vec<Nanos>>,
-    /// When each was moved, and from where.
+    /// When each thread was migrated, and its CPU before.
     moves: BTreeMap<u32, Vec<(Nanos, u32)>>,
     priorities: BTreeMap<u32, Vec<(Nanos, KernelPriority)>>,
-    /// Signals that stop, to whom: when, which, from whom.
+    /// Stop signals by receiver: time, signal, sender.
     pub(crate) signals: BTreeMap<u32, Vec<(Nanos, u32, u32)>>,
 }
 
-/// While it is made.
+/// State while the tracks are built.
 struct Open {
     since: BTreeMap<u32, (Nanos, Phase)>,
     contexts: BTreeMap<u32, (Nanos, Context)>,
@@ -127,11 +128,11 @@ impl Tracks {
     }
 
     fn on_cpu(&mut self, event: &TraceEvent, open: &mut Open) {
-        // Of the thread that has just left the CPU.
+        // Belongs to the thread that has just left the CPU.
         if matches!(event.kind, EventKind::KernelStack { .. }) {
             return;
         }
-        // Nothing was there before its first event: no switch, so the same thread.
+        // No switch came before the first event, so the same thread was current.
         let (since, context) = open
             .contexts
             .entry(event.cpu)
@@ -154,7 +155,7 @@ impl Tracks {
         }
     }
 
-    /// What is kept by time, beside the phases.
+    /// Records data other than phases.
     fn note(&mut self, event: &TraceEvent) {
         let (tid, at) = (event.pid, event.time);
         match &event.kind {
@@ -166,7 +167,7 @@ impl Tracks {
             }
             EventKind::SysExit { id, .. } => {
                 let calls = self.calls.entry(tid).or_default();
-                // It was in that call from before the first event on.
+                // The call began before the first event.
                 if calls.is_empty() {
                     calls.push((Nanos::ZERO, Some((*id, [0; 2]))));
                 }
@@ -213,9 +214,9 @@ impl Tracks {
 
     fn on_threads(&mut self, event: &TraceEvent, open: &mut Open) {
         let (at, tid) = (event.time, event.pid);
-        // Whoever writes an event runs.
+        // A thread that writes an event is running.
         let known = open.since.get(&tid).map(|(_, phase)| *phase);
-        // Of the thread that has just left the CPU.
+        // Belongs to the thread that has just left the CPU.
         let late = matches!(event.kind, EventKind::KernelStack { .. });
         if tid != 0 && !late && !matches!(known, Some(Phase::Runs(cpu)) if cpu == event.cpu) {
             self.change(open, tid, at, Phase::Runs(event.cpu));
@@ -268,13 +269,13 @@ impl Tracks {
         }
     }
 
-    /// Ends the phase of a thread and begins another.
+    /// Ends the current phase of a thread and begins another.
     fn change(&mut self, open: &mut Open, tid: u32, at: Nanos, phase: Phase) {
         if tid == 0 {
             return;
         }
         let first = match phase {
-            // It left the CPU it was on.
+            // It left its previous CPU.
             Phase::Ready | Phase::Asleep(_) | Phase::Stopped | Phase::Ended => Phase::Unknown,
             Phase::Runs(_) | Phase::Unknown => Phase::Unknown,
         };
@@ -292,7 +293,7 @@ impl Tracks {
         }
     }
 
-    /// What a thread did between two times, without gaps.
+    /// Returns the spans of a thread between two times, without gaps.
     pub(crate) fn spans(&self, tid: u32, from: Nanos, to: Nanos) -> Vec<Span> {
         let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
         let unknown = |from, to| Span {
@@ -308,7 +309,7 @@ impl Tracks {
         )
     }
 
-    /// What a CPU did between two times, without gaps.
+    /// Returns the spans of a CPU between two times, without gaps.
     pub(crate) fn on(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<CpuSpan> {
         let all = self.cpus.get(&cpu).map_or(&[][..], Vec::as_slice);
         cover(
@@ -324,8 +325,7 @@ impl Tracks {
         )
     }
 
-    /// The CPUs that a runnable thread waited on, one after the other: it got one of
-    /// them at `to`.
+    /// Returns the CPUs on which a runnable thread waited, in order. It got the last one at `to`.
     pub(crate) fn waited_on(&self, tid: u32, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos, u32)> {
         let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
         let after = all.get(all.partition_point(|span| span.from < to));
@@ -347,18 +347,18 @@ impl Tracks {
         parts
     }
 
-    /// The system call that a thread is in at a time; outer `None`: not known.
+    /// Returns the system call of a thread at a time; the outer `None` means unknown.
     pub(crate) fn call_at(&self, tid: u32, at: Nanos) -> Option<Option<InCall>> {
         let calls = self.calls.get(&tid)?;
         let after = calls.partition_point(|(from, _)| *from <= at);
         match after.checked_sub(1) {
             Some(before) => Some(calls[before].1),
-            // Before the first entry: in user space.
+            // Before the first entry, the thread is in user space.
             None => Some(None),
         }
     }
 
-    /// Where a thread enters and leaves system calls between two times.
+    /// Returns when a thread enters and leaves system calls between two times.
     pub(crate) fn calls_between(&self, tid: u32, from: Nanos, to: Nanos) -> Vec<Nanos> {
         let calls = self.calls.get(&tid).map_or(&[][..], Vec::as_slice);
         let first = calls.partition_point(|(at, _)| *at <= from);
@@ -369,8 +369,8 @@ impl Tracks {
             .collect()
     }
 
-    /// Whether a thread that is runnable at a time is known to be in the queue of its CPU
-    /// since before that: it lost the CPU, or its wake-up has arrived.
+    /// Returns whether a thread that is runnable at a time is known to be in its CPU's run queue by
+    /// then: it was preempted, or its wake-up has arrived.
     pub(crate) fn was_queued(&self, tid: u32, at: Nanos) -> bool {
         let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
         let now = all.partition_point(|span| span.to <= at);
@@ -382,15 +382,15 @@ impl Tracks {
         preempted || queued.into_iter().any(|time| (since..=at).contains(time))
     }
 
-    /// Whether the last that a thread did before it slept was to touch a page.
+    /// Returns whether the last event of a thread before its sleep was a page fault.
     pub(crate) fn slept_in_fault(&self, tid: u32, at: Nanos) -> bool {
         let faults = self.faults.get(&tid).map_or(&[][..], Vec::as_slice);
         let after = faults.partition_point(|(time, _)| *time <= at);
         let Some((fault, user)) = after.checked_sub(1).map(|before| faults[before]) else {
             return false;
         };
-        // From user space only a system call or a fault leads to a sleep; in a call, or where
-        // calls are not recorded, an old fault is over.
+        // From user space, only a system call or a fault leads to a sleep. In a call, or if calls
+        // are not recorded, an old fault is over.
         if at > fault + FAULT_TIME && !(user && self.knows_calls) {
             return false;
         }
@@ -401,8 +401,8 @@ impl Tracks {
             .is_none_or(|before| calls[before].0 <= fault)
     }
 
-    /// When a thread touched the page that it sleeps for from a time on; `None`: it does
-    /// not sleep for one then.
+    /// Returns the time of the page fault that a thread sleeps for at a time; `None` if it does not
+    /// sleep for one.
     pub(crate) fn fault_before_sleep(&self, tid: u32, at: Nanos) -> Option<Nanos> {
         let spans = self.threads.get(&tid)?;
         let next = spans.get(spans.partition_point(|span| span.from < at))?;
@@ -417,7 +417,7 @@ impl Tracks {
         (asleep && self.slept_in_fault(tid, at)).then(|| faults[last].0)
     }
 
-    /// Where in the kernel a thread blocked that left its CPU at a time.
+    /// Returns the stack of a thread that left its CPU at a time.
     pub(crate) fn stack(&self, tid: u32, at: Nanos) -> Option<&[u64]> {
         let stacks = self.stacks.get(&tid)?;
         let first = stacks.partition_point(|(from, _)| *from < at);
@@ -425,7 +425,7 @@ impl Tracks {
         (*from < at + STACK_AFTER).then_some(frames)
     }
 
-    /// Page faults of a thread between two times.
+    /// Returns the number of page faults of a thread between two times.
     pub(crate) fn faults_between(&self, tid: u32, from: Nanos, to: Nanos) -> u64 {
         let faults = self.faults.get(&tid).map_or(&[][..], Vec::as_slice);
         let first = faults.partition_point(|(at, _)| *at < from);
@@ -433,7 +433,7 @@ impl Tracks {
         end.saturating_sub(first) as u64
     }
 
-    /// The priority in force, as far as it is known.
+    /// Returns the effective priority, as far as it is known.
     pub(crate) fn priority(&self, tid: u32, at: Nanos) -> KernelPriority {
         let unknown = KernelPriority(UNKNOWN_PRIORITY);
         let Some(known) = self.priorities.get(&tid) else {
@@ -455,7 +455,7 @@ fn cpu_span(from: Nanos, to: Nanos, context: &Context) -> CpuSpan {
     }
 }
 
-/// What runs on top of the current thread.
+/// Returns what runs on top of the current thread.
 fn on_top(context: &Context) -> Option<Cause> {
     if context.nmi > 0 {
         return Some(Cause::new(Source::Nmi));
@@ -471,8 +471,7 @@ fn on_top(context: &Context) -> Option<Cause> {
     Some(Cause::new(Source::Softirq(vec)).with(Detail::On(context.current)))
 }
 
-/// The pieces of a stretch of time, by spans that lie one after the other: `None` where
-/// there is none.
+/// Splits a stretch of time by consecutive spans. `make` gets `None` for the gaps.
 fn cover<S, T>(
     spans: &[S],
     (from, to): (Nanos, Nanos),

@@ -1,15 +1,15 @@
-//! Who wakes a thread: another thread, a timer, a device.
+//! Determines what wakes a thread: another thread, a timer or a device.
 
 use punctual_model::{EventKind, Nanos, TraceEvent, Vector};
 
 use crate::cause::Device;
 use crate::context::{Context, Handler, SOFTIRQ_HRTIMER, SOFTIRQ_TIMER};
 
-/// So long after a disk completed a request on a CPU, a wake-up in the same handler
-/// is by that.
+/// A wake-up in the same handler within this time after a disk completed a request on the CPU is
+/// attributed to the disk.
 const OF_COMPLETION: Nanos = Nanos::from_micros(500);
 
-/// Softirqs (`include/linux/interrupt.h`).
+/// Softirq numbers (`include/linux/interrupt.h`).
 const NET_TX: u32 = 2;
 const NET_RX: u32 = 3;
 
@@ -20,7 +20,7 @@ pub(crate) struct Wake {
     pub(crate) by: By,
 }
 
-/// Who woke it.
+/// Source of a wake-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Thread(u32),
@@ -28,8 +28,8 @@ pub(crate) enum By {
     Device(Device),
 }
 
-/// Who writes this `sched_waking`, by what its CPU is at; `completed`: when a disk
-/// completed a request there, and which.
+/// Returns the source of a `sched_waking` event, based on the state of its CPU. `completed`: the
+/// last disk request that completed there, with its time.
 pub(crate) fn waker(event: &TraceEvent, context: &Context, completed: Option<(Nanos, u32)>) -> By {
     let disk = completed
         .filter(|(at, _)| *at + OF_COMPLETION > event.time)
@@ -43,7 +43,7 @@ pub(crate) fn waker(event: &TraceEvent, context: &Context, completed: Option<(Na
     if let Some(vec) = context.softirq.filter(|_| event.has(TraceEvent::SOFTIRQ)) {
         return match vec {
             SOFTIRQ_TIMER | SOFTIRQ_HRTIMER => By::Timer,
-            // On the way of a thread's own call: what it sent arrives here.
+            // Part of a thread's own call: the data that it sent arrives here.
             NET_TX | NET_RX if !context.softirq_of_handler && !serves_softirqs(context) => {
                 By::Thread(event.pid)
             }
@@ -65,20 +65,21 @@ fn in_handler(handler: &Handler) -> By {
             Vector::IrqWork => "irq_work",
             _ => "interrupt",
         })),
-        // Where the timer is a device's interrupt: arm, RISC-V.
+        // On arm and RISC-V, the timer is a device interrupt.
         Handler::Irq { name, .. } if name.0.contains("timer") => By::Timer,
         Handler::Irq { irq, name } => By::Device(Device::Irq(*irq, name.clone())),
     }
 }
 
-/// Whether the idle thread or ksoftirqd runs there: what a softirq does is not theirs.
+/// Returns whether the idle thread or ksoftirqd is current. The softirq work is not done on their
+/// behalf.
 fn serves_softirqs(context: &Context) -> bool {
     context
         .current
         .is_none_or(|task| task.is_idle() || task.comm.bytes().starts_with(b"ksoftirqd"))
 }
 
-/// The disk of an event that completes a request.
+/// Returns the disk, if the event completes a request.
 pub(crate) const fn completed(event: &TraceEvent) -> Option<(Nanos, u32)> {
     match event.kind {
         EventKind::BlockComplete { dev, .. } => Some((event.time, dev)),

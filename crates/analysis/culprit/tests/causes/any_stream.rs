@@ -143,7 +143,7 @@ fn any_window() -> impl Strategy<Value = Window> {
     })
 }
 
-/// What must hold whatever the events say.
+/// Checks the invariants that hold for any events.
 fn check(window: &Window) -> Result<(), TestCaseError> {
     let found = find(window).blame;
     let sum: u128 = found
@@ -177,7 +177,7 @@ proptest! {
         check(&window)?;
     }
 
-    /// Streams that make sense, spoilt: shuffled, cut, with parts twice.
+    /// Valid streams that are corrupted: shuffled, truncated, with duplicate parts.
     #[test]
     fn shares_add_up_in_spoilt_streams(
         keep in proptest::collection::vec((0usize..13, -50i64..50), 0..40),
@@ -196,8 +196,7 @@ proptest! {
         check(&window)?;
     }
 
-    /// The order in which events are handed over does not matter, as long as
-    /// their times differ.
+    /// The order of events in the window does not matter if their times differ.
     #[test]
     fn order_does_not_matter(order in Just((0..13).collect::<Vec<usize>>()).prop_shuffle()) {
         let whole = crate::stream::sample(520.0);

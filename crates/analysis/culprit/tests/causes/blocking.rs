@@ -1,4 +1,4 @@
-//! A thread of lower rank keeps the CPU, or interrupts from it.
+//! A thread of lower rank keeps the CPU, or delays its interrupts.
 
 use insta::assert_snapshot;
 use punctual_model::{EventKind, TraceEvent};
@@ -85,7 +85,7 @@ fn interrupts_disabled_with_the_place() {
     assert_snapshot!(stream.summary());
 }
 
-/// An event of the thread bears the flag; the call it is in is the place.
+/// An event of the thread has the flag set; the current system call is named as the location.
 #[test]
 fn interrupts_disabled_by_a_flag() {
     let stream = Stream::late(300.0)

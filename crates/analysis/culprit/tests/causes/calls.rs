@@ -1,17 +1,17 @@
-//! From another thread's call to its receipt: what keeps either of the two.
+//! Calls of another thread, up to their receipt: delays on either side.
 
 use insta::assert_snapshot;
 use punctual_model::Delay;
 
 use crate::stream::*;
 
-/// Who posts, on CPU 0.
+/// The caller, on CPU 0.
 fn poster() -> punctual_model::Task {
     task("post", 200, 5)
 }
 
-/// The victim waits on its idle CPU, the other one runs on its own since long
-/// before.
+/// The victim waits on its idle CPU; the other thread has been running on its own CPU for a long
+/// time.
 fn two(late: f64) -> Stream {
     Stream::late(late)
         .change(|window| window.delay = Delay::Call)
@@ -69,8 +69,8 @@ fn an_interrupt_and_its_softirq_on_the_callers_cpu() {
     assert_snapshot!(stream.summary());
 }
 
-/// A message over the loopback, and its answer: the victim's own call delivers
-/// the one, the server's the other.
+/// A message over loopback and its answer: the victim's own call delivers the message, the server's
+/// call delivers the answer.
 #[test]
 fn a_message_and_its_answer() {
     let server = task("echo", 200, 120);
@@ -97,7 +97,7 @@ fn a_message_and_its_answer() {
     assert_snapshot!(stream.summary());
 }
 
-/// The softirq that delivers the answer follows an interrupt by chance.
+/// The softirq that delivers the answer follows an unrelated interrupt.
 #[test]
 fn an_answer_that_an_interrupt_delivers() {
     let server = task("echo", 200, 120);
@@ -122,7 +122,7 @@ fn an_answer_that_an_interrupt_delivers() {
     assert_snapshot!(stream.summary());
 }
 
-/// The answer of another machine: nothing here is to blame for its time.
+/// The answer of another machine: nothing on this one caused the delay.
 #[test]
 fn an_answer_from_elsewhere() {
     let stream = Stream::late(500.0)

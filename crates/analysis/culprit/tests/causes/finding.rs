@@ -1,4 +1,4 @@
-//! Late wake-ups found in a stream.
+//! Finds late wake-ups in a stream.
 
 use punctual_culprit::{Late, LateWakeUps, Wait};
 use punctual_model::{Delay, Nanos};
@@ -34,8 +34,8 @@ fn a_wake_up_begins_its_story() {
     );
 }
 
-/// A signal that stops a sleeping thread wakes it, and it stops once it has got a
-/// CPU: who sent the signal is recorded before the wake-up.
+/// A stop signal wakes a sleeping thread, which stops once it has a CPU. The sender of the signal
+/// is recorded before the wake-up.
 #[test]
 fn the_story_of_a_stopped_thread_begins_when_it_was_woken() {
     let stream = Stream::late(0.0)
@@ -53,7 +53,7 @@ fn the_story_of_a_stopped_thread_begins_when_it_was_woken() {
     );
 }
 
-/// Of one that was preempted nothing before that is wanted.
+/// For a preempted thread, earlier events are not needed.
 #[test]
 fn the_story_of_a_preempted_thread_begins_there() {
     let stream = Stream::late(0.0)

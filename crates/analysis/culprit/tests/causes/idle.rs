@@ -1,4 +1,4 @@
-//! The CPU was idle, here or where the victim was sent.
+//! The CPU was idle: the local one, or the one that the victim was sent to.
 
 use insta::assert_snapshot;
 use punctual_model::{EventKind, Nanos};

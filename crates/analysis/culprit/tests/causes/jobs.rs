@@ -1,4 +1,4 @@
-//! Jobs: what the thread did itself, whom it waited for, and what that one did.
+//! Jobs: the thread's own activity, the threads that it waited for, and their activity.
 
 use punctual_culprit::{find, keep_concerned, lanes, segments};
 use punctual_model::{
@@ -11,7 +11,7 @@ const FUTEX: i64 = 202;
 const READ: i64 = 0;
 const FSYNC: i64 = 74;
 const NANOSLEEP: i64 = 230;
-/// FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG; FUTEX_WAIT_BITSET of a condition.
+/// FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG; FUTEX_WAIT_BITSET of a condition variable.
 const LOCK_PI: u64 = 6 | 128;
 const CONDITION: u64 = 9 | 128;
 
@@ -23,8 +23,8 @@ fn mid() -> Task {
     task("mid", 21, 49)
 }
 
-/// A job of so many µs, released by its timer at 0, which runs from 10 on; the thread
-/// leaves the kernel at 12.
+/// A job of this many µs. Its timer releases it at 0, it runs from 10 on, and leaves the kernel at
+/// 12.
 fn job(us: f64) -> Stream {
     Stream::late(us)
         .change(|window| {
@@ -51,7 +51,7 @@ fn exit(id: i64) -> EventKind {
     EventKind::SysExit { id, ret: 0 }
 }
 
-/// The length of all shares of a kind whose name begins so, in µs.
+/// Returns the total of the shares of a kind whose name has this prefix, in µs.
 fn share(blame: &Blame, kind: ShareKind, who: &str) -> f64 {
     let fits = blame.shares.iter().filter(|share| share.kind == kind);
     let ns: u64 = fits
@@ -92,7 +92,7 @@ fn own_work_system_calls_and_interrupts_are_shares() {
     );
 }
 
-/// A lock whose holder is itself preempted: a chain of two.
+/// The holder of a lock is preempted itself: a chain of two.
 #[test]
 fn a_lock_names_its_holder_and_who_preempted_that_one() {
     let stream = job(1_000.0)
@@ -127,7 +127,7 @@ fn a_lock_names_its_holder_and_who_preempted_that_one() {
         .map(|span| (span.to - span.from).0)
         .sum();
     assert_eq!(ready, 500_000);
-    // Whom nobody waited for is left out, whoever had a part stays.
+    // Threads that were not involved are removed; the others stay.
     let mut window = stream
         .on(3, 77)
         .switch(300.0, task("x", 77, 120), SLEEPS, task("y", 78, 120))
@@ -138,7 +138,7 @@ fn a_lock_names_its_holder_and_who_preempted_that_one() {
     assert_eq!(find(&window).blame, found);
 }
 
-/// A condition that is signalled by a thread which waits for the disk meanwhile.
+/// The thread that signals a condition variable waits for the disk first.
 #[test]
 fn the_wakers_are_followed_to_the_disk() {
     let journal = task("jbd2", 33, 120);
@@ -184,7 +184,7 @@ fn the_wakers_are_followed_to_the_disk() {
     assert_eq!(share(&found, ShareKind::Waiting, "jbd2-33"), 34.0);
 }
 
-/// Where in the kernel it blocked is kept with the share, and the stacks of others go.
+/// The blocking kernel function is kept with the share; stacks of other threads are dropped.
 #[test]
 fn the_function_that_blocked_is_named() {
     let stack = |frames: [u64; 3]| EventKind::KernelStack {
@@ -201,7 +201,7 @@ fn the_function_that_blocked_is_named() {
         })
         .event(50.0, enter(READ, [4, 0]))
         .switch(52.0, victim(), SLEEPS, make())
-        // Written after the switch, by the thread that left.
+        // Written after the switch, on behalf of the thread that left.
         .on(1, VICTIM)
         .event(52.5, stack([0xb1, 0xb2, 0xb3]))
         .on(1, 12)
@@ -278,8 +278,7 @@ fn a_sleep_of_its_own_and_a_slow_producer() {
     assert_eq!(share(&found, ShareKind::Waiting, "producer-40"), 596.0);
 }
 
-/// Two that wake each other make no circle, and nine that wait for the next one are
-/// followed no further than eight.
+/// Two threads that wake each other do not loop, and a chain of nine is cut off after eight.
 #[test]
 fn a_chain_ends() {
     let mut stream = job(1_000.0)
@@ -291,7 +290,7 @@ fn a_chain_ends() {
             .on(2, 200 + n)
             .switch(23.0 + f64::from(n), thread(n), SLEEPS, idle());
     }
-    // Each is woken by the next one, the victim by the first.
+    // Each thread is woken by the next one, the victim by the first.
     for n in (0..11).rev() {
         let at = 900.0 - f64::from(n);
         stream = stream.on(2, 201 + n).waking_of(at, thread(n), 2);
@@ -377,7 +376,7 @@ fn a_stop_and_a_preemption() {
         "{found:#?}"
     );
     assert_eq!(share(&found, ShareKind::HigherPriority, "hog-61"), 300.0);
-    // Were the hog this program, it would say so.
+    // If the hog were this program, the result would be flagged.
     assert!(!find(&stream.window).by_observer);
     let ours = job(1_000.0)
         .switch(100.0, victim(), RUNNABLE, hog)
@@ -391,7 +390,7 @@ fn a_stop_and_a_preemption() {
     );
 }
 
-/// What was not recorded is unknown, never nothing.
+/// Unrecorded activity is reported as unknown.
 #[test]
 fn without_system_calls_user_space_is_not_claimed() {
     let mut stream = job(1_000.0).missing("raw_syscalls:sys_enter");
@@ -414,7 +413,7 @@ fn without_system_calls_user_space_is_not_claimed() {
     assert_eq!(found.shares[0].ns, Nanos::from_millis(1));
 }
 
-/// A hypervisor had the CPU for 600 of the 900 µs that it seems to have computed.
+/// The thread seems to compute for 900 µs; for 600 of these, a hypervisor had the CPU.
 #[test]
 fn stolen_time_is_no_work_of_its_own() {
     let stream = job(1_000.0)
@@ -440,7 +439,7 @@ fn stolen_time_is_no_work_of_its_own() {
     assert_eq!(share(&found, ShareKind::Stolen, "the hypervisor"), 600.0);
 }
 
-/// Without the events of system calls a fault from long before the sleep is over.
+/// Without system call events, a fault from long before the sleep is considered over.
 #[test]
 fn an_old_page_fault_is_not_what_it_sleeps_for() {
     let slept = |from: f64, kernel: bool| {
@@ -464,13 +463,13 @@ fn an_old_page_fault_is_not_what_it_sleeps_for() {
     let page = |stream: Stream| share(&explained(&stream), ShareKind::PageFault, "") > 0.0;
     let unrecorded = |stream: Stream| stream.missing("raw_syscalls:sys_enter");
     assert!(page(slept(20.0, false)) && page(unrecorded(slept(20.0, false))));
-    // In user space, and no system call since: it still is in the fault.
+    // In user space, and without a system call since: the thread is still in the fault.
     assert!(page(slept(700.0, false)));
     assert!(!page(unrecorded(slept(700.0, false))));
     assert!(!page(slept(700.0, true)));
 }
 
-/// Its CPU idles, and whether its wake-up has arrived there no event tells.
+/// Its CPU is idle, and no event shows whether its wake-up has arrived there.
 #[test]
 fn an_idle_cpu_alone_is_no_throttle() {
     let woken = |arrived: bool| {

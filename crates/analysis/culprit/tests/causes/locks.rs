@@ -1,11 +1,11 @@
-//! A lock, and who holds it.
+//! Locks and their holders.
 
 use insta::assert_snapshot;
 use punctual_model::{EventKind, KernelPriority, TraceEvent};
 
 use crate::stream::*;
 
-/// A holder releases the lock: it is at its own priority again.
+/// A holder releases the lock and returns to its own priority.
 fn give_up(task: punctual_model::Task) -> EventKind {
     EventKind::PiSetprio {
         task,
@@ -97,8 +97,8 @@ fn of_a_holder_that_runs_elsewhere() {
     assert_snapshot!(stream.summary());
 }
 
-/// PREEMPT_RT: it spins for the lock, has it when ksoftirqd releases it, and sleeps for its
-/// timer, which ksoftirqd serves: the same thread wakes it.
+/// PREEMPT_RT: the victim waits for a spinlock and gets it when ksoftirqd releases it. Then it
+/// sleeps for its timer, which ksoftirqd serves: the same thread wakes it.
 #[test]
 fn of_a_spinning_lock_that_it_has_when_it_sleeps() {
     let ksoftirqd = task("ksoftirqd/1", 16, 120);
@@ -123,7 +123,7 @@ fn of_a_spinning_lock_that_it_has_when_it_sleeps() {
     };
     let summary = slept(20.0).summary();
     assert!(!summary.contains("lock"), "{summary}");
-    // It released it in the sleep: that was for the lock.
+    // The release came during the sleep, so the sleep was for the lock.
     let summary = slept(879.0).summary();
     assert!(
         summary.contains("a lock that ksoftirqd/1-16 held"),
@@ -131,7 +131,7 @@ fn of_a_spinning_lock_that_it_has_when_it_sleeps() {
     );
 }
 
-/// By its timer: an interrupt releases no lock.
+/// The timer wakes the victim: an interrupt does not release a lock.
 #[test]
 fn of_a_lock_that_no_holder_released() {
     let stream = Stream::late(900.0)
@@ -146,8 +146,8 @@ fn of_a_lock_that_no_holder_released() {
     assert!(!summary.contains("lock"), "{summary}");
 }
 
-/// The victim waits for `near`, which waits for a lock of `far`: both are lent its priority,
-/// and `near` it is that holds the lock.
+/// The victim waits for `near`, which waits for a lock of `far`. Both inherit its priority, and
+/// `near` is the holder.
 #[test]
 fn of_the_first_of_a_chain() {
     let (near, far) = (task("near", 50, 89), task("far", 51, 100));

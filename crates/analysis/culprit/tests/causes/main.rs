@@ -1,5 +1,4 @@
-//! Each cause, by a stream of events made by hand: what is blamed, and how it
-//! is said.
+//! Tests of each cause with hand-made event streams: the blame and its wording.
 
 #![allow(clippy::unwrap_used)]
 

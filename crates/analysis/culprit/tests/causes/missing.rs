@@ -1,4 +1,5 @@
-//! What was not recorded, lost or never seen is not known, and said so.
+//! Events that were not recorded, were lost or never seen: the result states that the cause is
+//! unknown.
 
 use insta::assert_snapshot;
 use punctual_model::{EventKind, Nanos, NoiseSource};
@@ -75,7 +76,7 @@ fn the_switch_from_the_idle_thread_is_not_told() {
     assert_snapshot!(stream.summary());
 }
 
-/// An event of the thread itself shows that it runs.
+/// An event of the thread shows that it runs.
 #[test]
 fn an_event_of_the_thread_tells_that_it_runs() {
     let stream = Stream::late(60.0)
@@ -86,13 +87,12 @@ fn an_event_of_the_thread_tells_that_it_runs() {
     assert_snapshot!(stream.summary());
 }
 
-/// Only osnoise records interrupts and softirqs: when they are over, with
-/// their net length.
+/// Only osnoise records interrupts and softirqs: one event at the end, with the net duration.
 #[test]
 fn handlers_are_told_of_by_osnoise_alone() {
     let noise = |source, ns: u64| EventKind::Noise {
         source,
-        // On the CPU's own clock.
+        // A time of the CPU's own clock.
         start: Nanos(7),
         duration: Nanos(ns),
     };
@@ -112,7 +112,7 @@ fn handlers_are_told_of_by_osnoise_alone() {
     assert_snapshot!(stream.summary());
 }
 
-/// Only the wake-up is known; `sched_wakeup` takes the place of `sched_waking`.
+/// Only `sched_wakeup` is recorded; it replaces `sched_waking`.
 #[test]
 fn the_wake_up_alone_is_enough() {
     let stream = Stream::late(143.0)

@@ -33,8 +33,8 @@ fn one_that_waits_for_the_disk() {
     assert_snapshot!(stream.summary());
 }
 
-/// When a fault is over no event tells: one from before takes none of the time in which
-/// the thread was due.
+/// No event shows when a fault ends. A fault from long before takes none of the time after the due
+/// time.
 #[test]
 fn one_from_long_before_takes_nothing() {
     let stream = Stream::late(890.0)
@@ -48,7 +48,7 @@ fn one_from_long_before_takes_nothing() {
     assert_snapshot!(summary);
 }
 
-/// It went to sleep in a system call that is not recorded, for its timer.
+/// It went to sleep for its timer, in a system call that is not recorded.
 #[test]
 fn one_from_before_a_sleep_is_not_what_it_slept_for() {
     for (state, reason) in [(SLEEPS, "a timer's sleep"), (2, "long after the fault")] {

@@ -1,4 +1,4 @@
-//! Time passes and nothing happens.
+//! Time without any event.
 
 use insta::assert_snapshot;
 use punctual_model::{EventKind, Nanos};
@@ -50,7 +50,7 @@ fn while_the_thread_was_on_its_way() {
     assert_snapshot!(stream.summary());
 }
 
-/// The stack of the late timer shows what its interrupt came upon.
+/// The stack of the late timer shows what its interrupt interrupted.
 fn with_stack(frames: &[u64]) -> String {
     let late = EventKind::TimerLate {
         late: Nanos::from_micros(815),
@@ -78,12 +78,12 @@ fn a_stack_from_user_space_rules_out_that_interrupts_were_off() {
     let without = stalled().summary();
     assert!(without.contains(possible), "{without}");
     assert!(!with_stack(&[0xa1, 0xb1]).contains(possible));
-    // Of the kernel's code, or with an entry that is not known: as without.
+    // With kernel addresses or an unknown entry, the result is the same as without a stack.
     assert_eq!(with_stack(&[0xa1, 0xb1, 0xb2]), without);
     assert_eq!(with_stack(&[0xa1]), without);
 }
 
-/// An event that the user asked for changes no share, wherever it is.
+/// An event that the user requested never changes the shares.
 #[test]
 fn a_requested_event_explains_nothing() {
     let requested = |time| {

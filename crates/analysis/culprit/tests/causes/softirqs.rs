@@ -27,7 +27,7 @@ fn in_its_own_thread() {
     assert_snapshot!(stream.summary());
 }
 
-/// With PREEMPT_RT a softirq belongs to its thread and goes with it.
+/// With PREEMPT_RT, a softirq belongs to its thread and is switched out with it.
 #[test]
 fn one_that_was_preempted_takes_no_time() {
     let softirqd = task("irq/24-eth0", 60, 49);
@@ -42,7 +42,7 @@ fn one_that_was_preempted_takes_no_time() {
     assert_snapshot!(stream.summary());
 }
 
-/// The timer of an ordinary thread expires in a softirq on PREEMPT_RT.
+/// On PREEMPT_RT, the timer of an ordinary thread expires in a softirq.
 #[test]
 fn the_timer_expires_in_one() {
     let stream = Stream::late(120.0)

@@ -1,11 +1,11 @@
-//! From a thread's reading of the clock to its next: what kept it between.
+//! Steps, from one clock reading of a thread to its next: delays in between.
 
 use insta::assert_snapshot;
 use punctual_model::{Delay, EventKind, KernelPriority};
 
 use crate::stream::*;
 
-/// The victim runs since long before, on CPU 1.
+/// The victim has been running on CPU 1 for a long time.
 fn step(long: f64) -> Stream {
     Stream::late(long)
         .change(|window| window.delay = Delay::Step)
@@ -17,7 +17,7 @@ fn an_interrupt_in_it() {
     assert_snapshot!(step(60.0).irq(10.0, 55.0, 24, "eth0").summary());
 }
 
-/// A spinning thread, without an event for long.
+/// A spinning thread, with a long span without events.
 #[test]
 fn a_cpu_that_was_taken_away() {
     assert_snapshot!(
@@ -36,7 +36,7 @@ fn a_page_fault_and_one_from_before() {
     assert_snapshot!(stream.summary());
 }
 
-/// Nothing of the step itself: the page was there.
+/// No event in the step itself: the page was already mapped.
 #[test]
 fn a_page_fault_from_before_alone() {
     assert_snapshot!(step(8.0).event(-50.0, fault(0x1000)).summary());
@@ -57,7 +57,7 @@ fn a_call_that_took_its_time() {
     );
 }
 
-/// Who waits for the lock is the highest; who has it is kept by the middle one.
+/// The waiter has the highest priority; the lock holder is preempted by the middle thread.
 #[test]
 fn a_lock_whose_holder_is_kept_by_a_middle_thread() {
     let (middle, low) = (task("middle", 61, 5), task("low", 62, 6));
@@ -70,7 +70,7 @@ fn a_lock_whose_holder_is_kept_by_a_middle_thread() {
     assert_snapshot!(stream.summary());
 }
 
-/// With priority inheritance the holder is known, and above the middle one.
+/// With priority inheritance, the holder is known and runs above the middle thread.
 #[test]
 fn a_lock_whose_holder_inherits() {
     let (low, boosted) = (task("low", 62, 6), task("low", 62, 4));

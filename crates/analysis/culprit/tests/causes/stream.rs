@@ -1,14 +1,14 @@
-//! Hand-made event streams: a window as one reads it in a trace.
+//! Hand-made event streams: a window in the style of a trace.
 
 use punctual_model::{
     Comm, Delay, EventKind, KernelPriority, Nanos, Policy, Scheduling, SmiCount, StealCount,
     StealRise, Task, TaskState, TraceEvent, Vector, Victim, Window,
 };
 
-/// When the victim is due; the times of a stream are µs before or after it.
+/// Due time of the victim; the times of a stream are in µs relative to it.
 pub(crate) const DUE: u64 = 5_000_000_000;
 
-/// The thread that is late, bound to CPU 1.
+/// The late thread, bound to CPU 1.
 pub(crate) const VICTIM: u32 = 100;
 
 pub(crate) const SLEEPS: u32 = 1;
@@ -50,7 +50,7 @@ pub(crate) fn at(us: f64) -> Nanos {
     )
 }
 
-/// A write to a page that is not there.
+/// A write to a page that is not mapped.
 pub(crate) fn fault(address: u64) -> EventKind {
     EventKind::PageFaultUser {
         address,
@@ -60,7 +60,7 @@ pub(crate) fn fault(address: u64) -> EventKind {
 }
 
 impl Stream {
-    /// A victim that comes `late` µs after its time.
+    /// Creates a stream with a victim that is `late` µs late.
     pub(crate) fn late(late: f64) -> Self {
         Self {
             window: Window {
@@ -96,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// What follows is on this CPU, with this thread current.
+    /// The following events are on this CPU, with this thread current.
     pub(crate) fn on(mut self, cpu: u32, pid: u32) -> Self {
         (self.cpu, self.pid) = (cpu, pid);
         self
@@ -136,7 +136,7 @@ impl Stream {
         )
     }
 
-    /// The victim went to sleep before its time; this runs instead.
+    /// The victim went to sleep before its due time; `next` runs instead.
     pub(crate) fn sleeping_beside(self, next: Task) -> Self {
         self.switch(-300.0, victim(), SLEEPS, next)
     }
@@ -207,7 +207,7 @@ impl Stream {
         self
     }
 
-    /// The blame as one reads it, checked on the way.
+    /// Returns the sentence of the blame, after checking the shares.
     pub(crate) fn summary(&self) -> String {
         let blame = punctual_culprit::find(&self.window).blame;
         let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
@@ -227,8 +227,8 @@ impl Stream {
     }
 }
 
-/// `/proc/stat` of CPU 1, read 50 ms before the victim was due and 50 ms after: its steal
-/// rose by so many ticks of 10 ms.
+/// `/proc/stat` of CPU 1, read 50 ms before and after the due time: its steal time rose by this
+/// many ticks of 10 ms.
 pub(crate) fn ticks(count: u64) -> StealCount {
     let rise = StealRise {
         from: at_ms(-50),
@@ -244,7 +244,7 @@ pub(crate) fn ticks(count: u64) -> StealCount {
     }
 }
 
-/// The kernel's own counter of CPU 1: it rose between these times, in µs, by so much.
+/// The kernel's own counter of CPU 1. Each increase: begin, end and amount in µs.
 pub(crate) fn exactly(rises: &[(f64, f64, f64)]) -> StealCount {
     let rises = rises.iter().map(|(from, to, by)| StealRise {
         from: at(*from),
@@ -260,7 +260,7 @@ pub(crate) fn exactly(rises: &[(f64, f64, f64)]) -> StealCount {
     }
 }
 
-/// So many system management interrupts within 100 ms around the window.
+/// This many system management interrupts in the 100 ms around the window.
 pub(crate) fn smis(count: u64) -> SmiCount {
     SmiCount {
         from: at_ms(-50),
@@ -269,12 +269,12 @@ pub(crate) fn smis(count: u64) -> SmiCount {
     }
 }
 
-/// Milliseconds before or after the victim is due.
+/// Milliseconds relative to the due time.
 pub(crate) fn at_ms(ms: i64) -> Nanos {
     at(ms as f64 * 1_000.0)
 }
 
-/// A window with something of everything.
+/// A window with events of every kind.
 pub(crate) fn sample(late: f64) -> Window {
     let hog = task("hog", 61, 0);
     Stream::late(late)

@@ -1,4 +1,4 @@
-//! Any thread's late wake-up, and a turn that was taken from it.
+//! Late wake-ups of any thread, and involuntary switches.
 
 use insta::assert_snapshot;
 use punctual_model::Delay;

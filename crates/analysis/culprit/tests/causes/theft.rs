@@ -1,5 +1,5 @@
-//! Time of a hypervisor or of the firmware, which no event shows: it is charged to nobody
-//! who merely was there.
+//! Stolen time of a hypervisor or the firmware, which no event shows. It must not be charged to a
+//! thread or handler that was merely current.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn find() -> punctual_model::Task {
     task("find", 12, 120)
 }
 
-/// The virtual CPU is taken away just after the timer's interrupt.
+/// The virtual CPU is descheduled just after the timer's interrupt.
 fn after_the_timer() -> Stream {
     Stream::late(1_990.0)
         .sleeping_beside(find())
@@ -23,7 +23,7 @@ fn after_the_timer() -> Stream {
         .switch(1_980.0, find(), RUNNABLE, victim())
 }
 
-/// While the thread of an interrupt runs, which takes 8 µs.
+/// While an interrupt thread runs for 8 µs.
 fn in_an_interrupt_thread() -> Stream {
     let thread = task("irq/24-eth0", 61, 0);
     Stream::late(2_110.0)
@@ -32,7 +32,7 @@ fn in_an_interrupt_thread() -> Stream {
         .switch(2_100.0, thread, SLEEPS, victim())
 }
 
-/// In the handler of an interrupt, which takes 4 µs.
+/// In an interrupt handler that takes 4 µs.
 fn in_a_handler() -> Stream {
     Stream::late(3_080.0)
         .sleeping_beside(find())
@@ -41,7 +41,7 @@ fn in_a_handler() -> Stream {
         .switch(3_060.0, find(), RUNNABLE, victim())
 }
 
-/// In a softirq, which takes 6 µs.
+/// In a softirq that takes 6 µs.
 fn in_a_softirq() -> Stream {
     Stream::late(3_070.0)
         .sleeping_beside(find())
@@ -63,7 +63,7 @@ fn in_a_virtual_machine(window: &mut Window) {
     window.evidence.virtual_machine = Some(true);
 }
 
-/// Each outlier of the four as one reads it.
+/// Returns the summaries of all four outliers.
 fn all_with(change: impl Fn(&mut Window)) -> String {
     let summaries = all().map(|stream| stream.change(&change).summary());
     summaries.join("\n")
@@ -85,7 +85,7 @@ fn a_management_interrupt_came() {
     }));
 }
 
-/// The kernel's own counter: what it proves is the hypervisor's.
+/// The kernel's own counter: proven stolen time is charged to the hypervisor.
 #[test]
 fn steal_is_known_to_the_nanosecond() {
     assert_snapshot!(all_with(|window| {
@@ -95,7 +95,7 @@ fn steal_is_known_to_the_nanosecond() {
     }));
 }
 
-/// It knows that nothing was stolen.
+/// The counter shows that no time was stolen.
 #[test]
 fn steal_did_not_rise_by_a_nanosecond() {
     for stream in all() {
@@ -109,7 +109,7 @@ fn steal_did_not_rise_by_a_nanosecond() {
     }
 }
 
-/// What would not be seen is marked, and by what.
+/// Time that the counters would not show is flagged, with the missing counter.
 #[test]
 fn without_counters_the_shares_are_marked() {
     let (steal, short) = (UnseenTheft::Steal, UnseenTheft::ShortSteal);
@@ -124,7 +124,7 @@ fn without_counters_the_shares_are_marked() {
             },
             Some(short),
         ),
-        // The counters of another CPU say nothing of this one.
+        // The counters of another CPU say nothing about this one.
         (
             |window| {
                 in_a_virtual_machine(window);
@@ -156,7 +156,7 @@ fn without_counters_the_shares_are_marked() {
     }
 }
 
-/// Counters that were read two hours before say nothing of now.
+/// Counters that were read long before say nothing about the current time.
 #[test]
 fn what_rose_some_time_in_two_hours_did_not_rise_around_then() {
     let long_before = at(0.0) - Nanos::from_secs(4);
@@ -194,7 +194,7 @@ fn what_rose_some_time_in_two_hours_did_not_rise_around_then() {
     );
 }
 
-/// 4 µs usually, and once 3 ms.
+/// Usually 4 µs, and once 3 ms.
 fn usual(runs: u64) -> impl Fn(&mut Window) {
     move |window| {
         let length = Usual {
@@ -210,7 +210,8 @@ fn usual(runs: u64) -> impl Fn(&mut Window) {
 
 #[test]
 fn a_handler_that_is_far_longer_than_ever_is_an_anomaly() {
-    // In a virtual machine without a rise, and on a machine where nothing can be stolen.
+    // Both in a virtual machine without an increase, and on a machine that cannot lose time to a
+    // hypervisor.
     for virtual_machine in [true, false] {
         let said = all_with(|window| {
             usual(12_345)(window);
@@ -225,14 +226,14 @@ fn a_handler_that_is_far_longer_than_ever_is_an_anomaly() {
     assert!(!few.contains("anomaly"), "{few}");
 }
 
-/// A machine whose truth is known: what ran on CPU 1, one after the other, and what was
-/// stolen while it did.
+/// A machine with a known truth: what ran on CPU 1 in sequence, and how much time was stolen
+/// meanwhile.
 #[derive(Clone, Debug)]
 struct Truth {
-    /// Lengths in ns of what runs until the victim does, each with what was stolen in it.
+    /// Pieces that run before the victim: kind, length in ns, and stolen time in ns.
     pieces: Vec<(Piece, u64, u64)>,
     knows: Knows,
-    /// How much of a tick steal had reached before.
+    /// Fraction of a tick that the steal time had reached before.
     phase: u64,
 }
 
@@ -244,7 +245,7 @@ enum Piece {
     Softirq,
 }
 
-/// What the machine lets one know of stolen time.
+/// Counters of stolen time that the machine provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Knows {
     Nothing,
@@ -338,7 +339,7 @@ impl Truth {
         }
     }
 
-    /// What a share of this kind and name took in truth.
+    /// Returns the true time of a piece.
     fn ran(&self, piece: Piece) -> u64 {
         let of = self.pieces.iter().filter(|(one, ..)| *one == piece);
         of.map(|(_, ran, _)| ran).sum()
@@ -372,15 +373,15 @@ fn truth() -> impl Strategy<Value = Truth> {
     })
 }
 
-/// So much of each piece may be charged to what was there: shorter pieces are not doubted,
-/// and the events themselves take some time here.
+/// Tolerance per piece: shorter pieces are not checked, and the events themselves take some time
+/// here.
 const DOUBTED: u64 = 12_000;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
-    /// Whatever is stolen from whomever: nobody is charged with more than it ran, unless the
-    /// share says that it cannot tell; and a hypervisor is charged with no more than it stole.
+    /// For any stolen time: nothing is charged more than it ran, unless the share states that it
+    /// cannot decide. A hypervisor is never charged more than it stole.
     #[test]
     fn nobody_innocent_is_accused(truth in truth()) {
         let window = truth.window();
@@ -410,7 +411,7 @@ proptest! {
         }
     }
 
-    /// Where nothing is stolen and the counters are exact, nobody is acquitted either.
+    /// If nothing is stolen and the counters are exact, the full time is charged to what ran.
     #[test]
     fn nobody_guilty_is_acquitted(mut truth in truth(), smis in any::<bool>()) {
         truth.knows = if smis { Knows::Smis } else { Knows::Exactly };

@@ -1,4 +1,4 @@
-//! Threads of higher or equal rank, and the scheduler that passes one over.
+//! Threads of higher or equal rank, and the scheduler passing over a thread.
 
 use insta::assert_snapshot;
 use punctual_model::{KernelPriority, Policy, RealTimeLimit, Scheduling};
@@ -90,7 +90,7 @@ fn its_budget_is_used_up() {
     assert_snapshot!(stream.summary());
 }
 
-/// Woken while throttled: no event shows that it is in the queue.
+/// Woken while throttled: no event shows that it is in the run queue.
 #[test]
 fn its_budget_is_used_up_when_it_is_woken() {
     let stream = Stream::late(50_000.0)
@@ -104,7 +104,7 @@ fn its_budget_is_used_up_when_it_is_woken() {
     assert_snapshot!(stream.summary());
 }
 
-/// An ordinary thread was chosen before the victim, which is in the queue.
+/// An ordinary thread was chosen before the victim, which is in the run queue.
 fn passed_over(limit: Option<RealTimeLimit>, next: punctual_model::Task) -> String {
     Stream::late(50_000.0)
         .sleeping_beside(make())
@@ -116,7 +116,7 @@ fn passed_over(limit: Option<RealTimeLimit>, next: punctual_model::Task) -> Stri
         .summary()
 }
 
-/// Since Linux 6.12 a deadline server runs ordinary threads; it throttles nobody.
+/// Since Linux 6.12, a deadline server runs ordinary threads and does not throttle.
 #[test]
 fn what_keeps_a_real_time_thread_back_depends_on_the_kernel() {
     use RealTimeLimit::{FairServer, FairServerOrThrottling, None as Nothing, Throttling};
@@ -142,8 +142,8 @@ fn what_keeps_a_real_time_thread_back_depends_on_the_kernel() {
     }
 }
 
-/// Its wake-up has not arrived: until its CPU says so it is not in the queue, and others
-/// that this CPU turns to are not chosen before it.
+/// Its wake-up has not arrived: until its CPU writes `sched_wakeup`, the thread is not in the run
+/// queue, and threads that the CPU switches to are not preferred to it.
 #[test]
 fn a_wake_up_that_has_not_arrived_is_no_throttle() {
     let stream = Stream::late(3_000.0)
@@ -172,14 +172,14 @@ fn it_slept_until_a_thread_woke_it() {
     assert_snapshot!(stream.summary());
 }
 
-/// A probe's loop does nothing: what is longer than it takes is no work.
+/// A probe's loop does nothing, so a longer time cannot be its own work.
 #[test]
 fn it_ran_without_any_event_when_it_was_due() {
     let stream = Stream::late(5_100.0).switch(-900.0, make(), SLEEPS, victim());
     assert_snapshot!(stream.summary());
 }
 
-/// Its wait for the timer is no work either.
+/// Its wait for the timer is not work either.
 #[test]
 fn it_ran_in_its_wait_without_any_event() {
     let stream = Stream::late(5_100.0)
@@ -200,7 +200,7 @@ fn its_loop_took_a_moment() {
     assert_snapshot!(stream.summary());
 }
 
-/// In user space interrupts cannot be disabled.
+/// Interrupts cannot be disabled in user space.
 #[test]
 fn it_ran_in_user_space_without_any_event() {
     let stream = Stream::late(5_100.0)

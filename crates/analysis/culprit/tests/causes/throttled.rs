@@ -19,8 +19,7 @@ fn rise(from_us: f64, to_us: f64, throttled_ms: u64) -> Throttle {
     }
 }
 
-/// An ordinary thread, woken in time, that others of equal rank kept from its
-/// CPU.
+/// An ordinary thread that was woken in time but waited for threads of equal rank.
 fn ordinary(late: f64) -> Stream {
     let ordinary = task("victim", VICTIM, 120);
     Stream::late(late)
@@ -52,7 +51,7 @@ fn without_a_rise_others_took_it() {
     assert_snapshot!(stream.summary());
 }
 
-/// Some of it may be: both are said.
+/// A throttle may explain part of it: both causes are named.
 #[test]
 fn the_time_does_not_decide() {
     let stream = ordinary(50_000.0)
@@ -60,7 +59,7 @@ fn the_time_does_not_decide() {
     assert_snapshot!(stream.summary());
 }
 
-/// So short a wait is usual between threads of equal rank.
+/// A short wait is normal between threads of equal rank.
 #[test]
 fn a_short_wait_does_not_decide() {
     let stream = ordinary(3_000.0)
@@ -68,7 +67,7 @@ fn a_short_wait_does_not_decide() {
     assert_snapshot!(stream.summary());
 }
 
-/// While a thread of the group runs, the group is not throttled there.
+/// While a thread of the group runs, the group is not throttled on that CPU.
 #[test]
 fn a_rival_of_the_same_group_was_not_throttled_either() {
     let stream = ordinary(50_000.0).change(|window| {
@@ -78,7 +77,7 @@ fn a_rival_of_the_same_group_was_not_throttled_either() {
     assert_snapshot!(stream.summary());
 }
 
-/// Real-time threads have no such quota.
+/// Real-time threads are not subject to this quota.
 #[test]
 fn real_time_threads_are_exempt() {
     let hog = task("hog", 61, 4);
