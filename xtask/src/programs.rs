@@ -126,7 +126,7 @@ const OF_ITS_OWN: &[&str] = &[
 
 /// Crates whose tests use only their own files and simulated trees. Privileges affect their
 /// results, but load on the machine does not.
-const BESIDE: &[&str] = &["experiment", "files", "record"];
+const BESIDE: &[&str] = &["experiment", "files", "monitor"];
 
 /// Crates and test files that measure nothing, but whose syncs would delay tests that do.
 const SYNCS: &[&str] = &[

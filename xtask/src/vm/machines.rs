@@ -107,7 +107,7 @@ pub(crate) const ARM64: &[Machine] = &[
     },
     Machine {
         name: "verbs",
-        summary: "PREEMPT_RT on arm64: measure, explain, watch, doctor, tune, record",
+        summary: "PREEMPT_RT on arm64: measure, explain, watch, doctor, tune, monitor",
         kernel_words: "",
         cpus: TWO,
         prepare: "",
@@ -130,7 +130,7 @@ pub(crate) const ARM64: &[Machine] = &[
             // Importing does not depend on the processor, and its files are missing there.
             some(
                 "punctual",
-                Target::Integration("recording"),
+                Target::Integration("monitoring"),
                 &["--skip", "dated_files"],
             ),
         ],

@@ -27,7 +27,7 @@ const NOT_RUN: &[&str] = &[
     "improve --resume",
     "irqs move",
     "measure timer --cgroup",
-    "record",
+    "monitor",
     "trend osadl",
     "tune apply",
     "tune cmdline",

@@ -1,4 +1,4 @@
-//! A fleet, as users run it: in PostgreSQL; and a machine whose service delivers by itself.
+//! A fleet, as users run it: in PostgreSQL; and a machine whose service pushes by itself.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ fn a_fleet_in_a_database_is_served_and_copied() {
     let mut serve = place.command("serve --listen 127.0.0.1:0 --store");
     serve.arg(&database);
     let server = Server::start(serve);
-    place.done(&format!("deliver --to {}", server.url));
+    place.done(&format!("push --to {}", server.url));
     let rest = server.end();
     // A client of the database that a task drops panics.
     assert!(!rest.contains("panicked"), "{rest}");
@@ -54,7 +54,7 @@ fn finished(place: &Place) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// `[deliver]` of a plan: recordings, slots, windows and notes arrive while the service
+/// `[push]` of a plan: recordings, slots, windows and notes arrive while the service
 /// measures, through times without a collector.
 #[test]
 fn a_service_delivers_what_it_records() {
@@ -66,11 +66,11 @@ fn a_service_delivers_what_it_records() {
     let text_of_plan = format!(
         "[[series]]\nname = \"short\"\nprobe = \"timer\"\nparameters = {{ interval = \"1ms\" }}\n\
          duration = \"1s\"\nevery = \"2s\"\n[watch]\nwindow = \"2s\"\n\
-         [deliver]\nto = \"http://{address}\"\nevery = \"1s\"\n"
+         [push]\nto = \"http://{address}\"\nevery = \"1s\"\n"
     );
     std::fs::write(&plan, text_of_plan).unwrap();
     // Nobody listens at first.
-    let service = machine.spawn(&format!("record run --plan {}", plan.display()));
+    let service = machine.spawn(&format!("monitor run --plan {}", plan.display()));
     assert!(eventually(|| !finished(&machine).is_empty()));
     let server = serve();
     assert!(eventually(|| !finished(&collector).is_empty()));
@@ -86,13 +86,13 @@ fn a_service_delivers_what_it_records() {
     assert!(eventually(|| finished(&machine).len() > before + 1));
     let server = serve();
     assert!(eventually(|| finished(&collector).len() > before + 1));
-    // The service ends at once, whatever is due; a call by hand delivers the rest.
+    // The service ends at once, whatever is due; a call by hand pushes the rest.
     signal(&service, "TERM");
     let output = service.wait_with_output().unwrap();
     let log = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{log}");
     assert!(log.contains("trying again"), "{log}");
-    machine.done(&format!("deliver --to http://{address}"));
+    machine.done(&format!("push --to http://{address}"));
     server.end();
     let (sent, kept) = (finished(&machine), finished(&collector));
     assert_eq!(

@@ -422,7 +422,7 @@ fn a_service_between_runs_leaves_an_isolated_cpu_alone() {
         (after.0 - before.0, after.1 - before.1)
     };
     let without = passing();
-    let service = place.spawn("record run --plan plan.toml");
+    let service = place.spawn("monitor run --plan plan.toml");
     // Starting it is not what it costs between runs; the machine itself is not quiet always,
     // but a service that disturbs would do so each time: it wakes up ten times and more.
     std::thread::sleep(length);

@@ -94,7 +94,7 @@ fn only(epochs: &[SeriesEpoch]) -> Result<String> {
     match Vec::from_iter(names).as_slice() {
         [one] => Ok((*one).clone()),
         [] => Err(UsageError(
-            "the store has no series: name a label of recordings, or plan one with punctual record"
+            "the store has no series: name a label of recordings, or plan one with punctual monitor"
                 .to_owned(),
         )
         .into()),

@@ -29,11 +29,11 @@ mod list;
 mod looking_back;
 mod man;
 mod measure;
+mod monitor;
 mod note;
 mod overview;
 mod plot;
 mod probes;
-mod record;
 mod report;
 mod schema;
 mod select;
@@ -105,7 +105,7 @@ const VERBS: &[Verb] = &[
     experiment::VERB,
     improve::VERB,
     watch::VERB,
-    record::VERB,
+    monitor::VERB,
     app::VERB,
     doctor::VERB,
     lint::VERB,
@@ -142,13 +142,13 @@ const VERBS: &[Verb] = &[
     serve_guard::VERB,
     serve_load::VERB,
     serve_partner::VERB,
-    record::SERVE_SLOT,
+    monitor::SERVE_SLOT,
     hold_latency::VERB,
     complete::VERB,
 ];
 
 /// The verbs of the feature `fleet`.
-const OF_FLEET: &[&str] = &["serve", "deliver", "lake"];
+const OF_FLEET: &[&str] = &["serve", "push", "lake"];
 
 /// The verbs of this build.
 pub(crate) fn verbs() -> impl Iterator<Item = &'static Verb> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
-use punctual_record::Deliver;
+use punctual_monitor::Push;
 
 use super::Verb;
 use crate::context::Context;
@@ -17,6 +17,6 @@ pub(super) fn copy(_: &str, _: &str, _: bool, _: &Context) -> Result<Exit> {
     bail!("this program was built without the feature 'fleet', which copies to databases")
 }
 
-pub(super) fn deliver_once(_: &Deliver, _: &Path, _: &Arc<AtomicBool>) -> Result<()> {
-    bail!("this program was built without the feature 'fleet', which delivers")
+pub(super) fn push_once(_: &Push, _: &Path, _: &Arc<AtomicBool>) -> Result<()> {
+    bail!("this program was built without the feature 'fleet', which pushes")
 }

@@ -26,7 +26,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Years and fleets",
         &[
-            "record", "trend", "changes", "note", "serve", "deliver", "lake",
+            "monitor", "trend", "changes", "note", "serve", "push", "lake",
         ],
     ),
     (

@@ -22,7 +22,7 @@ const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Show a series over time: levels, change points, spikes, holes
 ///
-/// A series is a name of the plan of punctual record; other names are labels of
+/// A series is a name of the plan of punctual monitor; other names are labels of
 /// recordings. Of each load and class of CPUs three figures are followed: the rate of late
 /// periods (above several thresholds), p99 and p50. A step is listed where it is larger
 /// than levels that wander from run to run, drift or follow seasons make it.

@@ -1,4 +1,4 @@
-//! A plan and its slots, the output of `record`.
+//! A plan and its slots, the output of `monitor`.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -7,7 +7,7 @@ use punctual_model::{LateWakeup, Slot, SlotState, WaitHistogram, WakeWindow, gro
 use super::table::{Cell, Column, Row, Table};
 use super::{Block, Document, Field, Section, Tone};
 
-/// A series of a plan, as shown by `record status` and `record check`.
+/// A series of a plan, as shown by `monitor status` and `monitor check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeriesRow {
     /// Its name.

@@ -157,7 +157,7 @@ pub(super) async fn get(
     let body = html! {
         h1 { "Changes" }
         @match &look {
-            None => p { "No series: plan one with punctual record." },
+            None => p { "No series: plan one with punctual monitor." },
             Some(look) => {
                 (filter(&asked))
                 p .faint { (all.len()) " of " (look.all().len()) " series, " @match look {

@@ -28,7 +28,7 @@ use crate::verbs::{Invalid, Run, Verb, named};
 pub(super) const VERB: Verb = Verb::of::<Serve>("serve");
 
 const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in the store, and take \
-             recordings that other machines deliver (punctual deliver).\n\n\
+             recordings that other machines deliver (punctual push).\n\n\
              On a loopback address everybody on this machine may read and deliver, unless --login \
              is given. On any other address each request needs a token (punctual serve enrol), and \
              TLS. SIGTERM ends the server after the requests that are under way.\n\n\

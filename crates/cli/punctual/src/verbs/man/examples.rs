@@ -50,15 +50,15 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Go on with the newest experiment after an interruption.",
     ),
     (
-        "punctual record check --plan record.toml",
+        "punctual monitor check --plan monitor.toml",
         "Check a plan and show when its series are due.",
     ),
     (
-        "punctual record install --write",
-        "Install the service that carries /etc/punctual/record.toml out.",
+        "punctual monitor install --write",
+        "Install the service that carries /etc/punctual/monitor.toml out.",
     ),
     (
-        "punctual record slots --since 24h",
+        "punctual monitor slots --since 24h",
         "List what became of the slots of a day.",
     ),
     (
@@ -261,8 +261,8 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Create the token with which a machine delivers.",
     ),
     (
-        "punctual deliver --to https://collector.example:8090 --token-file token",
-        "Deliver the recordings of this machine.",
+        "punctual push --to https://collector.example:8090 --token-file token",
+        "Send the recordings of this machine to a collector.",
     ),
 ];
 

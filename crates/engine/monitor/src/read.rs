@@ -9,7 +9,7 @@ use punctual_trace::LARGEST_TRACE;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use crate::plan::{Deliver, FlightPlan, Keep, Plan, SeriesPlan};
+use crate::plan::{FlightPlan, Keep, Plan, Push, SeriesPlan};
 
 /// Error in a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,15 +95,15 @@ impl Reader<'_> {
                 }
                 ("flight", DeValue::Table(table)) => plan.flight = Some(self.flight(table)?),
                 ("keep", DeValue::Table(table)) => plan.keep = self.keep(table)?,
-                ("deliver", DeValue::Table(table)) => {
-                    plan.deliver = Some(self.deliver(key.span(), table)?);
+                ("push", DeValue::Table(table)) => {
+                    plan.push = Some(self.push(key.span(), table)?);
                 }
-                (name @ ("watch" | "flight" | "keep" | "deliver"), _) => {
+                (name @ ("watch" | "flight" | "keep" | "push"), _) => {
                     let message = format!("this is a table: write [{name}] on a line of its own");
                     return Err(self.error(key.span(), message));
                 }
                 (other, _) => {
-                    let known = ["series", "watch", "flight", "keep", "deliver"];
+                    let known = ["series", "watch", "flight", "keep", "push"];
                     return Err(self.unknown(key.span(), other, &known));
                 }
             }
@@ -352,26 +352,26 @@ impl Reader<'_> {
         Ok(flight)
     }
 
-    fn deliver(&self, span: Range<usize>, table: &DeTable<'_>) -> Result<Deliver, PlanError> {
-        let mut deliver = Deliver {
+    fn push(&self, span: Range<usize>, table: &DeTable<'_>) -> Result<Push, PlanError> {
+        let mut push = Push {
             to: self.word(self.required(span, table, "to")?)?.to_owned(),
             token_file: None,
             ca: None,
-            every: Deliver::EVERY,
+            every: Push::EVERY,
         };
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "to" => {}
-                "token_file" => deliver.token_file = Some(self.word(value)?.into()),
-                "ca" => deliver.ca = Some(self.word(value)?.into()),
-                "every" => deliver.every = self.at_least(value, SHORTEST)?,
+                "token_file" => push.token_file = Some(self.word(value)?.into()),
+                "ca" => push.ca = Some(self.word(value)?.into()),
+                "every" => push.every = self.at_least(value, SHORTEST)?,
                 other => {
                     let known = ["to", "token_file", "ca", "every"];
                     return Err(self.unknown(key.span(), other, &known));
                 }
             }
         }
-        Ok(deliver)
+        Ok(push)
     }
 
     fn keep(&self, table: &DeTable<'_>) -> Result<Keep, PlanError> {

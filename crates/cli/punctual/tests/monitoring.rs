@@ -1,4 +1,4 @@
-//! `record`, `store` and imports into a series, as a user runs them.
+//! `monitor`, `store` and imports into a series, as a user runs them.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
@@ -29,7 +29,7 @@ rows = "2y"
 "#;
 
 fn slots(place: &Place) -> Vec<Value> {
-    let output = place.run("record slots --json");
+    let output = place.run("monitor slots --json");
     serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
@@ -57,12 +57,12 @@ fn each_two_seconds(due: &[i64]) -> Vec<i64> {
 fn a_service_records_its_slots_until_it_is_stopped() {
     let place = Place::new();
     let plan = plan(&place, SHORT);
-    let service = place.spawn(&format!("record run --plan {plan}"));
+    let service = place.spawn(&format!("monitor run --plan {plan}"));
     assert!(eventually(|| count(&slots(&place), "recorded") >= 1));
     // A second one on the same store would measure each slot twice.
-    let second = place.refused(&format!("record run --plan {plan}"), 1);
+    let second = place.refused(&format!("monitor run --plan {plan}"), 1);
     assert!(second.contains("another service records"), "{second}");
-    let status = place.done(&format!("record status --plan {plan}"));
+    let status = place.done(&format!("monitor status --plan {plan}"));
     assert!(status.contains("running (process "), "{status}");
     assert!(eventually(|| count(&slots(&place), "running") == 1));
     signal(&service, "TERM");
@@ -78,7 +78,7 @@ fn a_service_records_its_slots_until_it_is_stopped() {
     let listed = place.done("list --json --series short");
     let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
     assert!(!listed.is_empty());
-    let status = place.done(&format!("record status --plan {plan}"));
+    let status = place.done(&format!("monitor status --plan {plan}"));
     assert!(status.contains("not running"), "{status}");
 }
 
@@ -94,7 +94,7 @@ fn a_killed_service_loses_no_slot_and_doubles_none() {
     let plan = plan(&place, SHORT);
     let mut state = 7u64;
     for _ in 0..kills() {
-        let mut service = place.spawn(&format!("record run --plan {plan}"));
+        let mut service = place.spawn(&format!("monitor run --plan {plan}"));
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
@@ -106,7 +106,7 @@ fn a_killed_service_loses_no_slot_and_doubles_none() {
     }
     // Not the newest: a slow machine may always be measuring that one.
     let last = jiff::Timestamp::now().as_second();
-    let service = place.spawn(&format!("record run --plan {plan}"));
+    let service = place.spawn(&format!("monitor run --plan {plan}"));
     let recorded_since = |all: &[Value]| {
         let recorded = all.iter().filter(|slot| slot["state"] == "recorded");
         recorded.map(due_at).any(|due| due > last)
@@ -210,12 +210,12 @@ fn a_full_disk_ends_slots_with_the_reason_and_no_service() {
     let plan = plan(&place, SHORT);
     let log = place.path("log");
     let said = || std::fs::read_to_string(&log).unwrap();
-    let service = command(&format!("record run --plan {plan}"))
+    let service = command(&format!("monitor run --plan {plan}"))
         .stdout(Stdio::null())
         .stderr(std::fs::File::create(&log).unwrap())
         .spawn();
     let mut service = Ends(service.unwrap());
-    let recorded = || count(&json("record slots --json"), "recorded");
+    let recorded = || count(&json("monitor slots --json"), "recorded");
     assert!(eventually(|| recorded() >= 1), "{}", said());
     fill(&disk.join("filler"));
     assert!(eventually(|| said().contains("o space left")), "{}", said());
@@ -232,7 +232,7 @@ fn a_full_disk_ends_slots_with_the_reason_and_no_service() {
     assert!(eventually(|| recorded() >= before + 2), "{}", said());
     signal(&service.0, "TERM");
     assert_eq!(service.0.wait().unwrap().code(), Some(0), "{}", said());
-    let all = json("record slots --json");
+    let all = json("monitor slots --json");
     assert_eq!(count(&all, "running"), 0, "{all:#?}");
     let has_reason = |slot: &Value| slot["reason"].as_str().is_some_and(|why| !why.is_empty());
     let named = |slot: &&Value| has_reason(slot) || slot["state"] == "recorded";
@@ -272,7 +272,7 @@ fn a_slot_is_measured_by_a_process_of_its_own() {
         &place,
         &SHORT.replace("\"1s\"", "\"3s\"").replace("2s", "4s"),
     );
-    let service = place.spawn(&format!("record run --plan {plan}"));
+    let service = place.spawn(&format!("monitor run --plan {plan}"));
     // Killed in the midst of its recording: a slower machine may have come to the next slot,
     // which has none yet, and is then killed once more.
     let mut locked = Vec::new();
@@ -313,16 +313,16 @@ fn a_slot_is_measured_by_a_process_of_its_own() {
 fn a_snapshot_keeps_the_events_of_the_flight_recorder() {
     let place = Place::new();
     let plan = plan(&place, "[flight]\nlast = \"30s\"\nmemory = \"4MB\"\n");
-    let shown = place.done(&format!("record check --plan {plan}"));
+    let shown = place.done(&format!("monitor check --plan {plan}"));
     assert!(
         shown.contains("trace events of the last 30.0 s, 4 MB"),
         "{shown}"
     );
-    let service = place.spawn(&format!("record run --plan {plan}"));
+    let service = place.spawn(&format!("monitor run --plan {plan}"));
     // It may be asked from its first moment on.
-    let status = || text(&place.run(&format!("record status --plan {plan}")).stdout);
+    let status = || text(&place.run(&format!("monitor status --plan {plan}")).stdout);
     assert!(eventually(|| status().contains("running (process ")));
-    let output = place.run("record snapshot --text stutter");
+    let output = place.run("monitor snapshot --text stutter");
     let failed = text(&output.stderr);
     if failed.contains("is not armed") {
         signal(&service, "TERM");
@@ -353,7 +353,7 @@ fn a_snapshot_keeps_the_events_of_the_flight_recorder() {
 fn a_window_is_kept_or_refused_with_the_reason() {
     let place = Place::new();
     let plan = plan(&place, "[watch]\nwindow = \"1s\"\n");
-    let service = place.spawn(&format!("record run --plan {plan}"));
+    let service = place.spawn(&format!("monitor run --plan {plan}"));
     let windows = || -> u64 {
         // Before the first there is no store.
         let stats = place.run("store stats --json").stdout;
@@ -382,13 +382,13 @@ fn a_window_is_kept_or_refused_with_the_reason() {
 fn one_slot_is_measured_now_and_a_busy_cpu_is_a_reason() {
     let place = Place::new();
     let plan = plan(&place, SHORT);
-    let done = place.done(&format!("record once short --plan {plan}"));
+    let done = place.done(&format!("monitor once short --plan {plan}"));
     assert!(done.starts_with("short: recorded, recording "), "{done}");
-    let unknown = place.refused(&format!("record once shrt --plan {plan}"), 2);
+    let unknown = place.refused(&format!("monitor once shrt --plan {plan}"), 2);
     assert!(unknown.contains("one of short"), "{unknown}");
     let measure = place.spawn("measure timer -D forever --policy other -q");
     place.wait_for_rows();
-    let refused = place.run(&format!("record once short --plan {plan}"));
+    let refused = place.run(&format!("monitor once short --plan {plan}"));
     assert_eq!(refused.status.code(), Some(1));
     let said = text(&refused.stdout);
     assert!(
@@ -409,10 +409,10 @@ fn one_slot_is_measured_now_and_a_busy_cpu_is_a_reason() {
 fn a_plan_is_checked_and_its_unit_printed() {
     let place = Place::new();
     let good = plan(&place, SHORT);
-    let shown = place.done(&format!("record check --plan {good}"));
+    let shown = place.done(&format!("monitor check --plan {good}"));
     assert!(shown.contains("every 2.00 s"), "{shown}");
     assert!(shown.contains("rows 730 d"), "{shown}");
-    let unit = place.done(&format!("record install --plan {good}"));
+    let unit = place.done(&format!("monitor install --plan {good}"));
     for line in [
         "Type=notify",
         "WatchdogSec=180",
@@ -425,11 +425,11 @@ fn a_plan_is_checked_and_its_unit_printed() {
     assert!(unit.contains(&format!("--plan \"{good}\"")), "{unit}");
     assert!(!unit.lines().any(|line| line.starts_with("PrivateDevices=")));
     let bad = plan(&place, "[[series]]\nname = \"a\"\nprobe = \"tmer\"\n");
-    let error = place.refused(&format!("record check --plan {bad}"), 2);
+    let error = place.refused(&format!("monitor check --plan {bad}"), 2);
     assert!(error.contains("plan.toml:3:9: "), "{error}");
-    let none = place.refused("record check --plan none.toml", 2);
+    let none = place.refused("monitor check --plan none.toml", 2);
     assert!(none.contains("does not exist"), "{none}");
-    let nobody = place.refused("record snapshot", 1);
+    let nobody = place.refused("monitor snapshot", 1);
     assert!(nobody.contains("no service records"), "{nobody}");
 }
 

@@ -1,4 +1,4 @@
-//! The options of `record`.
+//! The options of `monitor`.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ use crate::verbs::{list::since, named};
 /// rows = "2y"
 /// size = "2GB"
 ///
-/// [deliver]
+/// [push]
 /// to = "https://collector.example:8090"
 /// token_file = "/etc/punctual/token"
 #[derive(Parser)]
@@ -108,7 +108,11 @@ pub(super) enum What {
 #[derive(Args)]
 pub(super) struct PlanFile {
     /// Plan
-    #[arg(long, value_name = "FILE", default_value = "/etc/punctual/record.toml")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/punctual/monitor.toml"
+    )]
     pub(super) plan: PathBuf,
 }
 

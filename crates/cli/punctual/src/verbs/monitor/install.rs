@@ -1,4 +1,4 @@
-//! `record install`: the unit file of the service.
+//! `monitor install`: the unit file of the service.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use punctual_files::Output;
 use punctual_host::Host;
 use punctual_model::CpuSet;
-use punctual_record::{Plan, UNIT_PATH, Unit, unit_file};
+use punctual_monitor::{Plan, UNIT_PATH, Unit, unit_file};
 
 use super::options::PlanFile;
 use crate::context::Context;
@@ -36,7 +36,7 @@ pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result
     Output::open(Path::new(UNIT_PATH))?.put(text.as_bytes())?;
     output::print(&format!(
         "{UNIT_PATH} is written; to start it: systemctl daemon-reload && systemctl enable --now \
-         punctual-record\n"
+         punctual-monitor\n"
     ))?;
     Ok(Exit::Done)
 }

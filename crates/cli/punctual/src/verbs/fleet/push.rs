@@ -1,4 +1,4 @@
-//! `deliver`: recordings of this machine to a collector.
+//! `push`: sends the recordings of this machine to a collector.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use punctual_host::Host;
 use punctual_model::Nanos;
-use punctual_record::Deliver as Plan;
+use punctual_monitor::Push as Plan;
 use punctual_serve::deliver::{Deliverer, Target};
 
 use crate::context::Context;
@@ -18,23 +18,24 @@ use crate::output;
 use crate::verbs::measure::stop_flag;
 use crate::verbs::{Run, Verb};
 
-pub(super) const VERB: Verb = Verb::of::<Deliver>("deliver");
+pub(super) const VERB: Verb = Verb::of::<Push>("push");
 
-const LONG: &str = "Deliver the finished recordings of the store to a collector (punctual serve). \
-             What was delivered is not sent again; what the collector lost (a restored backup) is: \
-             the last recordings are compared with the collector, all of them with --again. \
+const LONG: &str = "Send the finished recordings of the store to a collector (punctual serve).\n\n\
+             Recordings that the collector has are not sent again. If it lost some, for example \
+             because a backup was restored, they are sent again: each call compares the latest \
+             recordings with the collector, and --again compares all of them. \
              Samples and trace events stay on this machine. A recording that the collector refuses \
-             is reported with the reason, and kept here.\n\n\
-             The token comes from --token-file or from the variable PUNCTUAL_TOKEN.";
+             is reported with the reason, and stays here.\n\n\
+             The token is read from --token-file or from the variable PUNCTUAL_TOKEN.";
 
 const AFTER: &str = "Exit codes:\n  \
-               0  all recordings are delivered\n  \
-               1  some are not: they are sent by the next call, or were refused";
+               0  all recordings are pushed\n  \
+               1  some are not: the next call sends them, or the collector refused them";
 
-/// Deliver the recordings of this machine to a collector
+/// Send the recordings of this machine to a collector
 #[derive(Parser)]
 #[command(long_about = LONG, after_long_help = AFTER)]
-struct Deliver {
+struct Push {
     /// URL of the collector: https://HOST:PORT
     #[arg(long, value_name = "URL")]
     to: String,
@@ -63,7 +64,7 @@ pub(super) fn stopped() -> bool {
     STOP.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-impl Run for Deliver {
+impl Run for Push {
     fn run(self, context: &Context) -> Result<Exit> {
         let token = token_of(self.token_file.as_deref())?;
         let store = context.store_to_change()?;
@@ -86,7 +87,7 @@ impl Run for Deliver {
         }
         let outbox = deliverer.deliver(&store, patience, &mut said)?;
         output::print(&format!(
-            "delivered {}, due {}, refused {}\n",
+            "pushed {}, due {}, refused {}\n",
             outbox.delivered, outbox.due, outbox.refused
         ))?;
         Ok(match (outbox.due + outbox.refused, stopped()) {
@@ -97,7 +98,7 @@ impl Run for Deliver {
     }
 }
 
-/// Sets what asks a delivery to stop.
+/// Sets what asks a push to stop.
 pub(super) fn set_stop(flag: &Arc<AtomicBool>) {
     STOP.get_or_init(|| Arc::clone(flag));
 }
@@ -137,8 +138,8 @@ pub(super) fn token_of(file: Option<&Path>) -> Result<Option<String>> {
     Ok(token.filter(|token| !token.is_empty()))
 }
 
-/// Delivers what is due, as `[deliver]` of a plan says.
-pub(in crate::verbs) fn deliver_once(
+/// Pushes what is due, as `[push]` of a plan says.
+pub(in crate::verbs) fn push_once(
     plan: &Plan,
     store: &Path,
     stop: &Arc<AtomicBool>,

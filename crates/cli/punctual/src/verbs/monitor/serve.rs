@@ -1,4 +1,4 @@
-//! `record run`: the service.
+//! `monitor run`: the service.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use punctual_host::Host;
 use punctual_model::{Completion, Nanos, RecordingId, SlotState};
-use punctual_record::{
+use punctual_monitor::{
     Clock, FlightPlan, FlightRecorder, Machine, Notify, Plan, Runner, Service, SystemClock,
     Watching, next_due,
 };
@@ -76,9 +76,9 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
             };
             scope.spawn(move || answering.answer());
         }
-        if let Some(deliver) = &plan.deliver {
+        if let Some(push) = &plan.push {
             let (path, stop) = (store.path(), &stop);
-            scope.spawn(move || super::delivery::deliver(deliver, path, stop));
+            scope.spawn(move || super::push::push(push, path, stop));
         }
         service.serve(&mut runner, &stop);
     });

@@ -20,7 +20,7 @@ pub struct Plan {
     /// How long parts of recordings are kept.
     pub keep: Keep,
     /// Where recordings are pushed to; `None` to disable.
-    pub deliver: Option<Deliver>,
+    pub push: Option<Push>,
 }
 
 /// A flight recorder of trace events, for snapshots after an incident.
@@ -43,7 +43,7 @@ impl Default for FlightPlan {
 
 /// Destination for the recordings of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deliver {
+pub struct Push {
     /// The URL of the collector.
     pub to: String,
     /// The file with the token of this machine.
@@ -54,7 +54,7 @@ pub struct Deliver {
     pub every: Nanos,
 }
 
-impl Deliver {
+impl Push {
     /// Default interval.
     pub const EVERY: Nanos = Nanos::from_secs(60);
 }

@@ -1,4 +1,4 @@
-//! `record snapshot`: what the service still holds of an incident that a user saw. The
+//! `monitor snapshot`: what the service still holds of an incident that a user saw. The
 //! service is asked by a signal; what it can keep, and has kept, stands in the store.
 
 use std::fs;
@@ -11,7 +11,7 @@ use anyhow::{Result, bail, ensure};
 use jiff::Timestamp;
 use punctual_files::{Output, folder};
 use punctual_model::{Nanos, Note, RecordingId, WakeWindow};
-use punctual_record::{Ageing, Clock, FlightRecorder, SystemClock};
+use punctual_monitor::{Ageing, Clock, FlightRecorder, SystemClock};
 use punctual_report::{document, text};
 use punctual_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -194,7 +194,7 @@ pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
     }
     let missing = [
         (offered.windows && windows.is_none()).then_some(
-            "the service kept no window of wake-ups: it is refused (punctual record slots \
+            "the service kept no window of wake-ups: it is refused (punctual monitor slots \
              --series watch)",
         ),
         (offered.flight && kept.is_none()).then_some("the service kept no trace events in time"),

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 use punctual_model::Nanos;
-use punctual_record::{FlightPlan, Keep, read_plan};
+use punctual_monitor::{FlightPlan, Keep, read_plan};
 
 const WHOLE: &str = r#"
 [[series]]
@@ -35,7 +35,7 @@ traces = "90d"
 rows = "2y"
 size = "2GB"
 
-[deliver]
+[push]
 to = "https://collector.example:8090"
 token_file = "/etc/punctual/token"
 "#;
@@ -69,13 +69,13 @@ fn a_plan_is_read_whole() {
         memory: 16 << 20,
     };
     assert_eq!(plan.flight, Some(flight));
-    let deliver = plan.deliver.unwrap();
-    assert_eq!(deliver.to, "https://collector.example:8090");
+    let push = plan.push.unwrap();
+    assert_eq!(push.to, "https://collector.example:8090");
     assert_eq!(
-        deliver.token_file.unwrap(),
+        push.token_file.unwrap(),
         std::path::Path::new("/etc/punctual/token")
     );
-    assert_eq!((deliver.ca, deliver.every), (None, Nanos::from_secs(60)));
+    assert_eq!((push.ca, push.every), (None, Nanos::from_secs(60)));
     let day = Nanos::from_secs(86_400).0;
     let keep = Keep {
         samples: Some(Nanos(14 * day)),
@@ -185,12 +185,12 @@ fn an_error_has_line_and_column() {
             "there is no 'histograms'",
         ),
         (
-            "[watch]\nwindow = \"5min\"\n[deliver]\nca = \"x\"\n",
+            "[watch]\nwindow = \"5min\"\n[push]\nca = \"x\"\n",
             "3:2",
             "'to' is missing",
         ),
         (
-            "[watch]\nwindow = \"5min\"\n[deliver]\nto = \"x\"\nform = 1\n",
+            "[watch]\nwindow = \"5min\"\n[push]\nto = \"x\"\nform = 1\n",
             "5:1",
             "there is no 'form'",
         ),

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use punctual_model::{Completion, Nanos, SeriesEpoch, Slot, SlotCause, SlotState};
-use punctual_record::{Clock, Machine, Plan, Runner, SeriesPlan, Service, SlotEnd, read_plan};
+use punctual_monitor::{Clock, Machine, Plan, Runner, SeriesPlan, Service, SlotEnd, read_plan};
 use punctual_store::{Batch, Lease, SlotFilter, Store};
 
 /// Clocks that the test sets. Waiting takes no time.
@@ -493,7 +493,7 @@ fn a_jump_of_the_clock_removes_no_rows() {
     let series = &bench.plan.series[0];
     let now = bench.clock.wall.get();
     let epoch =
-        punctual_record::epoch_of(&bench.store, &machine("boot", "kernel"), series, now).unwrap();
+        punctual_monitor::epoch_of(&bench.store, &machine("boot", "kernel"), series, now).unwrap();
     bench.store.join_series(recording.id, &epoch).unwrap();
     let mut said = Said(Vec::new());
     let mut hours = |service: &mut Service<'_>, hours: u32| {

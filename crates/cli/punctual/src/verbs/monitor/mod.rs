@@ -1,10 +1,10 @@
-//! `record`: measurements by a plan, over years.
+//! `monitor`: measurements by a plan, over years.
 
-mod delivery;
 mod in_process;
 mod install;
 mod lease;
 mod options;
+mod push;
 mod serve;
 mod settings;
 mod slot_process;
@@ -14,7 +14,7 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use punctual_files::{FileError, bounded, trusted};
 use punctual_host::Host;
-use punctual_record::{
+use punctual_monitor::{
     Ageing, Clock, Machine, Plan, PlanError, SeriesPlan, SystemClock, next_due, read_plan,
 };
 use punctual_report::document::{self, SeriesRow};
@@ -29,7 +29,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Options>("record");
+pub(super) const VERB: Verb = Verb::of::<Options>("monitor");
 
 pub(super) use slot_process::VERB as SERVE_SLOT;
 
@@ -194,7 +194,7 @@ fn status(file: &PlanFile, json: bool, context: &Context) -> Result<Exit> {
         match lease::serving(&store) {
             Serving::Service => format!("running ({})", lease::who(&store)),
             Serving::Nobody => {
-                "not running: systemctl start punctual-record, or punctual record run".to_owned()
+                "not running: systemctl start punctual-monitor, or punctual monitor run".to_owned()
             }
             Serving::Unknown(why) => format!("not known: {why}"),
         },

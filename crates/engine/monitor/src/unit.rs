@@ -3,7 +3,7 @@
 use punctual_model::CpuSet;
 
 /// Location of unit files of the administrator: systemd.unit(5).
-pub const UNIT_PATH: &str = "/etc/systemd/system/punctual-record.service";
+pub const UNIT_PATH: &str = "/etc/systemd/system/punctual-monitor.service";
 
 /// Content of the unit file.
 #[derive(Clone, Debug)]
@@ -55,12 +55,12 @@ pub fn unit_file(unit: &Unit<'_>) -> Result<String, UnitError> {
         "\
 [Unit]
 Description=Latency measurements on a plan
-Documentation=man:punctual-record(1)
+Documentation=man:punctual-monitor(1)
 After=time-sync.target local-fs.target
 
 [Service]
 Type=notify
-ExecStart={program} --store {store} record run --plan {plan}
+ExecStart={program} --store {store} monitor run --plan {plan}
 WatchdogSec=180
 Restart=on-failure
 RestartSec=10

@@ -1,4 +1,4 @@
-//! Slots that this process measures itself: for `record once`, or as the service asked it to.
+//! Slots that this process measures itself: for `monitor once`, or as the service asked it to.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use punctual_host::Host;
 use punctual_model::{Slot, SlotCause, SlotState};
-use punctual_record::{Notify, Runner, SessionRunner, epoch_of};
+use punctual_monitor::{Notify, Runner, SessionRunner, epoch_of};
 use punctual_store::Store;
 
 use super::options::PlanFile;

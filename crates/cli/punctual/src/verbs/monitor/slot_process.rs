@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
 use punctual_host::Host;
 use punctual_model::{RecordingId, SeriesEpoch, Slot, SlotState};
-use punctual_record::{FlightRecorder, Notify, Runner, SeriesPlan, SlotEnd};
+use punctual_monitor::{FlightRecorder, Notify, Runner, SeriesPlan, SlotEnd};
 use punctual_store::{SlotFilter, Store};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -65,7 +65,7 @@ struct Answer {
     recording: Option<RecordingId>,
 }
 
-/// Measure one slot; started by record run
+/// Measure one slot; started by monitor run
 #[derive(Parser)]
 #[command(hide = true)]
 struct ServeSlot {}
