@@ -305,7 +305,8 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
 
 /// Makes a system call and returns the kernel's result, not that of the C library.
 ///
-/// # Safety The requirements of the system call apply.
+/// # Safety
+/// The requirements of the system call apply.
 unsafe fn raw(number: i64, arguments: [i64; 6]) -> i64 {
     let result;
     // SAFETY: guaranteed by the caller. Besides the result, the kernel only changes rcx and r11.

@@ -76,7 +76,8 @@ impl<T> Monitor<T> {
     /// ([`std::mem::forget`]), or `None` if the thread does not hold it. For interfaces that cannot
     /// store a guard, such as C.
     ///
-    /// # Safety This thread must not use another guard of this monitor.
+    /// # Safety
+    /// This thread must not use another guard of this monitor.
     pub unsafe fn held_by_this_thread(&self) -> Option<MonitorGuard<'_, T>> {
         self.lock.is_own().then_some(MonitorGuard {
             monitor: self,

@@ -159,7 +159,8 @@ impl RawMutex {
         }
     }
 
-    /// # Safety The calling thread must hold the lock.
+    /// # Safety
+    /// The calling thread must hold the lock.
     #[inline]
     pub(super) unsafe fn unlock(&self) {
         // SAFETY: an initialised mutex, held by this thread as the caller promises; then the call

@@ -89,7 +89,8 @@ impl PiLock {
 
 /// Calls `futex(2)`, private to this process. Returns the error number if it fails.
 ///
-/// # Safety `time` must be null, a number that the operation takes in its place, or a valid
+/// # Safety
+/// `time` must be null, a number that the operation takes in its place, or a valid
 /// timespec; `second` must be null or a word that lives as long as the call.
 pub(super) unsafe fn syscall(
     word: &AtomicU32,
