@@ -268,7 +268,7 @@ pub struct RateOfSide {
 /// ones count half, so it is a half if there is no difference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Later {
-    /// The probability; null without samples.
+    /// The probability. Null without samples.
     pub probability: Option<f64>,
     /// Lower end of its 95% confidence interval.
     pub low: Option<f64>,

@@ -188,7 +188,7 @@ pub struct Segment {
     /// End.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
-    /// The CPU that the segment is about.
+    /// The CPU whose events determined the cause.
     pub cpu: u32,
     /// As in [`Share`].
     pub kind: ShareKind,

@@ -139,7 +139,7 @@ impl Rate {
         quantile::upper(self.events, self.dispersion, error)
     }
 
-    /// Returns the lower bound, which is also wrong with the chance `error`.
+    /// Returns the lower bound of that number, which is also wrong with the chance `error`.
     pub fn at_least(&self, error: f64) -> f64 {
         quantile::lower(self.events, self.dispersion, error)
     }

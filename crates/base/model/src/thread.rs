@@ -80,7 +80,7 @@ impl FromStr for Policy {
     }
 }
 
-/// A policy with its priority (0 where the policy has none).
+/// A policy with its priority (0 if the policy has none).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scheduling {
     /// The policy.

@@ -164,9 +164,9 @@ impl Bound {
         })
     }
 
-    /// Returns
-    /// `at most 4,314 episodes a day exceed 41.2 µs (95%, if the day is like these 60.0 s)`, or for
-    /// less than a second, that the run is too short.
+    /// Returns the bound as a sentence:
+    /// `at most 4,314 episodes a day exceed 41.2 µs (95%, if the day is like these 60.0 s)`.
+    /// For less than a second, reports that the run is too short.
     pub fn sentence(&self) -> String {
         if self.measured_ns < SHORTEST {
             return format!(

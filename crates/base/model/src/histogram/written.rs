@@ -100,9 +100,9 @@ pub(super) struct Written {
     count: u64,
     /// Their exact sum.
     sum_ns: Nanos,
-    /// The exact smallest latency; null without samples.
+    /// The exact minimum. Null without samples.
     min_ns: Option<Nanos>,
-    /// The exact largest latency; null without samples.
+    /// The exact maximum. Null without samples.
     max_ns: Option<Nanos>,
     /// Samples with negative latency.
     early: u64,

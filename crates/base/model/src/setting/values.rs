@@ -25,7 +25,7 @@ pub enum Values {
         /// The largest number.
         max: i64,
     },
-    /// A number within the limits in two files, which `min` and `max` abbreviate.
+    /// A number within the limits in two files. `min` and `max` stand for these limits.
     Between {
         /// The file with the minimum.
         least: &'static str,

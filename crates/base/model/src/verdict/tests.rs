@@ -181,7 +181,7 @@ fn missed_periods_of_unknown_latency_prove_nothing() {
         "{}",
         verdict.sentence
     );
-    // Whatever their latency, the median stays, and a limit that the samples break is broken.
+    // p50 is the same for any latency of them. A limit that the samples exceed is exceeded.
     assert_eq!(outcome("p50", 40_000, &threads), Outcome::Met);
     assert_eq!(outcome("p50", 30_000, &threads), Outcome::Exceeded);
     assert_eq!(outcome("max", 60_000_000, &threads), Outcome::NotDecidable);
