@@ -111,15 +111,6 @@ impl Context {
                 (path, true)
             }
         };
-        let closed = punctual_store::close_to_others(&path, usual && root);
-        if !closed.is_empty() {
-            let names: Vec<String> = closed.iter().map(|one| one.display().to_string()).collect();
-            note(&format!(
-                "other users could read {}: restricted to the owner; to share: chmod and chgrp, \
-                 they stay",
-                names.join(", ")
-            ));
-        }
         if usual && root {
             punctual_files::rights::check_trusted(&path).map_err(|error| {
                 StoreError::CannotOpen {
@@ -186,10 +177,9 @@ impl Context {
         Ok(store)
     }
 
-    /// The recordings of the store, the newest first; writes
-    /// nothing.
+    /// The recordings of the store, the newest first.
     pub(crate) fn listed(&self) -> Result<Vec<Summary>, StoreError> {
-        Store::open_unchanged(&self.store_path()?)?.list()
+        Store::open_read_only(&self.store_path()?)?.list()
     }
 
     /// The journal of changed settings; `None` if no variable gives a

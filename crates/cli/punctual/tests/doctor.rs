@@ -226,7 +226,7 @@ fn a_plan_of_tune_is_made_from_the_findings() {
         all.map(|one| one[key].as_str().unwrap().to_owned())
             .collect()
     };
-    let (steps, left_out) = (names("steps", "knob"), names("left_out", "setting"));
+    let (steps, left_out) = (names("steps", "setting"), names("left_out", "setting"));
     for step in &steps {
         let asked = remedies().any(|one| one.setting == *step && one.decide.is_none());
         // The governor takes the preference with it on some drivers.

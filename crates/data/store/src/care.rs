@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::beside::beside;
 use crate::schema::pragma;
 use crate::slots::SlotFilter;
-use crate::{Store, StoreError, pack};
+use crate::{Store, StoreError};
 
 /// In the table of facts are audits as well.
 const FACTS: &str = "SELECT count(*) FROM facts WHERE hash NOT IN
@@ -176,22 +176,14 @@ impl Store {
         copied.map(drop)
     }
 
-    /// Packs recordings that an earlier program kept, each in a transaction of its own,
-    /// removes facts and audits that no recording has, and gives all free pages back to the file
-    /// system. Returns how many bytes the file lost.
+    /// Removes facts and audits that no recording has, and gives all free pages back to the
+    /// file system. Returns how many bytes the file lost.
     ///
     /// # Errors
     /// What writing can fail with.
     pub fn compact(&self) -> Result<u64, StoreError> {
         let size = || fs::metadata(self.path()).map_or(0, |data| data.len());
         let before = size();
-        let ids = self.read(|connection, context| {
-            pack::unpacked(connection).map_err(|error| context.on(error))
-        })?;
-        for id in ids {
-            self.link
-                .write(|connection, context| pack::pack(connection, context, id))?;
-        }
         self.link.write(|connection, context| {
             let sql = "DELETE FROM facts WHERE hash NOT IN
                        (SELECT facts FROM recording WHERE facts IS NOT NULL

@@ -230,7 +230,7 @@ impl Entry {
         let s = &self.summary;
         let lease = s.lease.as_ref();
         // Its key is not in it; its ID is.
-        let crc = Crc::of("recording", 0)
+        Crc::of("recording", 0)
             .text(&id_text(s.id))
             .maybe_blob(s.label.as_deref().map(str::as_bytes))
             .text(&s.probe)
@@ -252,16 +252,10 @@ impl Entry {
             .number(self.sample_bytes)
             .maybe(lease.map(|lease| lease.pid.into()))
             .maybe(lease.map(|lease| lease.process_start))
-            .maybe_blob(lease.map(|lease| lease.boot_id.as_bytes()));
-        // Rows of before these columns have the checksum of before them.
-        let crc = match self.origin_json() {
-            Some(origin) => crc.text(&origin),
-            None => crc,
-        };
-        match &s.host {
-            Some(host) => crc.text("host").text(host).end(),
-            None => crc.end(),
-        }
+            .maybe_blob(lease.map(|lease| lease.boot_id.as_bytes()))
+            .maybe_blob(self.origin_json().as_deref().map(str::as_bytes))
+            .maybe_blob(s.host.as_deref().map(str::as_bytes))
+            .end()
     }
 
     fn origin_json(&self) -> Option<String> {

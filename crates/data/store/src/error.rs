@@ -207,11 +207,17 @@ pub enum StoreError {
         /// How many are kept.
         most: usize,
     },
-    /// The store is of an earlier version, and is not to be changed.
-    #[error("the store {path} is of an earlier version: punctual list brings it up to date")]
+    /// The store was made by an earlier program.
+    #[error(
+        "the store {path} has schema {found}, this program reads schema {known} only: take its recordings out with the program that made it (punctual export ID), read them with punctual import, or give another --store PATH; the store is unchanged"
+    )]
     Older {
         /// The store.
         path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// The schema of this program.
+        known: i64,
     },
     /// An attachment that is too long to be read again.
     #[error("the {kind} of an outlier has {bytes} bytes: at most {most} are kept")]

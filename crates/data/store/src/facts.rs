@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use punctual_model::{HostFacts, KeptAudit, Recording};
+use punctual_model::{HostFacts, Recording};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -62,49 +62,18 @@ pub(crate) fn put(
     key: i64,
     recording: &Recording,
 ) -> rusqlite::Result<()> {
-    put_parts(connection, key, &recording.host, recording.audit.as_ref())
-}
-
-fn put_parts(
-    connection: &Connection,
-    key: i64,
-    facts: &HostFacts,
-    audit: Option<&KeptAudit>,
-) -> rusqlite::Result<()> {
     let put = |json: Value| {
         let json = json.to_string();
         let hash = hash_of(&json);
         put_json(connection, &hash, &json).map(|()| hash)
     };
-    let facts = put(json!(facts))?;
+    let facts = put(json!(recording.host))?;
+    let audit = recording.audit.as_ref();
     let audit = audit.map(|audit| put(json!(audit))).transpose()?;
     connection
         .prepare_cached("UPDATE recording SET facts = ?2, audit = ?3 WHERE key = ?1")?
         .execute(params![key, facts, audit])?;
     Ok(())
-}
-
-/// Takes facts and audit of an earlier program out of a head, and keeps them; the head
-/// without, and the facts where it had any.
-pub(crate) fn move_out(
-    connection: &Connection,
-    key: i64,
-    head: String,
-) -> rusqlite::Result<(String, Option<HostFacts>)> {
-    let parsed = serde_json::from_str::<Value>(&head).ok();
-    let Some(mut parsed) = parsed.filter(|parsed| !parsed[HOST].is_null()) else {
-        return Ok((head, None));
-    };
-    // As they are read today: equal ones must have equal hashes.
-    let Ok(facts) = serde_json::from_value::<HostFacts>(parsed[HOST].take()) else {
-        return Ok((head, None));
-    };
-    let audit = parsed.get_mut(AUDIT).map(Value::take);
-    let Ok(audit) = serde_json::from_value::<Option<KeptAudit>>(audit.unwrap_or_default()) else {
-        return Ok((head, None));
-    };
-    put_parts(connection, key, &facts, audit.as_ref())?;
-    Ok((parsed.to_string(), Some(facts)))
 }
 
 /// Keeps a text under its hash, once.

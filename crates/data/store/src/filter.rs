@@ -28,10 +28,6 @@ pub struct Filter {
     pub limit: Option<usize>,
 }
 
-/// The name of the machine. Rows of before schema 4 have it in their head only.
-const HOST: &str = "coalesce(host, (SELECT CASE WHEN json_valid(json) THEN \
-    json_extract(json, '$.host.hostname.value') END FROM head WHERE head.recording = key))";
-
 /// Of a recording that is no block of an experiment.
 pub(crate) const WITHOUT_BLOCKS: &str = "experiment IS NULL";
 
@@ -49,25 +45,22 @@ impl Filter {
     pub(crate) fn condition(&self) -> (String, Vec<Value>) {
         let text = |value: &Option<String>| value.clone().map(Value::Text);
         let conditions = [
-            ("probe = ?".to_owned(), text(&self.probe)),
-            (format!("{HOST} = ?"), text(&self.host)),
+            ("probe = ?", text(&self.probe)),
+            ("host = ?", text(&self.host)),
+            ("instr(lower(label), lower(?)) > 0", text(&self.label)),
             (
-                "instr(lower(label), lower(?)) > 0".to_owned(),
-                text(&self.label),
-            ),
-            (
-                "series IN (SELECT key FROM plan_series WHERE name = ?)".to_owned(),
+                "series IN (SELECT key FROM plan_series WHERE name = ?)",
                 text(&self.series),
             ),
             (
-                "started_ns >= ?".to_owned(),
+                "started_ns >= ?",
                 self.since.map(|time| Value::Integer(started_ns(time))),
             ),
         ];
         let (mut each, mut values) = (Vec::new(), Vec::new());
         for (condition, value) in conditions {
             if let Some(value) = value {
-                each.push(condition);
+                each.push(condition.to_owned());
                 values.push(value);
             }
         }

@@ -2,20 +2,18 @@
 //! long as it writes: the number of its process says nothing in another pid or time
 //! namespace, and nothing where /proc hides it.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use punctual_files::folder;
 use punctual_files::lease::{Holder, Lease as Held, holder};
-use punctual_files::{folder, rights};
 use punctual_model::RecordingId;
 
 use crate::Lease;
 use crate::beside::beside;
 
-/// The folder of the leases; that it is there says that the store was made, or
-/// closed to others, by a version that does so.
+/// The folder of the leases.
 fn folder_of(store: &Path) -> PathBuf {
     beside(store, ".leases")
 }
@@ -72,31 +70,4 @@ pub(crate) fn lives(
 /// Removes the lease of a writer that is gone.
 pub(crate) fn remove(store: &Path, id: RecordingId) {
     punctual_files::lease::remove(&file_of(store, id));
-}
-
-/// Whether it is a file that begins as SQLite's do: nothing else that was named as a
-/// store by mistake is touched. <https://www.sqlite.org/fileformat2.html>, 1.3.
-fn is_database(path: &Path) -> bool {
-    let mut magic = [0; 16];
-    path.is_file()
-        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok())
-        && magic == *b"SQLite format 3\0"
-}
-
-/// Takes from other users what an earlier version let them read: the store, the files
-/// that SQLite keeps beside it, and with `folder` the folder that it is in. Done once
-/// for a store: what its owner allows afterwards stays. Returns what was closed.
-pub fn close_to_others(store: &Path, folder: bool) -> Vec<PathBuf> {
-    if !is_database(store) || folder_of(store).exists() {
-        return Vec::new();
-    }
-    let mut all = vec![
-        store.to_owned(),
-        beside(store, "-wal"),
-        beside(store, "-shm"),
-    ];
-    all.extend(store.parent().filter(|_| folder).map(Path::to_owned));
-    all.retain(|path| rights::close_to_others(path).unwrap_or(false));
-    make_folder(store);
-    all
 }

@@ -1,35 +1,9 @@
-//! What is refused: texts that are too long, a store that only a newer schema can read.
+//! What is refused: texts that are too long.
 
 use punctual_model::{LONGEST_NOTE, MOST_NOTES, Note, RecordingId};
-use rusqlite::Connection;
 
-use crate::migrations::MIGRATIONS;
-use crate::schema::migrate;
-use crate::tests::{context, lease, place, recording};
+use crate::tests::{lease, place, recording};
 use crate::{Store, StoreError};
-
-#[test]
-fn a_store_of_an_earlier_schema_is_not_changed_where_only_a_look_is_wanted() {
-    let (folder, path) = place();
-    let mut connection = Connection::open(&path).unwrap();
-    migrate(&mut connection, &MIGRATIONS[..1], &context(&path)).unwrap();
-    drop(connection);
-    let files = || -> Vec<_> {
-        let names = std::fs::read_dir(folder.path()).unwrap();
-        let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
-        names.sort();
-        names
-    };
-    let (before, beside) = (std::fs::read(&path).unwrap(), files());
-    let opened = Store::open_unchanged(&path);
-    assert!(
-        matches!(opened, Err(StoreError::Older { .. })),
-        "{opened:?}"
-    );
-    assert_eq!((std::fs::read(&path).unwrap(), files()), (before, beside));
-    assert!(Store::open_read_only(&path).is_ok());
-    assert!(Store::open_unchanged(&path).is_ok());
-}
 
 #[test]
 fn texts_that_are_too_long_are_not_kept() {

@@ -32,7 +32,7 @@ pub(crate) fn load(
             Recording::MAX_THREADS
         )));
     }
-    let (json, threads) = head_and_threads(connection, context, key, id)?;
+    let (json, threads, is_complete) = head_and_threads(connection, context, key, id)?;
     let json = facts::put_back(connection, context, key, json)?;
     let mut recording =
         Recording::from_part_json(&json).map_err(|source| StoreError::Recording {
@@ -55,10 +55,8 @@ pub(crate) fn load(
         Completion::Running if presumed_dead => Completion::Interrupted,
         other => other,
     };
-    // Histograms are written when the run ends, all in one transaction.
-    let complete = threads.iter().all(|(_, has_histogram)| *has_histogram);
-    recording.threads = threads.into_iter().map(|(thread, _)| thread).collect();
-    if !complete || recording.completion == Completion::Running {
+    recording.threads = threads;
+    if !is_complete {
         let progress = read_progress(connection, key)
             .map_err(on)?
             .ok_or_else(|| damaged("its progress was changed"))?;
@@ -76,28 +74,27 @@ pub(crate) fn load(
     Ok(recording)
 }
 
-/// The head, and the threads each with whether its histogram is there.
-#[allow(clippy::type_complexity, reason = "taken apart at once")]
+/// The head, the threads, and whether these were packed when the recording ended: threads of
+/// one that runs have no histograms.
 fn head_and_threads(
     connection: &Connection,
     context: &Context,
     key: i64,
     id: RecordingId,
-) -> Result<(String, Vec<(ThreadRecord, bool)>), StoreError> {
+) -> Result<(String, Vec<ThreadRecord>, bool), StoreError> {
     let on = |error| context.on(error);
     let damaged = |what: &str| context.damaged_in(id, what);
     match pack::read(connection, key).map_err(on)? {
         Some(packed) => {
             let packed = packed.ok_or_else(|| damaged("its head and threads were changed"))?;
-            let threads = packed.threads.into_iter().map(|thread| (thread, true));
-            Ok((packed.head, threads.collect()))
+            Ok((packed.head, packed.threads, true))
         }
         None => {
             let head = read_head(connection, key).map_err(on)?;
             let head = head.ok_or_else(|| damaged("its head was changed"))?;
             let threads = read_threads(connection, key).map_err(on)?;
             let threads = threads.ok_or_else(|| damaged("its threads were changed"))?;
-            Ok((head, threads))
+            Ok((head, threads, false))
         }
     }
 }

@@ -14,8 +14,7 @@ use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, Transacti
 use crate::beside::beside;
 use crate::budget::Budget;
 use crate::error::Context;
-use crate::migrations::MIGRATIONS;
-use crate::schema::{check_objects, migrate, version};
+use crate::schema::{check_objects, is_made, make};
 use crate::{StoreError, lease};
 
 /// How long one process waits for another's transaction; these take
@@ -25,15 +24,6 @@ pub(crate) const BUSY: Duration = Duration::from_secs(10);
 /// The smallest page, and so the smallest file, of SQLite in bytes
 /// (sqlite.org/fileformat.html, 1.3.2).
 const SMALLEST: u64 = 512;
-
-/// What is done with a store of an earlier schema that is opened for reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Older {
-    /// It is brought up to date.
-    Migrate,
-    /// It is refused.
-    Refuse,
-}
 
 /// A connection and what is needed to name its errors.
 #[derive(Debug)]
@@ -56,7 +46,7 @@ impl Link {
             })?;
         }
         if !look(&path)? {
-            make(&path);
+            make_file(&path);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut link = Self::connect(&path, &path, flags, busy)?;
@@ -73,20 +63,15 @@ impl Link {
     }
 
     /// Opens the store for reading.
-    pub(crate) fn open_read_only(
-        path: &Path,
-        busy: Duration,
-        older: Older,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn open_read_only(path: &Path, busy: Duration) -> Result<Self, StoreError> {
         let path = absolute(path)?;
         if !look(&path)? {
             return Err(StoreError::NotThere { path });
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        let known = MIGRATIONS.len() as i64;
         let opened = Self::connect(&path, &path, flags, busy)
-            .and_then(|link| Ok((version(&link.connection, known, &link.context)?, link)));
-        let (found, link) = match opened {
+            .and_then(|link| Ok((is_made(&link.connection, &link.context)?, link)));
+        let (is_made, link) = match opened {
             // A store in a folder that cannot be written, at rest: without a
             // -wal file nobody writes it, and SQLite may be told so.
             Err(StoreError::CannotOpen { .. } | StoreError::ReadOnly { .. })
@@ -102,28 +87,19 @@ impl Link {
             }
             other => other?,
         };
-        if found == 0 {
+        if !is_made {
             return Err(StoreError::NotThere { path });
         }
-        if found < known && older == Older::Refuse {
-            return Err(StoreError::Older { path });
-        }
-        if found < known {
-            drop(link);
-            drop(Self::open(&path, busy)?);
-            return Self::open_read_only(&path, busy, older);
-        }
-        check_objects(&link.connection, found, &link.context)?;
+        check_objects(&link.connection, &link.context)?;
         Ok(link)
     }
 
-    /// Opens a store that no program writes; returns its schema too.
-    fn at_rest(path: &Path, flags: OpenFlags, busy: Duration) -> Result<(i64, Self), StoreError> {
+    /// Opens a store that no program writes; returns whether it has tables, too.
+    fn at_rest(path: &Path, flags: OpenFlags, busy: Duration) -> Result<(bool, Self), StoreError> {
         let uri = immutable_uri(path);
         let flags = flags | OpenFlags::SQLITE_OPEN_URI;
         let link = Self::connect(Path::new(&uri), path, flags, busy)?;
-        let found = version(&link.connection, MIGRATIONS.len() as i64, &link.context)?;
-        Ok((found, link))
+        Ok((is_made(&link.connection, &link.context)?, link))
     }
 
     fn connect(
@@ -168,29 +144,22 @@ impl Link {
         self.budget.begin();
     }
 
-    /// Makes the tables in a new file, brings an older one up to date. A store
-    /// that is up to date is not written to.
+    /// Makes the tables in a new file. One that has them is not written to.
     fn prepare(&mut self) -> Result<(), StoreError> {
-        let known = MIGRATIONS.len() as i64;
-        let found = {
+        {
             // Of one moment: another process may be making the tables.
             let moment = self.connection.unchecked_transaction();
             let moment = moment.map_err(|error| self.context.on(error))?;
-            let found = version(&moment, known, &self.context)?;
-            check_objects(&moment, found, &self.context)?;
-            found
-        };
-        if found == 0 {
-            // Before the first table: lets delete give space back.
-            self.connection
-                .pragma_update(None, "auto_vacuum", "incremental")
-                .map_err(|error| self.context.on(error))?;
+            if is_made(&moment, &self.context)? {
+                return check_objects(&moment, &self.context);
+            }
         }
-        migrate(&mut self.connection, MIGRATIONS, &self.context)?;
-        if found == 0 {
-            self.use_wal()?;
-        }
-        Ok(())
+        // Before the first table: lets delete give space back.
+        self.connection
+            .pragma_update(None, "auto_vacuum", "incremental")
+            .map_err(|error| self.context.on(error))?;
+        make(&mut self.connection, &self.context)?;
+        self.use_wal()
     }
 
     /// Switches to write-ahead logging; it stays so in the file. Where a file
@@ -313,7 +282,7 @@ fn look(path: &Path) -> Result<bool, StoreError> {
 ///
 /// The file is closed before it has its name: another thread may have opened the store by
 /// that name, and closing would drop its locks (see [`look`]).
-fn make(path: &Path) {
+fn make_file(path: &Path) {
     let Some(folder) = path.parent() else { return };
     // Made with the rights 0600.
     let Ok(nameless) = tempfile::NamedTempFile::new_in(folder) else {

@@ -1,16 +1,12 @@
 //! Head and threads of a recording that is done, compressed together: what threads have in
 //! common is most of them.
 
-use punctual_model::{Accounting, Histogram, Recording, RecordingId, ThreadRecord};
+use punctual_model::{Accounting, Histogram, Recording, ThreadRecord};
 use rusqlite::{Connection, OptionalExtension, params};
-use uuid::Uuid;
 
 use crate::bits::{Bits, Crc};
-use crate::entry::Entry;
-use crate::error::Context;
-use crate::parts::{read_head, read_threads, thread_json, write_head};
+use crate::parts::{read_head, thread_json, write_head};
 use crate::planes::{self, Planes};
-use crate::{StoreError, facts};
 
 /// The longest head with threads: those of 8,192 CPUs take some 40 MiB.
 const LONGEST: u64 = 256 << 20;
@@ -153,147 +149,11 @@ pub(crate) fn change_head(
     }
 }
 
-/// The recordings that an earlier program kept as rows, and that are done.
-pub(crate) fn unpacked(connection: &Connection) -> rusqlite::Result<Vec<RecordingId>> {
-    let ids: Vec<String> = connection
-        .prepare_cached(
-            "SELECT id FROM recording WHERE completion != 'running'
-             AND EXISTS (SELECT 1 FROM head WHERE head.recording = key)",
-        )?
-        .query_map([], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    // One that has no ID is for a check to find.
-    let parsed = ids.iter().filter_map(|id| Uuid::try_parse(id).ok());
-    Ok(parsed.map(RecordingId).collect())
-}
-
-/// Packs a recording that lies in rows, its facts apart. Whether it did: one that was
-/// interrupted has no histograms, and one that was changed stays for who loads it.
-pub(crate) fn pack(
-    connection: &Connection,
-    context: &Context,
-    id: RecordingId,
-) -> Result<bool, StoreError> {
-    let on = |error| context.on(error);
-    let (key, mut entry) = match Entry::find(connection, id, context) {
-        Err(StoreError::Damaged { .. } | StoreError::NoSuch { .. }) => return Ok(false),
-        other => other?,
-    };
-    let head = read_head(connection, key).map_err(on)?;
-    let threads = read_threads(connection, key).map_err(on)?;
-    let (Some(head), Some(threads)) = (head, threads) else {
-        return Ok(false);
-    };
-    let is_whole = threads.len() as u64 == entry.threads
-        && threads.iter().all(|(_, has_histogram)| *has_histogram);
-    if !is_whole {
-        return Ok(false);
-    }
-    let (head, facts) = facts::move_out(connection, key, head).map_err(on)?;
-    // A filter by host looks into heads that are rows.
-    let host = facts.and_then(|facts| facts.hostname.get().cloned());
-    if entry.summary.host.is_none() && host.is_some() {
-        entry.summary.host = host;
-        entry.write(connection, Some(key)).map_err(on)?;
-    }
-    let threads: Vec<ThreadRecord> = threads.into_iter().map(|(thread, _)| thread).collect();
-    write(connection, key, &head, &threads).map_err(on)?;
-    Ok(true)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 mod tests {
     use super::*;
-    use crate::parts::{head_json, write_thread};
-    use crate::{Filter, Lease, Store};
-
-    fn kept(store: &Store, cpus: u32) -> Recording {
-        let mut recording = punctual_model::testing::recording(cpus, 1);
-        recording.id = RecordingId::new();
-        recording.audit = Some(punctual_model::KeptAudit {
-            role: "control".to_owned(),
-            cpus: "0-1".parse().unwrap(),
-            findings: Vec::new(),
-            ok: 3,
-            not_applicable: 1,
-        });
-        let lease = Lease {
-            pid: 1,
-            process_start: 1,
-            boot_id: "boot".to_owned(),
-            namespaces: None,
-        };
-        let writer = store.begin(&recording, &lease).unwrap();
-        writer.finish(&recording).unwrap();
-        recording
-    }
-
-    /// As programs before schema 4 kept it: facts in the head, no host in the list.
-    fn unpack(store: &Store, recording: &Recording) {
-        let connection = &store.link.connection;
-        let found = Entry::find(connection, recording.id, &store.link.context);
-        let (key, mut entry) = found.unwrap();
-        entry.summary.host = None;
-        entry.write(connection, Some(key)).unwrap();
-        write_head(connection, key, &head_json(recording, None)).unwrap();
-        for (number, thread) in (0..).zip(&recording.threads) {
-            write_thread(connection, key, number, thread, true).unwrap();
-        }
-        let sql =
-            "DELETE FROM pack; DELETE FROM facts; UPDATE recording SET facts = NULL, audit = NULL";
-        connection.execute_batch(sql).unwrap();
-    }
-
-    fn count(store: &Store, table: &str) -> i64 {
-        let sql = format!("SELECT count(*) FROM {table}");
-        let count = store.link.connection.query_row(&sql, [], |row| row.get(0));
-        count.unwrap()
-    }
-
-    #[test]
-    fn a_recording_of_an_earlier_program_is_read_and_packed() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("store.db")).unwrap();
-        let recording = kept(&store, 3);
-        assert_eq!((count(&store, "pack"), count(&store, "thread")), (1, 0));
-        unpack(&store, &recording);
-        assert_eq!(store.load(recording.id).unwrap(), recording);
-        store.compact().unwrap();
-        let counts = ["pack", "facts", "head", "thread"].map(|table| count(&store, table));
-        assert_eq!(counts, [1, 2, 0, 0], "facts and audit apart");
-        assert_eq!(store.load(recording.id).unwrap(), recording);
-        let filter = Filter {
-            host: recording.host.hostname.get().cloned(),
-            ..Filter::default()
-        };
-        assert_eq!(store.list_by(&filter).unwrap().len(), 1);
-        assert_eq!(store.check().unwrap(), [""; 0]);
-    }
-
-    /// As schema 8 packed it: the audit is in the head.
-    #[test]
-    fn an_audit_in_a_packed_head_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("store.db")).unwrap();
-        let recording = kept(&store, 1);
-        let connection = &store.link.connection;
-        let json = serde_json::json!(recording.audit);
-        let put_back = |head: &str| {
-            let mut head: serde_json::Value = serde_json::from_str(head).unwrap();
-            assert!(head["audit"].is_null());
-            head["audit"] = json.clone();
-            head.to_string()
-        };
-        let (key, _) = Entry::find(connection, recording.id, &store.link.context).unwrap();
-        assert!(change_head(connection, key, &put_back).unwrap());
-        let sql = "UPDATE recording SET audit = NULL";
-        connection.execute_batch(sql).unwrap();
-        store.compact().unwrap();
-        assert_eq!(count(&store, "facts"), 1);
-        assert_eq!(store.load(recording.id).unwrap(), recording);
-        assert_eq!(store.check().unwrap(), [""; 0]);
-    }
+    use crate::parts::head_json;
 
     #[test]
     fn many_threads_take_a_fifth_of_their_rows() {

@@ -233,23 +233,21 @@ struct Account {
     lateness: Lateness,
 }
 
-/// Writes a thread; without its histogram while the recording runs.
+/// Writes a thread of a recording that runs, without its histogram.
 pub(crate) fn write_thread(
     connection: &Connection,
     recording: i64,
     number: u32,
     thread: &ThreadRecord,
-    with_histogram: bool,
 ) -> rusqlite::Result<()> {
     let json = thread_json(thread);
     let accounting = json!(thread.accounting).to_string();
-    let histogram = with_histogram.then(|| thread.histogram.encode());
-    let crc = crc_of_thread(recording, number, &json, histogram.as_deref());
+    let crc = crc_of("thread", recording, &[&json], number.into());
     connection
         .prepare_cached(
             "INSERT OR REPLACE INTO thread
-                (recording, thread, json, accounting, accounting_crc, histogram, crc)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                (recording, thread, json, accounting, accounting_crc, crc)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
         .execute(params![
             recording,
@@ -257,18 +255,9 @@ pub(crate) fn write_thread(
             json,
             accounting,
             crc_of("accounting", recording, &[&accounting], number.into()),
-            histogram,
             crc,
         ])?;
     Ok(())
-}
-
-fn crc_of_thread(recording: i64, number: u32, json: &str, histogram: Option<&[u8]>) -> u32 {
-    Crc::of("thread", recording)
-        .number(number.into())
-        .text(json)
-        .maybe_blob(histogram)
-        .end()
 }
 
 /// Replaces the account of a thread.
@@ -298,14 +287,14 @@ pub(crate) fn write_accounting(
     Ok(())
 }
 
-/// The threads of a recording in order, each with whether its histogram was
-/// there; `None` where something does not fit.
+/// The threads of a recording that runs in order, without their histograms; `None` where
+/// something does not fit.
 pub(crate) fn read_threads(
     connection: &Connection,
     recording: i64,
-) -> rusqlite::Result<Option<Vec<(ThreadRecord, bool)>>> {
+) -> rusqlite::Result<Option<Vec<ThreadRecord>>> {
     let mut statement = connection.prepare_cached(
-        "SELECT thread, json, accounting, accounting_crc, histogram, crc FROM thread
+        "SELECT thread, json, accounting, accounting_crc, crc FROM thread
         WHERE recording = ?1 ORDER BY thread",
     )?;
     let mut rows = statement.query([recording])?;
@@ -313,13 +302,11 @@ pub(crate) fn read_threads(
     while let Some(row) = rows.next()? {
         let number: u32 = row.get(0)?;
         let (json, accounting): (String, String) = (row.get(1)?, row.get(2)?);
-        let histogram: Option<Vec<u8>> = row.get(4)?;
         let fits = threads.len() == number as usize
             && threads.len() < Recording::MAX_THREADS
             && row.get::<_, u32>(3)?
                 == crc_of("accounting", recording, &[&accounting], number.into())
-            && row.get::<_, u32>(5)?
-                == crc_of_thread(recording, number, &json, histogram.as_deref());
+            && row.get::<_, u32>(4)? == crc_of("thread", recording, &[&json], number.into());
         let parsed = (
             serde_json::from_str::<ThreadRecord>(&json).ok(),
             serde_json::from_str::<Account>(&accounting).ok(),
@@ -334,13 +321,7 @@ pub(crate) fn read_threads(
         } = account.lateness;
         thread.missed_histogram = missed_histogram.or(thread.missed_histogram);
         thread.open = open.or(thread.open);
-        if let Some(bytes) = &histogram {
-            match Histogram::decode(bytes) {
-                Ok(decoded) => thread.histogram = decoded,
-                Err(_) => return Ok(None),
-            }
-        }
-        threads.push((thread, histogram.is_some()));
+        threads.push(thread);
     }
     Ok(Some(threads))
 }

@@ -1,4 +1,4 @@
-//! The schema of a store file: read, checked, and brought up to date.
+//! The schema of a store file: read, checked, and made in a new file.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::StoreError;
 use crate::error::Context;
-use crate::migrations::MIGRATIONS;
+use crate::tables::{SCHEMA, TABLES};
 
 /// `punc` in ASCII: tells our files from other programs' (file(1) shows it).
 pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
@@ -16,15 +16,12 @@ pub(crate) fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i6
     connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
-/// Whose file it is, and of which schema; 0 for a file without content.
-pub(crate) fn version(
-    connection: &Connection,
-    known: i64,
-    context: &Context,
-) -> Result<i64, StoreError> {
+/// Whether it is a store of this program's schema; `false` for a file without content. A file
+/// of another program or another schema is refused.
+pub(crate) fn is_made(connection: &Connection, context: &Context) -> Result<bool, StoreError> {
     let read = |name: &str| pragma(connection, name).map_err(|error| context.on(error));
     if is_blank(connection).map_err(|error| context.on(error))? {
-        return Ok(0);
+        return Ok(false);
     }
     let application = read("application_id")?;
     let found = read("user_version")?;
@@ -38,14 +35,19 @@ pub(crate) fn version(
         });
     }
     match found {
-        found if found > known => Err(StoreError::Newer {
+        SCHEMA => Ok(true),
+        found if found > SCHEMA => Err(StoreError::Newer {
             path: context.path.clone(),
             found,
-            known,
+            known: SCHEMA,
         }),
         // The application ID and the version are written in one transaction.
         found if found < 1 => Err(context.damaged(format!("it says it has schema {found}"))),
-        found => Ok(found),
+        found => Err(StoreError::Older {
+            path: context.path.clone(),
+            found,
+            known: SCHEMA,
+        }),
     }
 }
 
@@ -53,21 +55,12 @@ pub(crate) fn version(
 /// indexes of constraints have none.
 type Objects = BTreeMap<(String, String), Option<String>>;
 
-/// Refuses a store that holds anything but the tables of schema `found`: a view in
-/// place of a table, a trigger or a virtual table would run statements of whoever
-/// made the file. 0 is a file without content.
-pub(crate) fn check_objects(
-    connection: &Connection,
-    found: i64,
-    context: &Context,
-) -> Result<(), StoreError> {
+/// Refuses a store that holds anything but our tables: a view in place of a table, a trigger
+/// or a virtual table would run statements of whoever made the file.
+pub(crate) fn check_objects(connection: &Connection, context: &Context) -> Result<(), StoreError> {
     let on = |error| context.on(error);
-    let made = usize::try_from(found).ok();
-    let made = made.and_then(|count| MIGRATIONS.get(..count));
     let model = Connection::open_in_memory().map_err(on)?;
-    model
-        .execute_batch(&made.unwrap_or_default().concat())
-        .map_err(on)?;
+    model.execute_batch(TABLES).map_err(on)?;
     let ours = objects(&model).map_err(on)?;
     let theirs = objects(connection).map_err(on)?;
     if let Some((_, name)) = ours.keys().find(|object| !theirs.contains_key(object)) {
@@ -117,39 +110,21 @@ fn is_by_product(name: &str, sql: Option<&str>) -> bool {
         && columns.is_some_and(|columns| columns.split(',').map(str::trim).all(plain))
 }
 
-/// Brings the file to the last of `migrations`, each step in a transaction of
-/// its own. Another process may do the same at once: the version is read again
-/// under the lock.
-pub(crate) fn migrate(
-    connection: &mut Connection,
-    migrations: &[&str],
-    context: &Context,
-) -> Result<(), StoreError> {
-    let known = migrations.len() as i64;
-    loop {
-        if version(connection, known, context)? == known {
-            return Ok(());
-        }
-        let on = |error| context.on(error);
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(on)?;
-        let found = version(&transaction, known, context)?;
-        let Some(sql) = usize::try_from(found)
-            .ok()
-            .and_then(|at| migrations.get(at))
-        else {
-            return Ok(());
-        };
-        transaction.execute_batch(sql).map_err(on)?;
-        transaction
-            .pragma_update(None, "application_id", APPLICATION_ID)
-            .map_err(on)?;
-        transaction
-            .pragma_update(None, "user_version", found + 1)
-            .map_err(on)?;
-        transaction.commit().map_err(on)?;
+/// Makes the tables in a file without content, in one transaction. Another process may do the
+/// same at once: the file is looked at again under the lock.
+pub(crate) fn make(connection: &mut Connection, context: &Context) -> Result<(), StoreError> {
+    let on = |error| context.on(error);
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(on)?;
+    if is_made(&transaction, context)? {
+        return Ok(());
     }
+    transaction.execute_batch(TABLES).map_err(on)?;
+    for (name, value) in [("application_id", APPLICATION_ID), ("user_version", SCHEMA)] {
+        transaction.pragma_update(None, name, value).map_err(on)?;
+    }
+    transaction.commit().map_err(on)
 }
 
 /// Whether nobody made anything of the file yet: it is empty, or an SQLite

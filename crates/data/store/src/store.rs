@@ -14,7 +14,7 @@ use crate::error::Context;
 use crate::filter::Filter;
 use crate::lease::{self, lives};
 use crate::load::{each_chunk, load};
-use crate::open::{BUSY, Link, Older};
+use crate::open::{BUSY, Link};
 use crate::reserve::give_up_reserve;
 use crate::{StoreError, Writer, facts, runs};
 
@@ -28,12 +28,11 @@ pub struct Store {
 
 impl Store {
     /// Opens the store at `path` for reading and writing. Makes the folder and
-    /// the file where they are not there, and brings a store of an earlier
-    /// schema up to date; one that is up to date is not written to.
+    /// the file where they are not there; a store that is there is not written to.
     ///
     /// # Errors
     /// A folder that cannot be made, a file that cannot be opened or written,
-    /// is not a store, or is of a later program; see [`StoreError`].
+    /// is not a store, or is of another schema; see [`StoreError`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_waiting(path, BUSY)
     }
@@ -49,16 +48,7 @@ impl Store {
     /// [`StoreError::NotThere`] where there is no file or an empty one, else
     /// as [`open`](Self::open).
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
-        on_a_full_disk(path, || Link::open_read_only(path, BUSY, Older::Migrate)).map(Self::new)
-    }
-
-    /// As [`open_read_only`](Self::open_read_only), but a store of an earlier schema is
-    /// refused, not brought up to date: nothing is ever written.
-    ///
-    /// # Errors
-    /// [`StoreError::Older`], else as [`open_read_only`](Self::open_read_only).
-    pub fn open_unchanged(path: &Path) -> Result<Self, StoreError> {
-        Link::open_read_only(path, BUSY, Older::Refuse).map(Self::new)
+        on_a_full_disk(path, || Link::open_read_only(path, BUSY)).map(Self::new)
     }
 
     fn new(link: Link) -> Self {

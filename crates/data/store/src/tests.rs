@@ -11,13 +11,11 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::chunk::{FULL, Packed, Packing, unpack};
-use crate::entry::Entry;
 use crate::error::Context;
-use crate::migrations::MIGRATIONS;
-use crate::parts::{head_json, write_head};
-use crate::schema::{APPLICATION_ID, migrate, pragma};
+use crate::schema::{APPLICATION_ID, pragma};
+use crate::tables::SCHEMA;
 use crate::writer::HELD;
-use crate::{Batch, Filter, Lease, Store, StoreError, unpack_attachment};
+use crate::{Batch, Lease, Store, StoreError, unpack_attachment};
 
 pub(crate) fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -53,7 +51,7 @@ fn a_new_store_is_set_up_as_described() {
     let store = Store::open(&path).unwrap();
     let read = |name: &str| pragma(&store.link.connection, name).unwrap();
     assert_eq!(read("application_id"), APPLICATION_ID);
-    assert_eq!(read("user_version"), MIGRATIONS.len() as i64);
+    assert_eq!(read("user_version"), SCHEMA);
     assert_eq!(read("auto_vacuum"), 2, "incremental");
     assert_eq!(read("page_size"), 4096);
     assert_eq!(read("foreign_keys"), 1);
@@ -65,102 +63,47 @@ fn a_new_store_is_set_up_as_described() {
     assert_eq!(mode, "wal");
 }
 
-/// A schema that was released stays as it was: edit no migration, add one.
-#[test]
-fn the_first_schema_is_unchanged() {
-    let connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch(MIGRATIONS[0]).unwrap();
-    let mut statement = connection
-        .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
-        .unwrap();
-    let tables: Vec<String> = statement
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .collect::<Result<_, _>>()
-        .unwrap();
-    insta::assert_snapshot!(tables.join(";\n"));
-}
-
-#[test]
-fn each_migration_applies_to_the_schema_before_it() {
-    let (_folder, path) = place();
-    for count in 1..=MIGRATIONS.len() {
-        let mut connection = Connection::open(&path).unwrap();
-        migrate(&mut connection, &MIGRATIONS[..count], &context(&path)).unwrap();
-        assert_eq!(pragma(&connection, "user_version").unwrap(), count as i64);
+/// What is said of a store of another schema; each byte of it stays as it is.
+fn refused(path: &Path, reason: &str) {
+    let bytes = || std::fs::read(path).unwrap();
+    let before = bytes();
+    for opened in [Store::open(path), Store::open_read_only(path)] {
+        let text = opened.unwrap_err().to_string();
+        assert!(text.contains(reason), "{text}");
     }
-    // The result is a store that works.
-    let store = Store::open(&path).unwrap();
-    let recording = recording(2);
-    let writer = store.begin(&recording, &lease()).unwrap();
-    writer.finish(&recording).unwrap();
-    assert_eq!(store.load(recording.id).unwrap(), recording);
+    assert!(bytes() == before, "the store was changed");
 }
 
 #[test]
-fn a_later_migration_keeps_what_is_there_and_a_failing_one_changes_nothing() {
+fn a_store_of_an_earlier_or_a_later_schema_is_refused_and_unchanged() {
     let (_folder, path) = place();
-    let store = Store::open(&path).unwrap();
     let recording = recording(2);
+    let store = Store::open(&path).unwrap();
     let writer = store.begin(&recording, &lease()).unwrap();
     writer.finish(&recording).unwrap();
     drop(store);
-
-    let mut later = MIGRATIONS.to_vec();
-    later.push("ALTER TABLE recording ADD COLUMN note TEXT; CREATE TABLE tag (name TEXT) STRICT;");
-    later.push("CREATE TABLE other (name TEXT) STRICT; CREATE TABLE tag (name TEXT) STRICT;");
-    let known = MIGRATIONS.len() as i64;
-    let mut connection = Connection::open(&path).unwrap();
-    assert!(migrate(&mut connection, &later, &context(&path)).is_err());
-    assert_eq!(pragma(&connection, "user_version").unwrap(), known + 1);
-    let other = connection.query_row("SELECT count(*) FROM other", [], |_| Ok(()));
-    assert!(other.is_err(), "half a migration is there");
-    // To this program it is now of a later one.
-    for opened in [Store::open(&path), Store::open_read_only(&path)] {
-        let error = opened.unwrap_err();
-        assert!(matches!(error, StoreError::Newer { .. }), "{error}");
-        let text = error.to_string();
-        assert!(
-            text.contains(&format!("has schema {}", known + 1)),
-            "{text}"
+    let becomes = |version: i64| {
+        let connection = Connection::open(&path).unwrap();
+        let set = connection.pragma_update(None, "user_version", version);
+        set.unwrap();
+    };
+    for earlier in [1, SCHEMA - 1] {
+        becomes(earlier);
+        let reason = format!(
+            "has schema {earlier}, this program reads schema {SCHEMA} only: take its recordings \
+             out with the program that made it (punctual export ID)"
         );
-        assert!(text.contains(&format!("up to {known}")), "{text}");
+        refused(&path, &reason);
     }
-    connection
-        .execute_batch(&format!(
-            "DROP TABLE tag; ALTER TABLE recording DROP COLUMN note; PRAGMA user_version = {known}"
-        ))
-        .unwrap();
-    drop(connection);
+    becomes(SCHEMA + 1);
+    let reason = format!(
+        "has schema {}, this program knows up to {SCHEMA}",
+        SCHEMA + 1
+    );
+    refused(&path, &reason);
+    becomes(SCHEMA);
     let store = Store::open(&path).unwrap();
     assert_eq!(store.load(recording.id).unwrap(), recording);
-}
-
-/// Rows of before schema 4 name no host; their head does.
-#[test]
-fn a_host_of_before_it_was_listed_is_found() {
-    let (_folder, path) = place();
-    let store = Store::open(&path).unwrap();
-    let recording = recording(2);
-    let writer = store.begin(&recording, &lease()).unwrap();
-    writer.finish(&recording).unwrap();
-    let (key, mut entry) =
-        Entry::find(&store.link.connection, recording.id, &context(&path)).unwrap();
-    let host = entry.summary.host.take();
-    entry.write(&store.link.connection, Some(key)).unwrap();
-    write_head(&store.link.connection, key, &head_json(&recording, None)).unwrap();
-    let filter = Filter {
-        host,
-        ..Filter::default()
-    };
-    let found = store.list_by(&filter).unwrap();
-    assert_eq!(found.len(), 1);
-    assert_eq!((found[0].id, &found[0].host), (recording.id, &None));
-    let filter = Filter {
-        host: Some("another".to_owned()),
-        ..Filter::default()
-    };
-    assert!(store.list_by(&filter).unwrap().is_empty());
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl Writer {
                 write_head(connection, key, &head)?;
                 write_progress(connection, key, &Progress::default())?;
                 for (number, thread) in (0..).zip(&recording.threads) {
-                    write_thread(connection, key, number, thread, false)?;
+                    write_thread(connection, key, number, thread)?;
                 }
                 Ok(())
             };

@@ -348,18 +348,6 @@ fn files_of_others_are_refused() {
 }
 
 #[test]
-fn a_newer_store_is_refused_with_both_versions() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("punctual.db");
-    drop(Store::open(&path).unwrap());
-    Connection::open(&path)
-        .unwrap()
-        .execute_batch("PRAGMA user_version = 900")
-        .unwrap();
-    refused(&path, "has schema 900, this program knows up to 10");
-}
-
-#[test]
 fn an_empty_file_is_a_store_without_recordings() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("punctual.db");

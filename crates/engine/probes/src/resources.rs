@@ -68,19 +68,19 @@ pub trait Settings: Send + Sync {
     ///
     /// # Errors
     /// If they cannot be read, or the kernel does not list them.
-    fn offered(&self, knob: &str) -> Result<Vec<String>, SettingsError>;
+    fn offered(&self, setting: &str) -> Result<Vec<String>, SettingsError>;
 
     /// Checks whether this process may change it, without changing anything.
     ///
     /// # Errors
     /// If it may not, with the missing privilege.
-    fn may_change(&self, knob: &str) -> Result<(), SettingsError>;
+    fn may_change(&self, setting: &str) -> Result<(), SettingsError>;
 
     /// Changes it. Works only while the probe runs.
     ///
     /// # Errors
     /// If the kernel rejects it, or it does not read back as written.
-    fn set(&self, knob: &str, value: &str) -> Result<(), SettingsError>;
+    fn set(&self, setting: &str, value: &str) -> Result<(), SettingsError>;
 }
 
 #[cfg(test)]
@@ -89,16 +89,16 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_setting_is_a_sentence() {
-        let knob = || "clocksource".to_owned();
+        let setting = || "clocksource".to_owned();
         let kernel = std::io::Error::from_raw_os_error(13);
         let kernels = kernel.to_string();
         for (error, text) in [
             (
-                SettingsError::NotNamed(knob()),
+                SettingsError::NotNamed(setting()),
                 "the probe has not said that it changes clocksource: a defect of ours",
             ),
             (
-                SettingsError::NotListed(knob()),
+                SettingsError::NotListed(setting()),
                 "the kernel does not list the values of clocksource",
             ),
             (

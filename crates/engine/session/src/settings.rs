@@ -16,7 +16,7 @@ use punctual_tune::{How, Journal, Phase, Places, Restored, Status, TuneError, de
 pub(crate) struct MachineSettings {
     host: Host,
     path: Option<PathBuf>,
-    knobs: &'static [&'static str],
+    named: &'static [&'static str],
     state: Mutex<State>,
 }
 
@@ -31,13 +31,13 @@ enum State {
 }
 
 impl MachineSettings {
-    /// The settings `knobs` of `host`, journalled at `path`; `None`: nothing may
+    /// The settings `named` of `host`, journalled at `path`; `None`: nothing may
     /// be changed.
-    pub(crate) fn new(host: Host, path: Option<PathBuf>, knobs: &'static [&'static str]) -> Self {
+    pub(crate) fn new(host: Host, path: Option<PathBuf>, named: &'static [&'static str]) -> Self {
         Self {
             host,
             path,
-            knobs,
+            named,
             state: Mutex::new(State::Untouched),
         }
     }
@@ -69,7 +69,7 @@ impl MachineSettings {
         cpus: &CpuSet,
         deepest: i64,
     ) -> Result<Option<String>, SettingsError> {
-        let (knob, states, all) = deeper_idle_states(&self.host, cpus, deepest);
+        let (setting, states, all) = deeper_idle_states(&self.host, cpus, deepest);
         if all == 0 {
             return Ok(Some(format!(
                 "no idle state was disabled: CPUs {cpus} have none (no cpuidle below \
@@ -77,7 +77,7 @@ impl MachineSettings {
             )));
         }
         for state in states {
-            self.change(|journal| journal.apply_to(knob, &state, "1").map(drop))?;
+            self.change(|journal| journal.apply_to(setting, &state, "1").map(drop))?;
         }
         Ok(None)
     }
@@ -99,8 +99,8 @@ impl MachineSettings {
         }
     }
 
-    fn knob(&self, name: &str) -> Result<&'static punctual_model::Setting, SettingsError> {
-        if !self.knobs.contains(&name) {
+    fn setting(&self, name: &str) -> Result<&'static punctual_model::Setting, SettingsError> {
+        if !self.named.contains(&name) {
             return Err(SettingsError::NotNamed(name.to_owned()));
         }
         punctual_tune::setting(name).map_err(SettingsError::refused)
@@ -113,22 +113,23 @@ impl MachineSettings {
 }
 
 impl Settings for MachineSettings {
-    fn offered(&self, knob: &str) -> Result<Vec<String>, SettingsError> {
-        let offered = punctual_tune::offered(self.knob(knob)?, &self.host);
+    fn offered(&self, setting: &str) -> Result<Vec<String>, SettingsError> {
+        let offered = punctual_tune::offered(self.setting(setting)?, &self.host);
         let offered = offered.map_err(SettingsError::refused)?;
-        offered.ok_or_else(|| SettingsError::NotListed(knob.to_owned()))
+        offered.ok_or_else(|| SettingsError::NotListed(setting.to_owned()))
     }
 
-    fn may_change(&self, knob: &str) -> Result<(), SettingsError> {
+    fn may_change(&self, setting: &str) -> Result<(), SettingsError> {
         if self.path.is_none() {
             return Err(SettingsError::NoJournal);
         }
-        punctual_tune::may_change(self.knob(knob)?, &self.host).map_err(SettingsError::refused)
+        punctual_tune::may_change(self.setting(setting)?, &self.host)
+            .map_err(SettingsError::refused)
     }
 
-    fn set(&self, knob: &str, value: &str) -> Result<(), SettingsError> {
-        let knob = self.knob(knob)?;
-        self.change(|journal| journal.apply(knob, value).map(drop))
+    fn set(&self, setting: &str, value: &str) -> Result<(), SettingsError> {
+        let setting = self.setting(setting)?;
+        self.change(|journal| journal.apply(setting, value).map(drop))
     }
 }
 
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    const KNOBS: &[&str] = &["clocksource"];
+    const NAMED: &[&str] = &["clocksource"];
     const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
     /// A false /sys beside the real /proc.
@@ -194,7 +195,7 @@ mod tests {
 
     fn settings(root: &Path) -> MachineSettings {
         let journal = Some(root.join("state/tune.journal"));
-        MachineSettings::new(Host::new(root), journal, KNOBS)
+        MachineSettings::new(Host::new(root), journal, NAMED)
     }
 
     #[test]
@@ -275,7 +276,7 @@ mod tests {
         let none = MachineSettings::new(Host::new(folder.path()), journal, &[]);
         let not_named = none.set("clocksource", "hpet");
         assert!(matches!(not_named, Err(SettingsError::NotNamed(_))));
-        let nowhere = MachineSettings::new(Host::new(folder.path()), None, KNOBS);
+        let nowhere = MachineSettings::new(Host::new(folder.path()), None, NAMED);
         let idle = folder
             .path()
             .join("sys/devices/system/cpu/cpu0/cpuidle/state1");
@@ -298,7 +299,7 @@ mod tests {
         let settings = MachineSettings::new(Host::new(folder.path()), journal, &["swappiness"]);
         let offered = settings.offered("swappiness");
         assert!(
-            matches!(&offered, Err(SettingsError::NotListed(knob)) if knob == "swappiness"),
+            matches!(&offered, Err(SettingsError::NotListed(setting)) if setting == "swappiness"),
             "{offered:?}"
         );
     }

@@ -29,7 +29,6 @@ pub struct Journal {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, crate::JsonSchema)]
 pub struct Change {
     /// The setting.
-    #[serde(rename = "knob")]
     pub setting: &'static str,
     /// Name of the instance; empty if there is only one.
     pub instance: String,

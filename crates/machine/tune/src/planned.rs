@@ -13,7 +13,7 @@ pub struct Step {
     #[serde(rename = "setting")]
     pub label: String,
     /// Name of the setting.
-    #[serde(rename = "knob", serialize_with = "name_of")]
+    #[serde(serialize_with = "name_of")]
     #[schemars(with = "String")]
     pub setting: &'static Setting,
     /// Name of the instance; empty if there is only one.

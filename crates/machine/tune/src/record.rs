@@ -56,7 +56,6 @@ pub(crate) struct Pending {
     /// Number of the change in this journal, from 1.
     pub(crate) number: u64,
     /// The setting's name; never a path.
-    #[serde(rename = "knob")]
     pub(crate) setting: String,
     /// Name of the instance: a CPU, an interrupt, a thread.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -237,7 +236,7 @@ mod tests {
     fn a_line_is_readable_by_eye() {
         assert_eq!(
             records()[1].line().unwrap(),
-            "daab7fe3 {\"record\":\"change\",\"number\":1,\"knob\":\"clocksource\",\
+            "76d40f06 {\"record\":\"change\",\"number\":1,\"setting\":\"clocksource\",\
              \"old\":\"tsc\",\"new\":\"hpet\"}\n"
         );
     }

@@ -8,7 +8,6 @@ use crate::JsonSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Restored {
     /// The setting, `name` or `name@instance`.
-    #[serde(rename = "knob")]
     pub setting: String,
     /// The restored value.
     pub value: String,

@@ -52,7 +52,6 @@ pub struct SettingStatus {
     #[serde(rename = "setting")]
     pub label: String,
     /// Name of the setting.
-    #[serde(rename = "knob")]
     pub setting: String,
     /// Name of the instance; empty if there is only one.
     pub instance: String,

@@ -158,25 +158,6 @@ fn a_bundle_and_a_store_are_their_owners_alone() {
 }
 
 #[test]
-fn a_store_that_others_could_read_is_closed_once() {
-    let place = Place::new();
-    place.done(RUN);
-    let store = place.path("store.db");
-    // As an earlier version left it.
-    chmod(&store, 0o644);
-    fs::remove_dir_all(place.path("store.db.leases")).unwrap();
-    let listed = place.run("list");
-    let told = text(&listed.stderr);
-    assert!(told.contains("other users could read"), "{told}");
-    assert!(told.contains("store.db: restricted to the owner"), "{told}");
-    assert_eq!(mode(&store), 0o600);
-    // What the owner allows from here on stays, and nothing more is said.
-    chmod(&store, 0o640);
-    let listed = place.run("list");
-    assert_eq!((text(&listed.stderr).as_str(), mode(&store)), ("", 0o640));
-}
-
-#[test]
 fn roots_usual_store_is_nobody_elses() {
     if !may_become_other("the usual store of root") {
         return;
@@ -193,19 +174,6 @@ fn roots_usual_store_is_nobody_elses() {
     assert!(usual(&data, RUN).status.success());
     let folder = data.join("punctual");
     assert_eq!(mode(&folder), 0o700);
-    // As an earlier version left it.
-    chmod(&folder, 0o755);
-    chmod(&folder.join("punctual.db"), 0o644);
-    fs::remove_dir_all(folder.join("punctual.db.leases")).unwrap();
-    let told = text(&usual(&data, "list").stderr);
-    assert!(
-        told.contains("punctual.db, ") && told.contains("could read"),
-        "{told}"
-    );
-    assert_eq!(
-        (mode(&folder), mode(&folder.join("punctual.db"))),
-        (0o700, 0o600)
-    );
     // `su` without `-`: the environment is another user's.
     chown(&data, Some(OTHER), Some(OTHER)).unwrap();
     let refused = usual(&data, "list");

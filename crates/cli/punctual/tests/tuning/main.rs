@@ -27,8 +27,8 @@ const REAL: &[(&str, [&str; 2])] = &[
     ("stat-interval-s", ["2", "3"]),
 ];
 
-fn file(knob: &Setting) -> String {
-    fs::read_to_string(knob.path()).unwrap_or_default()
+fn file(setting: &Setting) -> String {
+    fs::read_to_string(setting.path()).unwrap_or_default()
 }
 
 /// Whatever happens in the test, the real settings are put back.
@@ -36,19 +36,19 @@ struct PutBack(Vec<(&'static Setting, String)>);
 
 impl PutBack {
     fn of(names: &[&str]) -> Self {
-        let knobs = names.iter().map(|name| setting(name).unwrap());
-        Self(knobs.map(|knob| (knob, file(knob))).collect())
+        let settings = names.iter().map(|name| setting(name).unwrap());
+        Self(settings.map(|setting| (setting, file(setting))).collect())
     }
 }
 
 impl Drop for PutBack {
     fn drop(&mut self) {
-        for (knob, old) in self.0.iter().filter(|(knob, old)| file(knob) != *old) {
-            eprintln!("{} was not put back; doing it now", knob.name);
-            let value = punctual_tune::value(knob, &Host::live()).unwrap_or_default();
+        for (setting, old) in self.0.iter().filter(|(setting, old)| file(setting) != *old) {
+            eprintln!("{} was not put back; doing it now", setting.name);
+            let value = punctual_tune::value(setting, &Host::live()).unwrap_or_default();
             let marked = old.split(['[', ']']).nth(1).unwrap_or(old).trim();
             if value != marked {
-                let _ = fs::write(knob.path(), marked);
+                let _ = fs::write(setting.path(), marked);
             }
         }
     }
@@ -303,7 +303,7 @@ fn a_profile_is_applied_but_for_what_the_kernel_refuses() {
     assert_eq!(place.done("tune status"), "Nothing is applied.\n");
 
     let done = json(&place.done("tune apply mine.toml --json"));
-    assert_eq!(done["changes"][0]["knob"], "swappiness", "{done}");
+    assert_eq!(done["changes"][0]["setting"], "swappiness", "{done}");
     assert_eq!(done["refused"][0]["setting"], "aspm", "{done}");
     let reason = done["refused"][0]["reason"].to_string();
     assert!(

@@ -30,7 +30,7 @@ fn journal(name: &str, old: &str, new: &str) -> String {
         serde_json::json!({
             "record": "owner", "pid": 4_000_000_000_u32, "process_start": 1, "boot_id": boot.trim(),
         }),
-        serde_json::json!({"record": "change", "number": 1, "knob": name, "old": old, "new": new}),
+        serde_json::json!({"record": "change", "number": 1, "setting": name, "old": old, "new": new}),
     ];
     let lines = records.map(|record| {
         let json = record.to_string();
@@ -125,7 +125,7 @@ fn a_journal_is_only_obeyed_where_its_values_are_those_of_the_setting() {
     let mut record = journal("irq-affinity", "0", "1");
     record = record.lines().next().unwrap().to_owned() + "\n";
     let json = serde_json::json!({
-        "record": "change", "number": 1, "knob": "irq-affinity", "instance": path,
+        "record": "change", "number": 1, "setting": "irq-affinity", "instance": path,
         "old": "0", "new": "1",
     })
     .to_string();

@@ -7,9 +7,8 @@ use super::{Delivery, Total};
 use crate::bits::Bits;
 use crate::entry::{Entry, Summary, id_text, outcome_name, started_ns};
 use crate::error::Context;
-use crate::facts;
-use crate::parts::{head_json, write_head, write_row, write_thread};
-use crate::{StoreError, plan};
+use crate::parts::{head_json, write_row};
+use crate::{StoreError, facts, pack, plan};
 
 /// Writes a recording that is complete.
 pub(super) fn insert(
@@ -37,11 +36,8 @@ pub(super) fn insert(
     }
     entry.write(connection, Some(key))?;
     let head = facts::take_out(&head_json(recording, None));
-    write_head(connection, key, &head)?;
     facts::put(connection, key, recording)?;
-    for (number, thread) in (0..).zip(&recording.threads) {
-        write_thread(connection, key, number, thread, true)?;
-    }
+    pack::write(connection, key, &head, &recording.threads)?;
     connection
         .prepare_cached(
             "INSERT INTO collected (recording, machine, sha256, received_ns)

@@ -148,15 +148,15 @@ fn the_planted_setting_is_kept_and_the_others_are_undone() {
     for (number, seconds) in [(4, 1_610), (11, 2_210)] {
         let (mut found, mut others) = (0, 0);
         for seed in 0..20 {
-            let improvement = searched(number, seconds, 1_000 + 10 * seed, "knob2=on");
+            let improvement = searched(number, seconds, 1_000 + 10 * seed, "setting2=on");
             let kept = improvement.tried.iter().filter(|one| one.kept);
             let kept: Vec<&str> = kept.map(|one| one.assignment.as_str()).collect();
-            found += u32::from(kept.contains(&"knob2=on"));
-            others += u32::from(kept.iter().any(|one| *one != "knob2=on"));
+            found += u32::from(kept.contains(&"setting2=on"));
+            others += u32::from(kept.iter().any(|one| *one != "setting2=on"));
             let profile = profile(&improvement, "2026-11-03").unwrap_or_default();
             assert_eq!(
-                profile.contains("\"knob2\" = \"on\""),
-                kept.contains(&"knob2=on")
+                profile.contains("\"setting2\" = \"on\""),
+                kept.contains(&"setting2=on")
             );
         }
         // 17.3 are expected; three standard deviations less are 12.
@@ -167,7 +167,7 @@ fn the_planted_setting_is_kept_and_the_others_are_undone() {
 
 /// Searches among this number of settings on a simulated machine.
 fn searched(number: usize, seconds: u64, seed: u64, helpful: &str) -> Improvement {
-    let names: Vec<String> = (0..number).map(|nth| format!("knob{nth}=on")).collect();
+    let names: Vec<String> = (0..number).map(|nth| format!("setting{nth}=on")).collect();
     searched_by(&names, seconds, seed, &mut |one| simulated(one, helpful))
 }
 
@@ -218,7 +218,7 @@ fn what_is_left_of_the_time_goes_to_the_last_stages() {
     let kept = |found: &Improvement| found.tried.iter().filter(|one| one.kept).count();
     // A search whose group is proven.
     let long = (1..20)
-        .map(|seed| searched(4, 7_200, 10 * seed, "knob"))
+        .map(|seed| searched(4, 7_200, 10 * seed, "setting"))
         .find(|found| kept(found) > 1)
         .unwrap();
     let without = long.stages.iter().find(|one| one.name == "leave one out");
@@ -229,7 +229,7 @@ fn what_is_left_of_the_time_goes_to_the_last_stages() {
     // 12.5 s a block, and the pilot.
     assert!(time <= (7_200 - 30) * 2 / 25, "{:?}", long.stages);
     let short = (1..20)
-        .map(|seed| searched(4, 1_610, 10 * seed, "knob"))
+        .map(|seed| searched(4, 1_610, 10 * seed, "setting"))
         .find(|found| kept(found) == 4)
         .unwrap();
     assert!(short.tried.iter().all(untried), "{:?}", short.tried);
@@ -411,11 +411,11 @@ fn kept_of(improvement: &Improvement) -> Vec<&str> {
 /// one of the two stays.
 #[test]
 fn of_two_redundant_settings_one_stays() {
-    let names = ["knob0=on", "knob1=on", "knob2=on"].map(str::to_owned);
+    let names = ["setting0=on", "setting1=on", "setting2=on"].map(str::to_owned);
     let rate = |on: &[String]| {
         let has = |name: &str| on.iter().any(|one| one.starts_with(name));
-        let either = [1.0, 0.4][usize::from(has("knob0") || has("knob1"))];
-        300.0 * either * if has("knob2") { 0.6 } else { 1.0 }
+        let either = [1.0, 0.4][usize::from(has("setting0") || has("setting1"))];
+        300.0 * either * if has("setting2") { 0.6 } else { 1.0 }
     };
     let mut one_stays = 0;
     for seed in 0..10 {
@@ -440,10 +440,10 @@ fn of_two_redundant_settings_one_stays() {
             "{written:?} was never measured"
         );
         assert_eq!(found.proof.as_ref().unwrap().settings, written);
-        let of_two = kept.iter().filter(|one| **one != "knob2=on").count();
+        let of_two = kept.iter().filter(|one| **one != "setting2=on").count();
         let gone = (found.tried[..2].iter()).filter(|one| one.why.contains("not needed"));
         assert!(gone.count() < 2, "{:?}", found.tried);
-        one_stays += u32::from(of_two == 1 && kept.contains(&"knob2=on"));
+        one_stays += u32::from(of_two == 1 && kept.contains(&"setting2=on"));
     }
     assert!(one_stays >= 5, "{one_stays} of 10");
 }
@@ -452,9 +452,9 @@ fn of_two_redundant_settings_one_stays() {
 /// effect comes from fresh data: it is right on average, and its interval contains the truth.
 #[test]
 fn the_effect_that_is_written_is_not_the_one_it_was_chosen_for() {
-    let names: Vec<String> = (0..4).map(|nth| format!("knob{nth}=on")).collect();
+    let names: Vec<String> = (0..4).map(|nth| format!("setting{nth}=on")).collect();
     let rate = |on: &[String]| {
-        let helps = on.iter().any(|one| one == "knob2=on");
+        let helps = on.iter().any(|one| one == "setting2=on");
         if helps { 30.0 } else { 40.0 }
     };
     let (mut logs, mut holds) = (Vec::new(), 0);
@@ -462,7 +462,9 @@ fn the_effect_that_is_written_is_not_the_one_it_was_chosen_for() {
         let found = searched_by(&names, 3_600, 900 + 10 * seed, &mut |one| {
             simulated_by(one, &rate);
         });
-        let alone = found.proof.filter(|proof| proof.settings == ["knob2=on"]);
+        let alone = found
+            .proof
+            .filter(|proof| proof.settings == ["setting2=on"]);
         let Some((ratio, low, high)) =
             alone.and_then(|one| Some((one.ratio?, one.low?, one.high?)))
         else {

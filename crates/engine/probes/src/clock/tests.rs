@@ -140,19 +140,19 @@ struct Sources {
 }
 
 impl Settings for Sources {
-    fn offered(&self, knob: &str) -> Result<Vec<String>, SettingsError> {
-        assert_eq!(knob, CLOCK_SOURCE);
+    fn offered(&self, setting: &str) -> Result<Vec<String>, SettingsError> {
+        assert_eq!(setting, CLOCK_SOURCE);
         Ok(self.offered.iter().map(|s| (*s).to_owned()).collect())
     }
 
-    fn may_change(&self, _knob: &str) -> Result<(), SettingsError> {
+    fn may_change(&self, _setting: &str) -> Result<(), SettingsError> {
         match self.locked {
             true => Err(SettingsError::refused(testing::Said("not root"))),
             false => Ok(()),
         }
     }
 
-    fn set(&self, _knob: &str, value: &str) -> Result<(), SettingsError> {
+    fn set(&self, _setting: &str, value: &str) -> Result<(), SettingsError> {
         self.set.lock().unwrap().push(value.to_owned());
         match value {
             "sundial" => Err(SettingsError::refused(testing::Said("it reads 'tsc'"))),

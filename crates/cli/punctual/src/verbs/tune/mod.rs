@@ -95,8 +95,6 @@ enum Tune {
         show: Option<String>,
     },
     /// List the settings that can be changed, or describe one
-    // Its name of old, in scripts.
-    #[command(alias = "knobs")]
     Settings(settings::Which),
 }
 

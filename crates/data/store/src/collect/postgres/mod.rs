@@ -13,6 +13,7 @@ mod texts;
 mod tls;
 mod windows;
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -54,17 +55,17 @@ impl PostgresCollection {
     /// makes its tables where they are not there.
     ///
     /// # Errors
-    /// [`StoreError::Database`]: it cannot be reached, or its tables are of a later program.
+    /// [`StoreError::Database`]: it cannot be reached, or its tables are of another program.
     pub fn open(url: &str) -> Result<Self, StoreError> {
         let one = Self {
             pool: Pool::new(url)?,
             months: Mutex::default(),
         };
-        one.migrate()?;
+        one.make_tables()?;
         Ok(one)
     }
 
-    fn migrate(&self) -> Result<(), StoreError> {
+    fn make_tables(&self) -> Result<(), StoreError> {
         let found = self.pool.with(|link| {
             link.transaction(|link| {
                 link.run("SELECT pg_advisory_xact_lock($1)", &[&schema::LOCK])?;
@@ -73,25 +74,28 @@ impl PostgresCollection {
                 )?;
                 let row = link.row("SELECT max(version) FROM punctual_schema", &[])?;
                 let found: Option<i32> = row.map(|row| row.try_get(0)).transpose()?.flatten();
-                let found = found.unwrap_or(0);
-                for (version, step) in (1..).zip(schema::STEPS) {
-                    if version > found {
-                        link.batch(step)?;
-                        link.run("INSERT INTO punctual_schema VALUES ($1)", &[&version])?;
-                    }
+                if found.is_none() {
+                    link.batch(schema::TABLES)?;
+                    link.run(
+                        "INSERT INTO punctual_schema VALUES ($1)",
+                        &[&schema::VERSION],
+                    )?;
                 }
-                Ok(found)
+                Ok(found.unwrap_or(schema::VERSION))
             })
         })?;
-        if found > schema::VERSION {
-            let known = schema::VERSION;
-            let reason = format!(
-                "its tables have version {found}, this program knows up to {known}: use a newer \
-                 punctual"
-            );
-            return Err(self.pool.failed(reason));
-        }
-        Ok(())
+        let remedy = match found.cmp(&schema::VERSION) {
+            Ordering::Equal => return Ok(()),
+            Ordering::Greater => "use a newer punctual",
+            Ordering::Less => {
+                "copy it to a file with the program that made it (punctual store copy) and export \
+                 that, or give another database; it is unchanged"
+            }
+        };
+        let known = schema::VERSION;
+        Err(self.pool.failed(format!(
+            "its tables have version {found}, this program reads version {known} only: {remedy}"
+        )))
     }
 
     /// Makes the partition of a month, once.

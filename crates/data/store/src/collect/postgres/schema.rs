@@ -1,12 +1,13 @@
 //! The tables of a collection in PostgreSQL.
 
-/// The version that this program writes.
-pub(super) const VERSION: i32 = 3;
+/// The number of these tables. Each change of [`TABLES`] raises it; a program reads and writes
+/// its own tables only.
+pub(super) const VERSION: i32 = 4;
 
 /// A number that all collectors lock while they change tables.
 pub(super) const LOCK: i64 = 0x7075_6e63_7475_616c;
 
-/// The steps from one version to the next; a released step is never changed.
+/// What makes the tables.
 ///
 /// * `recording` is partitioned by its UUIDv7, whose first 48 bits are the time in ms
 ///   (RFC 9562, 5.7): the ID alone is unique, and a month is a range of IDs. What has
@@ -14,8 +15,7 @@ pub(super) const LOCK: i64 = 0x7075_6e63_7475_616c;
 /// * `body` is the JSON without facts and samples, compressed with zstd; facts are kept
 ///   once. `run` is what a trend reads.
 /// * `machine` is a line of the overview, kept up to date with each delivery.
-pub(super) const STEPS: [&str; VERSION as usize] = [
-    "
+pub(super) const TABLES: &str = "
 CREATE TABLE facts (
     hash text PRIMARY KEY,
     body bytea NOT NULL
@@ -95,6 +95,7 @@ CREATE TABLE slot (
     recording uuid,
     PRIMARY KEY (series, due_ns)
 );
+CREATE INDEX slot_by_due ON slot (due_ns);
 CREATE TABLE note (
     id uuid PRIMARY KEY,
     json text NOT NULL
@@ -119,7 +120,8 @@ CREATE TABLE token (
     name text PRIMARY KEY,
     role text NOT NULL,
     sha256 text NOT NULL UNIQUE,
-    created_ns bigint NOT NULL
+    created_ns bigint NOT NULL,
+    machine text
 );
 CREATE TABLE audit (
     key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -128,11 +130,4 @@ CREATE TABLE audit (
     action text NOT NULL,
     what text NOT NULL
 );
-",
-    "
-CREATE INDEX slot_by_due ON slot (due_ns);
-",
-    "
-ALTER TABLE token ADD COLUMN machine text;
-",
-];
+";

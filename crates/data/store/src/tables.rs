@@ -1,24 +1,67 @@
-//! The tables of a store: the SQL that made each schema out of the one before.
+//! The tables of a store.
 
-/// What made each schema out of the one before it, in order; the first makes
-/// schema 1 out of an empty file. A line that was released is never edited,
-/// only followed by another.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10];
+/// The number of this schema. Each change of [`TABLES`] raises it; a program reads and writes
+/// its own schema only.
+pub(crate) const SCHEMA: i64 = 11;
 
+/// What makes the tables in an empty file.
+///
 /// * `recording` is what a list shows, in small rows that are read in one go,
-///   with the lease of the writer while it runs.
+///   with the lease of the writer while it runs. `origin` is where it comes from if it was
+///   made elsewhere, as JSON. `experiment` is the experiment that it is a block of: the
+///   checksum does not cover it. `facts` and `audit` are hashes of what lies in `facts`.
 /// * `head` is the rest of a recording as JSON, without threads and rows.
 /// * `progress` is what replaces parts of the head while it runs.
-/// * `thread` holds a measuring thread; its histogram is there from the end of
-///   the run on, before that it is the sum of the rows.
+/// * `thread` holds a measuring thread while it runs; its histogram is the sum of the rows.
+/// * `pack` replaces head and threads of a recording that is done: together, compressed.
 /// * `series` holds one interval of one thread.
 /// * `chunk` is a run of samples in two compressed streams.
+/// * `attachment` is what belongs to a recording and is no part of its JSON: of
+///   each explained outlier the events around it. `about` is JSON, `body` is
+///   compressed (zstd), `length` what it is without.
+/// * `experiment` is an experiment as JSON. There are few: one page does for the table.
+/// * `facts` is a machine's facts, or an audit, as JSON, once for all recordings with equal
+///   ones. `hash` is of the content.
+/// * `plan_series` is an epoch of a series of a plan, `slot` a due time of one with what
+///   became of it. `run` is what a trend needs of a recording that belongs to a series.
+/// * `wake_window` is a window of watching all wake-ups.
+/// * `plan_state` is what a service remembers: the last boot and kernel of a series.
+/// * `note` and `change_mark` are what users wrote, as JSON: few.
+/// * `collected` says who delivered a recording, and the hash of what was delivered.
+/// * `machine` is a line of the overview, kept up to date with each delivery: ten
+///   thousand machines are shown without a look at their recordings. `due` is the sum
+///   of the histograms of all that was delivered: a counter, which deleting a recording
+///   does not decrease.
+/// * `quarantine` holds what cannot be kept as a recording; `body` is compressed.
+/// * `token` holds no secret, only its hash. `machine` is the machine that uses it, as it
+///   names itself; null until one has.
+/// * `destination` and `delivery` are of a machine that delivers. A finished recording
+///   without a line in `delivery` is due: what is due needs no row of its own, so it
+///   cannot be lost between two transactions. `reason` says why one was refused.
 ///
 /// Rowid tables throughout: rows with large blobs are slow in WITHOUT ROWID
 /// ones (sqlite.org/withoutrowid.html). Unsigned 64-bit numbers are kept as
 /// the signed ones of the same bits. `crc` is the CRC-32 of the row's other
-/// columns, because SQLite does not checksum what is in the file.
-const V1: &str = "
+/// columns, because SQLite does not checksum what is in the file. A list of the newest and the
+/// search for runs that were killed have indexes: they need not read all of ten years.
+pub(crate) const TABLES: &str = "
+CREATE TABLE facts (
+    hash TEXT NOT NULL PRIMARY KEY,
+    length INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    crc INTEGER NOT NULL
+) STRICT;
+CREATE TABLE plan_series (
+    key INTEGER PRIMARY KEY,
+    machine TEXT NOT NULL,
+    host TEXT,
+    name TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    definition TEXT NOT NULL,
+    begun_ns INTEGER NOT NULL,
+    crc INTEGER NOT NULL,
+    UNIQUE (name, machine, epoch)
+) STRICT;
 CREATE TABLE recording (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -43,8 +86,17 @@ CREATE TABLE recording (
     writer_pid INTEGER,
     writer_start INTEGER,
     writer_boot TEXT,
+    origin TEXT,
+    host TEXT,
+    experiment TEXT,
+    series INTEGER REFERENCES plan_series,
+    facts TEXT,
+    audit TEXT,
     crc INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX recording_started ON recording (started_ns, id);
+CREATE INDEX recording_running ON recording (key) WHERE completion = 'running';
+CREATE INDEX recording_series ON recording (series, started_ns) WHERE series IS NOT NULL;
 CREATE TABLE head (
     recording INTEGER PRIMARY KEY REFERENCES recording ON DELETE CASCADE,
     json TEXT NOT NULL,
@@ -64,7 +116,6 @@ CREATE TABLE thread (
     json TEXT NOT NULL,
     accounting TEXT NOT NULL,
     accounting_crc INTEGER NOT NULL,
-    histogram BLOB,
     crc INTEGER NOT NULL,
     UNIQUE (recording, thread)
 ) STRICT;
@@ -94,17 +145,6 @@ CREATE TABLE chunk (
     crc INTEGER NOT NULL,
     UNIQUE (recording, thread, sequence)
 ) STRICT;
-";
-
-/// Where a recording comes from that was made elsewhere, as JSON: what its
-/// source could not tell must not be listed as a zero, and half an import is
-/// swept away.
-const V2: &str = "ALTER TABLE recording ADD COLUMN origin TEXT;";
-
-/// * `attachment` is what belongs to a recording and is no part of its JSON: of
-///   each explained outlier the events around it. `about` is JSON, `body` is
-///   compressed (zstd), `length` what it is without.
-const V3: &str = "
 CREATE TABLE attachment (
     key INTEGER PRIMARY KEY,
     recording INTEGER NOT NULL REFERENCES recording ON DELETE CASCADE,
@@ -116,58 +156,16 @@ CREATE TABLE attachment (
     crc INTEGER NOT NULL,
     UNIQUE (recording, kind, number)
 ) STRICT;
-";
-
-/// The name of the machine, so that a list can show it and filter by it. Null in
-/// rows of before, whose head has it, and where it is not known.
-const V4: &str = "ALTER TABLE recording ADD COLUMN host TEXT;";
-
-/// * `experiment` is an experiment as JSON. There are few: one page does for the table.
-/// * The column says which experiment a recording is a block of, so that lists leave it
-///   out. No figure is made of it: the checksum does not cover it.
-const V5: &str = "
 CREATE TABLE experiment (
     id TEXT NOT NULL PRIMARY KEY,
     json TEXT NOT NULL,
     crc INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-ALTER TABLE recording ADD COLUMN experiment TEXT;
-";
-
-/// Measurements by a plan, over years.
-/// * `facts` is a machine's facts as JSON, once for all recordings with equal ones: their
-///   heads have none. `hash` is of the content.
-/// * `pack` replaces head and threads of a recording that is done: together, compressed.
-/// * `plan_series` is an epoch of a series of a plan, `slot` a due time of one with what
-///   became of it. `run` is what a trend needs of a recording that belongs to a series.
-/// * `wake_window` is a window of watching all wake-ups.
-/// * `plan_state` is what a service remembers: the last boot and kernel of a series.
-/// * `note` and `change_mark` are what users wrote, as JSON: few.
-///
-/// The columns of `recording` are keys of figures that have a checksum of their own.
-const V6: &str = "
-CREATE TABLE facts (
-    hash TEXT NOT NULL PRIMARY KEY,
-    length INTEGER NOT NULL,
-    body BLOB NOT NULL,
-    crc INTEGER NOT NULL
-) STRICT;
 CREATE TABLE pack (
     recording INTEGER PRIMARY KEY REFERENCES recording ON DELETE CASCADE,
     length INTEGER NOT NULL,
     body BLOB NOT NULL,
     crc INTEGER NOT NULL
-) STRICT;
-CREATE TABLE plan_series (
-    key INTEGER PRIMARY KEY,
-    machine TEXT NOT NULL,
-    host TEXT,
-    name TEXT NOT NULL,
-    epoch INTEGER NOT NULL,
-    definition TEXT NOT NULL,
-    begun_ns INTEGER NOT NULL,
-    crc INTEGER NOT NULL,
-    UNIQUE (name, machine, epoch)
 ) STRICT;
 CREATE TABLE slot (
     key INTEGER PRIMARY KEY,
@@ -211,23 +209,6 @@ CREATE TABLE plan_state (
     value TEXT NOT NULL,
     PRIMARY KEY (machine, name)
 ) STRICT, WITHOUT ROWID;
-ALTER TABLE recording ADD COLUMN series INTEGER REFERENCES plan_series;
-ALTER TABLE recording ADD COLUMN facts TEXT;
-CREATE INDEX recording_series ON recording (series, started_ns) WHERE series IS NOT NULL;
-";
-
-/// The tables of a collector, and of a machine that delivers to one.
-/// * `collected` says who delivered a recording, and the hash of what was delivered.
-/// * `machine` is a line of the overview, kept up to date with each delivery: ten
-///   thousand machines are shown without a look at their recordings. `due` is the sum
-///   of the histograms of all that was delivered: a counter, which deleting a recording
-///   does not decrease.
-/// * `quarantine` holds what cannot be kept as a recording; `body` is compressed.
-/// * `token` holds no secret, only its hash.
-/// * `destination` and `delivery` are of a machine that delivers. A finished recording
-///   without a line in `delivery` is due: what is due needs no row of its own, so it
-///   cannot be lost between two transactions. `reason` says why one was refused.
-const V7: &str = "
 CREATE TABLE collected (
     recording INTEGER PRIMARY KEY REFERENCES recording ON DELETE CASCADE,
     machine TEXT NOT NULL,
@@ -266,7 +247,8 @@ CREATE TABLE token (
     name TEXT NOT NULL PRIMARY KEY,
     role TEXT NOT NULL,
     sha256 TEXT NOT NULL UNIQUE,
-    created_ns INTEGER NOT NULL
+    created_ns INTEGER NOT NULL,
+    machine TEXT
 ) STRICT;
 CREATE TABLE audit (
     key INTEGER PRIMARY KEY,
@@ -287,19 +269,3 @@ CREATE TABLE delivery (
     PRIMARY KEY (destination, recording)
 ) STRICT;
 ";
-
-/// From here on a recording that is done lies in `pack`; those of before are packed by
-/// [`crate::Store::compact`]. A list of the newest and the search for runs that were killed
-/// need not read all of ten years.
-const V8: &str = "
-CREATE INDEX recording_started ON recording (started_ns, id);
-CREATE INDEX recording_running ON recording (key) WHERE completion = 'running';
-";
-
-/// The hash of a recording's audit, which lies in `facts`, once for all recordings with an equal
-/// one. Null where there is none, and in rows of before, whose head has it.
-const V9: &str = "ALTER TABLE recording ADD COLUMN audit TEXT;";
-
-/// The machine that uses the token of this row, as it names itself; null until one has, and
-/// in rows of before.
-const V10: &str = "ALTER TABLE token ADD COLUMN machine TEXT;";
