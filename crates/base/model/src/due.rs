@@ -4,8 +4,8 @@ use crate::bucket_counts::rank_of;
 use crate::{Above, AboveLimit, Histogram, Nanos, OpenPeriods};
 
 /// The due periods of one or more threads after the warm-up. Verdicts are based on these: a missed
-/// period is late, not absent ("coordinated omission"; G. Tene, "How NOT to measure latency",
-/// 2015).
+/// period is late, not absent ("coordinated omission"; G. Tene, "How NOT to measure
+/// latency", 2015).
 #[derive(Clone, Debug, Default)]
 pub struct Due {
     /// The known latencies, of samples and of missed periods.

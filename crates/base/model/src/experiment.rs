@@ -114,8 +114,8 @@ pub struct Pilot {
     pub rounds: u32,
     /// Variance to mean of the counts in tenths of the pilot, at least 1.
     pub dispersion: f64,
-    /// The smallest ratio of rates that the plan detects in 80% of the cases. Null if none up to
-    /// 10.
+    /// The smallest ratio of rates that the plan detects in 80% of the cases. Null if no ratio
+    /// up to 10 is detected.
     pub detects: Option<f64>,
 }
 
