@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn no_folder_is_made_through_another_users_link() {
         if rule::user() != 0 {
-            punctual_testing::skip!("links of another user: only root can make them");
+            punctual_testing::skip!(User, "links of another user: only root can make them");
             return;
         }
         let (top, private) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -128,7 +128,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         check_not_planted(&path).unwrap();
         if rule::user() != 0 {
-            punctual_testing::skip!("files of another user: only root can make them");
+            punctual_testing::skip!(User, "files of another user: only root can make them");
             return;
         }
         chown(&path, Some(65_534), None).unwrap();

@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn what_belongs_to_another_user_is_refused() {
         if rule::user() != 0 {
-            punctual_testing::skip!("files of another user: only root can make them");
+            punctual_testing::skip!(User, "files of another user: only root can make them");
             return;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -6,23 +6,59 @@
 //!
 //! **Must not know:** any other crate of the workspace; this is the lowest layer.
 
+mod lacks;
 pub mod postgres;
 mod running;
 
 use std::fmt;
 use std::io::Write;
 
+pub use lacks::Lacks;
 pub use running::Running;
 
-/// Reports that a test, or a part of one, is skipped on this machine, and why:
-/// `skip!("flight recorder: {error}")` prints `SKIP name_of_the_test: flight recorder: ...`.
+/// Reports that a test, or a part of one, is skipped on this machine, what the machine [`Lacks`],
+/// and details: `skip!(Right, "a full disk: no right to mount a tmpfs")` prints
+/// `SKIP name_of_the_test: right: a full disk: no right to mount a tmpfs`.
 ///
-/// The test then returns, or continues without the part.
+/// The test then returns, or continues without the part. Use [`skip_refused`] for a reason that the
+/// program or the kernel gives.
 #[macro_export]
 macro_rules! skip {
-    ($($why:tt)*) => {
-        $crate::say(::std::format_args!($($why)*))
+    ($lacks:ident, $($why:tt)*) => {
+        $crate::say($crate::Lacks::$lacks, ::std::format_args!($($why)*))
     };
+}
+
+/// Skips a test because the program or the kernel refused what it tries. `told` is what they said.
+///
+/// # Panics
+/// Panics with the whole text if it gives no reason to skip ([`Lacks::of_refusal`]).
+#[track_caller]
+pub fn skip_refused(what: impl fmt::Display, told: impl fmt::Display) {
+    let text = format!("{what}: {told}");
+    say(Lacks::of_refusal(&text), format_args!("{text}"));
+}
+
+/// Repeats the skips of a test that ran in a child process, from its stderr.
+///
+/// # Panics
+/// Panics if a line of SKIP has no reason of [`Lacks`].
+pub fn skip_inside(stderr: &str) {
+    for line in stderr.lines() {
+        let Some(skip) = line.strip_prefix("SKIP ") else {
+            continue;
+        };
+        let mut parts = skip.splitn(3, ": ").skip(1);
+        let lacks = parts.next().and_then(Lacks::from_word);
+        let lacks = lacks.unwrap_or_else(|| panic!("a skip without a reason: {line}"));
+        say(lacks, format_args!("{}", parts.next().unwrap_or_default()));
+    }
+}
+
+/// Returns the builder of a thread with the name of the test that calls it, so that it can skip.
+pub fn thread_of_test() -> std::thread::Builder {
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    std::thread::Builder::new().name(name)
 }
 
 /// Writes the line of [`skip!`]. Several lines are joined into one.
@@ -30,23 +66,24 @@ macro_rules! skip {
 /// Writes to stderr directly: the test harness captures the output of `eprintln!` in a test that
 /// passes, so the skip would not be visible.
 #[doc(hidden)]
-pub fn say(why: fmt::Arguments<'_>) {
+pub fn say(lacks: Lacks, why: fmt::Arguments<'_>) {
     let thread = std::thread::current();
-    let line = line(thread.name().unwrap_or_default(), why);
+    // The harness names the thread after its test. The gate looks the name up.
+    let test = (thread.name()).expect("a thread that skips has a name: see thread_of_test()");
+    let line = line(test, lacks, why);
     // A closed stream is no reason to fail the test.
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Returns the line, with a leading newline because the harness may have begun a line. The harness
-/// names the thread after its test.
-fn line(test: &str, why: fmt::Arguments<'_>) -> String {
+/// Returns the line, with a leading newline because the harness may have begun a line.
+fn line(test: &str, lacks: Lacks, why: fmt::Arguments<'_>) -> String {
     let why = why.to_string();
     let words: Vec<&str> = why.split_whitespace().collect();
-    format!("\nSKIP {test}: {}\n", words.join(" "))
+    format!("\nSKIP {test}: {lacks}: {}\n", words.join(" "))
 }
 
 /// Other programs use the CPUs of this machine. A skip for that reason begins with this value:
-/// `skip!("{crowd}: ...")`. The gate accepts such a skip in any test.
+/// `skip!(Quiet, "{crowd}: ...")`.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowd {
     load: f64,
@@ -69,12 +106,14 @@ pub fn crowded() -> Option<Crowd> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn a_skip_is_one_line_of_its_own() {
         let error = "no right\n  to it";
         assert_eq!(
-            super::line("a_test", format_args!("recorder: {error}")),
-            "\nSKIP a_test: recorder: no right to it\n"
+            line("a_test", Lacks::Right, format_args!("recorder: {error}")),
+            "\nSKIP a_test: right: recorder: no right to it\n"
         );
     }
 }

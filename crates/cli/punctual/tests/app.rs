@@ -83,7 +83,7 @@ impl Drop for Application {
 /// Jobs above the budget are explained from the release that the application itself marks.
 fn explained_by_its_own_marks(place: &Place) {
     if !rustix::process::geteuid().is_root() {
-        punctual_testing::skip!("app record --explain: no right to trace");
+        punctual_testing::skip!(Right, "app record --explain: no right to trace");
         return;
     }
     let output = place.run("app record motion-of-this-test -D 1500ms -q --json --explain");
@@ -156,7 +156,7 @@ fn attach_only_reads() {
             };
         }
         let Ok(output) = command.output() else {
-            punctual_testing::skip!("no strace(1)");
+            punctual_testing::skip!(Program, "no strace(1)");
             return;
         };
         let calls = std::fs::read_to_string(&log).unwrap_or_default();
@@ -164,7 +164,7 @@ fn attach_only_reads() {
         let is_of_it = |call: &&str| call.contains(&theirs) || call.contains("/proc/self/fd/");
         let opened: Vec<&str> = calls.lines().filter(is_of_it).collect();
         if opened.is_empty() && text(&output.stderr).contains("strace") {
-            punctual_testing::skip!("strace cannot trace: {}", text(&output.stderr));
+            punctual_testing::skip!(Right, "strace cannot trace: {}", text(&output.stderr));
             return;
         }
         assert!(!opened.is_empty(), "{line}: {}", text(&output.stderr));

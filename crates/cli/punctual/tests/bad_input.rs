@@ -227,7 +227,7 @@ fn a_closed_pipe_is_no_error() {
 #[test]
 fn a_full_device_is_named() {
     if !std::path::Path::new("/dev/full").exists() {
-        punctual_testing::skip!("full device: no /dev/full");
+        punctual_testing::skip!(Kernel, "full device: no /dev/full");
         return;
     }
     let place = Place::new();
@@ -256,7 +256,7 @@ fn a_tracer_that_the_kernel_does_not_have_is_refused_before_anything_is_measured
         let line = format!("measure {probe} --source {source} -D 1s -q --policy other");
         let output = place.run(&line);
         if output.status.success() {
-            punctual_testing::skip!("this kernel has the tracer for {source}");
+            punctual_testing::skip!(Kernel, "this kernel has the tracer for {source}");
             place.done("delete last");
             continue;
         }

@@ -44,7 +44,7 @@ impl Hog {
                 thread: Some(thread),
             }),
             Err(error) => {
-                punctual_testing::skip!("a hog: {error}");
+                punctual_testing::skip_refused("a hog", &error);
                 None
             }
         }
@@ -71,7 +71,7 @@ fn what_had_no_wake_up_when_the_run_was_killed_breaks_a_limit() {
     let cpus = punctual_host::Host::live().allowed().unwrap();
     let cpu = cpus.iter().last().unwrap();
     if cpus.len() < 2 {
-        punctual_testing::skip!("a hog beside the program: there is one CPU");
+        punctual_testing::skip!(Hardware, "a hog beside the program: there is one CPU");
         return;
     }
     if !Hog::is_possible(cpu) {

@@ -126,7 +126,7 @@ fn the_last_measurement_stands_beside_what_is_expected() {
     );
     let output = place.run("measure timer -D 300ms --policy fifo");
     if !output.status.success() {
-        punctual_testing::skip!("no right to real-time priority");
+        punctual_testing::skip_refused("measure at a real-time priority", text(&output.stderr));
         return;
     }
     place.run("measure timer -D 300ms --policy other");

@@ -110,7 +110,7 @@ fn prepared(place: &Place) {
 
 fn commands_are_not_refused(page: &str) {
     if !rustix::process::geteuid().is_root() {
-        punctual_testing::skip!("most commands of {page} need root");
+        punctual_testing::skip!(Right, "most commands of {page} need root");
         return;
     }
     let place = Place::new();

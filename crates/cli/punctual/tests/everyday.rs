@@ -20,7 +20,7 @@ fn niceness() -> Option<(i64, i64)> {
         .parse()
         .unwrap();
     if own >= 19 {
-        punctual_testing::skip!("a higher niceness: the tests run at {own}");
+        punctual_testing::skip!(Quiet, "a higher niceness: the tests run at {own}");
     }
     (own < 19).then_some((own, own.max(4) + 1))
 }
@@ -56,7 +56,7 @@ fn real_time_is_given_where_the_user_may() {
     if !output.status.success() {
         let stderr = text(&output.stderr);
         assert!(stderr.contains("CAP_SYS_NICE"), "{stderr}");
-        punctual_testing::skip!("{stderr}");
+        punctual_testing::skip_refused("exec at a real-time priority", &stderr);
         return;
     }
     let stat = text(&output.stdout);
@@ -81,7 +81,7 @@ fn a_deadline_command_may_start_others() {
         .output()
         .unwrap();
     if !output.status.success() {
-        punctual_testing::skip!("{}", text(&output.stderr).trim());
+        punctual_testing::skip_refused("exec of a deadline command", text(&output.stderr).trim());
         return;
     }
     let stats = text(&output.stdout);
@@ -160,7 +160,10 @@ fn threads_and_interrupts_are_told_with_their_rates() {
         .iter()
         .find(|i| i["id"] == "LOC");
     if timers.is_none() {
-        punctual_testing::skip!("this machine has no local timer interrupts in its table");
+        punctual_testing::skip!(
+            Hardware,
+            "this machine has no local timer interrupts in its table"
+        );
     }
     let rates = json(&place.done("irqs --watch 200ms --json"));
     for rate in rates.as_array().unwrap() {
@@ -199,14 +202,14 @@ fn an_interrupt_is_moved_and_put_back() {
         interrupt["kind"] == "line" && interrupt["affinity"]["value"].as_str() == Some("0-1")
     });
     let Some(id) = found.and_then(|interrupt| interrupt["id"].as_str()) else {
-        punctual_testing::skip!("no interrupt by line that may go to CPUs 0-1");
+        punctual_testing::skip!(Hardware, "no interrupt by line that may go to CPUs 0-1");
         return;
     };
     let file = format!("/proc/irq/{id}/smp_affinity_list");
     let before = std::fs::read_to_string(&file).unwrap();
     let output = place.run(&format!("irqs move {id} --cpus 0"));
     if !output.status.success() {
-        punctual_testing::skip!("{}", text(&output.stderr));
+        punctual_testing::skip_refused("irqs move", text(&output.stderr));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
         return;
     }
@@ -233,12 +236,12 @@ fn a_clock_source_is_taken_and_put_back() {
         .filter_map(Value::as_str)
         .find(|name| *name != now)
     else {
-        punctual_testing::skip!("there is no second clock source");
+        punctual_testing::skip!(Hardware, "there is no second clock source");
         return;
     };
     let output = place.run(&format!("clocks set {other}"));
     if !output.status.success() {
-        punctual_testing::skip!("{}", text(&output.stderr));
+        punctual_testing::skip_refused("clocks set", text(&output.stderr));
         return;
     }
     let taken = json(&place.done("clocks --json"))["source"]["value"].clone();

@@ -18,7 +18,7 @@ fn may_trace(place: &Place) -> bool {
     let output = place.run(&format!("{RUN} --threshold 10s -D 300ms"));
     let able = output.status.code() == Some(0);
     if !able {
-        punctual_testing::skip!("explaining: {}", text(&output.stderr));
+        punctual_testing::skip_refused("explaining", text(&output.stderr));
     } else {
         place.done("delete last");
     }
@@ -115,7 +115,9 @@ fn one_that_comes_while_another_is_taken_out_is_explained_too() {
         seen.extend(found.outliers.iter().map(span));
     }
     match punctual_testing::crowded() {
-        Some(crowd) => punctual_testing::skip!("{crowd}: outliers at the same time: {seen:?}"),
+        Some(crowd) => {
+            punctual_testing::skip!(Quiet, "{crowd}: outliers at the same time: {seen:?}")
+        }
         None => panic!("no two of one time: {seen:?}"),
     }
 }
@@ -140,7 +142,7 @@ fn where_the_clock_is_another_events_are_found_all_the_same() {
         match output {
             Ok(output) if !text(&output.stderr).starts_with("unshare: ") => Some(output),
             other => {
-                punctual_testing::skip!("a clock of its own: {other:?}");
+                punctual_testing::skip!(Right, "a clock of its own: {other:?}");
                 None
             }
         }
@@ -276,7 +278,7 @@ fn outliers_are_explained_and_the_run_goes_on() {
                 "{raw}"
             );
         }
-        Err(error) => punctual_testing::skip!("trace-cmd report: {error}"),
+        Err(error) => punctual_testing::skip!(Program, "trace-cmd report: {error}"),
     }
     let error = place.refused("trace export --outlier 4294967296", 2);
     assert!(
@@ -323,7 +325,7 @@ fn calls_from_thread_to_thread_are_explained() {
 fn explained(place: &Place, line: &str) -> Option<Recording> {
     let output = place.run(&format!("measure {line} -q --dma-latency off --explain"));
     if output.status.code() != Some(0) {
-        punctual_testing::skip!("{line}: {}", text(&output.stderr));
+        punctual_testing::skip_refused(line, text(&output.stderr));
         return None;
     }
     let recording = place.last();
@@ -402,7 +404,7 @@ fn what_a_thread_does_between_two_readings_of_the_clock_is_explained() {
                 let faults = shares_of(&recording).filter(|s| s.kind == ShareKind::PageFault);
                 assert!(faults.count() > 0, "{:?}", found.causes);
             }
-            false => punctual_testing::skip!("page faults are no events of this kernel"),
+            false => punctual_testing::skip!(Kernel, "page faults are no events of this kernel"),
         }
     }
     let line = "switch --policy other --way pipe --batch 4 -i 50ms -D 500ms --threshold 1ns";
@@ -439,7 +441,7 @@ fn a_read_of_a_clock_is_explained_where_each_is_timed() {
     place.done(&format!("measure {line} --batch 1"));
     let recording = place.last();
     if recording.explanation.as_ref().unwrap().seen == 0 {
-        punctual_testing::skip!("each read takes no time by this clock");
+        punctual_testing::skip!(Hardware, "each read takes no time by this clock");
         return;
     }
     assert_explained(&recording);
@@ -571,13 +573,13 @@ fn without_the_right_it_says_what_to_do() {
         .arg(place.path("none.db"))
         .output();
     let Ok(output) = output else {
-        punctual_testing::skip!("unprivileged run: setpriv is not there");
+        punctual_testing::skip!(Program, "unprivileged run: setpriv is not there");
         return;
     };
     let error = text(&output.stderr);
     // That of busybox knows none of these options.
     if matches!(output.status.code(), Some(126 | 127)) || error.starts_with("setpriv: ") {
-        punctual_testing::skip!("unprivileged run: {error}");
+        punctual_testing::skip!(User, "unprivileged run: {error}");
         return;
     }
     assert_eq!(output.status.code(), Some(1), "{error}");

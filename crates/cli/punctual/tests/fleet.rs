@@ -16,7 +16,7 @@ use serde_json::Value;
 fn a_fleet_in_a_database_is_served_and_copied() {
     let cluster = match Cluster::start() {
         Ok(cluster) => cluster,
-        Err(why) => return punctual_testing::skip!("a fleet in PostgreSQL: {why}"),
+        Err(why) => return punctual_testing::skip!(Program, "a fleet in PostgreSQL: {why}"),
     };
     let (_, database) = cluster.database().unwrap();
     let place = Place::new();
@@ -107,6 +107,6 @@ fn a_service_delivers_what_it_records() {
         assert_eq!(of_machine[what], of_collector[what], "{what}: {log}");
     }
     if of_machine["windows"] == 0 {
-        punctual_testing::skip!("windows of wake-ups: {log}");
+        punctual_testing::skip_refused("windows of wake-ups", &log);
     }
 }

@@ -75,7 +75,7 @@ fn the_handbook_is_built_by_mdbook() {
     command.arg("build").arg("--dest-dir").arg(out.path());
     match command.arg(repository().join("docs")).output() {
         Ok(output) => assert!(output.status.success(), "{output:?}"),
-        Err(_) => punctual_testing::skip!("mdbook is not installed"),
+        Err(_) => punctual_testing::skip!(Program, "mdbook is not installed"),
     }
 }
 

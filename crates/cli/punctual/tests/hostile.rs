@@ -449,7 +449,10 @@ fn judge(case: usize, commands: usize, seed: &[u8], runs: &Runs) -> String {
 #[test]
 fn mutated_recordings_end_in_a_result_or_a_message() {
     if Command::new("prlimit").arg("--version").output().is_err() {
-        punctual_testing::skip!("mutated recordings: no prlimit(1) to limit memory with");
+        punctual_testing::skip!(
+            Program,
+            "mutated recordings: no prlimit(1) to limit memory with"
+        );
         return;
     }
     let (cases, commands) = match std::env::var("PUNCTUAL_HOSTILE") {

@@ -441,6 +441,7 @@ fn a_killed_import_is_swept_away() {
     match killed {
         true => assert!(place.listed().is_empty(), "half an import is listed"),
         false => punctual_testing::skip!(
+            Quiet,
             "a_killed_import_is_swept_away: it was done before it was killed"
         ),
     }

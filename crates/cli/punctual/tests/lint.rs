@@ -32,14 +32,17 @@ impl Program {
         if line != "ready\n" {
             let status = child.wait().unwrap();
             assert_eq!(status.code(), Some(77), "{status}");
-            punctual_testing::skip!("lint: no right to real-time priority or locked memory");
+            punctual_testing::skip!(
+                Right,
+                "lint: no right to real-time priority or locked memory"
+            );
             return None;
         }
         // Threads that have no such right end the program just after.
         std::thread::sleep(std::time::Duration::from_millis(100));
         if let Some(status) = child.try_wait().unwrap() {
             assert_eq!(status.code(), Some(77), "{status}");
-            punctual_testing::skip!("lint: no right to real-time priority");
+            punctual_testing::skip!(Right, "lint: no right to real-time priority");
             return None;
         }
         Some(Self(child))
@@ -69,7 +72,7 @@ fn build(place: &Place, flags: &[&str]) -> Option<PathBuf> {
         Ok(output) if output.status.success() => Some(program),
         Ok(output) => panic!("{}", text(&output.stderr)),
         Err(error) => {
-            punctual_testing::skip!("lint: cc: {error}");
+            punctual_testing::skip!(Program, "lint: cc: {error}");
             None
         }
     }
@@ -92,7 +95,7 @@ fn report(place: &Place, line: &str) -> (LintReport, Option<i32>) {
 fn has_bpf(report: &LintReport) -> bool {
     let has = report.source == Some(LintSource::Bpf);
     if !has {
-        punctual_testing::skip!("lint by BPF programs: {:?}", report.notes);
+        punctual_testing::skip_refused("lint by BPF programs", format!("{:?}", report.notes));
     }
     has
 }
@@ -351,7 +354,7 @@ fn a_stripped_program_is_named_by_file_and_offset() {
         output.status.success().then(|| text(&output.stdout))
     });
     let Some(symbols) = nm else {
-        punctual_testing::skip!("lint: no compiler, or no nm(1)");
+        punctual_testing::skip!(Program, "lint: no compiler, or no nm(1)");
         return;
     };
     // `0000000000001609 0000000000000073 t touches_new_page`
@@ -409,7 +412,7 @@ fn a_process_that_may_not_be_read_is_unknown_with_the_reason() {
             .unwrap();
         let stderr = text(&output.stderr);
         if stderr.contains("ermission denied") {
-            punctual_testing::skip!("another user may not run the program");
+            punctual_testing::skip!(User, "another user may not run the program");
             return;
         }
         let report: LintReport = serde_json::from_str(&text(&output.stdout)).unwrap();
@@ -455,7 +458,7 @@ fn from_events_what_is_not_shown_is_unknown() {
     let line = format!("lint --pid {} -D 1500ms --json --no-bpf", program.pid());
     let (report, code) = report(&place, &line);
     if report.source.is_none() {
-        punctual_testing::skip!("lint by events: {:?}", report.notes);
+        punctual_testing::skip_refused("lint by events", format!("{:?}", report.notes));
         return;
     }
     assert_eq!((report.source, code), (Some(LintSource::Events), Some(3)));

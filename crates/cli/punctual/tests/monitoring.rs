@@ -151,7 +151,7 @@ fn has_own_mounts(test: &str) -> bool {
     };
     let allowed = unshare(&["true"]).output();
     if !allowed.is_ok_and(|done| done.status.success()) {
-        punctual_testing::skip!("a full disk: no right to mount a tmpfs");
+        punctual_testing::skip!(Right, "a full disk: no right to mount a tmpfs");
         return false;
     }
     let this = std::env::current_exe().unwrap();
@@ -327,7 +327,7 @@ fn a_snapshot_keeps_the_events_of_the_flight_recorder() {
     if failed.contains("is not armed") {
         signal(&service, "TERM");
         service.wait_with_output().unwrap();
-        punctual_testing::skip!("a flight recorder: no right to trace");
+        punctual_testing::skip_refused("a flight recorder", &failed);
         return;
     }
     assert_eq!(output.status.code(), Some(0), "{failed}");

@@ -230,7 +230,7 @@ fn bash_completes_verbs_values_and_recordings() {
         .output()
         .is_err()
     {
-        punctual_testing::skip!("no bash here");
+        punctual_testing::skip!(Program, "no bash here");
     }
     let place = Place::new();
     let script = place.done("completions bash");

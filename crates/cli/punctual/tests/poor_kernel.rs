@@ -13,7 +13,10 @@ use punctual_model::{Audit, Completion, FindingState, Recording};
 fn poor() -> bool {
     let yes = std::env::var_os("PUNCTUAL_POOR").is_some();
     if !yes {
-        punctual_testing::skip!("this kernel lacks nothing (cargo xtask vm poor boots one)");
+        punctual_testing::skip!(
+            Emulation,
+            "this kernel lacks nothing (cargo xtask vm poor boots one)"
+        );
     }
     yes
 }

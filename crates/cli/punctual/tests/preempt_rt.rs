@@ -12,7 +12,10 @@ use punctual_model::{Audit, Completion, CpuSet, FindingState, Recording, ShareKi
 fn real_time(test: &str) -> bool {
     let yes = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
     if !yes {
-        punctual_testing::skip!("{test}: this kernel is not PREEMPT_RT (cargo xtask vm boots one)");
+        punctual_testing::skip!(
+            Emulation,
+            "{test}: this kernel is not PREEMPT_RT (cargo xtask vm boots one)"
+        );
     }
     yes
 }
@@ -22,7 +25,10 @@ fn has_tracer(name: &str) -> bool {
     let there = std::fs::read_to_string("/sys/kernel/tracing/available_tracers")
         .is_ok_and(|text| text.split_whitespace().any(|tracer| tracer == name));
     if !there {
-        punctual_testing::skip!("this kernel has no tracer {name}, or its list cannot be read");
+        punctual_testing::skip!(
+            Kernel,
+            "this kernel has no tracer {name}, or its list cannot be read"
+        );
     }
     there
 }
@@ -233,11 +239,14 @@ fn a_control_group_of_version_2_is_judged() {
     }
     let control = format!("{ROOT}/cgroup.subtree_control");
     let Ok(before) = std::fs::read_to_string(&control) else {
-        punctual_testing::skip!("version 2 of control groups is not mounted at {ROOT}");
+        punctual_testing::skip!(
+            Kernel,
+            "version 2 of control groups is not mounted at {ROOT}"
+        );
         return;
     };
     if std::fs::write(&control, "+cpu +cpuset").is_err() {
-        punctual_testing::skip!("the controllers cpu and cpuset are not to be had");
+        punctual_testing::skip!(Kernel, "the controllers cpu and cpuset are not to be had");
         return;
     }
     {
@@ -290,7 +299,7 @@ fn assert_judged(group: &std::path::Path) {
     let cores = finding("rights-group-cores");
     if shared.is_empty() {
         assert_eq!(cores.state, FindingState::Ok, "{cores:?}");
-        punctual_testing::skip!("a core that is shared: each CPU is one");
+        punctual_testing::skip!(Hardware, "a core that is shared: each CPU is one");
     } else {
         assert_eq!(cores.state, FindingState::Warn, "{cores:?}");
         let named = format!("are shared with CPU {shared}");
@@ -347,7 +356,7 @@ fn the_kernels_spinning_threads_are_a_source() {
 fn an_isolated_cpu_is_known_and_measured() {
     let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
     if isolated.trim().is_empty() {
-        punctual_testing::skip!("no CPU is isolated here");
+        punctual_testing::skip!(Emulation, "no CPU is isolated here");
         return;
     }
     let place = Place::new();
@@ -408,7 +417,10 @@ fn a_service_between_runs_leaves_an_isolated_cpu_alone() {
     let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
     let cpu = isolated.trim();
     if cpu.parse::<u32>().is_err() || disturbances(cpu).is_none() {
-        punctual_testing::skip!("no single CPU is isolated here, or its switches are not counted");
+        punctual_testing::skip!(
+            Emulation,
+            "no single CPU is isolated here, or its switches are not counted"
+        );
         return;
     }
     let place = Place::new();
@@ -488,7 +500,7 @@ fn a_threaded_interrupt_gets_a_priority_and_its_own_back() {
     };
     let before = handlers();
     let Some(handler) = before.as_array().and_then(|all| all.first().cloned()) else {
-        punctual_testing::skip!("no interrupt has a thread here");
+        punctual_testing::skip!(Hardware, "no interrupt has a thread here");
         return;
     };
     let priority = |all: &serde_json::Value| {
@@ -550,7 +562,7 @@ fn outliers_are_explained_and_nothing_stays_armed() {
 fn a_stall_of_the_whole_machine_is_named_as_silence() {
     const STALL_MS: u64 = 300;
     if std::env::var_os("PUNCTUAL_VM").is_none() {
-        punctual_testing::skip!("nobody outside stops this machine");
+        punctual_testing::skip!(Emulation, "nobody outside stops this machine");
         return;
     }
     let place = Place::new();

@@ -138,13 +138,13 @@ fn so_does_what_is_explained_and_watched() {
             follows(&place, "wakeups", "watch -q -D 300ms --by cpu,comm --json");
             follows(&place, "wakeups", "watch --no-bpf -q -D 300ms --json");
         }
-        _ => punctual_testing::skip!("watch: {}", String::from_utf8_lossy(&watched.stderr)),
+        _ => punctual_testing::skip_refused("watch", String::from_utf8_lossy(&watched.stderr)),
     }
     let line = "measure timer -q --policy other --dma-latency off -D 500ms -i 20ms \
                 --explain --threshold 1us";
     let measured = place.run(line);
     if measured.status.code() != Some(0) {
-        punctual_testing::skip!("explain: {}", String::from_utf8_lossy(&measured.stderr));
+        punctual_testing::skip_refused("explain", String::from_utf8_lossy(&measured.stderr));
         return;
     }
     follows(&place, "recording", "show last --json");
@@ -204,7 +204,7 @@ fn so_does_what_is_applied_and_put_back() {
     let host = punctual_host::Host::live();
     let before = punctual_tune::value(swappiness, &host).unwrap_or_default();
     if let Err(error) = punctual_tune::may_change(swappiness, &host) {
-        punctual_testing::skip!("swappiness: {error}");
+        punctual_testing::skip_refused("swappiness", &error);
         return;
     }
     let other = if before == "61" { 62 } else { 61 };

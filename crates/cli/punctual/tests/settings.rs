@@ -40,11 +40,11 @@ fn a_killed_run_is_undone_by_the_next_command_and_a_whole_one_by_itself() {
         .flatten()
         .unwrap_or_default();
     if offered.len() < 2 {
-        punctual_testing::skip!("there is no second clock source");
+        punctual_testing::skip!(Hardware, "there is no second clock source");
         return;
     }
     if let Err(error) = punctual_tune::may_change(clock(), &host) {
-        punctual_testing::skip!("{error}");
+        punctual_testing::skip_refused("the clock source", &error);
         return;
     }
     let before = source();
@@ -71,7 +71,7 @@ fn a_killed_run_is_undone_by_the_next_command_and_a_whole_one_by_itself() {
     run.kill().unwrap();
     run.wait().unwrap();
     if changed == before {
-        punctual_testing::skip!("the kernel does not change its clock source here");
+        punctual_testing::skip!(Kernel, "the kernel does not change its clock source here");
         return;
     }
     assert_eq!(source(), changed, "a killed program undoes nothing");

@@ -23,7 +23,7 @@ fn can_watch(place: &Place, options: &str) -> bool {
             stderr.contains("wake-ups cannot be") && stderr.contains("trace"),
             "{stderr}"
         );
-        punctual_testing::skip!("watch {options}: {stderr}");
+        punctual_testing::skip_refused(format!("watch {options}"), &stderr);
     }
     output.status.success()
 }
@@ -98,7 +98,7 @@ fn why_the_kernel_takes_no_programs_is_said() {
         .env("XDG_STATE_HOME", place.path("state"))
         .output();
     let Ok(output) = output else {
-        punctual_testing::skip!("watch without CAP_BPF: unshare is not there");
+        punctual_testing::skip!(Program, "watch without CAP_BPF: unshare is not there");
         return;
     };
     let stderr = text(&output.stderr);
@@ -106,7 +106,7 @@ fn why_the_kernel_takes_no_programs_is_said() {
         .iter()
         .any(|of| stderr.starts_with(of))
     {
-        punctual_testing::skip!("watch without CAP_BPF: {stderr}");
+        punctual_testing::skip!(Right, "watch without CAP_BPF: {stderr}");
         return;
     }
     assert!(
@@ -116,7 +116,7 @@ fn why_the_kernel_takes_no_programs_is_said() {
     if !output.status.success() {
         // Nor is tracefs there for it.
         assert!(stderr.contains("; trace events: "), "{stderr}");
-        punctual_testing::skip!("counting events without CAP_BPF: {stderr}");
+        punctual_testing::skip_refused("counting events without CAP_BPF", &stderr);
         return;
     }
     let seen: Wakeups = serde_json::from_str(&text(&output.stdout)).unwrap();
@@ -197,7 +197,7 @@ impl Starved {
         let spinner = match spinner {
             Ok(spinner) => spinner,
             Err(error) => {
-                punctual_testing::skip!("a starved thread: {error}");
+                punctual_testing::skip_refused("a starved thread", &error);
                 return None;
             }
         };
@@ -308,7 +308,10 @@ fn a_wait_that_is_still_open_is_told() {
         let is_over = |scene: &Scene| matches!(scene, Scene::Over(_));
         assert!(!scenes.iter().all(is_over), "({options}) {scenes:?}");
         if scenes.last() != Some(&Scene::Shown) {
-            punctual_testing::skip!("an open wait ({options}): none of ten tries: {scenes:?}");
+            punctual_testing::skip!(
+                Quiet,
+                "an open wait ({options}): none of ten tries: {scenes:?}"
+            );
             continue;
         }
         let shown = place.run(&format!(
@@ -367,7 +370,7 @@ fn waits_are_told_by_control_group() {
         if own == 0 {
             // Of a machine that traces no switch from an idle CPU.
             assert!(all.lost > 0, "({options}) {all:?}");
-            punctual_testing::skip!("waits by control group: {} lost", all.lost);
+            punctual_testing::skip!(Quiet, "waits by control group: {} lost", all.lost);
             continue;
         }
         let others = all

@@ -278,7 +278,7 @@ fn a_full_disk_loses_nothing() {
     let script = "exec \"$1\" --exact child --nocapture";
     match in_tmpfs("fill the disk", script) {
         Some(output) => assert_checked(&output),
-        None => punctual_testing::skip!("a full disk: no right to mount a tmpfs"),
+        None => punctual_testing::skip!(Right, "a full disk: no right to mount a tmpfs"),
     }
 }
 
@@ -308,7 +308,7 @@ fn a_store_with_a_reserve_is_read_and_thinned_out_on_a_full_disk() {
     let script = "exec \"$1\" --exact child --nocapture";
     match in_tmpfs("open on a full disk", script) {
         Some(output) => assert_checked(&output),
-        None => punctual_testing::skip!("a full disk: no right to mount a tmpfs"),
+        None => punctual_testing::skip!(Right, "a full disk: no right to mount a tmpfs"),
     }
 }
 
@@ -373,7 +373,7 @@ fn a_delivery_on_a_full_disk_is_due_again() {
     let script = "exec \"$1\" --exact child --nocapture";
     match in_tmpfs("deliver on a full disk", script) {
         Some(output) => assert_checked(&output),
-        None => punctual_testing::skip!("a full disk: no right to mount a tmpfs"),
+        None => punctual_testing::skip!(Right, "a full disk: no right to mount a tmpfs"),
     }
 }
 
@@ -403,7 +403,9 @@ fn a_read_only_file_system_can_be_read() {
     );
     match in_tmpfs("only read", &script) {
         Some(output) => assert_checked(&output),
-        None => punctual_testing::skip!("a read-only file system: no right to mount a tmpfs"),
+        None => {
+            punctual_testing::skip!(Right, "a read-only file system: no right to mount a tmpfs")
+        }
     }
 }
 
@@ -421,6 +423,7 @@ fn a_folder_without_the_right_to_write_can_be_read() {
     if std::fs::write(folder.join("probe"), "").is_ok() {
         allow(0o755);
         punctual_testing::skip!(
+            User,
             "a folder without the right to write: permissions do not bind this user"
         );
         return;

@@ -364,9 +364,9 @@ mod tests {
     #[test]
     fn a_real_time_caller_starts_normal_threads() {
         let fifo = Policy::Fifo { priority: 1 };
-        std::thread::spawn(move || {
+        let thread = punctual_testing::thread_of_test().spawn(move || {
             if let Err(error) = set_policy(ThreadRef::Current, &fifo) {
-                punctual_testing::skip!("a_real_time_caller_starts_normal_threads: {error}");
+                punctual_testing::skip_refused("SCHED_FIFO", &error);
                 return;
             }
             static SEEN: Mutex<Option<Policy>> = Mutex::new(None);
@@ -379,9 +379,8 @@ mod tests {
             load.start(&cpus()).unwrap();
             load.stop();
             assert_eq!(*SEEN.lock().unwrap(), Some(Policy::Other { nice: 0 }));
-        })
-        .join()
-        .unwrap();
+        });
+        thread.unwrap().join().unwrap();
     }
 
     #[test]

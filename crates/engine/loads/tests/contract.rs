@@ -44,7 +44,7 @@ fn start(request: &str) -> Option<Running> {
     match request.start() {
         Ok(running) => Some(running),
         Err(error @ LoadError::NotInstalled { .. }) => {
-            punctual_testing::skip!("load {name}: {error}");
+            punctual_testing::skip!(Program, "load {name}: {error}");
             None
         }
         Err(error) => panic!("{name}: {error}"),

@@ -49,7 +49,7 @@ mod tests {
         let own = niceness();
         let raised = own.max(4) + 1;
         if raised > 19 {
-            punctual_testing::skip!("a higher niceness: the tests run at {own}");
+            punctual_testing::skip!(Quiet, "a higher niceness: the tests run at {own}");
             return;
         }
         punctual_rt::set_policy(tid, &punctual_rt::Policy::Other { nice: raised }).unwrap();

@@ -45,7 +45,7 @@ pub(crate) fn permitted(least: u8, priority: u8) -> Option<Scheduling> {
     if permitted < least {
         let thread = std::thread::current();
         let test = thread.name().unwrap_or("a test");
-        punctual_testing::skip!("{test}: no right to a real-time priority of {least}");
+        punctual_testing::skip!(Right, "{test}: no right to a real-time priority of {least}");
         return None;
     }
     Some(fifo(permitted))

@@ -15,10 +15,7 @@ fn recorder() -> Option<JobRecorder> {
     match JobRecorder::start(JobAsk { pid_max: 4 << 20 }) {
         Ok(recorder) => Some(recorder),
         Err(error) => {
-            // If the error contains the verifier's statistics, the program is wrong, and no
-            // privilege is missing.
-            assert!(!error.to_string().contains("processed"), "{error}");
-            punctual_testing::skip!("{error}");
+            punctual_testing::skip_refused("the recorder of jobs", &error);
             None
         }
     }
@@ -205,8 +202,7 @@ fn stacks_of_late_timers_and_switches_are_recorded() {
     let mut stacks = match LateStacks::start(4 << 20, Nanos::ZERO) {
         Ok(stacks) => stacks,
         Err(error) => {
-            assert!(!error.to_string().contains("processed"), "{error}");
-            punctual_testing::skip!("{error}");
+            punctual_testing::skip_refused("stacks of what is late", &error);
             return;
         }
     };
@@ -265,7 +261,7 @@ fn cpus_that_do_not_matter_are_not_recorded() {
         .filter(|cpu| all.is_set(*cpu))
         .collect();
     let [own, .., other] = cpus[..] else {
-        punctual_testing::skip!("CPUs that do not matter: there is only one");
+        punctual_testing::skip!(Hardware, "CPUs that do not matter: there is only one");
         return;
     };
     let Some(mut recorder) = recorder() else {
@@ -322,7 +318,9 @@ fn cpus_that_do_not_matter_are_not_recorded() {
     match punctual_testing::crowded() {
         _ if quiet.1 == 0 => {}
         // Any thread that wakes the watched thread makes its CPU relevant.
-        Some(crowd) => punctual_testing::skip!("{crowd}: CPUs that do not matter: {quiet:?}"),
+        Some(crowd) => {
+            punctual_testing::skip!(Quiet, "{crowd}: CPUs that do not matter: {quiet:?}")
+        }
         None => panic!("{quiet:?}"),
     }
 }

@@ -23,7 +23,7 @@ fn arm(level: Level) -> Option<(Tracefs, Flight)> {
     match tracefs.and_then(|tracefs| Ok((tracefs.arm(plan, owner(), None)?, tracefs))) {
         Ok((flight, tracefs)) => Some((tracefs, flight)),
         Err(error) => {
-            punctual_testing::skip!("flight recorder: {error}");
+            punctual_testing::skip_refused("flight recorder", &error);
             None
         }
     }
@@ -92,6 +92,7 @@ fn what_a_thread_did_is_reported_on_the_probes_clock() {
         assert!(into >= sleeps, "{into} in, {out} out");
     } else {
         punctual_testing::skip!(
+            Kernel,
             "switches in: the kernel writes none from the idle thread of CPU {cpu}"
         );
     }
@@ -113,7 +114,7 @@ fn reported(file: &Path) -> Option<String> {
             Some(text(&output.stdout))
         }
         Err(error) => {
-            punctual_testing::skip!("trace-cmd report: {error}");
+            punctual_testing::skip!(Program, "trace-cmd report: {error}");
             None
         }
     }

@@ -116,7 +116,10 @@ fn python_with(package: &str, variable: &str) -> Option<String> {
     if there.is_ok_and(|done| done.status.success()) {
         return Some(python);
     }
-    skip!("{python} has no package {package} ({variable} names another one)");
+    skip!(
+        Program,
+        "{python} has no package {package} ({variable} names another one)"
+    );
     None
 }
 
@@ -139,7 +142,7 @@ fn spark_counts_what_is_in_the_store() {
         return;
     };
     if Command::new("java").arg("-version").output().is_err() {
-        return skip!("Spark: there is no Java runtime");
+        return skip!(Program, "Spark: there is no Java runtime");
     }
     let folder = tempfile::tempdir().unwrap();
     let (sent, _) = lake(folder.path());

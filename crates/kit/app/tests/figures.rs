@@ -200,7 +200,7 @@ fn a_file_that_is_not_sealed_is_refused() {
     command.args(["-c", script]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let Ok(mut child) = command.spawn() else {
-        punctual_testing::skip!("no python3");
+        punctual_testing::skip!(Program, "no python3");
         return;
     };
     let mut line = [0];

@@ -34,7 +34,7 @@ fn library() -> PathBuf {
 fn has(compiler: &str) -> bool {
     let there = Command::new(compiler).arg("--version").output().is_ok();
     if !there {
-        punctual_testing::skip!("no compiler {compiler}");
+        punctual_testing::skip!(Program, "no compiler {compiler}");
     }
     there
 }
@@ -64,7 +64,7 @@ fn examples_run(language: (&str, &str, &str)) {
     let built = built.map(|folder| folder.join(language.2));
     match &built {
         Some(folder) if !folder.exists() => {
-            punctual_testing::skip!("no examples in {}", folder.display());
+            punctual_testing::skip!(Program, "no examples in {}", folder.display());
             return;
         }
         None if !has(language.0) => return,
@@ -191,7 +191,7 @@ fn the_template_of_pkg_config_names_the_library() {
         .env("PKG_CONFIG_PATH", folder.path())
         .output();
     let Ok(output) = output else {
-        punctual_testing::skip!("no pkg-config");
+        punctual_testing::skip!(Program, "no pkg-config");
         return;
     };
     let said = text(&output);

@@ -136,12 +136,12 @@ mod tests {
 
     #[test]
     fn a_runtime_that_is_used_up_is_signalled() {
-        std::thread::spawn(|| {
+        let thread = punctual_testing::thread_of_test().spawn(|| {
             let ms = Duration::from_millis;
             let thread = match DeadlineThread::new(ms(1), ms(10), ms(10)) {
                 Ok(thread) => thread,
                 Err(error) => {
-                    punctual_testing::skip!("{error}");
+                    punctual_testing::skip_refused("a deadline thread", &error);
                     return;
                 }
             };
@@ -157,8 +157,7 @@ mod tests {
             assert!(thread.overruns() > 0);
             drop(thread);
             assert_eq!(current_policy().unwrap().kind(), PolicyKind::Other);
-        })
-        .join()
-        .unwrap();
+        });
+        thread.unwrap().join().unwrap();
     }
 }

@@ -115,14 +115,17 @@ mod tests {
             Some(i32::from_ne_bytes(bytes.try_into().ok()?))
         };
         let Some(before) = read() else {
-            punctual_testing::skip!("{} is not readable here", path.display());
+            punctual_testing::skip!(Right, "{} is not readable here", path.display());
             return;
         };
         // Weaker than any real request, so that this test disturbs no other. The kernel reports the
         // strictest request, so this one is visible only if it is the strictest.
         let wish = 1_999_999_999;
         if before <= wish {
-            punctual_testing::skip!("another request of {before} us is stricter than this test's");
+            punctual_testing::skip!(
+                Quiet,
+                "another request of {before} us is stricter than this test's"
+            );
             return;
         }
         match DmaLatency::hold(path, wish) {
@@ -133,7 +136,7 @@ mod tests {
             }
             Err(error) => {
                 assert!(error.is_privilege(), "{error}");
-                punctual_testing::skip!("{error}");
+                punctual_testing::skip!(Right, "{error}");
             }
         }
     }

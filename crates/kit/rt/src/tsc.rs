@@ -206,7 +206,10 @@ mod tests {
     #[test]
     fn it_agrees_with_the_raw_clock() {
         let Some(tsc) = Tsc::available() else {
-            punctual_testing::skip!("this processor has no invariant time stamp counter");
+            punctual_testing::skip!(
+                Hardware,
+                "this processor has no invariant time stamp counter"
+            );
             return;
         };
         let rate = tsc.calibrate(Duration::from_millis(20));
@@ -224,7 +227,10 @@ mod tests {
     #[test]
     fn it_never_runs_backwards_on_one_cpu() {
         let Some(tsc) = Tsc::available() else {
-            punctual_testing::skip!("this processor has no invariant time stamp counter");
+            punctual_testing::skip!(
+                Hardware,
+                "this processor has no invariant time stamp counter"
+            );
             return;
         };
         let cpu = crate::affinity::current().unwrap()[0];

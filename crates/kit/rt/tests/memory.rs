@@ -67,7 +67,7 @@ fn buffers_are_zeroed_locked_and_do_not_fault() {
         Ok(buffer) => buffer,
         Err(error) => {
             assert!(error.is_privilege(), "{error}");
-            punctual_testing::skip!("locked buffer: {error}");
+            punctual_testing::skip!(Right, "locked buffer: {error}");
             return;
         }
     };
@@ -136,7 +136,7 @@ fn try_lock(mode: LockMode) -> Option<punctual_rt::MemoryLock> {
         Ok(lock) => Some(lock),
         Err(error) => {
             assert!(error.is_privilege(), "{error}");
-            punctual_testing::skip!("locking with {mode:?}: {error}");
+            punctual_testing::skip!(Right, "locking with {mode:?}: {error}");
             None
         }
     }
@@ -154,7 +154,7 @@ fn faults_of_first_touch(mapping: &mut Mapping) -> u64 {
 
 fn skip_without_right(what: &str, error: &Error) {
     assert!(error.is_privilege(), "{error}");
-    punctual_testing::skip!("{what}: {error}");
+    punctual_testing::skip!(Right, "{what}: {error}");
 }
 
 const PAGES: usize = 64;
@@ -257,7 +257,7 @@ fn huge_pages_are_whole_or_told_apart() {
     let mut mapping = match Mapping::new(&advised) {
         Ok(mapping) => mapping,
         Err(error) => {
-            punctual_testing::skip!("huge pages: {error}");
+            punctual_testing::skip_refused("huge pages", &error);
             return;
         }
     };

@@ -15,7 +15,7 @@ const AS_NOBODY: &str = "PUNCTUAL_RT_TEST_AS_NOBODY";
 fn rerun_as_nobody(test: &str) {
     let root = Command::new("id").arg("-u").output();
     if !root.is_ok_and(|id| id.stdout.trim_ascii() == b"0") {
-        punctual_testing::skip!("{test}: only root can become nobody");
+        punctual_testing::skip!(User, "{test}: only root can become nobody");
         return;
     }
     let binary = std::env::current_exe().unwrap();
@@ -28,7 +28,10 @@ fn rerun_as_nobody(test: &str) {
     };
     let reachable = as_nobody(Path::new("test")).arg("-x").arg(&binary).status();
     if !reachable.is_ok_and(|status| status.success()) {
-        punctual_testing::skip!("{test}: no setpriv here, or nobody cannot reach {binary:?}");
+        punctual_testing::skip!(
+            User,
+            "{test}: no setpriv here, or nobody cannot reach {binary:?}"
+        );
         return;
     }
     let output = as_nobody(&binary)
@@ -43,9 +46,7 @@ fn rerun_as_nobody(test: &str) {
     assert!(output.status.success(), "{told}\n{warned}");
     // Check that it did run, and print the tests that it skipped.
     assert!(told.contains("1 passed"), "{told}");
-    for why in warned.lines().filter_map(|line| line.strip_prefix("SKIP ")) {
-        punctual_testing::skip!("{why}");
-    }
+    punctual_testing::skip_inside(&warned);
 }
 
 fn soft_limit(name: &str) -> Option<u64> {
@@ -71,7 +72,7 @@ fn real_time_priority() {
     let allowed = soft_limit("Max realtime priority").map_or(99, |limit| limit.min(99));
     assert_eq!(u64::from(max_permitted_priority()), allowed);
     if allowed == 99 {
-        punctual_testing::skip!("RLIMIT_RTPRIO allows everybody everything here");
+        punctual_testing::skip!(User, "RLIMIT_RTPRIO allows everybody everything here");
         return;
     }
     let priority = u8::try_from(allowed).unwrap() + 1;
@@ -115,7 +116,7 @@ fn deadline_and_nice() {
     assert!(error.to_string().contains("CAP_SYS_NICE"));
 
     match set_policy(ThreadRef::Current, &Policy::Other { nice: -20 }) {
-        Ok(()) => punctual_testing::skip!("RLIMIT_NICE allows everybody everything here"),
+        Ok(()) => punctual_testing::skip!(User, "RLIMIT_NICE allows everybody everything here"),
         Err(error) => {
             assert!(
                 matches!(error, Error::NiceRefused { nice: -20, .. }),
@@ -128,7 +129,7 @@ fn deadline_and_nice() {
 
 fn memory() {
     let Some(limit) = soft_limit("Max locked memory") else {
-        punctual_testing::skip!("RLIMIT_MEMLOCK allows everybody everything here");
+        punctual_testing::skip!(User, "RLIMIT_MEMLOCK allows everybody everything here");
         return;
     };
     let bytes = usize::try_from(limit).unwrap() + (1 << 20);
@@ -156,7 +157,7 @@ fn memory() {
 fn idle_states() {
     match DmaLatency::hold(Path::new(DmaLatency::DEFAULT_PATH), 1_000_000) {
         Err(Error::DmaLatencyAbsent { path }) => {
-            punctual_testing::skip!("{} is absent", path.display())
+            punctual_testing::skip!(Kernel, "{} is absent", path.display())
         }
         Err(error) => {
             assert!(
@@ -165,6 +166,6 @@ fn idle_states() {
             );
             assert!(error.to_string().contains("udev"));
         }
-        Ok(_) => punctual_testing::skip!("{} is open to everybody", DmaLatency::DEFAULT_PATH),
+        Ok(_) => punctual_testing::skip!(User, "{} is open to everybody", DmaLatency::DEFAULT_PATH),
     }
 }

@@ -38,11 +38,11 @@ fn with_policy<T: Send + 'static>(
                 std::thread::sleep(Duration::from_millis(10));
             }
             Err(error) if error.is_privilege() => {
-                punctual_testing::skip!("{policy}: {error}");
+                punctual_testing::skip!(Right, "{policy}: {error}");
                 return None;
             }
             Err(error @ Error::DeadlineOverbooked { .. }) => {
-                punctual_testing::skip!("{policy}: others have it all: {error}");
+                punctual_testing::skip!(Quiet, "{policy}: others have it all: {error}");
                 return None;
             }
             Err(error) => panic!("{policy}: {error}"),
@@ -183,7 +183,7 @@ fn deadline_bandwidth_ends_and_says_so() {
         }
     };
     if refusal.is_privilege() && running.is_empty() {
-        punctual_testing::skip!("deadline bandwidth: {refusal}");
+        punctual_testing::skip!(Right, "deadline bandwidth: {refusal}");
         return;
     }
     assert!(
@@ -201,7 +201,7 @@ fn a_deadline_thread_cannot_be_pinned() {
     let _turn = BANDWIDTH.lock().unwrap_or_else(PoisonError::into_inner);
     let cpus = affinity::current().unwrap();
     if cpus.len() < 2 {
-        punctual_testing::skip!("pinned deadline thread: one CPU only");
+        punctual_testing::skip!(Hardware, "pinned deadline thread: one CPU only");
         return;
     }
     let (end, wait) = gate();

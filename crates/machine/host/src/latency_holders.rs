@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn this_process_is_found() {
         let Ok(device) = fs::File::options().write(true).open(DEVICE) else {
-            punctual_testing::skip!("{DEVICE} cannot be opened");
+            punctual_testing::skip!(Right, "{DEVICE} cannot be opened");
             return;
         };
         use std::io::Write as _;

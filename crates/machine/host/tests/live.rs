@@ -22,7 +22,7 @@ fn facts_agree_with_uname() {
     ] {
         match command("uname", option) {
             Some(expected) => assert_eq!(fact.value.as_deref(), Some(expected.as_str())),
-            None => punctual_testing::skip!("uname {option}: there is no such command"),
+            None => punctual_testing::skip!(Program, "uname {option}: there is no such command"),
         }
     }
 }
@@ -73,7 +73,7 @@ fn interrupts_come() {
         .iter()
         .find(|line| line.starts_with("interrupts:"))
     {
-        punctual_testing::skip!("interrupts come: {line}");
+        punctual_testing::skip_refused("interrupts come", line);
         return;
     }
     // Idle CPUs stop their ticks, but the wake-ups of this thread are interrupts.

@@ -105,7 +105,7 @@ fn a_real_card_holds_no_packets_back_and_does_again() {
     let child = match child {
         Ok(child) => child,
         Err(error) => {
-            punctual_testing::skip!("unshare cannot be run: {error}");
+            punctual_testing::skip!(Program, "unshare cannot be run: {error}");
             return;
         }
     };
@@ -113,9 +113,10 @@ fn a_real_card_holds_no_packets_back_and_does_again() {
     // Without the permission for namespaces, unshare(1) exits.
     let ran = String::from_utf8_lossy(&child.stdout).contains("running 1 test");
     if let Some(why) = said.lines().find(|line| line.starts_with("LACKING")) {
-        punctual_testing::skip!("no device to try on: {why}");
+        punctual_testing::skip_refused("no device to try on", why);
     } else if !ran {
-        punctual_testing::skip!("no network of its own: {said}");
+        assert!(said.starts_with("unshare: "), "{said}");
+        punctual_testing::skip!(Right, "no network of its own: {said}");
     } else {
         assert!(
             child.status.success() && said.contains("PUT BACK"),
@@ -206,11 +207,11 @@ fn the_real_clock_source_is_changed_and_put_back() {
     let old = value(clock(), &host).unwrap_or_default();
     let offered = offered(clock(), &host).ok().flatten().unwrap_or_default();
     let Some(other) = offered.iter().find(|source| **source != old) else {
-        punctual_testing::skip!("there is no second clock source ({old})");
+        punctual_testing::skip!(Hardware, "there is no second clock source ({old})");
         return;
     };
     if let Err(error) = may_change(clock(), &host) {
-        punctual_testing::skip!("{error}");
+        punctual_testing::skip_refused("the clock source", &error);
         return;
     }
     let _put_back = PutBack(old.clone());
@@ -219,7 +220,7 @@ fn the_real_clock_source_is_changed_and_put_back() {
 
     let mut journal = Journal::open(&path, &host).unwrap();
     if let Err(error) = journal.apply(clock(), other) {
-        punctual_testing::skip!("the kernel does not change to {other}: {error}");
+        punctual_testing::skip_refused(format!("the kernel does not change to {other}"), &error);
         return;
     }
     assert_eq!(&value(clock(), &host).unwrap(), other);

@@ -36,7 +36,7 @@ fn names(folder: &TempDir) -> Vec<String> {
 fn can_give_away(test: &str) -> bool {
     let root = rule::user() == 0;
     if !root {
-        punctual_testing::skip!("{test}: only root can make files of another user");
+        punctual_testing::skip!(User, "{test}: only root can make files of another user");
     }
     root
 }
@@ -203,7 +203,7 @@ fn nothing_that_another_user_has_put_there_is_followed_or_replaced() {
 #[test]
 fn a_file_that_may_not_be_written_is_not_replaced() {
     if rule::user() == 0 {
-        punctual_testing::skip!("a file without write permission: root may write it");
+        punctual_testing::skip!(User, "a file without write permission: root may write it");
         return;
     }
     let folder = folder(0o700);

@@ -34,7 +34,7 @@ impl QuotaGroup {
                 return Some(group);
             }
         }
-        punctual_testing::skip!("no control group with a CPU quota can be made here");
+        punctual_testing::skip!(Right, "no control group with a CPU quota can be made here");
         None
     }
 

@@ -14,7 +14,10 @@ pub fn may_become_other(test: &str) -> bool {
     let may = rustix::process::geteuid().is_root()
         && (as_other("true").output()).is_ok_and(|output| output.status.success());
     if !may {
-        punctual_testing::skip!("{test}: root and setpriv(1) are needed to act as another user");
+        punctual_testing::skip!(
+            User,
+            "{test}: root and setpriv(1) are needed to act as another user"
+        );
     }
     may
 }

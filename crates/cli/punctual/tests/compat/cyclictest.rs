@@ -39,7 +39,7 @@ fn final_lines_have_the_originals_shape() {
             "{out}"
         );
     } else {
-        punctual_testing::skip!("the exit latency of the CPUs may not be set here");
+        punctual_testing::skip!(Right, "the exit latency of the CPUs may not be set here");
     }
     let recording = place.last();
     assert_conserved(&recording);

@@ -282,7 +282,7 @@ fn each_way_to_run_accounts_for_its_cycles() {
         "--default-system",
     ] {
         if line.contains("-m") && may_not_lock_memory() {
-            punctual_testing::skip!("memory may not be locked here");
+            punctual_testing::skip!(Right, "memory may not be locked here");
             continue;
         }
         let (out, _) = done(&place, &format!("{line} -t2 -i 500 -d 0 -q -l 30"));

@@ -10,10 +10,7 @@ fn deadline_threads_are_measured_or_refused_with_the_reason() {
     let output = place.run("compat cyclicdeadline -a -t 1 -i 5000 -D 1 -q --json=-");
     let out = text(&output.stdout);
     if output.status.code() != Some(0) {
-        punctual_testing::skip!(
-            "no deadline thread is admitted here: {}",
-            text(&output.stderr)
-        );
+        punctual_testing::skip_refused("no deadline thread is admitted here", text(&output.stderr));
         return;
     }
     assert!(out.starts_with("Using all CPUS\nT: 0 ("), "{out}");
@@ -43,7 +40,7 @@ fn long_deadlines_short_runs_and_units_are_taken() {
         let output = place.run(&line);
         let said = text(&output.stderr);
         if output.status.code() != Some(0) && said.contains("SCHED_DEADLINE") {
-            punctual_testing::skip!("no deadline thread is admitted here: {said}");
+            punctual_testing::skip_refused("no deadline thread is admitted here", &said);
             return;
         }
         assert_eq!(output.status.code(), Some(0), "{line}: {said}");

@@ -11,7 +11,7 @@ fn the_kernels_detector_is_used_or_said_to_be_missing() {
         Some(1) if output.stdout.is_empty() => {
             let said = text(&output.stderr);
             assert!(said.contains("hwlat"), "{said}");
-            punctual_testing::skip!("{said}");
+            punctual_testing::skip_refused("hwlatdetect", &said);
         }
         _ => {
             assert_hwlatdetect(&text(&output.stdout), output.status.code());
@@ -31,7 +31,7 @@ fn the_call_of_openshifts_latency_test_is_taken() {
     let said = text(&output.stderr);
     assert!(!said.contains("width"), "{said}");
     match output.stdout.is_empty() {
-        true => punctual_testing::skip!("{said}"),
+        true => punctual_testing::skip_refused("hwlatdetect", &said),
         false => {
             let out = text(&output.stdout);
             assert!(out.contains("Sample width:      950000us\n"), "{out}");

@@ -211,7 +211,7 @@ fn both_threads_show_the_requested_priority() {
         let output = place.run(&format!("compat {tool} -p 80 -t 2 -d 0 -l 5 -q"));
         let (out, said) = (text(&output.stdout), text(&output.stderr));
         if said.contains("Unable to change scheduling policy") {
-            punctual_testing::skip!("{said}");
+            punctual_testing::skip!(Right, "{said}");
             return;
         }
         let priorities: Vec<&str> = (out.lines().flat_map(|line| line.split(", ")))

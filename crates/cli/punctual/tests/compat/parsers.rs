@@ -170,7 +170,7 @@ fn call_lines_of_test_suites_do_what_they_did() {
         let said = text(&output.stderr);
         let refused = ["Unable to change scheduling", "mlockall"];
         if refused.iter().any(|words| said.contains(words)) {
-            punctual_testing::skip!("{name} {line}: {}", said.trim());
+            punctual_testing::skip!(Right, "{name} {line}: {}", said.trim());
             continue;
         }
         assert_eq!(output.status.code(), Some(0), "{name} {line}: {said}");
@@ -296,7 +296,7 @@ fn gnuplot_draws_the_columns() {
     );
     match shell(&out, &script).as_str() {
         "drawn" => assert!(std::fs::metadata(place.path("plot.svg")).unwrap().len() > 0),
-        "" if !gnuplot_is_there() => punctual_testing::skip!("gnuplot is not installed"),
+        "" if !gnuplot_is_there() => punctual_testing::skip!(Program, "gnuplot is not installed"),
         said => panic!("{said:?}"),
     }
 }

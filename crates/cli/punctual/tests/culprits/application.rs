@@ -83,7 +83,7 @@ fn an_application_that_a_signal_stops() {
     // It stops once it has got a CPU, which others may want.
     match punctual_testing::crowded() {
         Some(crowd) if longest.0 < length.0 - length.0 / 10 => {
-            punctual_testing::skip!("{crowd}: the length of a stop: {told}");
+            punctual_testing::skip!(Quiet, "{crowd}: the length of a stop: {told}");
         }
         _ => assert!(longest.0.abs_diff(length.0) <= length.0 / 10, "{told}"),
     }

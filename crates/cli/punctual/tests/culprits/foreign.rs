@@ -39,7 +39,7 @@ impl Redis {
         let server = match server {
             Ok(server) => Running(server),
             Err(error) => {
-                punctual_testing::skip!("redis under load: redis-server: {error}");
+                punctual_testing::skip!(Program, "redis under load: redis-server: {error}");
                 return None;
             }
         };
@@ -89,7 +89,7 @@ fn the_fork_of_a_redis_server_is_named() {
     let fill = "for i = 1, 150000 do redis.call('set', 'fill:' .. i, string.rep('x', 500)) end";
     assert!(redis.cli(&["EVAL", fill, "0"]).status().unwrap().success());
     let Some(load) = redis.load() else {
-        punctual_testing::skip!("redis under load: no redis-cli");
+        punctual_testing::skip!(Program, "redis under load: no redis-cli");
         return;
     };
     let _load = Running(load);
@@ -114,8 +114,10 @@ fn the_fork_of_a_redis_server_is_named() {
     let named = shares.any(is_fork);
     match punctual_testing::crowded() {
         _ if named => {}
-        _ if lost > 0 => punctual_testing::skip!("the fork of a redis server: {lost} events lost"),
-        Some(crowd) => punctual_testing::skip!("{crowd}: the fork of a redis server"),
+        _ if lost > 0 => {
+            punctual_testing::skip!(Quiet, "the fork of a redis server: {lost} events lost")
+        }
+        Some(crowd) => punctual_testing::skip!(Quiet, "{crowd}: the fork of a redis server"),
         None => panic!("{:#?}", recording.explanation.unwrap().causes),
     }
     if by_programs(&recording) && lost == 0 {
@@ -125,7 +127,7 @@ fn the_fork_of_a_redis_server_is_named() {
         );
         match punctual_testing::crowded() {
             _ if forked => {}
-            Some(crowd) => punctual_testing::skip!("{crowd}: what a redis server forked"),
+            Some(crowd) => punctual_testing::skip!(Quiet, "{crowd}: what a redis server forked"),
             None => panic!("{:?}", recording.warnings),
         }
     }
@@ -190,7 +192,10 @@ fn a_program_that_execs_or_ends_is_reported() {
         let changed = warned(&recording, "changed to another program (exec): sleep-");
         assert!(changed, "{:?}", recording.warnings);
     } else {
-        punctual_testing::skip!("exec of a watched program: {:?}", recording.warnings);
+        punctual_testing::skip_refused(
+            "exec of a watched program",
+            format!("{:?}", recording.warnings),
+        );
     }
 }
 

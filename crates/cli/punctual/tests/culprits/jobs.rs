@@ -23,7 +23,7 @@ fn built(place: &Place, name: &str) -> Option<std::path::PathBuf> {
         Ok(output) if output.status.success() => Some(program),
         Ok(output) => panic!("{}", text(&output.stderr)),
         Err(error) => {
-            punctual_testing::skip!("jobs of a C program: cc: {error}");
+            punctual_testing::skip!(Program, "jobs of a C program: cc: {error}");
             None
         }
     }
@@ -172,9 +172,12 @@ fn each_way_in_which_a_job_is_delayed_is_named() {
         match punctual_testing::crowded() {
             _ if named => {}
             _ if seen.is_empty() && ["fsync", "fault", "call"].contains(&way) => {
-                punctual_testing::skip!("jobs: {way} took less than the budget on this machine");
+                punctual_testing::skip!(
+                    Quiet,
+                    "jobs: {way} took less than the budget on this machine"
+                );
             }
-            Some(crowd) => punctual_testing::skip!("{crowd}: jobs, {way}: {seen:#?}"),
+            Some(crowd) => punctual_testing::skip!(Quiet, "{crowd}: jobs, {way}: {seen:#?}"),
             None => panic!("{way} is not named: {seen:#?}\n{output}"),
         }
     }
@@ -212,7 +215,7 @@ fn a_quota_of_its_group_is_named() {
         .any(|share| share.kind == ShareKind::Throttled && share.who.contains(name));
     match punctual_testing::crowded() {
         _ if named => {}
-        Some(crowd) => punctual_testing::skip!("{crowd}: a quota of a group: {outliers:#?}"),
+        Some(crowd) => punctual_testing::skip!(Quiet, "{crowd}: a quota of a group: {outliers:#?}"),
         None => panic!("{outliers:#?}"),
     }
 }
@@ -313,7 +316,7 @@ fn blocked_by_its_callback(place: &Place, program: &str, arguments: &[&str]) {
     let app = match Command::new(program).args(arguments).spawn() {
         Ok(app) => Running(app),
         Err(error) => {
-            punctual_testing::skip!("jobs of a loop of events: {program}: {error}");
+            punctual_testing::skip!(Program, "jobs of a loop of events: {program}: {error}");
             return;
         }
     };
@@ -333,7 +336,9 @@ fn blocked_by_its_callback(place: &Place, program: &str, arguments: &[&str]) {
     match explanation.outliers.iter().find(own) {
         Some(outlier) => assert!(outlier.blame.sentence.contains("computed"), "{outlier:?}"),
         None => match punctual_testing::crowded() {
-            Some(crowd) => punctual_testing::skip!("{crowd}: a callback: {:?}", explanation.causes),
+            Some(crowd) => {
+                punctual_testing::skip!(Quiet, "{crowd}: a callback: {:?}", explanation.causes)
+            }
             None => panic!("{:#?}", explanation.outliers),
         },
     }
@@ -369,7 +374,10 @@ fn processes_of_a_control_group_are_watched_and_their_forks_named() {
         .any(|warning| warning.contains("forked processes that are not watched: sh-"));
     match by_programs {
         true => assert!(forks, "{:?}", recording.warnings),
-        false => punctual_testing::skip!("forks: no BPF programs: {:?}", recording.warnings),
+        false => punctual_testing::skip_refused(
+            "forks: no BPF programs",
+            format!("{:?}", recording.warnings),
+        ),
     }
     place.refused("explain --cgroup /no/such/group", 2);
 }
@@ -394,7 +402,7 @@ while True:
         match Command::new("python3").args(["-c", &script]).spawn() {
             Ok(app) => Some(Running(app)),
             Err(error) => {
-                punctual_testing::skip!("a thread of many system calls: python3: {error}");
+                punctual_testing::skip!(Program, "a thread of many system calls: python3: {error}");
                 None
             }
         }
@@ -411,7 +419,7 @@ while True:
     };
     let refused = place.run(&format!("explain --pid {} -q -D 1s --cost 1%", busy.0.id()));
     if text(&refused.stderr).contains("the cost of watching cannot be limited") {
-        punctual_testing::skip!("{}", text(&refused.stderr));
+        punctual_testing::skip_refused("explain --cost", text(&refused.stderr));
         return;
     }
     let (answer, recording) = watched(&busy, "10%");
@@ -430,7 +438,7 @@ while True:
     // No job goes from one window to the next.
     let longest = recording.threads[0].histogram.max().unwrap();
     match punctual_testing::crowded() {
-        Some(crowd) => punctual_testing::skip!("{crowd}: the longest job: {longest}"),
+        Some(crowd) => punctual_testing::skip!(Quiet, "{crowd}: the longest job: {longest}"),
         None => assert!(longest < Nanos::from_millis(400), "{longest}"),
     }
     let first = answer.split("\n\n").next().unwrap().replace('\n', " ");

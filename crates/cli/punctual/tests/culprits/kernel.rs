@@ -32,7 +32,10 @@ fn kept(what: &str, off: Nanos) -> Span {
 fn loaded(what: &str) -> bool {
     let loaded = Path::new(MODULE).exists();
     if !loaded {
-        punctual_testing::skip!("{what}: the tests' module is not loaded (cargo xtask vm does)");
+        punctual_testing::skip!(
+            Emulation,
+            "{what}: the tests' module is not loaded (cargo xtask vm does)"
+        );
     }
     loaded
 }

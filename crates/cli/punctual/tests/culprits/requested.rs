@@ -50,7 +50,7 @@ fn assert_exported(place: &Place, name: &str) {
     let reported = match reported {
         Ok(output) => text(&output.stdout),
         Err(error) => {
-            punctual_testing::skip!("trace-cmd report: {error}");
+            punctual_testing::skip!(Program, "trace-cmd report: {error}");
             return;
         }
     };

@@ -59,16 +59,14 @@ impl Stage {
     /// `None`, with a line that says why: scenes cannot be played here.
     pub(crate) fn set(cpus: usize) -> Option<Self> {
         let alone = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
-        let skip = |why: String| {
-            punctual_testing::skip!("ground truth of culprits: {why}");
-            None
-        };
         if punctual_rt::max_permitted_priority() < 70 {
-            return skip("no right to real-time priorities".to_owned());
+            punctual_testing::skip!(Right, "ground truth of culprits: no real-time priorities");
+            return None;
         }
         let allowed = punctual_rt::affinity::current().unwrap();
         if allowed.len() < cpus {
-            return skip(format!("{cpus} CPUs are needed, there are {allowed:?}"));
+            punctual_testing::skip!(Hardware, "{cpus} CPUs are needed, there are {allowed:?}");
+            return None;
         }
         let pid = std::process::id();
         let owner = Owner {
@@ -83,7 +81,10 @@ impl Stage {
         let armed = Tracefs::find(root).and_then(|tracefs| tracefs.arm(plan, owner, None));
         let mut flight = match armed {
             Ok(flight) => flight,
-            Err(error) => return skip(error.to_string()),
+            Err(error) => {
+                punctual_testing::skip_refused("ground truth of culprits", &error);
+                return None;
+            }
         };
         flight.switch(true).unwrap();
         Some(Self {
@@ -147,7 +148,7 @@ impl Stage {
         // Where others want the CPUs too, their part in each scene is larger than
         // what may differ.
         if let Some(crowd) = punctual_testing::crowded() {
-            punctual_testing::skip!("{crowd}: {name}:\n{seen}");
+            punctual_testing::skip!(Quiet, "{crowd}: {name}:\n{seen}");
             return None;
         }
         panic!("{name} was not blamed in {TIMES} times:\n{seen}");

@@ -26,13 +26,16 @@ fn a_softirq_storm_from_the_loopback() {
         std::io::Result::Ok((socket, port))
     };
     if let Err(error) = join() {
-        punctual_testing::skip!("a softirq storm: no multicast on the loopback: {error}");
+        punctual_testing::skip_refused("a softirq storm: no multicast on the loopback", &error);
         return;
     }
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let count = most.map_or(SOCKETS, |most| SOCKETS.min(most as usize / 2));
     let Some((_members, port)) = members(group, count) else {
-        punctual_testing::skip!("a softirq storm: {count} sockets cannot share a port");
+        punctual_testing::skip!(
+            Right,
+            "a softirq storm: {count} sockets cannot share a port"
+        );
         return;
     };
     // What a wake-up takes without a storm.

@@ -14,7 +14,7 @@ fn real_time_priority_is_used_where_it_may_be_had() {
     if policy == Policy::Fifo {
         assert_eq!(recording.threads[0].scheduling.priority, 95);
     } else {
-        punctual_testing::skip!("real-time run: {}", text(&output.stderr));
+        punctual_testing::skip_refused("real-time run", text(&output.stderr));
         assert!(text(&output.stderr).contains("without real-time priority"));
     }
 }
@@ -41,7 +41,10 @@ fn without_the_right_it_says_so_first_and_runs_as_other() {
     };
     let output = run("measure timer -q -D 500ms");
     if output.status.code() == Some(126) || output.status.code() == Some(127) {
-        punctual_testing::skip!("unprivileged run: the program is not where nobody may run it");
+        punctual_testing::skip!(
+            User,
+            "unprivileged run: the program is not where nobody may run it"
+        );
         return;
     }
     let stderr = text(&output.stderr);
@@ -90,7 +93,7 @@ fn nobody() -> Option<Vec<String>> {
         .output()
         .is_ok_and(|output| output.status.success());
     if !works {
-        punctual_testing::skip!("unprivileged run: setpriv cannot become nobody here");
+        punctual_testing::skip!(User, "unprivileged run: setpriv cannot become nobody here");
         return None;
     }
     Some(prefix.map(str::to_owned).to_vec())
@@ -119,7 +122,7 @@ fn a_cpu_quota_of_the_group_is_told() {
     drop(inside);
     let stderr = text(&output.stderr);
     if stderr.contains("trace") && !output.status.success() {
-        punctual_testing::skip!("outliers under a quota: {stderr}");
+        punctual_testing::skip_refused("outliers under a quota", &stderr);
         return;
     }
     assert_eq!(output.status.code(), Some(0), "{stderr}");
@@ -136,7 +139,7 @@ fn a_cpu_quota_of_the_group_is_told() {
         // The group did not get as much as its quota.
         let crowd = punctual_testing::crowded();
         let crowd = crowd.unwrap_or_else(|| panic!("{found:?}"));
-        punctual_testing::skip!("{crowd}: outliers under a quota");
+        punctual_testing::skip!(Quiet, "{crowd}: outliers under a quota");
         return;
     }
     let shown = text(&output.stdout);
@@ -183,7 +186,7 @@ fn a_cpu_quota_of_a_watched_process_is_named() {
     drop((wakes, spins));
     let stderr = text(&output.stderr);
     if stderr.contains("trac") && !output.status.success() {
-        punctual_testing::skip!("explain --pid under a quota: {stderr}");
+        punctual_testing::skip_refused("explain --pid under a quota", &stderr);
         return;
     }
     assert_eq!(output.status.code(), Some(0), "{stderr}");
@@ -197,7 +200,10 @@ fn a_cpu_quota_of_a_watched_process_is_named() {
         // The group did not get as much as its quota.
         let load = punctual_testing::crowded();
         assert!(load.is_some(), "{found:?}");
-        punctual_testing::skip!("outliers under a quota: the machine is busy ({load:?})");
+        punctual_testing::skip!(
+            Quiet,
+            "outliers under a quota: the machine is busy ({load:?})"
+        );
         return;
     }
     let warning = format!("the CPU quota of control group {name} throttled it in");
@@ -245,7 +251,10 @@ fn a_group_without_real_time_is_named() {
     };
     let file = group.0.join("cpu.rt_runtime_us");
     if !fs::read_to_string(&file).is_ok_and(|text| text.trim() == "0") {
-        punctual_testing::skip!("no group without real-time runtime: RT_GROUP_SCHED is off");
+        punctual_testing::skip!(
+            Kernel,
+            "no group without real-time runtime: RT_GROUP_SCHED is off"
+        );
         return;
     }
     let place = Place::new();

@@ -67,7 +67,7 @@ fn no_command_writes_where_another_user_has_put_a_link_or_a_pipe() {
     let explained = place.run(&format!("{RUN} --threshold 1us --explain"));
     match explained.status.success() && place.run("trace export last -o -").status.success() {
         true => writers.push(("trace export last -o @", "trace.dat")),
-        false => punctual_testing::skip!("trace export: {}", text(&explained.stderr)),
+        false => punctual_testing::skip_refused("trace export", text(&explained.stderr)),
     }
     let folder = place.path("shared");
     fs::create_dir(&folder).unwrap();
@@ -192,7 +192,7 @@ fn in_a_namespace(place: &Place, line: &str) -> Option<Command> {
     let words = ["--pid", "--fork", "--mount-proc", "--kill-child", "--"];
     let can = Command::new("unshare").args(words).arg("true").output();
     if !can.is_ok_and(|output| output.status.success()) {
-        punctual_testing::skip!("pid namespaces: unshare(1) is not permitted");
+        punctual_testing::skip!(Right, "pid namespaces: unshare(1) is not permitted");
         return None;
     }
     let inside = place.command(line);
@@ -244,7 +244,7 @@ fn a_trace_instance_stays_where_its_process_cannot_be_seen() {
     let line = "watch -q --no-bpf";
     let probe = place.run(&format!("{line} -D 100ms"));
     if !probe.status.success() {
-        punctual_testing::skip!("a trace instance: {}", text(&probe.stderr));
+        punctual_testing::skip_refused("a trace instance", text(&probe.stderr));
         return;
     }
     let Some(mut list) = in_a_namespace(&place, "list") else {
@@ -319,7 +319,10 @@ fn an_import_is_not_swept_away_where_its_process_cannot_be_seen() {
         listed.status.success() && rows.is_ok_and(|rows| !rows.is_empty())
     });
     if !begun {
-        punctual_testing::skip!("a running import: it takes nothing before its input ends");
+        punctual_testing::skip!(
+            Quiet,
+            "a running import: it takes nothing before its input ends"
+        );
     }
     assert!(list.output().unwrap().status.success());
     lines(300_000, 310_000);

@@ -9,7 +9,7 @@ use super::common::{Place, text};
 fn shell(place: &Place, name: &str, script: &str) -> Option<Command> {
     let there = Command::new(name).arg("--version").output();
     if !there.is_ok_and(|output| output.status.success()) {
-        punctual_testing::skip!("no {name} here");
+        punctual_testing::skip!(Program, "no {name} here");
         return None;
     }
     let folder = place.path("bin");
@@ -119,7 +119,7 @@ fn zsh_completes_verbs_values_and_files() {
         .args(lines.map(|(line, _)| line));
     let output = zsh.output().unwrap();
     if output.status.code() == Some(3) {
-        punctual_testing::skip!("this zsh has no zsh/zpty");
+        punctual_testing::skip!(Program, "this zsh has no zsh/zpty");
         return;
     }
     let out = checked(output);

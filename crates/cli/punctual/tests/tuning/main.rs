@@ -69,7 +69,7 @@ fn changeable() -> Vec<(&'static str, String)> {
     for (name, values) in REAL {
         let entry = setting(name).unwrap();
         if let Err(error) = punctual_tune::may_change(entry, &host) {
-            punctual_testing::skip!("{name}: {error}");
+            punctual_testing::skip_refused(name, &error);
             continue;
         }
         let changes = |value: &&&str| {
@@ -78,14 +78,14 @@ fn changeable() -> Vec<(&'static str, String)> {
             plan["steps"][0]["changes"] == true
         };
         let Some(value) = values.iter().find(changes) else {
-            punctual_testing::skip!("{name}: this machine takes no other value");
+            punctual_testing::skip!(Kernel, "{name}: this machine takes no other value");
             continue;
         };
         // What a kernel refuses here (real-time group scheduling), it refuses
         // of any program.
         let trial = place.run(&format!("tune apply --set {name}={value}"));
         if !trial.status.success() {
-            punctual_testing::skip!("{name}={value}: {}", text(&trial.stderr).trim());
+            punctual_testing::skip_refused(format!("{name}={value}"), text(&trial.stderr).trim());
             continue;
         }
         place.done("tune revert");
@@ -116,7 +116,7 @@ fn real_settings_are_applied_watched_and_put_back() {
         .collect();
     let settings = changeable();
     if settings.is_empty() {
-        punctual_testing::skip!("none of the settings can be changed here");
+        punctual_testing::skip!(Right, "none of the settings can be changed here");
         return;
     }
     let place = Place::new();
@@ -176,7 +176,7 @@ fn the_latency_request_is_held_until_it_is_reverted() {
     let _alone = alone();
     let holder = setting("dma-latency-us").unwrap();
     if let Err(error) = punctual_tune::may_change(holder, &Host::live()) {
-        punctual_testing::skip!("{error}");
+        punctual_testing::skip_refused("dma-latency-us", &error);
         return;
     }
     let device = || {
@@ -220,7 +220,7 @@ fn the_priority_of_a_kernel_thread_is_put_back() {
     let wish = "tune apply --set thread-priority@ksoftirqd/0=other:-1";
     let output = place.run(wish);
     if !output.status.success() {
-        punctual_testing::skip!("{}", text(&output.stderr).trim());
+        punctual_testing::skip_refused("the priority of ksoftirqd", text(&output.stderr).trim());
         return;
     }
     place.done("tune verify");
@@ -249,13 +249,14 @@ fn without_root_a_plan_works_and_apply_says_what_it_lacks() {
         }
         Ok(output) => {
             punctual_testing::skip!(
+                User,
                 "cannot become another user: {}",
                 text(&output.stderr).trim()
             );
             return;
         }
         Err(error) => {
-            punctual_testing::skip!("setpriv: {error}");
+            punctual_testing::skip!(Program, "setpriv: {error}");
             return;
         }
     }
@@ -274,7 +275,7 @@ fn a_profile_is_applied_but_for_what_the_kernel_refuses() {
     let aspm = setting("aspm").unwrap();
     let swappiness = setting("swappiness").unwrap();
     if let Err(error) = punctual_tune::may_change(swappiness, &Host::live()) {
-        punctual_testing::skip!("{error}");
+        punctual_testing::skip_refused("swappiness", &error);
         return;
     }
     let _put_back = PutBack::of(&["swappiness"]);
@@ -290,6 +291,7 @@ fn a_profile_is_applied_but_for_what_the_kernel_refuses() {
     }
     if !told.contains("cannot change /sys/module/pcie_aspm") {
         punctual_testing::skip!(
+            Kernel,
             "this kernel does not refuse to change ASPM: {}",
             told.trim()
         );
@@ -332,7 +334,7 @@ fn a_revert_whose_journal_cannot_be_written_puts_back_first() {
     let wanted = if before.trim() == "61" { "62" } else { "61" };
     let applied = place.run(&format!("tune apply --set swappiness={wanted}"));
     if !applied.status.success() {
-        punctual_testing::skip!("{}", text(&applied.stderr).trim());
+        punctual_testing::skip_refused("swappiness", text(&applied.stderr).trim());
         return;
     }
     // No file may grow: what a full disk says.
@@ -369,7 +371,11 @@ fn a_container_with_read_only_settings_is_told_so() {
         .map(|output| text(&output.stderr))
         .unwrap_or_default();
     if !told.contains("READY") {
-        punctual_testing::skip!("no mount namespace of one's own here: {}", told.trim());
+        punctual_testing::skip!(
+            Right,
+            "no mount namespace of one's own here: {}",
+            told.trim()
+        );
         return;
     }
     assert!(told.contains("nothing changed"), "{told}");
@@ -441,7 +447,7 @@ fn profiles_are_printed_to_be_copied() {
         let on = cpus.iter().next_back().unwrap();
         let alone = cpus.len() < 2;
         if alone {
-            punctual_testing::skip!("one CPU cannot be set apart");
+            punctual_testing::skip!(Hardware, "one CPU cannot be set apart");
             return;
         }
         let of_copy = json(&place.done(&format!("tune plan copy.toml --json --cpus {on}")));

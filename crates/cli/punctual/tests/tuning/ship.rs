@@ -95,7 +95,7 @@ fn a_profile_of_every_boot_is_enabled_shown_and_disabled() {
 #[test]
 fn at_boot_nothing_is_applied_unless_enabled() {
     if fs::exists("/etc/punctual/boot.toml").unwrap() {
-        punctual_testing::skip!("a tune is enabled on this machine");
+        punctual_testing::skip!(Hardware, "a tune is enabled on this machine");
         return;
     }
     let place = Place::new();

@@ -62,7 +62,7 @@ fn a_journal_of_somebody_else_is_not_obeyed() {
     let _put_back = PutBack::of(&["swappiness"]);
     let swappiness = setting("swappiness").unwrap();
     if let Err(error) = punctual_tune::may_change(swappiness, &punctual_host::Host::live()) {
-        punctual_testing::skip!("{error}");
+        punctual_testing::skip_refused("swappiness", &error);
         return;
     }
     let now = file(swappiness);
@@ -182,7 +182,7 @@ fn root_uses_no_profile_that_others_can_write() {
         .output()
         .unwrap();
     if text(&own.stderr).contains("ermission denied") {
-        punctual_testing::skip!("another user may not run {}", program.display());
+        punctual_testing::skip!(User, "another user may not run {}", program.display());
         return;
     }
     assert_eq!(own.status.code(), Some(0), "{}", text(&own.stderr));
@@ -198,7 +198,7 @@ fn a_process_that_only_looks_like_the_holder_is_left_alone() {
     let _alone = alone();
     let holder = setting("dma-latency-us").unwrap();
     if let Err(error) = punctual_tune::may_change(holder, &punctual_host::Host::live()) {
-        punctual_testing::skip!("{error}");
+        punctual_testing::skip_refused("dma-latency-us", &error);
         return;
     }
     let place = Place::new();
@@ -252,7 +252,10 @@ fn a_holder_of_another_pid_namespace_is_not_forgotten() {
     let tried = apart("tune status");
     let applied = place.run("tune apply --set dma-latency-us=1999999996");
     if !tried.is_ok_and(|output| output.status.success()) || !applied.status.success() {
-        punctual_testing::skip!("no PID namespace, or no latency request, of one's own here");
+        punctual_testing::skip!(
+            Right,
+            "no PID namespace, or no latency request, of one's own here"
+        );
         place.run("tune revert");
         return;
     }
@@ -292,7 +295,7 @@ fn rights_of_the_programs_file_are_for_ones_own_processes() {
         .arg(&program)
         .output();
     if !given.is_ok_and(|output| output.status.success()) {
-        punctual_testing::skip!("setcap(8) cannot give a capability to a file here");
+        punctual_testing::skip!(Program, "setcap(8) cannot give a capability to a file here");
         return;
     }
     let sleep = |command: &mut Command| Running(command.arg("120").spawn().unwrap());
@@ -315,9 +318,9 @@ fn rights_of_the_programs_file_are_for_ones_own_processes() {
     let done = change(&own, "-p 2");
     if !done.status.success() {
         // Also where the file system is mounted nosuid.
-        punctual_testing::skip!(
-            "the capability has no effect here: {}",
-            text(&done.stderr).trim()
+        punctual_testing::skip_refused(
+            "the capability has no effect here",
+            text(&done.stderr).trim(),
         );
         return;
     }

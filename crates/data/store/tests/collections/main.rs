@@ -38,7 +38,7 @@ fn database() -> Option<(Arc<Cluster>, String, String)> {
             Some((cluster, url, name))
         }
         Err(why) => {
-            skip!("a collection in PostgreSQL: {why}");
+            skip!(Program, "a collection in PostgreSQL: {why}");
             None
         }
     }
@@ -531,7 +531,7 @@ fn each_month_is_a_partition() {
 fn collectors_share_a_database_that_crashes() {
     let cluster = match Cluster::start() {
         Ok(cluster) => Arc::new(cluster),
-        Err(why) => return skip!("collectors on one database: {why}"),
+        Err(why) => return skip!(Program, "collectors on one database: {why}"),
     };
     let (_, url) = cluster.database().unwrap();
     let open = || PostgresCollection::open(&url).unwrap();

@@ -20,7 +20,7 @@ fn measure(given: &[(&str, &str)], duration: Nanos, control: &Arc<Control>) -> O
     match testing::prepare(deadline, &plan(duration)) {
         Ok(ready) => Some(testing::run(ready, control).unwrap()),
         Err(error) => {
-            punctual_testing::skip!("no deadline thread is admitted here: {error}");
+            punctual_testing::skip_refused("no deadline thread is admitted here", &error);
             None
         }
     }
@@ -73,7 +73,7 @@ fn a_run_may_be_shorter_than_a_period() {
                 "{accounting:?}"
             );
         }
-        Err(error) => punctual_testing::skip!("no deadline thread is admitted here: {error}"),
+        Err(error) => punctual_testing::skip_refused("no deadline thread is admitted here", &error),
     }
 }
 

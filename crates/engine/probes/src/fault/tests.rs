@@ -100,7 +100,7 @@ fn the_memory_lock_of_the_process_changes_nothing() {
         Ok(held) => held,
         Err(error) => {
             assert!(error.is_privilege(), "{error}");
-            punctual_testing::skip!("with locked memory: {error}");
+            punctual_testing::skip!(Right, "with locked memory: {error}");
             return;
         }
     };

@@ -127,11 +127,11 @@ mod tests {
         let armed = Explainer::arm(&host, Level::Jobs, LEAST, Delay::Wakeup);
         let mut explainer = match armed {
             Ok(explainer) => explainer,
-            Err(error) => return punctual_testing::skip!("{error}"),
+            Err(error) => return punctual_testing::skip_refused("the flight recorder", &error),
         };
         explainer.take_stacks(&host);
         if explainer.stacks.is_none() {
-            return punctual_testing::skip!("the kernel takes no programs");
+            return punctual_testing::skip!(Kernel, "the kernel takes no programs");
         }
         let watched = |explainer: &Explainer| explainer.stacks.as_ref().map(LateStacks::watched);
         explainer.watch([1, 2].into_iter());

@@ -185,7 +185,7 @@ mod tests {
         let begun = Instant::now();
         let background = Background::begin(TURN);
         if background.promoter.is_none() {
-            punctual_testing::skip!("SCHED_IDLE: no right to leave it");
+            punctual_testing::skip!(Right, "SCHED_IDLE: no right to leave it");
             return;
         }
         while policy_of(current_tid()).unwrap() == Policy::Idle {
@@ -205,7 +205,7 @@ mod tests {
         let pause = 40 * TURN;
         let background = Background::begin(TURN);
         if background.promoter.is_none() {
-            punctual_testing::skip!("SCHED_IDLE: no right to leave it");
+            punctual_testing::skip!(Right, "SCHED_IDLE: no right to leave it");
             return;
         }
         let paused = Instant::now();

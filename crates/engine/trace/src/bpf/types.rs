@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn this_kernel_describes_the_tracepoints_that_are_used() {
         let Ok(all) = read() else {
-            punctual_testing::skip!("this kernel has no BTF");
+            punctual_testing::skip!(Kernel, "this kernel has no BTF");
             return;
         };
         let reduced = reduce(&all).unwrap();

@@ -18,6 +18,7 @@ fn clang_14() -> Option<[&'static str; 2]> {
 fn the_objects_are_those_of_their_sources() {
     let Some([clang, strip]) = clang_14() else {
         punctual_testing::skip!(
+            Program,
             "no clang 14 with llvm-strip: BPF objects are not compared with their sources"
         );
         return;

@@ -10,7 +10,7 @@ use crate::looks::served;
 fn axe_finds_nothing_serious() {
     let axe = std::env::var_os("PUNCTUAL_AXE").map(std::fs::read_to_string);
     let Some(Ok(axe)) = axe else {
-        punctual_testing::skip!("PUNCTUAL_AXE names no axe.min.js");
+        punctual_testing::skip!(Program, "PUNCTUAL_AXE names no axe.min.js");
         return;
     };
     let Some((_place, (server, pages), mut tab)) = visit(served) else {

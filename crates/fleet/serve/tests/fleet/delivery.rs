@@ -268,7 +268,7 @@ fn killed_collector(place: &Place, store: &str, crash: &dyn Fn(u64)) {
 fn a_killed_collector_on_a_database_that_crashes_loses_nothing() {
     let cluster = match Cluster::start() {
         Ok(cluster) => cluster,
-        Err(why) => return skip!("a collector on PostgreSQL: {why}"),
+        Err(why) => return skip!(Program, "a collector on PostgreSQL: {why}"),
     };
     let (_, url) = cluster.database().unwrap();
     killed_collector(&Place::new(), &url, &|kill| {

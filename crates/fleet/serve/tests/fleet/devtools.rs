@@ -24,7 +24,7 @@ pub(crate) fn browser() -> Option<&'static str> {
     };
     let found = BROWSERS.iter().find(works).copied();
     if found.is_none() {
-        punctual_testing::skip!("chromium is not installed");
+        punctual_testing::skip!(Program, "chromium is not installed");
     }
     found
 }

@@ -26,7 +26,7 @@ fn certificate(place: &Place) -> Option<(PathBuf, PathBuf)> {
         .args([std::ffi::OsStr::new("-out"), certificate.as_os_str()])
         .output();
     if !made.is_ok_and(|output| output.status.success()) {
-        punctual_testing::skip!("openssl is not installed");
+        punctual_testing::skip!(Program, "openssl is not installed");
         return None;
     }
     Some((certificate, key))
@@ -86,7 +86,7 @@ fn a_database_is_reached_by_tls_or_refused() {
     ];
     let cluster = match Cluster::start_with(&settings) {
         Ok(cluster) => cluster,
-        Err(why) => return punctual_testing::skip!("TLS to PostgreSQL: {why}"),
+        Err(why) => return punctual_testing::skip!(Program, "TLS to PostgreSQL: {why}"),
     };
     let (name, _) = cluster.database().unwrap();
     let url = |query: &str| format!("postgres://punctual@127.0.0.1:{port}/{name}?{query}");

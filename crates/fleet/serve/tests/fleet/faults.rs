@@ -371,7 +371,7 @@ fn slots_of_years_are_sent_once() {
 fn a_server_without_its_database_is_not_ready() {
     let cluster = match Cluster::start() {
         Ok(cluster) => cluster,
-        Err(why) => return skip!("a server without its database: {why}"),
+        Err(why) => return skip!(Program, "a server without its database: {why}"),
     };
     let (_, url) = cluster.database().unwrap();
     let place = Place::new();

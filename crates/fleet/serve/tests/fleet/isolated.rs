@@ -36,7 +36,7 @@ fn is_inside(test: &str) -> bool {
     };
     let allowed = unshare("ip link set lo up").output();
     if !allowed.is_ok_and(|done| done.status.success()) {
-        skip!("namespaces of its own need root, unshare and ip");
+        skip!(Right, "namespaces of its own need root, unshare and ip");
         return false;
     }
     let done = unshare("ip link set lo up && exec \"$0\" --exact \"$1\"")
@@ -176,7 +176,7 @@ fn a_full_disk_of_the_collector_loses_nothing() {
 #[test]
 fn a_full_disk_of_the_database_loses_nothing() {
     if let Err(why) = Cluster::installed() {
-        return skip!("a database on a full disk: {why}");
+        return skip!(Program, "a database on a full disk: {why}");
     }
     if !is_inside("a_full_disk_of_the_database_loses_nothing") {
         return;

@@ -20,7 +20,7 @@ pub(crate) fn installed(names: &[&'static str]) -> Option<&'static str> {
     };
     let found = names.iter().find(works).copied();
     if found.is_none() {
-        punctual_testing::skip!("{} is not installed", names.join(", "));
+        punctual_testing::skip!(Program, "{} is not installed", names.join(", "));
     }
     found
 }

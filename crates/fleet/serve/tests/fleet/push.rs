@@ -125,7 +125,7 @@ fn the_classes_of_the_project_read_what_is_pushed() {
     };
     let there = python("import opentelemetry.proto.collector.metrics.v1.metrics_service_pb2");
     if !there.is_ok_and(|mut child| child.wait().is_ok_and(|status| status.success())) {
-        punctual_testing::skip!("python3 has no opentelemetry-proto");
+        punctual_testing::skip!(Program, "python3 has no opentelemetry-proto");
         return;
     }
     let place = Place::new();

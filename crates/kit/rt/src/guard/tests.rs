@@ -3,7 +3,10 @@ use crate::{Clock, Error, LockedBuffer, MappingRequest};
 
 /// In a separate thread, because a guard belongs to its thread.
 fn in_a_thread<T: Send>(test: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| scope.spawn(test).join().unwrap())
+    std::thread::scope(|scope| {
+        let thread = punctual_testing::thread_of_test().spawn_scoped(scope, test);
+        thread.unwrap().join().unwrap()
+    })
 }
 
 #[test]
@@ -12,7 +15,7 @@ fn system_calls_in_a_region_are_counted_and_made() {
         let mut guard = match SystemCallGuard::new() {
             Ok(guard) => guard,
             Err(error @ Error::NotSupported { .. }) => {
-                punctual_testing::skip!("{error}");
+                punctual_testing::skip!(Kernel, "{error}");
                 return;
             }
             Err(error) => panic!("{error}"),
@@ -54,9 +57,9 @@ fn system_calls_in_a_region_are_counted_and_made() {
 #[test]
 fn a_panic_leaves_the_region() {
     in_a_thread(|| {
-        let Ok(mut guard) = SystemCallGuard::new() else {
-            punctual_testing::skip!("no guard of system calls");
-            return;
+        let mut guard = match SystemCallGuard::new() {
+            Ok(guard) => guard,
+            Err(error) => return punctual_testing::skip_refused("system calls", &error),
         };
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             guard.region(|| std::panic::resume_unwind(Box::new(())))
@@ -74,7 +77,7 @@ fn page_faults_in_a_region_are_counted_with_their_address() {
         let mut guard = match PageFaultGuard::new() {
             Ok(guard) => guard,
             Err(error @ Error::NotSupported { .. }) => {
-                punctual_testing::skip!("{error}");
+                punctual_testing::skip!(Kernel, "{error}");
                 return;
             }
             Err(error) => panic!("{error}"),

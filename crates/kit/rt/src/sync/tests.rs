@@ -171,7 +171,7 @@ fn a_wait_ends_at_its_deadline_with_the_lock_held() {
 #[test]
 fn the_highest_priority_is_notified_first() {
     if crate::max_permitted_priority() < 30 {
-        punctual_testing::skip!("no right to real-time priorities");
+        punctual_testing::skip!(Right, "no right to real-time priorities");
         return;
     }
     let monitor = Monitor::new((0_u32, Vec::new())).unwrap();

@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn the_owner_of_the_file_can_name_only_their_own_process() {
         if !geteuid().is_root() {
-            punctual_testing::skip!("a file of another user: only root can make one");
+            punctual_testing::skip!(User, "a file of another user: only root can make one");
             return;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,200 @@
+//! The reasons for which a test may be skipped, and how a refusal of the program is recognised as
+//! one of them.
+
+use std::fmt;
+
+/// What a machine lacks, so that a test cannot run on it. The gate accepts a skip only for the
+/// reason that `.ci/skips` lists for the test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacks {
+    /// A right of the user: real-time priority, locked memory, mounts, tracing, settings.
+    Right,
+    /// A program, or a package of an interpreter, that is not installed.
+    Program,
+    /// A feature of the running kernel: built without it, not mounted, disabled, or in use.
+    Kernel,
+    /// A part of the machine: a second CPU, a clock source, an interrupt, a property of the
+    /// processor.
+    Hardware,
+    /// A machine of `cargo xtask vm`: PREEMPT_RT, an isolated CPU, the tests' module of the kernel.
+    Emulation,
+    /// Another user: root where the test acts as two users, an ordinary user where it expects a
+    /// refusal.
+    User,
+    /// An undisturbed moment: other programs used the CPUs, events were lost, or what the test waits
+    /// for did not occur. The gate limits their number.
+    Quiet,
+}
+
+impl Lacks {
+    /// All reasons.
+    pub const ALL: [Self; 7] = [
+        Self::Right,
+        Self::Program,
+        Self::Kernel,
+        Self::Hardware,
+        Self::Emulation,
+        Self::User,
+        Self::Quiet,
+    ];
+
+    /// Returns the word in a line of SKIP and in `.ci/skips`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Right => "right",
+            Self::Program => "program",
+            Self::Kernel => "kernel",
+            Self::Hardware => "hardware",
+            Self::Emulation => "emulation",
+            Self::User => "user",
+            Self::Quiet => "quiet",
+        }
+    }
+
+    /// Returns the reason with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|lacks| lacks.word() == word)
+    }
+
+    /// Returns the reason that a refusal of the program or of the kernel gives.
+    ///
+    /// # Panics
+    /// Panics with the whole text if it gives none of these reasons: the feature is broken.
+    #[track_caller]
+    pub fn of_refusal(told: &str) -> Self {
+        classify(told).unwrap_or_else(|| panic!("no reason to skip a test:\n{told}"))
+    }
+}
+
+impl fmt::Display for Lacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// What the program says where a right or a part of the kernel is missing, without an error number
+/// of the kernel. The test `each_phrase_is_in_a_message_of_the_program` keeps this table true.
+const PHRASES: &[(&str, Lacks)] = &[
+    // punctual_rt::Error
+    ("was refused (EPERM)", Lacks::Right),
+    ("may not be changed (EPERM)", Lacks::Right),
+    ("is not supported here: ", Lacks::Kernel),
+    // punctual_trace::TraceError, WatchError
+    ("tracefs is not mounted", Lacks::Kernel),
+    ("the kernel is locked down", Lacks::Kernel),
+    ("this kernel has no tracer ", Lacks::Kernel),
+    ("this kernel has no BTF in ", Lacks::Kernel),
+];
+
+/// Separates the two errors of `WatchError::Neither`: each must be a reason.
+const BOTH: &str = "; trace events: ";
+
+fn classify(told: &str) -> Option<Lacks> {
+    // The kernel's verifier writes how much it has examined: the BPF program is wrong.
+    if told.contains("processed ") && told.contains(" insns") {
+        return None;
+    }
+    let mut reasons = told.split(BOTH).map(|part| {
+        let phrase = PHRASES.iter().find(|(phrase, _)| part.contains(phrase));
+        phrase.map(|(_, lacks)| *lacks).or_else(|| by_number(part))
+    });
+    let first = reasons.next()??;
+    reasons.all(|reason| reason.is_some()).then_some(first)
+}
+
+/// Classifies by the error number in the text of a [`std::io::Error`], see errno(3).
+fn by_number(told: &str) -> Option<Lacks> {
+    let (_, rest) = told.split_once("(os error ")?;
+    let is_of_the_kernel = ["/sys/", "/proc/", "/dev/"]
+        .iter()
+        .any(|folder| told.contains(folder));
+    match rest.split_once(')')?.0.parse::<u32>().ok()? {
+        // EPERM, EACCES
+        1 | 13 => Some(Lacks::Right),
+        // ENOENT of a file of the kernel
+        2 if is_of_the_kernel => Some(Lacks::Kernel),
+        // EROFS: containers mount these read-only.
+        30 if is_of_the_kernel => Some(Lacks::Right),
+        // ENODEV
+        19 => Some(Lacks::Hardware),
+        // ENOSYS, EOPNOTSUPP
+        38 | 95 => Some(Lacks::Kernel),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_lead_back() {
+        for lacks in Lacks::ALL {
+            assert_eq!(Lacks::from_word(lacks.word()), Some(lacks));
+        }
+        assert_eq!(Lacks::from_word("any"), None);
+    }
+
+    #[test]
+    fn a_refusal_is_recognised_and_a_defect_is_not() {
+        for (told, lacks) in [
+            (
+                "cannot open /sys/kernel/tracing: Permission denied (os error 13)",
+                Some(Lacks::Right),
+            ),
+            (
+                "SCHED_FIFO with priority 95 was refused (EPERM): it needs",
+                Some(Lacks::Right),
+            ),
+            (
+                "/dev/mqueue: No such file or directory (os error 2)",
+                Some(Lacks::Kernel),
+            ),
+            ("store.db: No such file or directory (os error 2)", None),
+            (
+                "the kernel refused the BPF programs: Permission denied (os error 13): processed 7 insns",
+                None,
+            ),
+            (
+                "the kernel refused the BPF programs: Invalid argument (os error 22)",
+                None,
+            ),
+            (
+                "wake-ups cannot be watched: BPF: Invalid argument (os error 22); trace events: \
+                 tracefs is not mounted",
+                None,
+            ),
+            (
+                "wake-ups cannot be watched: BPF: Operation not permitted (os error 1); trace \
+                 events: tracefs is not mounted",
+                Some(Lacks::Right),
+            ),
+            ("thread 'main' panicked", None),
+            ("", None),
+        ] {
+            assert_eq!(classify(told), lacks, "{told}");
+        }
+    }
+
+    /// A phrase that no message has would hide what the next message says.
+    #[test]
+    fn each_phrase_is_in_a_message_of_the_program() {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut messages = String::new();
+        for file in ["kit/rt/src/error.rs", "engine/trace/src/error.rs"] {
+            messages += &std::fs::read_to_string(crates.join(file)).unwrap();
+        }
+        // A text goes on after a backslash at the end of a line.
+        let messages: Vec<&str> = messages.split_whitespace().filter(|w| *w != "\\").collect();
+        let messages = messages.join(" ");
+        for phrase in PHRASES.iter().map(|(phrase, _)| *phrase).chain([BOTH]) {
+            assert!(messages.contains(phrase), "{phrase}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_broken_feature_fails_its_test() {
+        Lacks::of_refusal("thread panicked: index out of bounds");
+    }
+}
