@@ -15,6 +15,7 @@
 mod cross;
 mod deps;
 mod dist;
+mod gate;
 mod left;
 mod msrv;
 mod ordinary_user;

@@ -11,6 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
+use crate::gate::{self, Gate};
 use crate::places::{program, repository};
 use crate::programs::{self, TestProgram};
 use crate::test::{Lanes, Runnable};
@@ -20,6 +21,8 @@ use crate::test::{Lanes, Runnable};
 pub(crate) struct Options {
     /// Only these crates.
     crates: Vec<String>,
+    #[command(flatten)]
+    gate: gate::Options,
 }
 
 /// User and group `nobody`.
@@ -31,6 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         println!("SKIP ordinary-user: these tests run without privileges already");
         return Ok(true);
     }
+    let gate = Gate::new(&options.gate)?.of_ordinary_user();
     let setpriv = program("setpriv", "util-linux")?;
     let programs = programs::build()?;
     let known = |name: &String| programs.tests.iter().any(|test| test.package() == name);
@@ -63,18 +67,18 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     let mut lanes = Lanes::default();
     for test in chosen {
-        let title = format!("{} as an ordinary user", test.title());
         let user = &user;
         let command = move || {
             let mut command = user.command(&[], &test.path)?;
             command.current_dir(&test.folder);
             Ok(command)
         };
-        lanes.add(test.lane_without_rights(), Runnable::new(title, command));
+        let program = Runnable::new(test.title(), command).of_user(" as an ordinary user");
+        lanes.add(test.lane_without_rights(), program);
     }
     let summary = lanes.run()?;
     std::fs::remove_dir_all(&user.home)?;
-    Ok(summary.show(None))
+    summary.show(&gate)
 }
 
 /// Returns whether privileges can affect the test, and its crate is requested.

@@ -4,8 +4,6 @@
 //! use real threads and real kernel interfaces. Failed tests are therefore repeated alone, and
 //! reported at the end. Skips are compared with a list, and an unexpected skip is a failure.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 
+use crate::gate::{self, Gate, Ran, Skip};
 use crate::places::{self, repository};
 use crate::programs::{self, Lane, TestProgram};
 use crate::suite::{self, Outcome, Screen};
@@ -22,9 +21,8 @@ use crate::suite::{self, Outcome, Screen};
 pub(crate) struct Options {
     /// Only these crates
     crates: Vec<String>,
-    /// File of the tests that may be skipped here; any other skip is a failure
-    #[arg(long, value_name = "FILE")]
-    skips: Option<PathBuf>,
+    #[command(flatten)]
+    gate: gate::Options,
 }
 
 /// How often a failed test is repeated alone.
@@ -32,7 +30,7 @@ const AGAIN: usize = 2;
 
 /// Runs the tests and returns whether all passed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let expected = options.skips.as_deref().map(expected_skips).transpose()?;
+    let gate = Gate::new(&options.gate)?;
     let programs = programs::build()?;
     let known = |name: &String| programs.tests.iter().any(|test| test.package() == name);
     if let Some(unknown) = options.crates.iter().find(|name| !known(name)) {
@@ -53,28 +51,47 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             Runnable::new("the examples".to_owned(), examples),
         );
     }
-    let summary = lanes.run()?;
-    Ok(summary.show(expected.as_ref()))
+    let gate = match options.crates.is_empty() {
+        true => gate.of_all(),
+        false => gate,
+    };
+    lanes.run()?.show(&gate)
 }
 
 /// A test program to run.
 pub(crate) struct Runnable<'a> {
-    title: String,
+    program: String,
+    /// Follows the name of the program on screen.
+    user: &'static str,
     /// Creates its command, without arguments.
     command: Box<dyn Fn() -> Result<Command> + Sync + 'a>,
 }
 
 impl<'a> Runnable<'a> {
     pub(crate) fn new(
-        title: String,
+        program: String,
         command: impl Fn() -> Result<Command> + Sync + 'a,
     ) -> Runnable<'a> {
         let command = Box::new(command);
-        Runnable { title, command }
+        Runnable {
+            program,
+            user: "",
+            command,
+        }
+    }
+
+    /// Run by another user.
+    pub(crate) fn of_user(mut self, user: &'static str) -> Self {
+        self.user = user;
+        self
+    }
+
+    fn title(&self) -> String {
+        format!("{}{}", self.program, self.user)
     }
 
     fn run(&self, command: Command, screen: &Screen) -> Result<Outcome> {
-        screen.line(&format!("\n     Running {}", self.title));
+        screen.line(&format!("\n     Running {}", self.title()));
         suite::run(command, screen)
     }
 
@@ -173,13 +190,11 @@ fn documentation() -> Command {
 /// The results of all programs.
 #[derive(Default)]
 pub(crate) struct Summary {
-    passed: usize,
+    programs: Vec<Ran>,
     /// Failed tests, as `program test`.
     failed: Vec<String>,
     /// Tests that passed when repeated, as `program test`.
     unsteady: Vec<String>,
-    /// Skipped tests, as `program test: why`.
-    skips: Vec<String>,
     /// Processes killed at the end of a program, as `program process`.
     left: Vec<String>,
     /// The time of each program.
@@ -189,109 +204,99 @@ pub(crate) struct Summary {
 impl Summary {
     /// Adds the outcome of a program, and repeats its failed tests alone.
     fn add(&mut self, test: &Runnable<'_>, outcome: Outcome) -> Result<()> {
-        let title = &test.title;
+        let title = test.title();
         let again = |arguments: &[&str]| {
-            passes_again(|| {
+            run_again(|| {
                 let mut command = (test.command)()?;
                 command.args(arguments);
                 suite::run(command, &Screen::Now)
             })
         };
-        self.passed += outcome.passed;
-        let skips = outcome.skips.iter().map(|skip| format!("{title} {skip}"));
-        self.skips.extend(skips);
+        let mut ran = Ran {
+            program: test.program.clone(),
+            ..Ran::default()
+        };
+        ran.add(&outcome, "");
         let left = outcome.left.iter().map(|left| format!("{title} {left}"));
         self.left.extend(left);
         for name in &outcome.failed {
-            let passes = again(&["--exact", name, "--test-threads=1"])?;
-            self.again(format!("{title} {name}"), passes);
+            match again(&["--exact", name, "--test-threads=1"])? {
+                Some(passed) => {
+                    ran.add(&passed, name);
+                    self.unsteady.push(format!("{title} {name}"));
+                }
+                None => self.failed.push(format!("{title} {name}")),
+            }
         }
         if !outcome.complete {
             println!("{title} ended before its tests did");
-            let passes = again(&[])?;
-            self.again(title.clone(), passes);
+            match again(&[])? {
+                Some(passed) => {
+                    ran.add(&passed, "");
+                    self.unsteady.push(title.clone());
+                }
+                None => self.failed.push(title.clone()),
+            }
         }
-        self.times.push((outcome.took, title.clone()));
+        self.programs.push(ran);
+        self.times.push((outcome.took, title));
         Ok(())
     }
 
-    fn again(&mut self, what: String, passes: bool) {
-        if passes {
-            self.passed += 1;
-            self.unsteady.push(what);
-        } else {
-            self.failed.push(what);
-        }
-    }
-
-    /// Prints the summary. Returns whether nothing failed and nothing was skipped unexpectedly.
-    pub(crate) fn show(mut self, expected: Option<&BTreeSet<String>>) -> bool {
+    /// Prints the summary. Returns whether nothing failed, and the gate accepts the rest.
+    pub(crate) fn show(mut self, gate: &Gate) -> Result<bool> {
         self.times.sort();
         println!("\nslowest:");
         for (took, title) in self.times.iter().rev().take(8) {
             println!("{:6.1} s  {title}", took.as_secs_f64());
         }
-        let unexpected = match expected {
-            Some(expected) => unexpected(&self.skips, expected),
-            None => Vec::new(),
-        };
         let lists = [
             ("failed", &self.failed),
             ("passed when run again, alone", &self.unsteady),
             ("left running, and killed", &self.left),
-            ("skipped, but expected to run", &unexpected),
         ];
         for (what, names) in lists {
             for name in names {
                 println!("{what}: {name}");
             }
         }
+        let accepted = gate.accepts(&self.programs, &self.unsteady)?;
         println!(
             "\n{} passed ({} of them when run again), {} failed, {} skips",
-            self.passed,
+            self.passed(),
             self.unsteady.len(),
             self.failed.len(),
-            self.skips.len()
+            self.programs
+                .iter()
+                .map(|ran| ran.skips.len())
+                .sum::<usize>()
         );
-        self.failed.is_empty() && unexpected.is_empty()
+        Ok(self.failed.is_empty() && accepted)
+    }
+
+    fn passed(&self) -> usize {
+        self.programs.iter().map(|ran| ran.passed).sum()
     }
 }
 
-/// Returns whether one of several runs is good.
-fn passes_again(mut run: impl FnMut() -> Result<Outcome>) -> Result<bool> {
+impl Ran {
+    /// Adds the outcome of a run. `test` is the only test that ran, or empty.
+    fn add(&mut self, outcome: &Outcome, test: &str) {
+        self.passed += outcome.passed;
+        let skips = outcome.skips.iter().map(|line| Skip::parse(line, test));
+        self.skips.extend(skips);
+    }
+}
+
+/// Returns the first of several runs that is good.
+fn run_again(mut run: impl FnMut() -> Result<Outcome>) -> Result<Option<Outcome>> {
     for _ in 0..AGAIN {
-        if run()?.good() {
-            return Ok(true);
+        let outcome = run()?;
+        if outcome.good() {
+            return Ok(Some(outcome));
         }
     }
-    Ok(false)
-}
-
-/// Returns the skips of tests that are not listed. On an overloaded machine any test may be skipped
-/// (`punctual_testing::Crowd`).
-fn unexpected(skips: &[String], expected: &BTreeSet<String>) -> Vec<String> {
-    let accepted = |skip: &str| {
-        let (test, why) = skip.split_once(": ").unwrap_or((skip, ""));
-        let program = test.split(' ').next().unwrap_or_default();
-        let listed = expected.contains(test) || expected.contains(&format!("{program} *"));
-        listed || why.starts_with("quiet: crowded (load ")
-    };
-    let unexpected = skips.iter().filter(|skip| !accepted(skip));
-    unexpected.cloned().collect()
-}
-
-/// Returns the lines `program test` of the file. Text after `#` is the reason, for people.
-fn expected_skips(file: &Path) -> Result<BTreeSet<String>> {
-    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let entry = |line: &str| {
-        let line = line.split('#').next().unwrap_or_default();
-        line.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    Ok(text
-        .lines()
-        .map(entry)
-        .filter(|entry| !entry.is_empty())
-        .collect())
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -330,7 +335,7 @@ mod tests {
         lanes.add(Lane::Files, program("b/dies", "exit 1"));
         lanes.add(Lane::Beside, good("c/t"));
         let summary = lanes.run().unwrap();
-        assert_eq!(summary.passed, 10);
+        assert_eq!(summary.passed(), 10);
         assert_eq!(summary.failed, ["b/dies"]);
         assert_eq!(summary.times.len(), 6);
     }
@@ -347,7 +352,7 @@ mod tests {
         let mut lanes = Lanes::default();
         lanes.add(Lane::Beside, own);
         let summary = lanes.run().unwrap();
-        assert_eq!((summary.passed, summary.failed.len()), (1, 0));
+        assert_eq!((summary.passed(), summary.failed.len()), (1, 0));
     }
 
     #[test]
@@ -365,35 +370,20 @@ mod tests {
         );
         add(&mut summary, &["c"], alone).unwrap();
         assert_eq!(summary.failed, ["a/t c"]);
-        assert!(!summary.show(None));
+        let gate = Gate::new(&gate::Options::default()).unwrap();
+        assert!(!summary.show(&gate).unwrap());
     }
 
+    /// A test that passes only because it is skipped then is known for it.
     #[test]
-    fn a_skip_that_is_not_expected_fails() {
-        let folder = std::env::temp_dir().join(format!("skips-{}", std::process::id()));
-        std::fs::write(
-            &folder,
-            "# those of this machine\na/t   one  # no right\n\nb *\n",
-        )
-        .unwrap();
-        let expected = expected_skips(&folder).unwrap();
-        std::fs::remove_file(&folder).unwrap();
-        let nothing = program("a/t", "false");
+    fn a_skip_of_what_is_run_again_is_kept() {
+        let script = "echo 'SKIP main: kernel: no BTF' >&2; echo 'test result: ok. 1 passed'";
         let mut summary = Summary::default();
-        let skips = outcome(&[], &["one: no right: to it"]);
-        summary.add(&nothing, skips).unwrap();
-        assert_eq!(unexpected(&summary.skips, &expected), Vec::<String>::new());
-        let skips = outcome(&[], &["two: no kernel"]);
-        summary.add(&nothing, skips).unwrap();
-        assert_eq!(
-            unexpected(&summary.skips, &expected),
-            ["a/t two: no kernel"]
-        );
-        let accepted = [
-            "a/t three: quiet: crowded (load 7.1): outliers".to_owned(),
-            "b any: no kernel".to_owned(),
-        ];
-        assert!(unexpected(&accepted, &expected).is_empty());
-        assert!(!summary.show(Some(&expected)));
+        let failed = outcome(&["b"], &["c: right: none"]);
+        summary.add(&program("a/t", script), failed).unwrap();
+        let expected = ["c: right: none", "b: kernel: no BTF"];
+        let expected = expected.map(|line| Skip::parse(line, ""));
+        assert_eq!(summary.programs[0].skips, expected);
+        assert_eq!(summary.programs[0].passed, 4);
     }
 }

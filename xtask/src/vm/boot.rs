@@ -36,7 +36,7 @@ pub(crate) fn run(
     let mut command = emulator(parts, archive, &words, machine.cpus);
     let mut child = Machinery(command.spawn().context("qemu")?);
     let lines = lines_of(&mut child.0)?;
-    let mut console = Console::default();
+    let mut console = Console::of(machine.name);
     let deadline = Instant::now() + LIFE;
     loop {
         let patience = SILENCE.min(deadline.saturating_duration_since(Instant::now()));

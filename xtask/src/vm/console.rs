@@ -3,30 +3,34 @@
 use std::fmt;
 
 use super::machines::{Suite, Target};
+use crate::gate::{Ran, Skip};
 
 /// Printed before the tests of a program.
 pub(crate) const BEGIN: &str = "@@ begin";
 /// Printed after them, with the exit status of the program.
 pub(crate) const END: &str = "@@ end";
+/// Marks a failure of a whole program.
+const EXIT: &str = " (exit status)";
 /// Printed after all tests.
 pub(crate) const FINISHED: &str = "@@ finished";
 /// A test's request to stop the whole machine for some milliseconds.
 pub(crate) const STALL: &str = "@@ stall";
 
-/// Returns the name of a suite for the screen.
+/// Returns the name of a suite: that of the same test program outside.
 pub(crate) fn suite_name(suite: &Suite) -> String {
     match suite.target {
-        Target::Unit => suite.package.to_owned(),
-        Target::Integration(name) => format!("{}/{name}", suite.package),
+        Target::Unit => suite.folder().to_owned(),
+        Target::Integration(name) => format!("{}/{name}", suite.folder()),
     }
 }
 
 /// Counts of test results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    passed: u32,
-    skipped: u32,
+    pub(crate) programs: Vec<Ran>,
     failed: Vec<String>,
+    /// Tests that passed only when their machine was run again.
+    pub(crate) again: Vec<String>,
     /// Whether the first test program was started.
     began: bool,
     finished: bool,
@@ -36,9 +40,9 @@ pub(crate) struct Tally {
 impl Tally {
     /// Adds the counts of another machine.
     pub(crate) fn add(&mut self, other: &Self) {
-        self.passed += other.passed;
-        self.skipped += other.skipped;
+        self.programs.extend(other.programs.iter().cloned());
         self.failed.extend(other.failed.iter().cloned());
+        self.again.extend(other.again.iter().cloned());
         self.finished = (self.machines == 0 || self.finished) && other.finished;
         self.machines += 1;
     }
@@ -50,7 +54,23 @@ impl Tally {
 
     /// Returns whether there were tests, all ran to the end, and none failed.
     pub(crate) fn good(&self) -> bool {
-        self.finished && self.failed.is_empty() && self.passed > 0
+        self.finished && self.failed.is_empty() && self.passed() > 0
+    }
+
+    /// Returns the tally of the same machine, run once more after this one.
+    pub(crate) fn then(self, mut next: Self, machine: &str) -> Self {
+        let passed = |name: &String| !name.ends_with(EXIT) && !next.failed.contains(name);
+        let tests = self.failed.into_iter().filter(passed);
+        next.again = tests.map(|name| format!("{machine}:{name}")).collect();
+        // It did not come to its end, or one of its programs did not.
+        if next.again.is_empty() {
+            next.again.push(format!("{machine}: all of it"));
+        }
+        next
+    }
+
+    fn passed(&self) -> usize {
+        self.programs.iter().map(|ran| ran.passed).sum()
     }
 }
 
@@ -59,15 +79,21 @@ impl fmt::Display for Tally {
         write!(
             f,
             "{} passed, {} failed, {} lines of SKIP",
-            self.passed,
+            self.passed(),
             self.failed.len(),
-            self.skipped
+            self.programs
+                .iter()
+                .map(|ran| ran.skips.len())
+                .sum::<usize>()
         )?;
         if !self.finished {
             f.write_str("; it did not come to its end")?;
         }
         for name in &self.failed {
             write!(f, "\n  failed: {name}")?;
+        }
+        for name in &self.again {
+            write!(f, "\n  passed when run again: {name}")?;
         }
         Ok(())
     }
@@ -85,26 +111,45 @@ pub(crate) enum Asked {
 }
 
 /// Follows the console.
-#[derive(Default)]
 pub(crate) struct Console {
     pub(crate) tally: Tally,
+    machine: &'static str,
     suite: String,
+    /// The test that runs: one at a time.
+    test: String,
 }
 
 impl Console {
+    /// Follows the console of the machine with this name.
+    pub(crate) fn of(machine: &'static str) -> Self {
+        Self {
+            tally: Tally::default(),
+            machine,
+            suite: String::new(),
+            test: String::new(),
+        }
+    }
+
+    /// Returns the running program, or `None` before the first.
+    fn program(&mut self) -> Option<&mut Ran> {
+        self.tally.programs.last_mut()
+    }
+
     /// Processes a line.
     pub(crate) fn line(&mut self, line: &str) -> Asked {
         // The firmware may have left text at the start of a line.
         if let Some((_, name)) = line.split_once(BEGIN) {
             self.suite = name.trim().to_owned();
+            self.tally.programs.push(Ran {
+                program: format!("{}:{}", self.machine, self.suite),
+                ..Ran::default()
+            });
             self.tally.began = true;
             return Asked::Nothing;
         }
         if let Some(rest) = line.strip_prefix(END) {
             if !rest.ends_with(" 0") {
-                self.tally
-                    .failed
-                    .push(format!("{} (exit status)", rest.trim()));
+                self.tally.failed.push(format!("{}{EXIT}", rest.trim()));
             }
             return Asked::Nothing;
         }
@@ -116,20 +161,30 @@ impl Console {
             return ms.trim().parse().map_or(Asked::Nothing, Asked::Stall);
         }
         // A test's own output may be between its name and its result.
-        if line.contains("SKIP ") {
-            self.tally.skipped += 1;
+        if let Some((_, skip)) = line.split_once("SKIP ") {
+            let skip = Skip::parse(skip, &self.test);
+            if let Some(program) = self.program() {
+                program.skips.push(skip);
+            }
             return Asked::Show;
         }
         if line.starts_with("test result:") {
             return Asked::Nothing;
         }
+        if let Some(name) = line.strip_prefix("test ") {
+            self.test = name.split(' ').next().unwrap_or_default().to_owned();
+        }
         if line.starts_with("test ") || line == "ok" {
             if line.ends_with("ok") {
-                self.tally.passed += 1;
+                if let Some(program) = self.program() {
+                    program.passed += 1;
+                }
                 return Asked::Show;
             }
             if line.ends_with("FAILED") {
-                self.tally.failed.push(format!("{}: {line}", self.suite));
+                self.tally
+                    .failed
+                    .push(format!("{} {}", self.suite, self.test));
                 return Asked::Show;
             }
         }
@@ -142,7 +197,7 @@ mod tests {
     use super::*;
 
     fn follow(text: &str) -> Tally {
-        let mut console = Console::default();
+        let mut console = Console::of("m");
         for line in text.lines() {
             console.line(line);
         }
@@ -152,17 +207,34 @@ mod tests {
     #[test]
     fn results_are_counted() {
         let tally = follow(
-            "@@ begin a/b\ntest one ... ok\ntest two ... SKIP no right\nok\n@@ end a/b 0\n@@ finished\n",
+            "@@ begin a/b\ntest one ... ok\ntest two ... \nSKIP main: right: none\nok\n\
+             @@ end a/b 0\n@@ begin c\ntest one ... ok\n@@ end c 0\n@@ finished\n",
         );
-        assert_eq!((tally.passed, tally.skipped), (2, 1));
+        assert_eq!(tally.passed(), 3);
+        assert_eq!(tally.programs[0].program, "m:a/b");
+        let skip = Skip::parse("two: right: none", "");
+        assert_eq!(tally.programs[0].skips, [skip]);
         assert!(tally.good(), "{tally}");
+    }
+
+    #[test]
+    fn what_passes_when_run_again_is_named() {
+        let first = follow("@@ begin a\ntest one ... FAILED\n@@ end a 101\n@@ finished\n");
+        let text = "@@ begin a\ntest one ... ok\n@@ end a 0\n@@ finished\n";
+        let tally = first.then(follow(text), "m");
+        assert!(tally.good(), "{tally}");
+        assert_eq!(tally.again, ["m:a one"]);
+        assert_eq!(
+            follow("@@ begin a\n").then(follow(text), "m").again.len(),
+            1
+        );
     }
 
     #[test]
     fn a_failure_is_named() {
         let tally = follow("@@ begin a\ntest one ... FAILED\n@@ end a 101\n@@ finished\n");
         assert!(!tally.good());
-        assert!(tally.to_string().contains("a: test one"), "{tally}");
+        assert!(tally.to_string().contains("failed: a one"), "{tally}");
     }
 
     #[test]
@@ -185,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_stall_is_asked_for() {
-        let mut console = Console::default();
+        let mut console = Console::of("m");
         assert_eq!(console.line("@@ stall 60"), Asked::Stall(60));
         assert_eq!(console.line("@@ stall soon"), Asked::Nothing);
     }

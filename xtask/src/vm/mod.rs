@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::gate::{self, Gate};
 use crate::places;
 use arch::{ARCHES, Arch};
 pub(crate) use boots::{Options as BootOptions, run as run_boots};
@@ -42,12 +43,19 @@ pub(crate) struct Options {
     /// Show all that the machine's console says.
     #[arg(long)]
     verbose: bool,
+    #[command(flatten)]
+    gate: gate::Options,
 }
 
 /// Runs the tests of each machine and returns whether all passed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let arch = arch_of(&options.arch)?;
     let machines = chosen(arch, &options.machines)?;
+    let gate = Gate::new(&options.gate)?;
+    let gate = match options.machines.is_empty() {
+        true => gate.of_all(),
+        false => gate,
+    };
     let parts = match needed(arch) {
         Ok(parts) => parts,
         Err(lacking) if !options.required => {
@@ -92,7 +100,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         all.add(&tally);
     }
     println!("\nvm: {all}");
-    Ok(boots.context("machine boots")? && all.good())
+    let accepted = gate.accepts(&all.programs, &all.again)?;
+    Ok(boots.context("machine boots")? && all.good() && accepted)
 }
 
 /// Runs the tests of one machine. If a test fails, repeats the whole machine once.
@@ -106,7 +115,8 @@ fn run_one(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> R
         "machine {}: {tally}\nmachine {}: run again",
         machine.name, machine.name
     );
-    come_up(machine, parts, archive, verbose)
+    let again = come_up(machine, parts, archive, verbose)?;
+    Ok(tally.then(again, machine.name))
 }
 
 /// Number of attempts to start a machine that does not reach its first test. The emulator sometimes

@@ -57,7 +57,10 @@ impl Cluster {
     /// Returns the server shared by the tests of this process.
     ///
     /// # Errors
-    /// Returns the reason if PostgreSQL is not installed or does not start.
+    /// Returns the reason if PostgreSQL is not installed.
+    ///
+    /// # Panics
+    /// Panics if PostgreSQL is installed and does not start.
     pub fn shared() -> Result<Arc<Self>, String> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = &*shared {
@@ -88,12 +91,24 @@ impl Cluster {
     /// mount a disk there.
     ///
     /// # Errors
-    /// See [`shared`](Self::shared). Also returns the errors of `prepare`.
+    /// See [`shared`](Self::shared).
+    ///
+    /// # Panics
+    /// See [`shared`](Self::shared). Also panics on errors of `prepare`.
     pub fn start_in(
         settings: &[String],
         prepare: impl FnOnce(&Path) -> io::Result<()>,
     ) -> Result<Self, String> {
         let programs = programs().ok_or(ABSENT)?;
+        let started = Self::start_of(programs, settings, prepare);
+        Ok(started.unwrap_or_else(|why| panic!("PostgreSQL does not start: {why}")))
+    }
+
+    fn start_of(
+        programs: PathBuf,
+        settings: &[String],
+        prepare: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<Self, String> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("punctual-pg-{}-{number}", std::process::id());
         // Not below TMPDIR, which may be long: the path of a socket has at most 107 bytes.

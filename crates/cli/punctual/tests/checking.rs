@@ -101,7 +101,8 @@ fn until_proven_ends_at_the_longest_time() {
     assert_eq!(exit, Some(code(&checkup)), "{}", checkup.sentence);
     assert_eq!(checkup.conditions.len(), 1);
     let only = &checkup.conditions[0];
-    assert!(only.measured_ns.as_secs_f64() < 4.0, "{only:?}");
+    // Else it would go on for as long as it may take to prove such a limit: days.
+    assert!(only.measured_ns.as_secs_f64() < 60.0, "{only:?}");
     assert_eq!(checkup.outcome, Outcome::NotProven, "{only:?}");
 }
 

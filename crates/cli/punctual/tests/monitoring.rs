@@ -162,6 +162,7 @@ fn has_own_mounts(test: &str) -> bool {
     let (said, failed) = (text(&done.stdout), text(&done.stderr));
     assert!(done.status.success(), "{said}{failed}");
     assert!(said.contains("1 passed"), "{said}");
+    punctual_testing::skip_inside(&failed);
     false
 }
 

@@ -59,9 +59,9 @@ fn tree() -> tempfile::TempDir {
     folder
 }
 
-/// Waits until `done`, for at most 10 s: the limit catches hangs and is not a timing.
+/// Waits until `done`, for at most 60 s: the limit catches hangs and is not a timing.
 fn eventually(mut done: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while Instant::now() < deadline {
         if done() {
             return true;
@@ -328,7 +328,7 @@ fn loads_of_threads_run_in_a_subprocess() {
             if did_something(&record) {
                 break;
             }
-            assert!(time < 6000, "{record:?}");
+            assert!(time < 50_000, "{record:?}");
         }
     }
 }

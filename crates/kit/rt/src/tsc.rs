@@ -218,10 +218,10 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         let (later_ticks, later_nanos) = tsc.both();
         let ours = rate.to_nanos(later_ticks - ticks);
-        // Within 1%: a clock of another rate is far off, while an attempt that was preempted at
+        // Within 10%: a clock of another rate is far off, while an attempt that was preempted at
         // both ends is not.
         let theirs = later_nanos - nanos;
-        assert!(ours.abs_diff(theirs) < theirs / 100, "{ours} {theirs}");
+        assert!(ours.abs_diff(theirs) < theirs / 10, "{ours} {theirs}");
     }
 
     #[test]

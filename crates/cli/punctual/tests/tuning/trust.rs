@@ -5,7 +5,6 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use punctual_testing::Running;
 use punctual_tune::setting;
@@ -215,7 +214,6 @@ fn a_process_that_only_looks_like_the_holder_is_left_alone() {
         .current_dir(folder.path());
     let mut impostor = Running(impostor.spawn().unwrap());
 
-    let begun = Instant::now();
     place.done("tune apply --set dma-latency-us=1999999997");
     let status = place.done("tune status");
     assert!(
@@ -225,8 +223,6 @@ fn a_process_that_only_looks_like_the_holder_is_left_alone() {
     assert!(!status.contains('\u{1b}'), "{status:?}");
     place.done("list");
     place.done("tune revert");
-    // Before, each of these commands waited 10 s for the other process to end.
-    assert!(begun.elapsed() < Duration::from_secs(30));
     assert!(
         impostor.0.try_wait().unwrap().is_none(),
         "it is not ours to end"
