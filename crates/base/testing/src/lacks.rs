@@ -79,6 +79,11 @@ const PHRASES: &[(&str, Lacks)] = &[
     ("was refused (EPERM)", Lacks::Right),
     ("may not be changed (EPERM)", Lacks::Right),
     ("is not supported here: ", Lacks::Kernel),
+    // punctual_probes::inversion, punctual_session::rights
+    ("with the right to it (CAP_SYS_NICE", Lacks::Right),
+    (": not permitted to this process; ", Lacks::Right),
+    // punctual_tune::accessors::irq
+    ("or its chip cannot move it", Lacks::Hardware),
     // punctual_trace::TraceError, WatchError
     ("tracefs is not mounted", Lacks::Kernel),
     ("the kernel is locked down", Lacks::Kernel),
@@ -181,7 +186,13 @@ mod tests {
     fn each_phrase_is_in_a_message_of_the_program() {
         let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut messages = String::new();
-        for file in ["kit/rt/src/error.rs", "engine/trace/src/error.rs"] {
+        for file in [
+            "kit/rt/src/error.rs",
+            "engine/probes/src/inversion/mod.rs",
+            "engine/session/src/rights.rs",
+            "engine/trace/src/error.rs",
+            "machine/tune/src/accessors/irq.rs",
+        ] {
             messages += &std::fs::read_to_string(crates.join(file)).unwrap();
         }
         // A text goes on after a backslash at the end of a line.

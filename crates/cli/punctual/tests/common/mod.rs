@@ -105,7 +105,7 @@ impl Place {
             let output = self.run("show last --json");
             output.status.success()
                 && Recording::from_json(&text(&output.stdout))
-                    .is_ok_and(|recording| !recording.series.rows.is_empty())
+                    .is_ok_and(|recording| recording.all_latencies().recorded() > 0)
         });
         assert!(found, "no row reached the store");
     }

@@ -222,7 +222,17 @@ fn a_cpu_quota_of_a_watched_process_is_named() {
 fn thousands_of_fast_threads_are_refused_or_can_be_stopped() {
     let place = Place::new();
     let line = format!("{PLAIN} -D 10m --threads 4096 -i 20us");
-    let child = place.spawn(&line);
+    let mut child = place.spawn(&line);
+    // proc_pid_status(5): the mask of the signals with a handler.
+    let status = format!("/proc/{}/status", child.id());
+    let handles_interrupts = || {
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 0b10 != 0)
+    };
+    assert!(eventually(|| {
+        handles_interrupts() || child.try_wait().unwrap().is_some()
+    }));
     std::thread::sleep(Duration::from_millis(500));
     let asked = std::time::Instant::now();
     let pid = child.id().to_string();
