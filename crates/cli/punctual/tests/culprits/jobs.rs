@@ -431,7 +431,6 @@ while True:
         assert_eq!(windows.limit, limit);
         assert!(windows.taken > 0.0 && windows.count > 0, "{windows:?}");
         assert!(windows.call_ns > Nanos::ZERO, "{windows:?}");
-        assert!(windows.watched_ns <= recording.duration_ns, "{windows:?}");
         assert!(jobs.threads[0].jobs > 0, "{jobs:?}");
         // No job goes from one window to the next.
         let job = recording.threads[0].histogram.max().unwrap();
