@@ -444,6 +444,7 @@ while True:
         assert_eq!((always, in_part), (!in_part, !always), "{first}");
         // Each window was looked at but the last, which is short.
         assert!(in_part || open <= 3.0 * limit, "{windows:?} {first}");
+        assert!(always || open >= limit / 3.0, "{windows:?} {first}");
         if always != (limit == 1.0) {
             punctual_testing::skip!(Quiet, "watching took {open} of a CPU, of {limit}");
         }
