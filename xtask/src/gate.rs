@@ -10,6 +10,7 @@ use clap::Args;
 
 /// Options of the commands of the gate.
 #[derive(Args, Default)]
+#[group(skip)]
 pub(crate) struct Options {
     /// List of the tests that may be skipped here, and why; any other skip is a failure
     #[arg(long, value_name = "FILE")]

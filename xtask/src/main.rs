@@ -93,3 +93,13 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_options_fit_together() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -79,8 +79,9 @@ const PHRASES: &[(&str, Lacks)] = &[
     ("was refused (EPERM)", Lacks::Right),
     ("may not be changed (EPERM)", Lacks::Right),
     ("is not supported here: ", Lacks::Kernel),
-    // punctual_probes::inversion, punctual_session::rights
+    // punctual_probes, punctual_session::rights
     ("with the right to it (CAP_SYS_NICE", Lacks::Right),
+    ("needs priorities, and policy ", Lacks::Right),
     (": not permitted to this process; ", Lacks::Right),
     // punctual_tune::accessors::irq
     ("or its chip cannot move it", Lacks::Hardware),
@@ -189,6 +190,7 @@ mod tests {
         for file in [
             "kit/rt/src/error.rs",
             "engine/probes/src/inversion/mod.rs",
+            "engine/probes/src/migrate/mod.rs",
             "engine/session/src/rights.rs",
             "engine/trace/src/error.rs",
             "machine/tune/src/accessors/irq.rs",

@@ -391,17 +391,18 @@ fn the_cost_of_watching_is_limited() {
         return;
     };
     let place = Place::new();
-    // The program keeps the length of its longest loop, which no job exceeds.
+    // The program keeps the length of its longest loop. A job reaches into the next one, by the time
+    // that keeping it takes.
     let longest = place.path("longest");
     let script = format!(
         "
 import os, time
 longest = 0
+begun = time.monotonic_ns()
 while True:
-    begun = time.monotonic_ns()
     time.sleep(0.001)
     for _ in range(2000): os.getppid()
-    took = time.monotonic_ns() - begun
+    begun, took = time.monotonic_ns(), time.monotonic_ns() - begun
     if took > longest:
         longest = took
         with open('{0}.new', 'w') as file: file.write(str(longest))
@@ -435,16 +436,16 @@ while True:
         // No job goes from one window to the next.
         let job = recording.threads[0].histogram.max().unwrap();
         let longest: u64 = std::fs::read_to_string(&longest).unwrap().parse().unwrap();
-        assert!(job <= Nanos(longest), "{job}, but {longest} ns");
+        assert!(job <= Nanos(2 * longest), "{job}, but {longest} ns");
         // The share of a CPU that watching took while a window was open.
         let open = windows.taken * recording.duration_ns.0 as f64 / windows.watched_ns.0 as f64;
-        let first = answer.split("\n\n").next().unwrap().replace('\n', " ");
-        let always = first.contains("jobs were watched all the time");
-        let in_part = first.contains("% of the time, took");
-        assert_eq!((always, in_part), (!in_part, !always), "{first}");
+        let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+        let always = answer.contains("jobs were watched all the time, which took");
+        let in_part = answer.contains("% of the time, took");
+        assert_ne!(always, in_part, "{answer}");
         // Each window was looked at but the last, which is short.
-        assert!(in_part || open <= 3.0 * limit, "{windows:?} {first}");
-        assert!(always || open >= limit / 3.0, "{windows:?} {first}");
+        assert!(in_part || open <= 3.0 * limit, "{windows:?} {answer}");
+        assert!(always || open >= limit / 3.0, "{windows:?} {answer}");
         if always != (limit == 1.0) {
             punctual_testing::skip!(Quiet, "watching took {open} of a CPU, of {limit}");
         }
