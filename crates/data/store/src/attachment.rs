@@ -1,4 +1,4 @@
-//! What is attached to a recording: kept by its writer, read from the store.
+//! Attachments of a recording: stored by its writer, read from the store.
 
 use punctual_model::{Outlier, RecordingId, Window};
 
@@ -7,12 +7,11 @@ use crate::entry::{Entry, still_there};
 use crate::{Store, StoreError, Writer};
 
 impl Writer {
-    /// Keeps the events around an explained outlier. Survives kill -9 from here
-    /// on. One of the same number is replaced. A long window is
-    /// [shortened](Window::shortened).
+    /// Stores the events around an explained outlier. They survive kill -9 from here on. Replaces
+    /// an earlier window with the same number. A long window is [shortened](Window::shortened).
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn keep_window(&mut self, outlier: &Outlier, window: &Window) -> Result<(), StoreError> {
         let json = |error: serde_json::Error| StoreError::Compress {
             reason: error.to_string(),
@@ -23,11 +22,10 @@ impl Writer {
         self.attach(WINDOW, outlier.number, &about, &body)
     }
 
-    /// Takes all that is attached under an outlier's number out again: a worse
-    /// one took its place.
+    /// Removes everything that is attached to an outlier, because a larger outlier has replaced it.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn forget_outlier(&mut self, number: u64) -> Result<(), StoreError> {
         let key = self.key;
         self.link.write(|connection, context| {
@@ -35,12 +33,10 @@ impl Writer {
         })
     }
 
-    /// Attaches something; `about` is JSON. One of the same kind and number is
-    /// replaced.
+    /// Attaches data; `about` is JSON. Replaces an attachment of the same kind and number.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`] where somebody deleted the recording, and what
-    /// writing can fail with.
+    /// [`StoreError::NoSuch`] if the recording was deleted, or any error of writing the store.
     pub fn attach(
         &mut self,
         kind: &str,
@@ -59,10 +55,10 @@ impl Writer {
 }
 
 impl Store {
-    /// What is attached to a recording, by kind and number.
+    /// Lists the attachments of a recording, by kind and number.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], and what reading can fail with.
+    /// [`StoreError::NoSuch`], or any error of reading the store.
     pub fn attachments(&self, id: RecordingId) -> Result<Vec<Attached>, StoreError> {
         self.read(|connection, context| {
             let (key, _) = Entry::find(connection, id, context)?;
@@ -70,11 +66,10 @@ impl Store {
         })
     }
 
-    /// One of them: what is said about it, and its content.
+    /// Reads one attachment: its description and its content.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], [`StoreError::Damaged`], and what reading can
-    /// fail with.
+    /// [`StoreError::NoSuch`], [`StoreError::Damaged`], or any error of reading the store.
     pub fn attachment(
         &self,
         id: RecordingId,
@@ -92,11 +87,11 @@ impl Store {
         })
     }
 
-    /// The events around an explained outlier, with what was found out about
-    /// it; `None`: they are not kept.
+    /// Reads the events around an explained outlier, with the analysis; `None` if they are not
+    /// stored.
     ///
     /// # Errors
-    /// As [`attachment`](Self::attachment).
+    /// Same as [`attachment`](Self::attachment).
     pub fn window(
         &self,
         id: RecordingId,
@@ -111,7 +106,7 @@ impl Store {
         };
         let outlier = serde_json::from_str(&about).map_err(read)?;
         let window: Window = serde_json::from_slice(&body).map_err(read)?;
-        // What reads it takes time with its events: no more of them than are kept.
+        // Limit the number of events here too, because processing them takes time.
         Ok(Some((outlier, window.shortened())))
     }
 }

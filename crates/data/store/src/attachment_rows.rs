@@ -1,5 +1,5 @@
-//! Rows of what belongs to a recording and is no part of its JSON: the trace events
-//! around each explained outlier, and what else goes with it.
+//! Rows of data that belongs to a recording but is not part of its JSON, such as the trace events
+//! around each explained outlier.
 
 use punctual_model::Outlier;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -8,32 +8,32 @@ use crate::StoreError;
 use crate::bits::{Bits, Crc};
 use crate::error::Context;
 
-/// The kind of what [`Writer::keep_window`](crate::Writer::keep_window) keeps.
+/// Kind of the attachments that [`Writer::keep_window`](crate::Writer::keep_window) stores.
 pub const WINDOW: &str = "window";
 
-/// The longest attachment, uncompressed. A session keeps at most 4 MiB at once; a few
-/// bytes of zstd may claim to be anything.
+/// Maximum uncompressed size of an attachment. A session stores at most 4 MiB at once, but a few
+/// bytes of zstd data may claim any size.
 const LONGEST: u64 = 64 << 20;
 
-/// The longest window, as JSON: 4,000 events take about 1 MiB. Read, it takes
-/// several times its length.
+/// Maximum size of a window as JSON: 4,000 events take about 1 MiB. In memory, a window takes
+/// several times its JSON size.
 const LONGEST_WINDOW: u64 = 16 << 20;
 
-/// Compressed on a thread that has other work to do: fast.
+/// A fast level, because the compressing thread has other work to do.
 const LEVEL: i32 = 3;
 
-/// What is attached to a recording, without its content.
+/// Description of an attachment, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// What kind of thing it is: [`WINDOW`].
+    /// Kind of the attachment, such as [`WINDOW`].
     pub kind: String,
-    /// Which of them: the number of the outlier.
+    /// Number of the outlier.
     pub number: u64,
-    /// How long it is, in bytes.
+    /// Uncompressed size in bytes.
     pub bytes: u64,
 }
 
-/// The most bytes that an attachment of this kind may have, uncompressed.
+/// Returns the maximum uncompressed size of an attachment of this kind, in bytes.
 fn longest(kind: &str) -> u64 {
     match kind {
         WINDOW => LONGEST_WINDOW,
@@ -41,8 +41,8 @@ fn longest(kind: &str) -> u64 {
     }
 }
 
-/// The attachment of `length` bytes that `packed` holds; `None` where it holds
-/// anything else, or is longer than any of its kind.
+/// Unpacks an attachment of `length` bytes. Returns `None` if `packed` does not contain exactly
+/// that, or if the length exceeds the maximum for its kind.
 pub fn unpack_attachment(kind: &str, length: u64, packed: &[u8]) -> Option<Vec<u8>> {
     if length > longest(kind) {
         return None;
@@ -62,9 +62,9 @@ fn crc_of(recording: i64, kind: &str, number: u64, about: &str, length: u64, bod
         .end()
 }
 
-/// A row as it lies in the table.
+/// A row of the table.
 pub(crate) struct Row {
-    /// What is said about it, as JSON.
+    /// Description as JSON.
     pub(crate) about: String,
     length: u64,
     body: Vec<u8>,
@@ -72,7 +72,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The row of an attachment of the recording `key`.
+    /// Builds the row of an attachment of the recording `key`.
     pub(crate) fn of(
         key: i64,
         kind: &str,
@@ -99,7 +99,7 @@ impl Row {
         })
     }
 
-    /// Writes it, in place of one of the same kind and number.
+    /// Writes the row. Replaces a row of the same kind and number.
     pub(crate) fn write(
         &self,
         connection: &Connection,
@@ -153,20 +153,20 @@ impl Row {
             .map_err(|error| context.on(error))
     }
 
-    /// Whether the row is what was written.
+    /// Returns whether the row is unchanged since it was written.
     fn fits(&self, key: i64, kind: &str, number: u64) -> bool {
         let crc = crc_of(key, kind, number, &self.about, self.length, &self.body);
         self.crc == i64::from(crc)
     }
 
-    /// Its content; `None` where the row was changed.
+    /// Returns the content; `None` if the row was changed.
     pub(crate) fn unpack(&self, key: i64, kind: &str, number: u64) -> Option<Vec<u8>> {
         self.fits(key, kind, number)
             .then(|| unpack_attachment(kind, self.length, &self.body))?
     }
 }
 
-/// What is attached to a recording, by kind and number.
+/// Lists the attachments of a recording, by kind and number.
 pub(crate) fn attached(connection: &Connection, key: i64) -> rusqlite::Result<Vec<Attached>> {
     connection
         .prepare_cached(
@@ -184,7 +184,7 @@ pub(crate) fn attached(connection: &Connection, key: i64) -> rusqlite::Result<Ve
         .collect()
 }
 
-/// Removes all that is attached under a number.
+/// Removes all attachments with this number.
 pub(crate) fn remove(connection: &Connection, key: i64, number: u64) -> rusqlite::Result<()> {
     connection
         .prepare_cached("DELETE FROM attachment WHERE recording = ?1 AND number = ?2")?
@@ -192,8 +192,7 @@ pub(crate) fn remove(connection: &Connection, key: i64, number: u64) -> rusqlite
         .map(drop)
 }
 
-/// What was found out about each outlier of a recording whose events are kept,
-/// by number; `None` where a row was changed.
+/// Returns the analysis of each outlier with stored events, by number; `None` if a row was changed.
 pub(crate) fn outliers(
     connection: &Connection,
     key: i64,

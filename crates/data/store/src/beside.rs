@@ -1,8 +1,9 @@
-//! Names of the files beside a store.
+//! Names of the files next to a store.
 
 use std::path::{Path, PathBuf};
 
-/// The file of a store with this suffix: SQLite's own (`-wal`, `-shm`), or our leases.
+/// Returns the path of a store's companion file with this suffix: SQLite's own (`-wal`, `-shm`), or
+/// our leases.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

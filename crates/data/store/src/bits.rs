@@ -1,9 +1,9 @@
-//! Numbers and checksums as they lie in the columns.
+//! Numbers and checksums as stored in columns.
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
-/// An unsigned number, kept as the signed one of the same bits: SQLite knows
-/// no unsigned ones, and nothing may be lost.
+/// An unsigned number, stored as the signed one with the same bits: SQLite has no unsigned
+/// integers, and no value may be lost.
 #[derive(Clone, Copy)]
 pub(crate) struct Bits(pub(crate) u64);
 
@@ -19,16 +19,16 @@ impl FromSql for Bits {
     }
 }
 
-/// The CRC-32 of a row, fed with its columns in order. Lengths go in before
-/// texts and blobs, so that nothing can move from one column to the next.
+/// CRC-32 of a row, computed over its columns in order. The length precedes each text and blob, so
+/// that content cannot move from one column to the next unnoticed.
 pub(crate) struct Crc(Vec<u8>);
 
 impl Crc {
-    /// For a row of `table` that belongs to the recording with the key
-    /// `recording`: a row that an index gives to another one does not fit.
+    /// Starts the checksum of a row in `table` that belongs to the recording with the key
+    /// `recording`. A row that a damaged index assigns to another recording will not match.
     pub(crate) fn of(table: &str, recording: i64) -> Self {
-        // Hashed in one go at the end: many short updates take several times as
-        // long, and a list has thousands of rows.
+        // Hashed in one go at the end: many short updates take several times as long, and a list
+        // has thousands of rows.
         Self(Vec::with_capacity(512))
             .text(table)
             .number(recording.cast_unsigned())

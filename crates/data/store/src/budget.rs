@@ -1,5 +1,5 @@
-//! How much work a store may make: pages of a damaged or hostile file may lead in
-//! circles, and SQLite would follow them for ever.
+//! Limit on the work that a store may cause. Pages of a damaged or hostile file may form cycles,
+//! and SQLite would follow them forever.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use rusqlite::Connection;
 
 use crate::beside::beside;
 
-/// Steps of SQLite's virtual machine between two looks.
+/// Steps of SQLite's virtual machine between two checks.
 const BETWEEN: u32 = 10_000;
 
-/// Steps that any work may take: some tenths of a second.
+/// Steps that are always allowed: a few tenths of a second.
 const SMALL: u64 = 10_000_000;
 
-/// Steps for each byte of the file. A row takes some 30 steps and 60 bytes.
+/// Additional steps per byte of the file. A row takes about 30 steps and 60 bytes.
 const PER_BYTE: u64 = 4;
 
-/// Counts the steps of one piece of work, mostly a transaction.
+/// Counts the steps of one unit of work, usually a transaction.
 #[derive(Debug)]
 pub(crate) struct Budget {
     path: PathBuf,
@@ -34,20 +34,20 @@ impl Budget {
         }
     }
 
-    /// Has `connection` give up ([`rusqlite::ErrorCode::OperationInterrupted`]) where
-    /// the budget is used up.
+    /// Makes `connection` give up ([`rusqlite::ErrorCode::OperationInterrupted`]) when the budget
+    /// is used up.
     pub(crate) fn limit(self: &Arc<Self>, connection: &mut Connection) -> rusqlite::Result<()> {
         let budget = Arc::clone(self);
         let handler = move || budget.spend();
         connection.progress_handler(BETWEEN.cast_signed(), Some(handler))
     }
 
-    /// Begins the next piece of work.
+    /// Starts a new unit of work.
     pub(crate) fn begin(&self) {
         self.spent.store(0, Ordering::Relaxed);
     }
 
-    /// Counts; whether it is too much.
+    /// Counts one check interval; returns whether the budget is used up.
     fn spend(&self) -> bool {
         let between = u64::from(BETWEEN);
         let spent = self.spent.fetch_add(between, Ordering::Relaxed) + between;

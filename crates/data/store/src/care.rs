@@ -1,4 +1,4 @@
-//! A store looked after: figures, checks, backups, space given back.
+//! Maintenance of a store: statistics, checks, backups, and freeing of unused space.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,48 +12,48 @@ use crate::schema::pragma;
 use crate::slots::SlotFilter;
 use crate::{Store, StoreError};
 
-/// In the table of facts are audits as well.
+/// The table `facts` also contains audits.
 const FACTS: &str = "SELECT count(*) FROM facts WHERE hash NOT IN
                      (SELECT audit FROM recording WHERE audit IS NOT NULL)";
 
-/// The figures of a store.
+/// Statistics of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StoreStats {
-    /// Its schema.
+    /// Schema version.
     pub schema: i64,
-    /// The file with its log, in bytes.
+    /// Size of the file and its write-ahead log, in bytes.
     pub file_bytes: u64,
-    /// Pages that hold anything, in bytes.
+    /// Size of the pages in use, in bytes.
     pub used_bytes: u64,
-    /// Recordings.
+    /// Number of recordings.
     pub recordings: u64,
-    /// Of these, runs of a series.
+    /// Number of recordings that are runs of a series.
     pub runs: u64,
-    /// Series, each epoch for itself.
+    /// Number of series, counting each epoch.
     pub epochs: u64,
-    /// Slots.
+    /// Number of slots.
     pub slots: u64,
-    /// Windows of wake-ups.
+    /// Number of wake-up windows.
     pub windows: u64,
-    /// Different facts of machines.
+    /// Number of distinct machine facts.
     pub facts: u64,
-    /// Rows of time series.
+    /// Number of interval rows.
     pub rows: u64,
-    /// Samples that are kept, in bytes.
+    /// Size of stored samples, in bytes.
     pub sample_bytes: u64,
-    /// Trace events and other attachments, in bytes.
+    /// Size of trace events and other attachments, in bytes.
     pub attachment_bytes: u64,
-    /// Histograms, figures and worst samples of recordings that are done, in bytes.
+    /// Size of the histograms, counters and largest samples of completed recordings, in bytes.
     pub packed_bytes: u64,
-    /// Windows of wake-ups, in bytes.
+    /// Size of the wake-up windows, in bytes.
     pub window_bytes: u64,
 }
 
 impl Store {
-    /// Counts what is there.
+    /// Collects the statistics of the store.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     pub fn stats(&self) -> Result<StoreStats, StoreError> {
         let used_bytes = self.used()?;
         let size = |path: &Path| fs::metadata(path).map_or(0, |data| data.len());
@@ -84,11 +84,11 @@ impl Store {
         })
     }
 
-    /// Reads everything and compares it with its checksums; returns what is wrong, a line
-    /// each: nothing where all is well.
+    /// Reads everything and verifies the checksums. Returns one line for each problem, so an empty
+    /// list if the store is intact.
     ///
     /// # Errors
-    /// A store that cannot be read at all.
+    /// Returns an error if the store cannot be read at all.
     pub fn check(&self) -> Result<Vec<String>, StoreError> {
         let mut wrong = Vec::new();
         let found = self.read(|connection, context| {
@@ -147,16 +147,17 @@ impl Store {
         Ok(())
     }
 
-    /// Copies the store to a new file, as it is at this moment, also while others write.
+    /// Copies the store to a new file, in its current state, even while others write to it.
     ///
     /// # Errors
-    /// A file that is there already, and what reading and writing can fail with.
+    /// Returns an error if the file already exists, or if reading or writing fails.
     pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
         let cannot = |error: std::io::Error| StoreError::Backup {
             path: to.to_owned(),
             reason: error.to_string(),
         };
-        // Only its owner may read what was measured: SQLite fills the empty file.
+        // Only the owner may read measurements: create the file with its mode first; SQLite fills
+        // it.
         let mut options = OpenOptions::new();
         let options = options.write(true).create_new(true).mode(0o600);
         options.open(to).map_err(cannot)?;
@@ -180,7 +181,7 @@ impl Store {
     /// file system. Returns how many bytes the file lost.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn compact(&self) -> Result<u64, StoreError> {
         let size = || fs::metadata(self.path()).map_or(0, |data| data.len());
         let before = size();

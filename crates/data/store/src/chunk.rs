@@ -1,8 +1,8 @@
 //! Samples in compressed chunks.
 //!
-//! A chunk is two streams: when the thread should have woken, and how late it
-//! did. The first is nearly free, because the differences of a periodic
-//! schedule are all the same; the second takes what its noise takes.
+//! A chunk consists of two streams: when the thread should have woken up, and how late it did. The
+//! first takes almost no space, because a periodic schedule has constant differences. The size of
+//! the second depends on its noise.
 
 use pco::data_types::Number;
 use pco::errors::PcoError;
@@ -13,22 +13,21 @@ use rusqlite::{Connection, Row, params};
 
 use crate::bits::{Bits, Crc};
 
-/// Samples in a full chunk: more bring nothing, and one is decompressed at a
-/// time.
+/// Samples in a full chunk: larger chunks do not compress better, and chunks are decompressed one
+/// at a time.
 pub(crate) const FULL: usize = 65_536;
 
-/// How a chunk is compressed; all are read alike.
+/// How a chunk is compressed. The format is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// As small as it gets: what is measured comes slowly, and is kept for years.
+    /// As small as possible: measured samples arrive slowly and are kept for years.
     Small,
-    /// In less than half the time, a tenth larger: whoever imports a file waits
-    /// for it.
+    /// Less than half the time for a size 10% larger: the user waits while a file is imported.
     Quick,
 }
 
 impl Packing {
-    /// For the stream of expected times and that of latencies.
+    /// Returns the settings for the stream of expected times and the stream of latencies.
     fn configs(self) -> [ChunkConfig; 2] {
         let config = ChunkConfig::default();
         match self {
@@ -36,8 +35,8 @@ impl Packing {
                 let config = config.with_compression_level(8);
                 [config.clone(), config]
             }
-            // Without trying what fits: times and numbers of cycles rise evenly,
-            // latencies do not follow from the one before.
+            // Skips the search for the best settings: times and cycle numbers rise evenly, and a
+            // latency does not depend on the previous one.
             Self::Quick => {
                 let config = config
                     .with_compression_level(QUICK_LEVEL)
@@ -51,11 +50,10 @@ impl Packing {
     }
 }
 
-/// At most 2^3 bins for a stream: with twice as many it takes twice as long and
-/// gets a twentieth smaller.
+/// At most 2^3 bins per stream. Twice as many would take twice the time and save 5%.
 const QUICK_LEVEL: usize = 3;
 
-/// A chunk with its streams compressed.
+/// A compressed chunk.
 pub(crate) struct Packed {
     count: u64,
     expected: Vec<u8>,
@@ -63,7 +61,7 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    /// Compresses `samples`, at most [`FULL`].
+    /// Compresses `samples`, at most [`FULL`] of them.
     pub(crate) fn of(samples: &[Sample], packing: Packing) -> Result<Self, PcoError> {
         let [of_expected, of_latency] = packing.configs();
         let expected: Vec<u64> = samples.iter().map(|sample| sample.expected.0).collect();
@@ -75,13 +73,13 @@ impl Packed {
         })
     }
 
-    /// The two streams.
+    /// Returns the two streams.
     #[cfg(test)]
     pub(crate) fn streams(&self) -> [&[u8]; 2] {
         [&self.expected, &self.latency]
     }
 
-    /// What the streams take.
+    /// Returns the size of the streams in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (self.expected.len() + self.latency.len()) as u64
     }
@@ -96,7 +94,7 @@ impl Packed {
             .end()
     }
 
-    /// Puts it into the store.
+    /// Writes the chunk into the store.
     pub(crate) fn write(
         &self,
         connection: &Connection,
@@ -121,13 +119,12 @@ impl Packed {
         Ok(())
     }
 
-    /// Selects the chunks of one thread (recording ?1, thread ?2) for
-    /// [`read`](Self::read).
+    /// Selects the chunks of one thread (recording ?1, thread ?2) for [`read`](Self::read).
     pub(crate) const SELECT: &str = "SELECT thread, sequence, count, expected, latency, crc
         FROM chunk WHERE recording = ?1 AND thread = ?2 ORDER BY sequence";
 
-    /// Reads a row of [`SELECT`](Self::SELECT) for `recording`; `None` where the
-    /// checksum does not fit.
+    /// Reads a row of [`SELECT`](Self::SELECT) for `recording`. Returns `None` if the checksum does
+    /// not match.
     pub(crate) fn read(row: &Row<'_>, recording: i64) -> rusqlite::Result<Option<(u64, Self)>> {
         let thread: u32 = row.get(0)?;
         let Bits(sequence) = row.get(1)?;
@@ -142,17 +139,16 @@ impl Packed {
         Ok(fits.then_some((sequence, packed)))
     }
 
-    /// The samples again; `None` where the streams do not hold what the count
-    /// says.
+    /// Decompresses the samples. Returns `None` if the streams do not match the count.
     pub(crate) fn unpack(&self) -> Option<Vec<Sample>> {
         unpack(self.count, &self.expected, &self.latency)
     }
 }
 
-/// The samples of a chunk of `count`; `None` where the streams hold anything else.
+/// Decompresses a chunk of `count` samples. Returns `None` if the streams contain anything else.
 ///
-/// A stream of a few bytes may claim to hold billions: no more than `count` values
-/// are decompressed, and no chunk is longer than 65,536 samples.
+/// A stream of a few bytes may claim to contain billions of values. So at most `count` values are
+/// decompressed, and a chunk never has more than 65,536 samples.
 pub fn unpack(count: u64, expected: &[u8], latency: &[u8]) -> Option<Vec<Sample>> {
     let count = usize::try_from(count).ok().filter(|count| *count <= FULL)?;
     let expected: Vec<u64> = numbers(expected, count)?;
@@ -168,61 +164,61 @@ pub fn unpack(count: u64, expected: &[u8], latency: &[u8]) -> Option<Vec<Sample>
     )
 }
 
-/// The `count` numbers of a stream; `None` where it holds more or fewer.
+/// Decompresses `count` numbers. Returns `None` if the stream contains more or fewer.
 fn numbers<T: Number>(stream: &[u8], count: usize) -> Option<Vec<T>> {
     let mut numbers = vec![T::default(); count];
     let progress = simple_decompress_into(stream, &mut numbers).ok()?;
     (progress.n_processed == count && progress.finished).then_some(numbers)
 }
 
-/// Samples of one thread on their way into the store.
+/// Buffered samples of one thread.
 ///
-/// Full chunks are final. What has not filled one yet is kept here and, with
-/// each commit, also in the store as small chunks, so that a killed program
-/// loses no more than the rows lose; the full chunk then replaces them.
+/// Full chunks are final. The remaining samples are buffered here. Each commit also writes them to
+/// the store as small chunks, so that a killed program loses no more samples than rows. A full
+/// chunk later replaces the small ones.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
-    /// Samples that are in no full chunk.
+    /// Samples that are not yet in a full chunk.
     pending: Vec<Sample>,
-    /// How many of these are in small chunks.
+    /// Number of these that are in small chunks.
     written: usize,
-    /// The sequence number of the first small chunk, or of the next full one.
+    /// Sequence number of the first small chunk, or of the next full one.
     first: u64,
-    /// The next sequence number.
+    /// Next sequence number.
     next: u64,
 }
 
-/// What a write changed, to be taken over once it is committed.
+/// Changes made by a write; they take effect after the commit.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     done: usize,
     written: usize,
     first: u64,
     next: u64,
-    /// Change of the number of chunks.
+    /// Change in the number of chunks.
     pub(crate) chunks: i64,
-    /// Change of the number of samples in the store.
+    /// Change in the number of stored samples.
     pub(crate) samples: u64,
-    /// Change of the bytes of compressed streams.
+    /// Change in the size of the compressed streams, in bytes.
     pub(crate) bytes: i64,
 }
 
-/// How much of a tail is written.
+/// Which part of the buffer to write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Full chunks only.
+    /// Only full chunks.
     Full,
-    /// All of it; what fills no chunk as a small one.
+    /// Everything; the remainder as a small chunk.
     All,
-    /// All of it as final chunks.
+    /// Everything, as final chunks.
     Final,
 }
 
-/// Why chunks could not be written.
+/// Reason why chunks could not be written.
 pub(crate) enum WriteError {
     /// SQLite.
     Sql(rusqlite::Error),
-    /// The compressor.
+    /// Error of the compressor.
     Pack(PcoError),
 }
 
@@ -237,17 +233,17 @@ impl Tail {
         self.pending.extend_from_slice(samples);
     }
 
-    /// Samples that are held in memory.
+    /// Returns the number of samples in memory.
     pub(crate) fn held(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether a full chunk waits to be written.
+    /// Returns whether a full chunk is ready to be written.
     pub(crate) fn is_full(&self) -> bool {
         self.pending.len() >= FULL
     }
 
-    /// Writes what `extent` says within the caller's transaction.
+    /// Writes the part given by `extent`, within the caller's transaction.
     pub(crate) fn write(
         &self,
         connection: &Connection,
@@ -264,7 +260,7 @@ impl Tail {
             ..Written::default()
         };
         let seal = match extent {
-            // One small chunk is as good as final.
+            // A single small chunk can serve as the final one.
             Extent::Final => self.next > self.first + 1 || self.written < self.pending.len(),
             Extent::Full | Extent::All => self.is_full(),
         };
@@ -290,8 +286,7 @@ impl Tail {
         Ok(result)
     }
 
-    /// Takes the small chunks out of the store, for larger ones to replace
-    /// them.
+    /// Deletes the small chunks, which larger ones will replace.
     fn forget_small(
         &self,
         connection: &Connection,
@@ -316,7 +311,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Takes over what [`write`](Self::write) did, once it is committed.
+    /// Applies the result of [`write`](Self::write) after the commit.
     pub(crate) fn committed(&mut self, result: &Written) {
         self.pending.drain(..result.done);
         self.written = result.written - result.done;

@@ -1,4 +1,4 @@
-//! The row of table `recording`: what a list shows, and what the writer knows.
+//! Rows of table `recording`: the data for lists, and the state of the writer.
 
 use jiff::Timestamp;
 use punctual_model::{Completion, Nanos, Origin, Outcome, Recording, RecordingId, Unknown};
@@ -9,60 +9,58 @@ use crate::StoreError;
 use crate::bits::{Bits, Crc};
 use crate::error::Context;
 
-/// The running writer of a recording, so that others can tell whether it still
-/// lives. The store only keeps it; who asks about processes is the caller.
+/// The process that writes a recording, so that others can check whether it is alive. The store
+/// only keeps this data; the caller checks processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lease {
-    /// Its process.
+    /// Process ID.
     pub pid: u32,
-    /// When that process started, in the caller's unit (field 22 of
-    /// /proc/PID/stat): a pid alone comes back for another process.
+    /// Start time of the process, in the caller's unit (field 22 of /proc/PID/stat), because a PID
+    /// can be reused.
     pub process_start: u64,
-    /// The boot it runs in (/proc/sys/kernel/random/boot_id).
+    /// Boot of the process (/proc/sys/kernel/random/boot_id).
     pub boot_id: String,
-    /// The namespaces that these numbers belong to, in the caller's words. They stand
-    /// in the file of the lease, not in the store.
+    /// Namespaces of these numbers, in the caller's format. They are stored in the lease file, not
+    /// in the store.
     pub namespaces: Option<String>,
 }
 
-/// One line of the list of recordings.
+/// One line in the list of recordings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// Which recording it is.
+    /// ID of the recording.
     pub id: RecordingId,
-    /// Its name, where the user gave one.
+    /// Name given by the user.
     pub label: Option<String>,
-    /// The probe that measured.
+    /// Probe that measured.
     pub probe: String,
-    /// What was measured, in a line.
+    /// Summary of the measurement in one line.
     pub headline: String,
-    /// When it began.
+    /// Start time.
     pub started: Timestamp,
-    /// How long it lasted, or lasts so far.
+    /// Duration, so far if it is still running.
     pub duration_ns: Nanos,
-    /// Whether it came to its end.
+    /// Whether the recording was completed.
     pub completion: Completion,
-    /// Whether its requirement was met; [`Outcome::NotDecidable`] while it runs.
+    /// Whether the requirement was met; [`Outcome::NotDecidable`] while it runs.
     pub outcome: Outcome,
-    /// Samples of all threads.
+    /// Number of samples of all threads.
     pub recorded: u64,
-    /// Periods without a sample, of all threads.
+    /// Number of periods without a sample, of all threads.
     pub missed: u64,
-    /// The largest latency of any thread; `None` without samples.
+    /// Largest latency of all threads; `None` without samples.
     pub max_ns: Option<Nanos>,
-    /// 99% of all samples were not later; `None` without samples and while it
-    /// runs.
+    /// 99th percentile of all samples; `None` without samples and while the recording runs.
     pub p99_ns: Option<Nanos>,
     /// The machine's fingerprint.
     pub fingerprint: String,
-    /// The machine's name; `None` where it is not known, or written by a program
-    /// that did not list it.
+    /// Host name; `None` if unknown, or if the program that wrote the row did not store it.
     pub host: Option<String>,
-    /// Whether samples were kept.
+    /// Whether samples were stored.
     pub samples: bool,
-    /// Where it comes from; `None` where punctual measured it.
+    /// Origin of the recording; `None` if punctual measured it.
     pub origin: Option<Origin>,
-    /// Who writes it, while it runs.
+    /// Process that writes it, while it runs.
     pub lease: Option<Lease>,
 }
 
@@ -70,36 +68,35 @@ pub struct Summary {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) summary: Summary,
-    /// Measuring threads.
+    /// Number of measuring threads.
     pub(crate) threads: u64,
-    /// Rows in table `series` that belong to it.
+    /// Number of its rows in table `series`.
     pub(crate) rows: u64,
-    /// Rows in table `chunk` that belong to it.
+    /// Number of its rows in table `chunk`.
     pub(crate) chunks: u64,
-    /// Samples in those.
+    /// Number of samples in these chunks.
     pub(crate) samples: u64,
-    /// Bytes of their compressed streams.
+    /// Size of their compressed streams, in bytes.
     pub(crate) sample_bytes: u64,
 }
 
-/// A row of table `recording` whose checksum does not fit its content.
+/// A row of table `recording` whose checksum does not match.
 #[derive(Debug, thiserror::Error)]
 #[error("recording {id}: its line of the list was changed")]
 pub(crate) struct ChangedLine {
-    /// What stands in the row as its ID.
+    /// Content of the ID column.
     pub(crate) id: String,
 }
 
-/// Whether the table holds a recording that its index does not know. Looks at
-/// each row (the `+` keeps SQLite from using the index).
+/// Returns whether the table contains a recording that is missing from its index. Scans every row
+/// (the `+` keeps SQLite from using the index).
 fn is_hidden(connection: &Connection, id: RecordingId) -> rusqlite::Result<bool> {
     connection
         .prepare_cached("SELECT 1 FROM recording WHERE +id = ?1")?
         .exists([id_text(id)])
 }
 
-/// The words of the column: those that were there first, for a row's checksum
-/// covers them.
+/// Values of the outcome column. They must not change, because the checksums of rows cover them.
 const OUTCOMES: [(Outcome, &str); 7] = [
     (Outcome::Met, "held"),
     (Outcome::Exceeded, "missed"),
@@ -118,13 +115,13 @@ const COMPLETIONS: [Completion; 5] = [
     Completion::Running,
 ];
 
-/// The outcome of a word of the column.
+/// Parses a value of the outcome column.
 pub(crate) fn outcome_of(word: &str) -> Option<Outcome> {
     let found = OUTCOMES.iter().find(|(_, name)| *name == word);
     found.map(|(outcome, _)| *outcome)
 }
 
-/// The completion of a word of the column.
+/// Parses a value of the completion column.
 pub(crate) fn completion_of(word: &str) -> Option<Completion> {
     COMPLETIONS.into_iter().find(|known| known.name() == word)
 }
@@ -136,13 +133,13 @@ pub(crate) fn outcome_name(outcome: Outcome) -> &'static str {
         .map_or("unknown", |(_, name)| name)
 }
 
-/// An ID as it lies in the column: 32 hexadecimal digits.
+/// Formats an ID for its column: 32 hexadecimal digits.
 pub(crate) fn id_text(id: RecordingId) -> String {
     id.0.simple().to_string()
 }
 
-/// Whether the recording was not deleted meanwhile, which is possible where a
-/// sweep took this writer for dead.
+/// Checks that the recording has not been deleted. That can happen if a sweep takes this writer for
+/// dead.
 pub(crate) fn still_there(
     connection: &Connection,
     context: &Context,
@@ -159,7 +156,7 @@ pub(crate) fn still_there(
     }
 }
 
-/// Removes a recording with all that belongs to it.
+/// Removes a recording and all its data.
 pub(crate) fn remove(
     connection: &Connection,
     context: &Context,
@@ -172,28 +169,28 @@ pub(crate) fn remove(
         .map_err(|error| context.on(error))
 }
 
-/// Wall-clock time as nanoseconds since 1970. Beyond the years 1678 to 2262
-/// it saturates; the head holds the exact time.
+/// Returns a wall-clock time in nanoseconds since 1970. Values outside the years 1678 to 2262
+/// saturate; the head contains the exact time.
 pub(crate) fn started_ns(started: Timestamp) -> i64 {
     started
         .as_nanosecond()
         .clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// A time as it lies in a column, see [`started_ns`].
+/// Converts a time column; see [`started_ns`].
 pub(crate) fn time(ns: i64) -> Timestamp {
-    // Each i64 of nanoseconds is a time that jiff knows.
+    // Every i64 of nanoseconds is a valid time for jiff.
     Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 impl Summary {
-    /// Whether this is known, see [`Recording::knows`].
+    /// Returns whether this value is known; see [`Recording::knows`].
     pub fn knows(&self, what: Unknown) -> bool {
         let origin = self.origin.as_ref();
         origin.is_none_or(|origin| !origin.unknown.contains(&what))
     }
 
-    /// What the list shows of `recording`.
+    /// Builds the list entry of `recording`.
     pub(crate) fn of(recording: &Recording) -> Self {
         let all = recording.all_latencies();
         let accounting = recording.accounting();
@@ -219,7 +216,7 @@ impl Summary {
     }
 }
 
-/// The columns, in the order in which [`Entry::read`] takes them.
+/// Columns, in the order that [`Entry::read`] expects.
 pub(crate) const COLUMNS: &str = "id, label, probe, headline, started_ns, duration_ns, \
     completion, outcome, recorded, missed, max_ns, p99_ns, fingerprint, threads, rows, chunks, \
     samples, sample_bytes, writer_pid, writer_start, writer_boot, crc, has_samples, \
@@ -229,7 +226,7 @@ impl Entry {
     fn crc(&self) -> u32 {
         let s = &self.summary;
         let lease = s.lease.as_ref();
-        // Its key is not in it; its ID is.
+        // The checksum contains the ID instead of the key.
         Crc::of("recording", 0)
             .text(&id_text(s.id))
             .maybe_blob(s.label.as_deref().map(str::as_bytes))
@@ -263,8 +260,7 @@ impl Entry {
         Some(serde_json::json!(origin).to_string())
     }
 
-    /// Reads a row that selects [`COLUMNS`]; [`ChangedLine`] where the checksum
-    /// does not fit.
+    /// Reads a row of [`COLUMNS`]. Returns [`ChangedLine`] if the checksum does not match.
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Result<Self, ChangedLine>> {
         let id: String = row.get(0)?;
         let maybe = |column: usize| -> rusqlite::Result<Option<u64>> {
@@ -274,7 +270,7 @@ impl Entry {
         let completion: String = row.get(6)?;
         let outcome: String = row.get(7)?;
         let parsed = (
-            // Other spellings of the same number are not what was written.
+            // Rejects other spellings of the same number: they are not what was written.
             Uuid::try_parse(&id)
                 .ok()
                 .filter(|uuid| uuid.simple().to_string() == id),
@@ -336,7 +332,7 @@ impl Entry {
         })
     }
 
-    /// Reads the row of one recording with its key.
+    /// Reads the row of one recording, with its key.
     pub(crate) fn find(
         connection: &Connection,
         id: RecordingId,
@@ -361,8 +357,8 @@ impl Entry {
         }
     }
 
-    /// Writes the row: a new one without `key`. Returns how many rows were
-    /// written: none where another process deleted it.
+    /// Writes the row; without `key`, inserts a new one. Returns the number of rows written: zero
+    /// if another process deleted it.
     pub(crate) fn write(
         &self,
         connection: &Connection,

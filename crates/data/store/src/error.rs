@@ -1,4 +1,4 @@
-//! What can go wrong, each in one line that names the file and what to do.
+//! Errors of a store. Each message is one line that names the file and a remedy.
 
 use std::path::{Path, PathBuf};
 
@@ -10,56 +10,56 @@ use rusqlite::ffi;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Neither XDG_DATA_HOME nor HOME says where recordings belong.
+    /// Neither XDG_DATA_HOME nor HOME determines the location of recordings.
     #[error(
         "neither XDG_DATA_HOME nor HOME is set, so there is no place for recordings: give one with --store PATH"
     )]
     NoPlace,
-    /// Nothing was ever kept there.
+    /// The store does not exist.
     #[error(
         "no recordings yet: {path} does not exist; make the first with: punctual measure timer"
     )]
     NotThere {
-        /// The file that is not there.
+        /// Path of the missing file.
         path: PathBuf,
     },
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     #[error("cannot make the folder of the store {path}: {source}; give another --store PATH")]
     Folder {
         /// The store.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// The file is there and cannot be opened.
+    /// The file exists but cannot be opened.
     #[error("cannot open the store {path}: {reason}")]
     CannotOpen {
         /// The store.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         reason: String,
     },
-    /// A file of another kind.
+    /// The file is not a store.
     #[error("{path} is not a punctual store: {what}; give another --store PATH")]
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// What it is instead, as far as can be told.
+        /// Actual kind of file, as far as known.
         what: String,
     },
-    /// A later program wrote it.
+    /// A later version of the program wrote the store.
     #[error(
         "the store {path} has schema {found}, this program knows up to {known}: use a newer punctual, or give another --store PATH"
     )]
     Newer {
         /// The store.
         path: PathBuf,
-        /// Its schema.
+        /// Schema version.
         found: i64,
-        /// The latest schema of this program.
+        /// Latest schema that this program supports.
         known: i64,
     },
-    /// It may be read but not written.
+    /// The store is read-only.
     #[error(
         "the store {path} cannot be written: the file, its folder or its file system is read-only; change that, or give another --store PATH"
     )]
@@ -67,7 +67,7 @@ pub enum StoreError {
         /// The store.
         path: PathBuf,
     },
-    /// No space for what was to be written; what was there before is intact.
+    /// The disk is full. Data that was stored before is intact.
     #[error(
         "no space left for the store {path}: what was kept before is intact; make room and try again"
     )]
@@ -75,77 +75,77 @@ pub enum StoreError {
         /// The store.
         path: PathBuf,
     },
-    /// Its content is not what was written.
+    /// The content differs from what was written.
     #[error(
         "the store {path} is damaged ({detail}) and was left as it is: save what can be read with: sqlite3 {path} .recover | sqlite3 NEW.db"
     )]
     Damaged {
         /// The store.
         path: PathBuf,
-        /// What does not fit.
+        /// Kind of damage.
         detail: String,
     },
-    /// Another process writes for too long.
+    /// Another process holds the lock for too long.
     #[error(
         "the store {path} is locked by another process (waited {waited_s} s): try again when it is done"
     )]
     Locked {
         /// The store.
         path: PathBuf,
-        /// How long was waited.
+        /// Waiting time, in seconds.
         waited_s: u64,
     },
-    /// SQLite reports anything else, as a lack of memory.
+    /// Any other SQLite error, such as lack of memory.
     #[error("cannot use the store {path}: {source}")]
     Sqlite {
         /// The store.
         path: PathBuf,
-        /// What SQLite says.
+        /// Error of SQLite.
         source: rusqlite::Error,
     },
-    /// A database of a fleet reports anything else, or cannot be reached.
+    /// The database of a fleet cannot be reached, or reports another error.
     #[error("cannot use the database {name}: {reason}")]
     Database {
-        /// The database, without user and password.
+        /// Name of the database, without user and password.
         name: String,
-        /// What it or the system says.
+        /// Error of the database or the system.
         reason: String,
     },
-    /// What was typed cannot be an ID at all.
+    /// The input cannot be an ID.
     #[error(
         "'{selector}' is not an ID: give four or more of its hexadecimal digits, 'last', or 'last~N' for the Nth before it"
     )]
     NotASelector {
-        /// What was typed.
+        /// Input of the user.
         selector: String,
     },
-    /// No recording answers to it.
+    /// No recording matches.
     #[error("no recording '{selector}' in the store {path}: 'punctual list' shows what is there")]
     NoSuch {
         /// The store.
         path: PathBuf,
-        /// What was looked for.
+        /// Input of the user.
         selector: String,
     },
-    /// No experiment answers to it.
+    /// No experiment matches.
     #[error(
         "no experiment '{selector}' in the store {path}: 'punctual experiment list' shows what is there"
     )]
     NoSuchExperiment {
         /// The store.
         path: PathBuf,
-        /// What was looked for.
+        /// Input of the user.
         selector: String,
     },
-    /// Several recordings answer to it.
+    /// Several recordings match.
     #[error("'{selector}' fits {} recordings ({}): give more digits", candidates.len(), some(candidates))]
     Ambiguous {
-        /// What was looked for.
+        /// Input of the user.
         selector: String,
-        /// What it fits, newest first.
+        /// Matching recordings, newest first.
         candidates: Vec<RecordingId>,
     },
-    /// A recording with this ID is there already.
+    /// A recording with this ID already exists.
     #[error("the store {path} already holds a recording {id}")]
     Exists {
         /// The store.
@@ -153,58 +153,58 @@ pub enum StoreError {
         /// The ID.
         id: RecordingId,
     },
-    /// It is still being measured.
+    /// The recording is still being measured.
     #[error("recording {id} is still being measured by process {pid}: stop that first")]
     StillRunning {
-        /// The recording.
+        /// Returns the ID of the recording.
         id: RecordingId,
-        /// The process that writes it.
+        /// Process that writes it.
         pid: u32,
     },
-    /// A recording was handed over as final that says it still runs.
+    /// A recording was passed as final, but its completion is still 'running'.
     #[error("recording {id} cannot be kept as final: its completion is still 'running'")]
     NotFinal {
-        /// The recording.
+        /// Returns the ID of the recording.
         id: RecordingId,
     },
-    /// A thread the recording does not have.
+    /// The recording has no such thread.
     #[error("recording {id} has {threads} measuring threads, there is no thread {thread}")]
     NoSuchThread {
-        /// The recording.
+        /// Returns the ID of the recording.
         id: RecordingId,
-        /// The thread, counted from 0.
+        /// Number of the thread, counted from 0.
         thread: u32,
-        /// How many there are.
+        /// Number of threads.
         threads: usize,
     },
-    /// A batch or final recording whose parts do not fit what was begun.
+    /// The number of threads differs from the start of the recording.
     #[error("recording {id} was begun with {begun} measuring threads and now has {now}")]
     OtherThreads {
-        /// The recording.
+        /// Returns the ID of the recording.
         id: RecordingId,
-        /// How many it had.
+        /// Number of threads at the start.
         begun: usize,
-        /// How many there are now.
+        /// Number of threads now.
         now: usize,
     },
-    /// A label, a name or a note that is longer than its limit.
+    /// A label, name or note exceeds its length limit.
     #[error("{what} cannot be kept in the store {path}: {source}")]
     LongText {
         /// The store.
         path: PathBuf,
-        /// The recording or the note.
+        /// Recording or note.
         what: String,
-        /// Which text, and its limit.
+        /// Name of the text, and its limit.
         source: punctual_model::TooLongText,
     },
-    /// As many notes about a machine as are kept.
+    /// The machine already has the maximum number of notes.
     #[error(
         "the store {path} has {most} notes about this machine, the most that it keeps: remove some with punctual note remove"
     )]
     ManyNotes {
         /// The store.
         path: PathBuf,
-        /// How many are kept.
+        /// Maximum number of notes.
         most: usize,
     },
     /// The store was made by an earlier program.
@@ -214,19 +214,19 @@ pub enum StoreError {
     Older {
         /// The store.
         path: PathBuf,
-        /// Its schema.
+        /// Schema version.
         found: i64,
         /// The schema of this program.
         known: i64,
     },
-    /// An attachment that is too long to be read again.
+    /// An attachment is too long to be read back.
     #[error("the {kind} of an outlier has {bytes} bytes: at most {most} are kept")]
     TooLong {
-        /// What kind of thing it is.
+        /// Kind of the attachment.
         kind: String,
-        /// How long it is.
+        /// Its size in bytes.
         bytes: u64,
-        /// How long it may be.
+        /// Maximum size in bytes.
         most: u64,
     },
     /// The system reports an I/O error.
@@ -236,18 +236,18 @@ pub enum StoreError {
     Io {
         /// The store.
         path: PathBuf,
-        /// What SQLite says.
+        /// Error of SQLite.
         reason: String,
     },
-    /// A copy that could not be made.
+    /// A backup could not be written.
     #[error("cannot write the copy {path}: {reason}")]
     Backup {
-        /// The copy.
+        /// Path of the backup.
         path: PathBuf,
-        /// What the system or SQLite says.
+        /// Error of the system or SQLite.
         reason: String,
     },
-    /// Two stores have different definitions of one epoch.
+    /// Two stores define the same epoch differently.
     #[error(
         "series '{name}', epoch {epoch}, of the same machine is defined differently in the two stores: rename it in one plan"
     )]
@@ -257,25 +257,25 @@ pub enum StoreError {
         /// The epoch.
         epoch: u32,
     },
-    /// Samples that the compressor refuses; not known to happen.
+    /// The compressor rejects the samples; not known to happen.
     #[error("samples could not be compressed: {reason}")]
     Compress {
-        /// What it says.
+        /// Error of the compressor.
         reason: String,
     },
-    /// The head of a recording is of a later program.
+    /// A later version of the program wrote the head of the recording.
     #[error("recording {id} in the store {path}: {source}")]
     Recording {
         /// The store.
         path: PathBuf,
-        /// The recording.
+        /// Returns the ID of the recording.
         id: RecordingId,
-        /// Why it cannot be read.
+        /// Reason why it cannot be read.
         source: ReadError,
     },
 }
 
-/// The first few of several, short.
+/// Shortens the first few candidates.
 fn some(candidates: &[RecordingId]) -> String {
     let mut parts: Vec<String> = candidates
         .iter()
@@ -288,8 +288,7 @@ fn some(candidates: &[RecordingId]) -> String {
     parts.join(", ")
 }
 
-/// Turns what SQLite reports into one of ours; knows the file and how long
-/// was waited for locks.
+/// Converts SQLite's errors into ours. Contains the path, and how long to wait for locks.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) path: PathBuf,
@@ -297,11 +296,11 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// The typed error for `source`.
+    /// Returns the typed error for `source`.
     ///
-    /// The statements are constants and were right when the schema was made.
-    /// So a statement that no longer compiles, or a value of another type than
-    /// its column, means that the file is not what was written.
+    /// All statements are constants and were valid when the schema was created. So a statement that
+    /// no longer compiles, or a value of the wrong type, means that the file differs from what was
+    /// written.
     pub(crate) fn on(&self, source: rusqlite::Error) -> StoreError {
         use rusqlite::Error as E;
         let path = self.path.clone();
@@ -327,8 +326,8 @@ impl Context {
         let path = self.path.clone();
         let said = message.unwrap_or_else(|| error.to_string());
         match error.code {
-            // SQLite says the same for a lack of space and for a disk that fails:
-            // the file with the WAL's index could not grow.
+            // SQLite reports the same error for a full disk and for a failing one when it cannot
+            // extend the WAL index file.
             _ if error.extended_code == ffi::SQLITE_IOERR_SHMSIZE && is_full(&path) => {
                 StoreError::DiskFull { path }
             }
@@ -350,9 +349,9 @@ impl Context {
             | ErrorCode::Unknown
             | ErrorCode::TypeMismatch
             | ErrorCode::ConstraintViolation => self.damaged(said),
-            // A page that should be there is not (a file cut short).
+            // A page is missing (truncated file).
             _ if error.extended_code == ffi::SQLITE_IOERR_SHORT_READ => self.damaged(said),
-            // The budget of steps is used up, see `open`.
+            // The step budget is used up; see `open`.
             ErrorCode::OperationInterrupted => {
                 self.damaged("reading it takes more steps than its size allows")
             }
@@ -361,7 +360,7 @@ impl Context {
         }
     }
 
-    /// No recording of this ID is there.
+    /// No recording has this ID.
     pub(crate) fn no_such(&self, id: RecordingId) -> StoreError {
         StoreError::NoSuch {
             path: self.path.clone(),
@@ -369,11 +368,11 @@ impl Context {
         }
     }
 
-    /// The content does not fit.
+    /// The content is damaged.
     pub(crate) fn damaged(&self, detail: impl Into<String>) -> StoreError {
         StoreError::Damaged {
             path: self.path.clone(),
-            // SQLite quotes statements of several lines.
+            // SQLite quotes statements with several lines.
             detail: detail
                 .into()
                 .split_whitespace()
@@ -382,13 +381,13 @@ impl Context {
         }
     }
 
-    /// The content of one recording does not fit.
+    /// The content of one recording is damaged.
     pub(crate) fn damaged_in(&self, id: RecordingId, detail: &str) -> StoreError {
         self.damaged(format!("recording {id}: {detail}"))
     }
 }
 
-/// Whether the file system has no room for the index of a WAL (32 KiB) left.
+/// Returns whether the file system has no space for a WAL index (32 KiB).
 fn is_full(path: &Path) -> bool {
     const INDEX: u64 = 32 << 10;
     let folder = path.parent().unwrap_or(path);
@@ -396,8 +395,8 @@ fn is_full(path: &Path) -> bool {
         .is_ok_and(|space| space.f_bavail.saturating_mul(space.f_frsize) < INDEX)
 }
 
-/// Why a file that is there cannot be opened: SQLite only says that it cannot.
-/// The file is not opened for that, see `look`.
+/// Returns why an existing file cannot be opened, because SQLite does not report the reason. Does
+/// not open the file; see `look`.
 fn why_not(path: &Path) -> String {
     match rustix::fs::access(path, rustix::fs::Access::READ_OK) {
         Err(error) => error.to_string(),

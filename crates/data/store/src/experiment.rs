@@ -1,4 +1,4 @@
-//! Experiments in the store: their JSON, and which recordings are blocks of one.
+//! Experiments in the store: their JSON, and the recordings that are their blocks.
 
 use std::cmp::Reverse;
 
@@ -14,18 +14,17 @@ use crate::parts::head_json;
 use crate::select::Selector;
 use crate::{Lease, Store, StoreError, facts, lease, pack};
 
-/// Held by the process that carries an experiment out; dropped, it is given up.
+/// Held by the process that runs an experiment, and released on drop.
 #[derive(Debug)]
 pub struct ExperimentLease {
     _held: Option<Held>,
 }
 
 impl Store {
-    /// Stores an experiment, in place of an earlier state of it. Survives a power cut
-    /// from here on.
+    /// Stores an experiment. Replaces its earlier state. Survives a power cut from here on.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn put_experiment(&self, experiment: &Experiment) -> Result<(), StoreError> {
         let json = serde_json::to_string(experiment).map_err(|error| {
             self.link
@@ -46,10 +45,10 @@ impl Store {
         })
     }
 
-    /// All experiments, the newest first.
+    /// Returns all experiments, newest first.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
+    /// [`StoreError::Damaged`], or any error of reading the store.
     pub fn experiments(&self) -> Result<Vec<Experiment>, StoreError> {
         let rows = self.read(|connection, context| -> Result<_, StoreError> {
             let on = |error| context.on(error);
@@ -73,10 +72,10 @@ impl Store {
         Ok(all)
     }
 
-    /// The experiment that `selector` means: as [`find`](Self::find) for recordings.
+    /// Finds the experiment for `selector`, in the same way as [`find`](Self::find) for recordings.
     ///
     /// # Errors
-    /// As [`find`](Self::find), with [`StoreError::NoSuchExperiment`].
+    /// Same as [`find`](Self::find), with [`StoreError::NoSuchExperiment`].
     pub fn find_experiment(&self, selector: &str) -> Result<Experiment, StoreError> {
         let parsed = Selector::parse(selector).ok_or_else(|| StoreError::NotASelector {
             selector: selector.to_owned(),
@@ -104,10 +103,10 @@ impl Store {
         }
     }
 
-    /// Says of a recording that it is a block of an experiment.
+    /// Marks a recording as a block of an experiment.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn mark_block(
         &self,
         recording: RecordingId,
@@ -124,11 +123,11 @@ impl Store {
         })
     }
 
-    /// Has a recording that is finished keep the verdict of what it is a part of.
+    /// Adds the verdict of the experiment to a finished recording.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], [`StoreError::NotFinal`] for one that still runs, and what
-    /// reading and writing can fail with.
+    /// [`StoreError::NoSuch`], [`StoreError::NotFinal`] for one that still runs, or any error of
+    /// reading and writing the store.
     pub fn put_judgement(&self, id: RecordingId, judgement: &Judgement) -> Result<(), StoreError> {
         self.link.write(|connection, context| {
             let (key, mut entry) = Entry::find(connection, id, context)?;
@@ -146,10 +145,10 @@ impl Store {
         })
     }
 
-    /// Deletes an experiment with all recordings that are marked as its blocks.
+    /// Deletes an experiment and all recordings that are marked as its blocks.
     ///
     /// # Errors
-    /// As [`delete`](Self::delete).
+    /// Same as [`delete`](Self::delete).
     pub fn delete_experiment(&self, id: RecordingId) -> Result<(), StoreError> {
         let blocks = self.read(|connection, context| {
             marked(connection, id).map_err(|error| context.on(error))
@@ -166,8 +165,8 @@ impl Store {
         })
     }
 
-    /// Takes the lease of an experiment that is about to run. `None` where a process
-    /// that lives holds it.
+    /// Takes the lease of an experiment before it runs. Returns `None` if another live process
+    /// holds it.
     pub fn lease_experiment(&self, id: RecordingId, own: &Lease) -> Option<ExperimentLease> {
         if self.experiment_lives(id) {
             return None;
@@ -178,7 +177,7 @@ impl Store {
         })
     }
 
-    /// Whether a process carries an experiment out.
+    /// Returns whether a process is running the experiment.
     pub fn experiment_lives(&self, id: RecordingId) -> bool {
         lease::lives(self.path(), id, None, &|_| true)
     }
@@ -196,7 +195,7 @@ fn read(context: &Context, id: &str, json: &str, found: u32) -> Result<Experimen
         .map_err(|error| context.damaged(format!("experiment {id} does not read: {error}")))
 }
 
-/// The recordings that are marked as blocks of an experiment.
+/// Returns the recordings that are marked as blocks of an experiment.
 fn marked(connection: &Connection, id: RecordingId) -> rusqlite::Result<Vec<String>> {
     connection
         .prepare_cached("SELECT id FROM recording WHERE experiment = ?1")?

@@ -1,5 +1,5 @@
-//! Facts of machines and audits, kept once for all recordings with equal ones: those of a
-//! machine with many CPUs take more than its histograms.
+//! Machine facts and audits, stored once for all recordings with equal ones. The facts of a machine
+//! with many CPUs take more space than its histograms.
 
 use std::fmt::Write;
 
@@ -12,16 +12,16 @@ use crate::StoreError;
 use crate::bits::{Bits, Crc};
 use crate::error::Context;
 
-/// Bytes of the hash that are kept: 32 hexadecimal digits.
+/// Length of the stored hash in bytes: 32 hexadecimal digits.
 const KEPT: usize = 16;
 
-/// The longest facts as JSON: those of 8,192 CPUs take about 10 MiB.
+/// Maximum size of facts as JSON: those of 8,192 CPUs take about 10 MiB.
 const LONGEST: u64 = 64 << 20;
 
-/// Written seldom.
+/// Facts are written rarely.
 const LEVEL: i32 = 9;
 
-/// The keys of the facts and the audit in a head.
+/// Keys of the facts and the audit in a head.
 const HOST: &str = "host";
 const AUDIT: &str = "audit";
 
@@ -29,7 +29,7 @@ pub(crate) fn hash_of(json: &str) -> String {
     hex(&Sha256::digest(json)[..KEPT])
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut digits, byte| {
         // Writing to a string does not fail.
@@ -43,7 +43,7 @@ fn crc_of(hash: &str, length: u64, body: &[u8]) -> u32 {
     crc.blob(body).end()
 }
 
-/// A head without its facts and its audit.
+/// Removes the facts and the audit from a head.
 pub(crate) fn take_out(head: &str) -> String {
     match serde_json::from_str::<Value>(head) {
         Ok(mut parsed) => {
@@ -51,12 +51,12 @@ pub(crate) fn take_out(head: &str) -> String {
             parsed[AUDIT] = Value::Null;
             parsed.to_string()
         }
-        // Ours parses.
+        // Heads that we wrote always parse.
         Err(_) => head.to_owned(),
     }
 }
 
-/// Keeps the facts and the audit of a recording, where equal ones are not there already.
+/// Stores the facts and the audit of a recording, unless equal ones exist.
 pub(crate) fn put(
     connection: &Connection,
     key: i64,
@@ -76,7 +76,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// Keeps a text under its hash, once.
+/// Stores a text under its hash, unless it exists.
 pub(crate) fn put_json(connection: &Connection, hash: &str, json: &str) -> rusqlite::Result<()> {
     let there = connection
         .prepare_cached("SELECT 1 FROM facts WHERE hash = ?1")?
@@ -98,7 +98,7 @@ pub(crate) fn put_json(connection: &Connection, hash: &str, json: &str) -> rusql
     Ok(())
 }
 
-/// The JSON of facts; `None` where there are none of that hash.
+/// Returns the JSON with this hash; `None` if there is none.
 pub(crate) fn read(
     connection: &Connection,
     context: &Context,
@@ -132,7 +132,7 @@ pub(crate) fn read(
         .ok_or_else(changed)
 }
 
-/// A head with its facts and its audit; those that it has itself stay as they are.
+/// Adds the facts and the audit to a head. Keeps those that the head already contains.
 pub(crate) fn put_back(
     connection: &Connection,
     context: &Context,
@@ -161,7 +161,7 @@ pub(crate) fn put_back(
     Ok(Value::Object(parsed).to_string())
 }
 
-/// The facts with this hash; `None` where there are none.
+/// Returns the facts with this hash; `None` if there are none.
 pub(crate) fn facts_of(
     connection: &Connection,
     context: &Context,

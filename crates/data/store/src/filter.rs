@@ -1,4 +1,4 @@
-//! Which recordings a list shows.
+//! Filters for the list of recordings.
 
 use jiff::Timestamp;
 use punctual_model::Completion;
@@ -6,33 +6,33 @@ use rusqlite::types::Value;
 
 use crate::entry::started_ns;
 
-/// What recordings must fit to be listed; by default all do. SQLite decides, so that
-/// a list of few out of many reads few.
+/// Conditions for recordings in a list; by default, all recordings match. SQLite evaluates the
+/// filter, so that a short list out of many recordings reads few rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only of this probe.
+    /// Only recordings of this probe.
     pub probe: Option<String>,
-    /// Only of the machine with this name.
+    /// Only recordings of the machine with this host name.
     pub host: Option<String>,
-    /// Only runs of the series of this name.
+    /// Only runs of the series with this name.
     pub series: Option<String>,
-    /// Only those whose label contains this; ASCII letters of either case fit.
+    /// Only recordings whose label contains this; ASCII letters match in either case.
     pub label: Option<String>,
-    /// Only those that began at this time or later.
+    /// Only recordings that began at this time or later.
     pub since: Option<Timestamp>,
-    /// Only those that ended so, or still run.
+    /// Only recordings with this completion.
     pub completion: Option<Completion>,
-    /// Only those that are no block of an experiment.
+    /// Excludes blocks of experiments.
     pub without_blocks: bool,
-    /// Only so many, the newest.
+    /// Maximum number of recordings; the newest are kept.
     pub limit: Option<usize>,
 }
 
-/// Of a recording that is no block of an experiment.
+/// Excludes blocks of experiments.
 pub(crate) const WITHOUT_BLOCKS: &str = "experiment IS NULL";
 
 impl Filter {
-    /// Whether each recording that is no block fits.
+    /// Returns whether the filter matches every recording that is not a block.
     pub(crate) fn shows_all(&self) -> bool {
         let rest = Self {
             without_blocks: false,
@@ -41,7 +41,7 @@ impl Filter {
         rest == Self::default()
     }
 
-    /// The WHERE clause with its parameters; empty where all fit.
+    /// Returns the WHERE clause with its parameters; empty if all recordings match.
     pub(crate) fn condition(&self) -> (String, Vec<Value>) {
         let text = |value: &Option<String>| value.clone().map(Value::Text);
         let conditions = [
@@ -65,7 +65,8 @@ impl Filter {
             }
         }
         if let Some(completion) = self.completion {
-            // Not as a parameter: the index of running ones is found by this text.
+            // A literal instead of a parameter, because the index of running recordings requires
+            // this text.
             each.push(format!("completion = '{}'", completion.name()));
         }
         if self.without_blocks {
@@ -76,7 +77,7 @@ impl Filter {
             false => format!("WHERE {}", each.join(" AND ")),
         };
         if let Some(limit) = self.limit {
-            // Few columns go through the sorter.
+            // Sort only a few columns.
             clause = format!(
                 "WHERE key IN (SELECT key FROM recording {clause} ORDER BY started_ns DESC, id DESC \
                  LIMIT ?)"

@@ -1,4 +1,4 @@
-//! What ages out of recordings of a plan.
+//! Retention: removes old data from recordings of a plan.
 
 use jiff::Timestamp;
 use punctual_model::RecordingId;
@@ -12,49 +12,49 @@ use crate::reserve::{give_up_reserve, keep_reserve};
 use crate::schema::pragma;
 use crate::{Store, StoreError, pack};
 
-/// What ages out of recordings that belong to a series; `None`: nothing. Histograms,
-/// figures and facts stay. Recordings that a user made by hand stay whole.
+/// Limits for recordings that belong to a series; `None` removes nothing. Histograms, counters and
+/// facts are kept. Recordings that a user made by hand are never changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepLimits {
-    /// Samples of recordings that began before.
+    /// Removes samples of recordings that began before this time.
     pub samples: Option<Timestamp>,
-    /// Trace events of recordings that began before.
+    /// Removes trace events of recordings that began before this time.
     pub traces: Option<Timestamp>,
-    /// Rows of recordings that began before.
+    /// Removes rows of recordings that began before this time.
     pub rows: Option<Timestamp>,
-    /// The size of the store in bytes; above it those that came first go first, samples of
-    /// all before traces, and these before rows.
+    /// Maximum size of the store in bytes. Above it, the oldest recordings lose data first: all
+    /// samples before any traces, and all traces before any rows.
     pub size: Option<u64>,
-    /// Recordings that came into the store after this one age out by size only.
+    /// Later recordings than this one are only reduced because of the size.
     pub last: Option<Entered>,
-    /// The present time. A recording counts as no older than the recordings that came into the
-    /// store before it; those that began later than this time are ignored.
+    /// The present time. A recording counts as no older than the recordings that were stored before
+    /// it. Recordings with a later start time are ignored.
     pub now: Option<Timestamp>,
 }
 
-/// The place of a recording in the order of arrival in the store.
+/// Position of a recording in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Entered(i64);
 
 impl Entered {
-    /// After all others.
+    /// After all recordings.
     const LAST: Self = Self(i64::MAX);
 }
 
-/// What has aged out.
+/// Result of the removal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Aged {
-    /// Recordings that lost their samples.
+    /// Number of recordings that lost their samples.
     pub samples: u64,
-    /// Recordings that lost their trace events.
+    /// Number of recordings that lost their trace events.
     pub traces: u64,
-    /// Recordings that lost their rows.
+    /// Number of recordings that lost their rows.
     pub rows: u64,
-    /// Whether the store is still larger than it may be: what is left does not age.
+    /// Whether the store still exceeds its maximum size; the remaining data is never removed.
     pub too_large: bool,
 }
 
-/// A part of recordings, in the order in which they age.
+/// Part of a recording, in order of removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Samples,
@@ -91,11 +91,11 @@ impl Part {
 }
 
 impl Store {
-    /// Lets age out what is too old, then what is too much, one recording after the other.
-    /// Works on a full disk as well, where it has been called before.
+    /// Removes data that exceeds the age limits, then data that exceeds the size limit, one
+    /// recording at a time. Also works on a full disk if it has been called before.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn age(&self, limits: &KeepLimits) -> Result<Aged, StoreError> {
         let mut aged = Aged::default();
         for part in Part::ALL {
@@ -128,7 +128,7 @@ impl Store {
         Ok(aged)
     }
 
-    /// Bytes of pages that hold anything.
+    /// Returns the size of the pages in use, in bytes.
     pub(crate) fn used(&self) -> Result<u64, StoreError> {
         let read = |name| {
             let number = pragma(&self.link.connection, name);
@@ -139,10 +139,10 @@ impl Store {
         Ok(pages.saturating_mul(read("page_size")?))
     }
 
-    /// The recording that came into the store last, and when it began by its clock.
+    /// Returns the recording that was stored last, with its start time.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     pub fn last_entered(&self) -> Result<Option<(Entered, Timestamp)>, StoreError> {
         self.read(|connection, context| {
             let sql = "SELECT key, started_ns FROM recording ORDER BY key DESC LIMIT 1";
@@ -157,8 +157,8 @@ impl Store {
         })
     }
 
-    /// The last recording that came before all that began between `before` and `now`. Later
-    /// ones cannot be older, even if the clock was wrong when they began.
+    /// Returns the last recording that was stored before all those that began between `before` and
+    /// `now`. Later recordings cannot be older, even if the clock was wrong when they began.
     fn last_before(
         &self,
         before: Timestamp,
@@ -178,8 +178,8 @@ impl Store {
         })
     }
 
-    /// The first recording of a series that has this part, began before and came no later
-    /// than `last`.
+    /// Returns the first recording of a series that has this part, began before this time, and was
+    /// stored no later than `last`.
     fn first(
         &self,
         part: Part,
@@ -207,7 +207,7 @@ impl Store {
         })
     }
 
-    /// Removes a part of a recording; on a full disk with the room that was kept for it.
+    /// Removes a part of a recording. On a full disk, uses the reserved space.
     fn drop_part(&self, id: RecordingId, part: Part) -> Result<(), StoreError> {
         match self.try_drop(id, part) {
             Err(StoreError::DiskFull { .. }) if give_up_reserve(self.path()) => {
@@ -264,10 +264,10 @@ impl Aged {
     }
 }
 
-/// A head that says what was removed.
+/// Adds a warning about the removed part to a head.
 fn aged_head(head: &str, part: Part) -> String {
     let Ok(mut parsed) = serde_json::from_str::<Value>(head) else {
-        // Who loads it sees why.
+        // The head is damaged; loading the recording will report it.
         return head.to_owned();
     };
     if part == Part::Samples {

@@ -1,6 +1,6 @@
-//! Whether the writer of a recording lives. It holds a file beside the store for as
-//! long as it writes: the number of its process says nothing in another pid or time
-//! namespace, and nothing where /proc hides it.
+//! Detects whether the writer of a recording is alive. The writer holds a lock on a file next to
+//! the store. Its process ID alone is not enough: it is meaningless in another PID or time
+//! namespace, or if /proc hides the process.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -22,8 +22,8 @@ fn file_of(store: &Path, id: RecordingId) -> PathBuf {
     folder_of(store).join(id.to_string())
 }
 
-/// Makes the folder, for those who may use the store. Without it a writer is known by
-/// its process alone.
+/// Creates the folder, for the users of the store. Without the folder, a writer is identified only
+/// by its process.
 pub(crate) fn make_folder(store: &Path) {
     let path = folder_of(store);
     if path.exists() || folder::make(&path, 0o700).is_err() {
@@ -31,22 +31,22 @@ pub(crate) fn make_folder(store: &Path) {
     }
     if let Ok(file) = fs::metadata(store) {
         let rights = file.mode() & 0o777;
-        // Who may read a file looks into the folder.
+        // Users who may read the store may also list the folder.
         let mode = fs::Permissions::from_mode(0o700 | rights | ((rights & 0o444) >> 2));
         let _ = fs::set_permissions(&path, mode);
         let _ = chown(&path, Some(file.uid()), Some(file.gid()));
     }
 }
 
-/// Takes the lease of a recording that is about to be made.
+/// Takes the lease of a recording that is about to be created.
 pub(crate) fn take(store: &Path, id: RecordingId, lease: &Lease) -> Option<Held> {
     make_folder(store);
     let note = lease.namespaces.as_deref().unwrap_or_default();
     Held::take(&file_of(store, id), note).ok()
 }
 
-/// Whether a writer lives. `alive` is asked, by the number of the process, where
-/// there is no lease; what cannot be known counts as alive.
+/// Returns whether a writer is alive. Without a lease, calls `alive` to check the process. Unknown
+/// counts as alive.
 pub(crate) fn lives(
     store: &Path,
     id: RecordingId,
@@ -67,7 +67,7 @@ pub(crate) fn lives(
     }
 }
 
-/// Removes the lease of a writer that is gone.
+/// Removes the lease of a dead writer.
 pub(crate) fn remove(store: &Path, id: RecordingId) {
     punctual_files::lease::remove(&file_of(store, id));
 }

@@ -1,40 +1,37 @@
-//! Recordings kept and found again.
+//! Stores recordings and finds them again.
 //!
-//! **For:** one SQLite file, or for a fleet PostgreSQL, that takes a recording while it is made, shows it
-//! when it is done, and keeps it for years. A program that is killed loses at
-//! most its last interval, two programs may write at once, and a file that was
-//! damaged is told from one that was not.
+//! **For:** one SQLite file, or PostgreSQL for a fleet, that stores a recording while it is made,
+//! shows it afterwards, and keeps it for years. A program that is killed loses at most its last
+//! interval, two programs may write at the same time, and damage to a file is detected.
 //!
 //! **Knows:** SQLite, PostgreSQL, the parts of a recording, how samples are compressed.
 //!
-//! **Must not know:** /proc (where no lock tells whether a writer still lives, the
-//! caller is asked, see [`Lease`]), terminals, measuring threads: a commit waits for
-//! the disk, so it belongs to a thread of normal priority.
+//! **Must not know:** /proc (if no lock shows whether a writer is alive, the caller is asked, see
+//! [`Lease`]), terminals, measuring threads: a commit waits for the disk, so it must run on a
+//! thread of normal priority.
 //!
-//! # What survives what
-//! The file is in WAL mode. [`Store::begin`] and [`Writer::finish`] force their
-//! transaction to the disk (`synchronous = FULL`). [`Writer::commit`] does not
-//! (`NORMAL`): an fsync every second would disturb the machine that is being
-//! measured.
+//! # Durability
+//! The file is in WAL mode. [`Store::begin`] and [`Writer::finish`] flush their transaction to the
+//! disk (`synchronous = FULL`). [`Writer::commit`] does not (`NORMAL`), because an fsync every
+//! second would disturb the machine that is being measured.
 //!
 //! | | killed program | power cut |
 //! |---|---|---|
-//! | a recording that was finished | kept | kept |
-//! | one that runs | kept up to the last commit | kept up to what the kernel has written out: usually all but the last half minute (`vm.dirty_expire_centisecs`), and each thousand pages at a checkpoint |
+//! | a finished recording | kept | kept |
+//! | a running recording | kept up to the last commit | kept up to what the kernel has written out: usually all but the last half minute (`vm.dirty_expire_centisecs`), and every thousand pages at a checkpoint |
 //!
-//! In no case is the file left half-written: a transaction is there whole or
-//! not at all. SQLite does not checksum its pages, so each row carries a CRC-32
-//! and each recording the number of its rows; what does not fit is an error,
-//! never a figure.
+//! The file is never left half-written: each transaction is complete or absent. SQLite does not
+//! checksum its pages, so each row has a CRC-32 and each recording the number of its rows. A
+//! mismatch is reported as an error and never shown as a result.
 //!
-//! # Who may read it
-//! The file is made with mode 0600, as are those beside it. While a recording is made
-//! its writer holds a lock on a file of its own in the folder `STORE.leases`.
+//! # Permissions
+//! The file and its companion files are created with mode 0600. While a recording is made, its
+//! writer holds a lock on a separate file in the folder `STORE.leases`.
 //!
 //! # Layers
-//! Modules of rows (`parts`, `pack`, `facts`, `runs`, `load` and the like) know a
-//! connection and plain data. [`Store`] and [`Writer`] are above them; modules that add
-//! methods to these two, and collections, are above both.
+//! Row modules (`parts`, `pack`, `facts`, `runs`, `load` and others) only use a connection and
+//! plain data. [`Store`] and [`Writer`] build on them. Modules that add methods to these two types,
+//! and collections, build on both.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

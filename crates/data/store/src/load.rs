@@ -1,5 +1,4 @@
-//! A recording read back; for one that never came to its end, as much of it as
-//! was measured.
+//! Loads a recording. For an unfinished one, loads the data measured so far.
 
 use punctual_model::{
     Completion, Nanos, Recording, RecordingId, Sample, SamplesKept, ThreadRecord,
@@ -14,8 +13,8 @@ use crate::error::Context;
 use crate::parts::{Progress, commit_interval, read_head, read_progress, read_rows, read_threads};
 use crate::{StoreError, facts, pack};
 
-/// Reads a recording; the caller holds a transaction, so that all parts are
-/// of one moment. `presumed_dead`: its writer is known to be gone.
+/// Loads a recording. The caller holds a transaction, so that all parts are consistent.
+/// `presumed_dead`: its writer is known to be dead.
 pub(crate) fn load(
     connection: &Connection,
     context: &Context,
@@ -99,7 +98,7 @@ fn head_and_threads(
     }
 }
 
-/// The index of the chunks must know as many as were written.
+/// Checks that the chunk index lists as many chunks as were written.
 fn check_chunks(
     connection: &Connection,
     context: &Context,
@@ -117,8 +116,7 @@ fn check_chunks(
     }
 }
 
-/// Fills in what is only known at the end of a run from what was written while
-/// it ran.
+/// Fills in the fields that are normally set at the end of a run, using data written while it ran.
 fn rebuild(recording: &mut Recording, entry: &Entry, progress: Progress) {
     recording.duration_ns = entry.summary.duration_ns;
     recording.series.dropped = progress.dropped;
@@ -152,8 +150,8 @@ fn rebuild(recording: &mut Recording, entry: &Entry, progress: Progress) {
     recording.warnings.push(warning);
 }
 
-/// Makes the account fit the histogram: what was counted but is in no
-/// interval is not shown as measured.
+/// Adjusts the sample accounting to the histogram: samples that were counted but are in no interval
+/// do not count as measured.
 fn balance(thread: &mut ThreadRecord, missed_in_rows: u64) {
     let account = &mut thread.accounting;
     account.recorded = thread.histogram.recorded();
@@ -185,8 +183,8 @@ fn what_is_missing(recording: &Recording) -> String {
     }
 }
 
-/// Hands the samples of one thread to `take`, a chunk at a time and in the order in which
-/// they were measured; returns how many there were.
+/// Passes the samples of one thread to `take`, chunk by chunk in the order of measurement. Returns
+/// their number.
 pub(crate) fn each_chunk<E: From<StoreError>>(
     connection: &Connection,
     context: &Context,

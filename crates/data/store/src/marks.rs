@@ -1,4 +1,4 @@
-//! What users write of results: notes, and decisions on change points.
+//! Annotations that users add to results: notes, and decisions on change points.
 
 use jiff::Timestamp;
 use punctual_model::{ChangeMark, MOST_NOTES, Note, RecordingId};
@@ -11,7 +11,7 @@ use crate::entry::id_text;
 use crate::error::Context;
 use crate::{Store, StoreError};
 
-/// A table of JSON by identity.
+/// A table of JSON by ID.
 #[derive(Clone, Copy)]
 struct Kind {
     table: &'static str,
@@ -87,10 +87,10 @@ impl Kind {
 }
 
 impl Store {
-    /// Keeps a note, in place of one of the same identity.
+    /// Stores a note. Replaces a note with the same ID.
     ///
     /// # Errors
-    /// [`StoreError::LongText`], [`StoreError::ManyNotes`], and what writing can fail with.
+    /// [`StoreError::LongText`], [`StoreError::ManyNotes`], or any error of writing the store.
     pub fn put_note(&self, note: &Note) -> Result<(), StoreError> {
         let path = || self.link.context.path.clone();
         note.check_texts().map_err(|source| StoreError::LongText {
@@ -107,20 +107,20 @@ impl Store {
         NOTE.put(self, note.id, note)
     }
 
-    /// All notes, by the moment that they are about.
+    /// Returns all notes, ordered by the time that they refer to.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
+    /// [`StoreError::Damaged`], or any error of reading the store.
     pub fn notes(&self) -> Result<Vec<Note>, StoreError> {
         let mut all: Vec<Note> = NOTE.all(self)?;
         all.sort_by_key(|note| (note.at, note.id));
         Ok(all)
     }
 
-    /// Removes a note; whether there was one.
+    /// Removes a note. Returns whether it existed.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn delete_note(&self, id: RecordingId) -> Result<bool, StoreError> {
         self.link.write(|connection, context| {
             connection
@@ -131,19 +131,19 @@ impl Store {
         })
     }
 
-    /// Keeps a decision on a change point. Earlier ones stay.
+    /// Stores a decision on a change point. Earlier decisions are kept.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
         CHANGE.put(self, mark.id, mark)
     }
 
-    /// All decisions on change points of a series, or of all, the oldest first: the last
-    /// of a change counts.
+    /// Returns all decisions on change points of one series or of all, oldest first. For each
+    /// change, the last decision counts.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
+    /// [`StoreError::Damaged`], or any error of reading the store.
     pub fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError> {
         let mut all: Vec<ChangeMark> = CHANGE.all(self)?;
         all.retain(|mark| series.is_none_or(|series| mark.series == series));

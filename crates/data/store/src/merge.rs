@@ -1,4 +1,4 @@
-//! Another store taken in: what is here already stays as it is.
+//! Merges another store into this one. Existing data is not changed.
 
 use punctual_model::{Completion, RecordingId, Slot, SlotState};
 use rusqlite::OptionalExtension;
@@ -8,32 +8,32 @@ use crate::entry::id_text;
 use crate::slots::SlotFilter;
 use crate::{Lease, Store, StoreError, plan, slots};
 
-/// What was taken in.
+/// Counts of merged data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Merged {
-    /// Recordings.
+    /// Number of recordings.
     pub recordings: u64,
-    /// Recordings that are here already.
+    /// Number of recordings that already existed.
     pub known: u64,
-    /// Recordings that still run: they stay where they are.
+    /// Number of recordings that are still running; they are not merged.
     pub running: u64,
-    /// Slots that are new, or ended since.
+    /// Number of slots that are new or have ended since.
     pub slots: u64,
-    /// Windows of wake-ups.
+    /// Number of wake-up windows.
     pub windows: u64,
-    /// Notes and decisions on changes.
+    /// Number of notes and decisions on changes.
     pub marks: u64,
-    /// Experiments.
+    /// Number of experiments.
     pub experiments: u64,
 }
 
 impl Store {
-    /// Takes in what `other` holds and this store does not. Taken in twice, nothing is
-    /// doubled; ended by a kill, the next time goes on. `lease` is that of this process.
+    /// Merges the content of `other` that is missing here. Merging twice does not duplicate
+    /// anything, and an interrupted merge can be repeated. `lease` describes this process.
     ///
     /// # Errors
-    /// [`StoreError::SeriesDiffers`] before anything is taken in, and what reading and
-    /// writing can fail with.
+    /// [`StoreError::SeriesDiffers`] before anything is merged, or any error of reading and writing
+    /// the store.
     pub fn merge(&self, other: &Self, lease: &Lease) -> Result<Merged, StoreError> {
         let epochs = other.series()?;
         let own = self.series()?;
@@ -63,7 +63,7 @@ impl Store {
                     merged.recordings += 1;
                 }
             }
-            // Whoever was killed between the two joins it the next time.
+            // If the program is killed before this step, the next merge joins the series.
             if summary.completion != Completion::Running {
                 self.join_as_in(other, summary.id)?;
             }
@@ -122,7 +122,7 @@ impl Store {
         }
     }
 
-    /// Puts a recording into the series and the experiment that it belongs to in `other`.
+    /// Adds a recording to the series and the experiment that it belongs to in `other`.
     fn join_as_in(&self, other: &Self, id: RecordingId) -> Result<(), StoreError> {
         let (series, experiment): (Option<i64>, Option<String>) =
             other.read(|connection, context| {
@@ -152,7 +152,7 @@ impl Store {
         }
     }
 
-    /// A slot that ended there and runs here has ended.
+    /// A slot that has ended in `other` but is still running here is marked as ended.
     fn take_slots(&self, other: &Self) -> Result<u64, StoreError> {
         let epochs = other.series()?;
         let own = self.slots(&SlotFilter::default())?;

@@ -1,4 +1,4 @@
-//! How a connection to the file is made, and the ways in which that fails.
+//! Opens connections to the file, and reports why that fails.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,15 +17,15 @@ use crate::error::Context;
 use crate::schema::{check_objects, is_made, make};
 use crate::{StoreError, lease};
 
-/// How long one process waits for another's transaction; these take
-/// milliseconds, so whoever holds the lock for longer hangs.
+/// How long a process waits for another one's transaction. Transactions take milliseconds, so a
+/// process that holds the lock longer has hung.
 pub(crate) const BUSY: Duration = Duration::from_secs(10);
 
-/// The smallest page, and so the smallest file, of SQLite in bytes
-/// (sqlite.org/fileformat.html, 1.3.2).
+/// SQLite's minimum page size, and so the minimum file size, in bytes (sqlite.org/fileformat.html,
+/// 1.3.2).
 const SMALLEST: u64 = 512;
 
-/// A connection and what is needed to name its errors.
+/// A connection, and the data needed to report its errors.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) connection: Connection,
@@ -36,7 +36,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Opens the store for reading and writing; makes it where there is none.
+    /// Opens the store for reading and writing. Creates it if it does not exist.
     pub(crate) fn open(path: &Path, busy: Duration) -> Result<Self, StoreError> {
         let path = absolute(path)?;
         if let Some(folder) = path.parent() {
@@ -50,7 +50,7 @@ impl Link {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut link = Self::connect(&path, &path, flags, busy)?;
-        // SQLite falls back to reading where it may not write.
+        // SQLite falls back to read-only access if it cannot write.
         if link
             .connection
             .is_readonly(MAIN_DB)
@@ -72,16 +72,16 @@ impl Link {
         let opened = Self::connect(&path, &path, flags, busy)
             .and_then(|link| Ok((is_made(&link.connection, &link.context)?, link)));
         let (is_made, link) = match opened {
-            // A store in a folder that cannot be written, at rest: without a
-            // -wal file nobody writes it, and SQLite may be told so.
+            // The store is at rest in a read-only folder. A missing -wal file shows that nothing
+            // writes to it, so it can be opened as immutable.
             Err(StoreError::CannotOpen { .. } | StoreError::ReadOnly { .. })
                 if !beside(&path, "-wal").exists() =>
             {
                 Self::at_rest(&path, flags, busy)?
             }
-            // There is no room for the file of shared memory, which a program that writes
-            // would have made. The log is empty, so all content is in the store's file. If
-            // room is made and a writer begins meanwhile, this may read a mixture.
+            // There is no space for the shared memory file, which a writing program would have
+            // created. The log is empty, so the store's file contains everything. If space becomes
+            // available and a writer starts meanwhile, this may read inconsistent data.
             Err(StoreError::DiskFull { .. }) if has_empty_log(&path) => {
                 Self::at_rest(&path, flags, busy)?
             }
@@ -120,10 +120,10 @@ impl Link {
             connection.busy_timeout(busy)?;
             connection.set_prepared_statement_cache_capacity(32);
             connection.pragma_update(None, "foreign_keys", true)?;
-            // Damage is to be found, and a file from elsewhere is only data.
+            // Detect damage, and treat a foreign file as mere data.
             connection.pragma_update(None, "cell_size_check", true)?;
             connection.pragma_update(None, "trusted_schema", false)?;
-            // No store of ours has views or triggers: one that has runs none.
+            // Our stores have no views or triggers. If a file has some, do not run them.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -138,8 +138,7 @@ impl Link {
         })
     }
 
-    /// Begins a piece of work, which may take as many steps as the store's size
-    /// explains.
+    /// Starts a unit of work. The number of its steps is limited in proportion to the store's size.
     pub(crate) fn begin_work(&self) {
         self.budget.begin();
     }
@@ -147,14 +146,14 @@ impl Link {
     /// Makes the tables in a new file. One that has them is not written to.
     fn prepare(&mut self) -> Result<(), StoreError> {
         {
-            // Of one moment: another process may be making the tables.
+            // Read in one transaction, because another process may be creating the tables.
             let moment = self.connection.unchecked_transaction();
             let moment = moment.map_err(|error| self.context.on(error))?;
             if is_made(&moment, &self.context)? {
                 return check_objects(&moment, &self.context);
             }
         }
-        // Before the first table: lets delete give space back.
+        // Must precede the first table: allows deletes to free space.
         self.connection
             .pragma_update(None, "auto_vacuum", "incremental")
             .map_err(|error| self.context.on(error))?;
@@ -162,12 +161,10 @@ impl Link {
         self.use_wal()
     }
 
-    /// Switches to write-ahead logging; it stays so in the file. Where a file
-    /// system cannot (no shared memory), SQLite keeps its rollback journal,
-    /// which is as safe and slower.
+    /// Switches to write-ahead logging, which is persistent. If the file system does not support it
+    /// (no shared memory), SQLite keeps its rollback journal, which is as safe but slower.
     pub(crate) fn use_wal(&self) -> Result<(), StoreError> {
-        // The switch takes an exclusive lock, and SQLite does not always wait
-        // for that one.
+        // The switch needs an exclusive lock, and SQLite does not always wait for it.
         let deadline = Instant::now() + self.busy;
         loop {
             let switched =
@@ -188,18 +185,18 @@ impl Link {
         }
     }
 
-    /// Gives free pages back to the file system. Where others use the store at
-    /// this moment it may do nothing; the pages then take what comes next.
+    /// Returns free pages to the file system. If others use the store, this may have no effect; the
+    /// pages are then reused for new data.
     pub(crate) fn give_space_back(&self) {
         let _ = self.run("PRAGMA incremental_vacuum");
     }
 
-    /// Gives back the memory of pages that were read. Where that fails, it stays taken.
+    /// Frees the memory of cached pages. If that fails, the memory remains in use.
     pub(crate) fn release(&self) {
         let _ = self.connection.release_memory();
     }
 
-    /// Runs a statement to its end: some do a part of their work at each row.
+    /// Runs a statement to completion: some do part of their work for each row.
     pub(crate) fn run(&self, sql: &str) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare(sql)?;
         let mut rows = statement.query([])?;
@@ -207,9 +204,8 @@ impl Link {
         Ok(())
     }
 
-    /// Runs `work` in a transaction that others see whole or not at all. The
-    /// lock is taken at the start, so that two writers wait for one another
-    /// instead of failing half way.
+    /// Runs `work` in one transaction. The lock is taken at the start, so that two writers wait for
+    /// each other instead of failing halfway.
     pub(crate) fn write<T>(
         &self,
         work: impl FnOnce(&Connection, &Context) -> Result<T, StoreError>,
@@ -230,8 +226,8 @@ impl Link {
     }
 }
 
-/// The path from the root on. SQLite gives some relative names a meaning of
-/// their own (`:memory:`).
+/// Returns the absolute path. SQLite gives some relative names a special meaning (such as
+/// `:memory:`).
 fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(path).map_err(|error| StoreError::CannotOpen {
         path: path.to_owned(),
@@ -239,11 +235,11 @@ fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     })
 }
 
-/// Looks at the file before SQLite touches it; whether there is content.
+/// Examines the file before SQLite opens it. Returns whether it has content.
 ///
-/// It is not opened for that: closing any descriptor of a file drops all of the
-/// process's POSIX locks on it, those of another connection too
-/// (sqlite.org/howtocorrupt.html, 2.2). What it holds, SQLite says.
+/// Does not open the file, because closing any descriptor of a file drops all POSIX locks of the
+/// process on it, including those of other connections (sqlite.org/howtocorrupt.html, 2.2). SQLite
+/// examines the content later.
 fn look(path: &Path) -> Result<bool, StoreError> {
     let cannot = |error: std::io::Error| StoreError::CannotOpen {
         path: path.to_owned(),
@@ -267,8 +263,7 @@ fn look(path: &Path) -> Result<bool, StoreError> {
     if !metadata.is_file() {
         return Err(not_a_store("it is not a regular file"));
     }
-    // SQLite takes a file shorter than a page for a new one, and would write to
-    // it.
+    // SQLite treats a file shorter than one page as new, and would write to it.
     match metadata.len() {
         0 => Ok(false),
         1..SMALLEST => Err(not_a_store("it is not a database")),
@@ -276,31 +271,31 @@ fn look(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Makes the file of a new store, for its owner alone: what was measured, with the
-/// command lines of loads, is nobody else's business. SQLite gives the files that it
-/// keeps beside the store the same rights. What fails here it reports itself.
+/// Creates the file of a new store, readable only by its owner, because measurements and the
+/// command lines of loads are private. SQLite uses the same mode for its files next to the store.
+/// If this fails, SQLite reports the error later.
 ///
-/// The file is closed before it has its name: another thread may have opened the store by
+/// The file is closed before it gets its final name: another thread may have opened the store under
 /// that name, and closing would drop its locks (see [`look`]).
 fn make_file(path: &Path) {
     let Some(folder) = path.parent() else { return };
-    // Made with the rights 0600.
+    // Created with mode 0600.
     let Ok(nameless) = tempfile::NamedTempFile::new_in(folder) else {
         return;
     };
     let closed = nameless.into_temp_path();
-    // Not where another was quicker.
+    // Fails if another process was faster.
     if closed.persist_noclobber(path).is_ok() {
         lease::make_folder(path);
     }
 }
 
-/// Whether the log of the store holds nothing, or is not there.
+/// Returns whether the write-ahead log is empty or missing.
 fn has_empty_log(path: &Path) -> bool {
     fs::metadata(beside(path, "-wal")).map_or(true, |log| log.len() == 0)
 }
 
-/// The path as a URI that says nobody changes the file (sqlite.org/uri.html).
+/// Returns the path as a URI that declares the file immutable (sqlite.org/uri.html).
 fn immutable_uri(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     let mut uri = String::from("file:");

@@ -1,5 +1,5 @@
-//! Head and threads of a recording that is done, compressed together: what threads have in
-//! common is most of them.
+//! Head and threads of a completed recording, compressed together, because most of the data is
+//! common to all threads.
 
 use punctual_model::{Accounting, Histogram, Recording, ThreadRecord};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -8,17 +8,17 @@ use crate::bits::{Bits, Crc};
 use crate::parts::{read_head, thread_json, write_head};
 use crate::planes::{self, Planes};
 
-/// The longest head with threads: those of 8,192 CPUs take some 40 MiB.
+/// Maximum size of a head with its threads: those of 8,192 CPUs take about 40 MiB.
 const LONGEST: u64 = 256 << 20;
 
 /// Level 9 would save another 2%.
 const LEVEL: i32 = 3;
 
-/// What was packed.
+/// Unpacked content.
 pub(crate) struct Unpacked {
-    /// The head as JSON.
+    /// Head as JSON.
     pub(crate) head: String,
-    /// The threads in order.
+    /// Threads in order.
     pub(crate) threads: Vec<ThreadRecord>,
 }
 
@@ -27,8 +27,8 @@ fn crc_of(recording: i64, length: u64, body: &[u8]) -> u32 {
     crc.blob(body).end()
 }
 
-/// Head, threads and accounts, then the planes of their histograms; the length stands
-/// before each part.
+/// Encodes head, threads and accounts, then the planes of their histograms. The length precedes
+/// each part.
 fn encode(head: &str, threads: &[ThreadRecord]) -> Vec<u8> {
     let mut body = Vec::new();
     let mut push = |part: &[u8]| {
@@ -44,7 +44,7 @@ fn encode(head: &str, threads: &[ThreadRecord]) -> Vec<u8> {
         .iter()
         .map(|thread| thread.histogram.encode())
         .collect();
-    // They are numbers: `encode` wrote them.
+    // Cannot fail: `encode` wrote these numbers.
     if let Some(planes) = planes::split(encoded.iter().map(Vec::as_slice)) {
         for plane in [planes.lengths, planes.distances, planes.low, planes.high] {
             push(&plane);
@@ -81,7 +81,7 @@ fn decode(mut body: &[u8]) -> Option<Unpacked> {
     body.is_empty().then_some(Unpacked { head, threads })
 }
 
-/// Writes head and threads in place of the rows that a running recording has.
+/// Writes head and threads. Replaces the rows of the running recording.
 pub(crate) fn write(
     connection: &Connection,
     key: i64,
@@ -104,8 +104,8 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// What is packed of a recording; `None`: its head and threads are rows. `Some(None)` where
-/// it was changed.
+/// Reads the packed content of a recording. Returns `None` if its head and threads are rows, and
+/// `Some(None)` if it was changed.
 pub(crate) fn read(
     connection: &Connection,
     key: i64,
@@ -130,7 +130,7 @@ pub(crate) fn read(
     Ok(Some(plain.ok().and_then(|plain| decode(&plain))))
 }
 
-/// Changes the head of a recording that is done, wherever it lies; whether it could be read.
+/// Changes the head of a completed recording, packed or not. Returns whether it could be read.
 pub(crate) fn change_head(
     connection: &Connection,
     key: i64,

@@ -1,4 +1,4 @@
-//! The parts of a recording as rows: head, progress, threads, intervals.
+//! Parts of a recording as rows: head, progress, threads, intervals.
 
 use punctual_model::{
     Accounting, Buckets, Histogram, IntervalRow, Nanos, OpenPeriods, Recording, SamplesKept,
@@ -10,11 +10,10 @@ use serde_json::json;
 
 use crate::bits::{Bits, Crc};
 
-/// The recording as JSON without its threads and without the rows of its
-/// series: these have tables of their own. `samples` is what the store knows
-/// of the kept ones.
+/// Returns the recording as JSON without its threads and the rows of its series, which have
+/// separate tables. `samples` describes the stored samples.
 pub(crate) fn head_json(recording: &Recording, samples: Option<SamplesKept>) -> String {
-    // Taken apart field by field, so that a new one cannot be forgotten here.
+    // Destructured, so that a new field cannot be forgotten here.
     let Recording {
         schema,
         id,
@@ -77,10 +76,10 @@ pub(crate) fn head_json(recording: &Recording, samples: Option<SamplesKept>) -> 
     .to_string()
 }
 
-/// A head with the suspensions that were found since it was written.
+/// Updates the suspensions in a head.
 pub(crate) fn head_with_suspensions(head: &str, suspensions: &[Suspension]) -> String {
     let parsed = serde_json::from_str::<serde_json::Value>(head);
-    // Ours parses: it was made by `head_json`.
+    // Heads that `head_json` wrote always parse.
     parsed.map_or_else(
         |_| head.to_owned(),
         |mut head| {
@@ -90,7 +89,7 @@ pub(crate) fn head_with_suspensions(head: &str, suspensions: &[Suspension]) -> S
     )
 }
 
-/// What replaces parts of the head while a recording runs.
+/// Data that replaces parts of the head while a recording runs.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Progress {
     pub(crate) worst: Vec<WorstSample>,
@@ -98,24 +97,24 @@ pub(crate) struct Progress {
     pub(crate) dropped: u64,
 }
 
-/// How often a run with rows of this length is committed: what a kill can cost.
-/// Each commit takes the disk's time, so that short rows go in several at once.
+/// Returns how often to commit a run with rows of this length, which limits the loss if the program
+/// is killed. Each commit uses the disk, so several short rows are committed at once.
 pub fn commit_interval(row_length: Nanos) -> Nanos {
     row_length.clamp(Nanos::from_secs(1), Nanos::from_secs(10))
 }
 
-/// How late the missed periods of a thread are, so far.
+/// Lateness of the missed periods of a thread so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// Of those that a wake-up has ended, where it is known.
+    /// Periods that a wake-up has ended, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed_histogram: Option<Box<Histogram>>,
-    /// Of those that have had no wake-up; they are in the account.
+    /// Periods without a wake-up so far; they are included in the account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenPeriods>,
 }
 
-/// The checksum of a row that holds texts and a number.
+/// Returns the checksum of a row with texts and a number.
 fn crc_of(table: &str, recording: i64, texts: &[&str], number: u64) -> u32 {
     texts
         .iter()
@@ -139,7 +138,7 @@ pub(crate) fn write_head(
     Ok(())
 }
 
-/// The JSON of the head; `None` where it is not there or the checksum does not fit.
+/// Reads the JSON of the head; `None` if it is missing or its checksum does not match.
 pub(crate) fn read_head(
     connection: &Connection,
     recording: i64,
@@ -180,7 +179,7 @@ pub(crate) fn write_progress(
     Ok(())
 }
 
-/// What was reported while it ran; `None` where the checksum does not fit.
+/// Reads the progress of a running recording; `None` if the checksum does not match.
 pub(crate) fn read_progress(
     connection: &Connection,
     recording: i64,
@@ -213,7 +212,7 @@ pub(crate) fn read_progress(
     }))
 }
 
-/// What a thread is, apart from what it measured; the histogram stays empty.
+/// Returns the description of a thread without its measurements; the histogram is empty.
 pub(crate) fn thread_json(thread: &ThreadRecord) -> String {
     json!(ThreadRecord {
         accounting: Accounting::default(),
@@ -223,12 +222,12 @@ pub(crate) fn thread_json(thread: &ThreadRecord) -> String {
     .to_string()
 }
 
-/// The account of a thread while it runs.
+/// Account of a thread while it runs.
 #[derive(Serialize, Deserialize)]
 struct Account {
     #[serde(flatten)]
     accounting: Accounting,
-    /// Only while the recording runs: then it is of the thread's own JSON.
+    /// Only used while the recording runs; later it is part of the thread's JSON.
     #[serde(flatten)]
     lateness: Lateness,
 }
@@ -340,8 +339,8 @@ fn crc_of_row(recording: i64, row: &IntervalRow, buckets: &[u8]) -> u32 {
         .end()
 }
 
-/// Writes an interval, or writes it again as it grew. Returns whether it is
-/// new; one that is there unchanged costs a look-up.
+/// Writes an interval, or updates it as it grows. Returns whether it is new. An unchanged interval
+/// costs only a lookup.
 pub(crate) fn write_row(
     connection: &Connection,
     recording: i64,
@@ -383,8 +382,7 @@ pub(crate) fn write_row(
     Ok(there.is_none())
 }
 
-/// The intervals of a recording by start and thread; `None` where something
-/// does not fit.
+/// Reads the intervals of a recording by start and thread; `None` if anything does not match.
 pub(crate) fn read_rows(
     connection: &Connection,
     recording: i64,
@@ -427,7 +425,7 @@ pub(crate) fn read_rows(
     }
     let place = |row: &IntervalRow| (row.start_ns, row.thread);
     intervals.sort_by_key(place);
-    // A damaged index can lead to one row twice and leave out another.
+    // A damaged index can return one row twice and omit another.
     let each_once = intervals
         .windows(2)
         .all(|pair| place(&pair[0]) < place(&pair[1]));

@@ -1,16 +1,15 @@
-//! Where recordings are kept when nobody says where.
+//! The default location of recordings.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::StoreError;
 
-/// The store that is used without `--store`.
+/// Returns the path of the store without `--store`.
 ///
-/// `$XDG_DATA_HOME/punctual/punctual.db` where that is set, else
-/// `/var/lib/punctual/punctual.db` for root and
-/// `$HOME/.local/share/punctual/punctual.db` for others (XDG Base Directory
-/// Specification; a relative XDG_DATA_HOME is to be ignored, it says).
+/// This is `$XDG_DATA_HOME/punctual/punctual.db` if the variable is set, else
+/// `/var/lib/punctual/punctual.db` for root and `$HOME/.local/share/punctual/punctual.db` for
+/// others. A relative XDG_DATA_HOME is ignored, as the XDG Base Directory Specification requires.
 ///
 /// # Errors
 /// [`StoreError::NoPlace`] without either variable.
@@ -68,7 +67,7 @@ mod tests {
             with(true, &[("XDG_DATA_HOME", "/data")]),
             found("/data/punctual/punctual.db")
         );
-        // Empty and relative values count as not set.
+        // Empty and relative values count as unset.
         assert_eq!(
             with(false, &[("HOME", ""), ("XDG_DATA_HOME", "data")]),
             None

@@ -1,4 +1,4 @@
-//! The series of plans, their epochs and their runs.
+//! Series of plans, with their epochs and runs.
 
 use jiff::Timestamp;
 use punctual_model::{RecordingId, SeriesEpoch, SeriesRun};
@@ -9,7 +9,7 @@ use crate::entry::{id_text, started_ns, time};
 use crate::error::Context;
 use crate::{Store, StoreError, runs};
 
-/// Runs that are read at once.
+/// Number of runs that are read at once.
 const RUNS_AT_ONCE: usize = 256;
 
 const COLUMNS: &str = "key, machine, host, name, epoch, definition, begun_ns, crc";
@@ -25,7 +25,7 @@ fn crc_of(epoch: &SeriesEpoch) -> u32 {
         .end()
 }
 
-/// The epoch of a row with its key; `None` where it was changed.
+/// Reads an epoch from a row, with its key; `None` if it was changed.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<(i64, SeriesEpoch)>> {
     let epoch = SeriesEpoch {
         machine: row.get(1)?,
@@ -39,7 +39,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<(i64, SeriesEpoch)>> {
     Ok(fits.then_some((row.get(0)?, epoch)))
 }
 
-/// All epochs with their keys, by name, machine and number.
+/// Returns all epochs with their keys, by name, machine and number.
 pub(crate) fn epochs(
     connection: &Connection,
     context: &Context,
@@ -47,8 +47,8 @@ pub(crate) fn epochs(
     select(connection, context, ("", &[]))
 }
 
-/// The same of one series: a collector has those of many. `machine`: only of the machine of
-/// this number or name, and those whose machine has no name.
+/// Returns the epochs of one series, because a collector has those of many. `machine` limits them
+/// to the machine with this ID or host name, and those without a host name.
 pub(crate) fn epochs_of(
     connection: &Connection,
     context: &Context,
@@ -74,7 +74,7 @@ fn select(
     rows.ok_or_else(|| context.damaged("a series was changed"))
 }
 
-/// The key of an epoch; one that is not there is written.
+/// Returns the key of an epoch. Writes the epoch if it does not exist.
 pub(crate) fn put_epoch(
     connection: &Connection,
     context: &Context,
@@ -113,20 +113,20 @@ pub(crate) fn put_epoch(
 }
 
 impl Store {
-    /// The epochs of all series, by name, machine and number.
+    /// Returns the epochs of all series, by name, machine and number.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
+    /// [`StoreError::Damaged`], or any error of reading the store.
     pub fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError> {
         let all = self.read(epochs)?;
         Ok(all.into_iter().map(|(_, epoch)| epoch).collect())
     }
 
-    /// The epochs of one series; `machine`: only of the machine of this number or name, and
-    /// those whose machine has no name.
+    /// Returns the epochs of one series. `machine` limits them to the machine with this ID or host
+    /// name, and those without a host name.
     ///
     /// # Errors
-    /// As [`series`](Self::series).
+    /// Same as [`series`](Self::series).
     pub fn series_named(
         &self,
         name: &str,
@@ -136,12 +136,11 @@ impl Store {
         Ok(of.into_iter().map(|(_, epoch)| epoch).collect())
     }
 
-    /// Hands each run of a series to `take`, by the time it began; runs of all machines.
-    /// Runs that still go on are left out. Reads some hundred at a time, so that memory
-    /// stays small. Returns how many there were.
+    /// Passes each run of a series, of all machines, to `take`, in order of start time. Unfinished
+    /// runs are skipped. Reads a few hundred at a time to limit memory. Returns their number.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], what reading can fail with, and what `take` returns.
+    /// [`StoreError::Damaged`], any error of reading the store, and any error of `take`.
     pub fn runs_of<E: From<StoreError>>(
         &self,
         series: &str,
@@ -178,10 +177,10 @@ impl Store {
         Ok(total)
     }
 
-    /// The name of the series that a recording belongs to; `None`: to none.
+    /// Returns the name of the series that a recording belongs to; `None` if it belongs to none.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     pub fn series_of(&self, id: RecordingId) -> Result<Option<String>, StoreError> {
         self.read(|connection, context| {
             connection
@@ -198,10 +197,10 @@ impl Store {
         })
     }
 
-    /// The epoch of the series that a recording belongs to; `None`: to none.
+    /// Returns the epoch of the series that a recording belongs to; `None` if it belongs to none.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
+    /// [`StoreError::Damaged`], or any error of reading the store.
     pub fn epoch_of(&self, id: RecordingId) -> Result<Option<SeriesEpoch>, StoreError> {
         self.read(|connection, context| {
             let key: Option<i64> = connection
@@ -220,11 +219,11 @@ impl Store {
         })
     }
 
-    /// The current epoch of a series of this machine. Where `definition` is another one
-    /// than that of the last epoch, or there is none, a new epoch begins `now`.
+    /// Returns the current epoch of a series of this machine. If there is none, or if `definition`
+    /// differs from that of the last epoch, a new epoch begins `now`.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what writing can fail with.
+    /// [`StoreError::Damaged`], or any error of writing the store.
     pub fn put_series(
         &self,
         machine: &str,
@@ -233,7 +232,7 @@ impl Store {
         definition: &str,
         now: Timestamp,
     ) -> Result<SeriesEpoch, StoreError> {
-        // Most often nothing is new, and nothing is written.
+        // Usually nothing has changed, and nothing is written.
         let current = |connection: &Connection, context: &Context| {
             let all = epochs_of(connection, context, name, Some(machine))?.into_iter();
             let own = all.map(|(_, epoch)| epoch);
@@ -262,10 +261,10 @@ impl Store {
         })
     }
 
-    /// Joins a recording to an epoch of a series.
+    /// Adds a recording to an epoch of a series.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], and what writing can fail with.
+    /// [`StoreError::NoSuch`], or any error of writing the store.
     pub fn join_series(&self, id: RecordingId, epoch: &SeriesEpoch) -> Result<(), StoreError> {
         self.link
             .write(|connection, context| join(connection, context, id, epoch))

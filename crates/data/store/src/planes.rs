@@ -1,24 +1,24 @@
-//! Histograms of threads side by side, so that they compress well.
+//! Histograms of threads, arranged so that they compress well.
 //!
-//! Counts of neighbouring buckets are alike, and their differences are small. The lowest
-//! byte of a difference is noise, the rest is mostly zero: each of them lies in a plane of
-//! its own, as do the distances between buckets, which are mostly one.
+//! Counts of neighbouring buckets are similar, so their differences are small. The lowest byte of a
+//! difference is noise, and the rest is mostly zero: each is stored in a separate plane. The
+//! distances between buckets, mostly one, are in a third plane.
 
 use punctual_model::{push_varint, take_varint};
 
-/// The planes of encoded histograms.
+/// Planes of encoded histograms.
 pub(crate) struct Planes {
-    /// How many numbers each histogram has.
+    /// Number of values in each histogram.
     pub(crate) lengths: Vec<u8>,
-    /// The numbers at even places: distances.
+    /// Values at even positions: distances.
     pub(crate) distances: Vec<u8>,
-    /// The lowest bytes of differences between those at odd places: counts.
+    /// Lowest bytes of the differences between values at odd positions: counts.
     pub(crate) low: Vec<u8>,
-    /// The rest of those differences.
+    /// Remaining bytes of these differences.
     pub(crate) high: Vec<u8>,
 }
 
-/// A difference without its sign, which becomes the lowest bit.
+/// Folds the sign of a difference into the lowest bit.
 const fn folded(difference: i64) -> u64 {
     ((difference << 1) ^ (difference >> 63)).cast_unsigned()
 }
@@ -27,7 +27,7 @@ const fn unfolded(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -((number & 1).cast_signed())
 }
 
-/// Splits histograms in the form of [`punctual_model::Histogram::encode`]; `None` where one
+/// Splits histograms in the format of [`punctual_model::Histogram::encode`]. Returns `None` if one
 /// does not consist of numbers.
 pub(crate) fn split<'a>(histograms: impl Iterator<Item = &'a [u8]>) -> Option<Planes> {
     let mut planes = Planes {
@@ -55,7 +55,7 @@ pub(crate) fn split<'a>(histograms: impl Iterator<Item = &'a [u8]>) -> Option<Pl
     Some(planes)
 }
 
-/// The histograms again; `None` where the planes do not fit together.
+/// Restores the histograms. Returns `None` if the planes do not match.
 pub(crate) fn join(planes: &Planes) -> Option<Vec<Vec<u8>>> {
     let mut lengths = planes.lengths.as_slice();
     let mut distances = planes.distances.as_slice();

@@ -1,4 +1,4 @@
-//! Room kept free on the disk beside a store, for work on a full disk.
+//! Disk space reserved next to a store, for operations on a full disk.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -7,20 +7,19 @@ use std::path::{Path, PathBuf};
 
 use crate::beside::beside;
 
-/// What is kept free on the disk beside a store, in bytes: a delete needs room in the
-/// log before it gives any back.
+/// Reserved space in bytes: a delete needs space in the log before it frees any.
 const RESERVE: usize = 4 << 20;
 
 fn reserve_path(path: &Path) -> PathBuf {
     beside(path, ".reserve")
 }
 
-/// Gives the room up that is kept for a store on a full disk; whether there was any.
+/// Frees the reserved space for use on a full disk. Returns whether there was any.
 pub(crate) fn give_up_reserve(path: &Path) -> bool {
     fs::remove_file(reserve_path(path)).is_ok()
 }
 
-/// Keeps room on the disk for a store, where there is any.
+/// Reserves disk space for a store, if available.
 pub(crate) fn keep_reserve(path: &Path) {
     let path = reserve_path(path);
     if path.exists() {
@@ -33,12 +32,12 @@ pub(crate) fn keep_reserve(path: &Path) {
             .create_new(true)
             .mode(0o600)
             .open(&path)?;
-        // Not a hole: blocks that are there.
+        // Write real data, because a sparse file would not reserve blocks.
         file.write_all(&vec![0xa5; RESERVE])?;
         file.sync_all()
     };
     if write().is_err() {
-        // A part of it would take the room that others need.
+        // A partial reserve would only take space that others need.
         let _ = fs::remove_file(&path);
     }
 }

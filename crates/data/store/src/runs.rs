@@ -1,4 +1,4 @@
-//! Runs of a series, as a trend reads them: small rows beside the recordings.
+//! Runs of a series in the form that a trend reads: small rows, separate from the recordings.
 
 use punctual_model::{
     Buckets, Completion, Recording, RecordingId, RunGroup, SeriesRun, run_groups,
@@ -12,7 +12,7 @@ use crate::entry::{COLUMNS, ChangedLine, Entry};
 use crate::error::Context;
 use crate::load::load;
 
-/// What stands in the body before the buckets.
+/// Data before the buckets in the body.
 #[derive(Serialize, Deserialize)]
 struct Head {
     program: String,
@@ -23,7 +23,7 @@ fn crc_of(recording: i64, body: &[u8]) -> u32 {
     Crc::of("run", recording).blob(body).end()
 }
 
-/// Length and JSON of the head, then length and content of each group's buckets.
+/// Encodes length and JSON of the head, then length and content of each group's buckets.
 pub(crate) fn encode(program: &str, groups: &[RunGroup]) -> Vec<u8> {
     let head = Head {
         program: program.to_owned(),
@@ -55,7 +55,7 @@ pub(crate) fn decode(mut body: &[u8]) -> Option<(String, Vec<RunGroup>)> {
     body.is_empty().then_some((head.program, head.groups))
 }
 
-/// Writes what a trend needs of a recording, where that belongs to a series.
+/// Writes the trend data of a recording, if it belongs to a series.
 pub(crate) fn write_run(
     connection: &Connection,
     context: &Context,
@@ -74,7 +74,7 @@ pub(crate) fn write_run(
         .map_err(on)
 }
 
-/// As [`write_run`], of a recording that is done already.
+/// Same as [`write_run`], for a recording that is already complete.
 pub(crate) fn write_if_in_series(
     connection: &Connection,
     context: &Context,
@@ -87,7 +87,7 @@ pub(crate) fn write_if_in_series(
     match load(connection, context, id, false) {
         Ok(recording) if recording.completion == Completion::Running => Ok(()),
         Ok(recording) => write_run(connection, context, key, &recording),
-        // Who loads it sees why.
+        // The recording is damaged; loading it will report that.
         Err(StoreError::Damaged { .. } | StoreError::Recording { .. }) => Ok(()),
         Err(error) => Err(error),
     }
@@ -99,7 +99,7 @@ fn is_in_series(connection: &Connection, key: i64) -> rusqlite::Result<bool> {
         .exists([key])
 }
 
-/// The run of a recording; `None` where it was deleted meanwhile.
+/// Reads the run of a recording; `None` if it was deleted meanwhile.
 pub(crate) fn read(
     connection: &Connection,
     context: &Context,

@@ -8,10 +8,10 @@ use crate::StoreError;
 use crate::error::Context;
 use crate::tables::{SCHEMA, TABLES};
 
-/// `punc` in ASCII: tells our files from other programs' (file(1) shows it).
+/// `punc` in ASCII: distinguishes our files from those of other programs (file(1) shows it).
 pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
 
-/// Reads one of SQLite's header numbers.
+/// Reads a number from SQLite's header.
 pub(crate) fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, name, |row| row.get(0))
 }
@@ -51,8 +51,7 @@ pub(crate) fn is_made(connection: &Connection, context: &Context) -> Result<bool
     }
 }
 
-/// Kind and name of each object of a database, with the statement that made it;
-/// indexes of constraints have none.
+/// Type and name of each database object, with its SQL statement; indexes of constraints have none.
 type Objects = BTreeMap<(String, String), Option<String>>;
 
 /// Refuses a store that holds anything but our tables: a view in place of a table, a trigger
@@ -85,8 +84,8 @@ fn objects(connection: &Connection) -> rusqlite::Result<Objects> {
     rows.collect()
 }
 
-/// Whether it is a table of plain columns that the sqlite3 program leaves: the
-/// figures of ANALYZE, or rows that .recover could not place.
+/// Returns whether this is a table of plain columns created by the sqlite3 program: the statistics
+/// of ANALYZE, or rows that .recover could not assign.
 fn is_by_product(name: &str, sql: Option<&str>) -> bool {
     let Some(sql) = sql else { return false };
     let columns = match name {
@@ -127,8 +126,8 @@ pub(crate) fn make(connection: &mut Connection, context: &Context) -> Result<(),
     transaction.commit().map_err(on)
 }
 
-/// Whether nobody made anything of the file yet: it is empty, or an SQLite
-/// database without any table (what a crash can leave of a new store).
+/// Returns whether the file is still unused: empty, or an SQLite database without any table (a
+/// crash can leave that behind while a store is created).
 fn is_blank(connection: &Connection) -> rusqlite::Result<bool> {
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! From what a user types to a recording.
+//! Finds a recording by the user's input.
 
 use punctual_model::RecordingId;
 use rusqlite::{OptionalExtension, Statement, params};
@@ -7,15 +7,15 @@ use uuid::Uuid;
 use crate::filter::WITHOUT_BLOCKS;
 use crate::{Store, StoreError};
 
-/// The fewest digits that are looked for: fewer fit by accident.
+/// Minimum number of digits, because shorter input matches by accident.
 const FEWEST: usize = 4;
 
-/// What was typed, understood.
+/// Parsed input.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Selector {
-    /// `last` or `last~N`: so many before the newest.
+    /// `last` or `last~N`: the Nth before the newest.
     Last(u32),
-    /// Hexadecimal digits, lower case, without hyphens.
+    /// Hexadecimal digits, in lower case and without hyphens.
     Digits(String),
 }
 
@@ -24,7 +24,7 @@ impl Selector {
         let text = text.trim().to_ascii_lowercase();
         if let Some(rest) = text.strip_prefix("last") {
             let back = match rest.strip_prefix('~') {
-                // `u32::from_str` also reads "+3".
+                // `u32::from_str` would also accept "+3".
                 Some(number) if number.bytes().all(|b| b.is_ascii_digit()) => {
                     number.parse().ok()?
                 }
@@ -40,14 +40,13 @@ impl Selector {
 }
 
 impl Store {
-    /// The recording that `selector` means: its ID, the beginning or the end
-    /// of it from four digits on (with or without hyphens), `last` for the
-    /// newest, `last~N` for the Nth before that. Running recordings count, blocks of
-    /// experiments do not.
+    /// Finds the recording for `selector`: its ID, at least four digits from the beginning or end
+    /// of the ID (with or without hyphens), `last` for the newest, or `last~N` for the Nth before
+    /// that. Includes running recordings, but not blocks of experiments.
     ///
     /// # Errors
-    /// [`StoreError::NotASelector`], [`StoreError::NoSuch`],
-    /// [`StoreError::Ambiguous`], and what reading can fail with.
+    /// [`StoreError::NotASelector`], [`StoreError::NoSuch`], [`StoreError::Ambiguous`], or any
+    /// error of reading the store.
     pub fn find(&self, selector: &str) -> Result<RecordingId, StoreError> {
         let parsed = Selector::parse(selector).ok_or_else(|| StoreError::NotASelector {
             selector: selector.to_owned(),
@@ -73,7 +72,7 @@ impl Store {
         let prepare = |sql: &str| link.connection.prepare_cached(sql).map_err(on);
         let texts: Vec<String> = match selector {
             Selector::Last(back) => {
-                // Blocks of experiments are not in the list, so they do not count here.
+                // Blocks of experiments are not listed, so they do not count here.
                 let sql = format!(
                     "SELECT id FROM recording WHERE {WITHOUT_BLOCKS}
                     ORDER BY started_ns DESC, id DESC LIMIT 1 OFFSET ?1"

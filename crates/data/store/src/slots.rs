@@ -1,4 +1,4 @@
-//! Slots: each due time of a series, and what became of it.
+//! Slots: each due time of a series, and its result.
 
 use jiff::Timestamp;
 use punctual_model::{Completion, RecordingId, SeriesEpoch, Slot, SlotCause, SlotState};
@@ -12,18 +12,18 @@ use crate::error::Context;
 use crate::plan::{join, put_epoch};
 use crate::{Store, StoreError};
 
-/// Which slots are listed; by default all.
+/// Filter for slots; by default, all match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotFilter {
-    /// Only of the series of this name.
+    /// Only slots of the series with this name.
     pub series: Option<String>,
-    /// Only of the machine with this name.
+    /// Only slots of the machine with this host name.
     pub host: Option<String>,
-    /// Only those due at this time or later.
+    /// Only slots that are due at this time or later.
     pub since: Option<Timestamp>,
-    /// Only in this state.
+    /// Only slots in this state.
     pub state: Option<SlotState>,
-    /// Only so many, the newest.
+    /// Maximum number of slots; the newest are kept.
     pub limit: Option<usize>,
 }
 
@@ -44,7 +44,7 @@ const SELECT: &str = "SELECT plan_series.machine, plan_series.name, plan_series.
     cause, state, reason, recording, slot.crc
     FROM slot JOIN plan_series ON plan_series.key = slot.series";
 
-/// The slot of a row; `None` where it was changed.
+/// Reads a slot from a row; `None` if it was changed.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<Slot>> {
     let (cause, state): (String, String) = (row.get(4)?, row.get(5)?);
     let recording: Option<String> = row.get(7)?;
@@ -72,7 +72,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<Slot>> {
     Ok(fits.then_some(slot))
 }
 
-/// The slots that `sql` selects.
+/// Returns the slots that `sql` selects.
 fn select(
     connection: &Connection,
     context: &Context,
@@ -88,8 +88,8 @@ fn select(
     rows.ok_or_else(|| context.damaged("a slot was changed"))
 }
 
-/// Writes a slot in place of its earlier state; `only_new`: nothing where it is there.
-/// Returns whether it was written.
+/// Writes a slot. Replaces its earlier state, unless `only_new` is set. Returns whether the slot
+/// was written.
 pub(crate) fn write(
     connection: &Connection,
     context: &Context,
@@ -123,21 +123,22 @@ pub(crate) fn write(
 }
 
 impl Store {
-    /// Keeps a new slot; nothing where one of the same series, epoch and due time is there.
-    /// Returns whether it is new.
+    /// Adds a slot, unless one with the same series, epoch and due time exists. Returns whether it
+    /// is new.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn add_slot(&self, epoch: &SeriesEpoch, slot: &Slot) -> Result<bool, StoreError> {
         self.link
             .write(|connection, context| write(connection, context, epoch, slot, true))
     }
 
-    /// As [`add_slot`](Self::add_slot), and remembers `value` under `name` for this machine
-    /// at once: whoever is killed between the two would do it again.
+    /// Same as [`add_slot`](Self::add_slot), but also stores `value` under `name` for this machine
+    /// in the same transaction. Otherwise, a program that is killed between the two would repeat
+    /// the slot.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn add_slot_and_state(
         &self,
         epoch: &SeriesEpoch,
@@ -152,20 +153,20 @@ impl Store {
         })
     }
 
-    /// Remembers `value` under `name` for a machine.
+    /// Stores `value` under `name` for a machine.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn set_plan_state(&self, machine: &str, name: &str, value: &str) -> Result<(), StoreError> {
         self.link.write(|connection, context| {
             put_state(connection, machine, name, value).map_err(|error| context.on(error))
         })
     }
 
-    /// What was remembered under `name` for a machine.
+    /// Returns the value stored under `name` for a machine.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     pub fn plan_state(&self, machine: &str, name: &str) -> Result<Option<String>, StoreError> {
         self.read(|connection, context| {
             connection
@@ -179,11 +180,11 @@ impl Store {
         })
     }
 
-    /// Keeps several new slots at once, as [`add_slot`](Self::add_slot). Returns how many
-    /// are new.
+    /// Adds several slots in one transaction, like [`add_slot`](Self::add_slot). Returns the number
+    /// of new ones.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn add_slots(&self, epoch: &SeriesEpoch, slots: &[Slot]) -> Result<usize, StoreError> {
         self.link.write(|connection, context| {
             slots.iter().try_fold(0, |new, slot| {
@@ -193,16 +194,16 @@ impl Store {
         })
     }
 
-    /// Keeps what became of a slot. Its recording, where it is there, joins the series.
+    /// Updates the result of a slot. If its recording exists, adds it to the series.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn set_slot(&self, epoch: &SeriesEpoch, slot: &Slot) -> Result<(), StoreError> {
         self.link.write(|connection, context| {
             write(connection, context, epoch, slot, false)?;
             match slot.recording {
                 Some(id) => match join(connection, context, id, epoch) {
-                    // It is not begun yet, or deleted.
+                    // The recording has not begun yet, or was deleted.
                     Err(StoreError::NoSuch { .. }) => Ok(()),
                     other => other,
                 },
@@ -211,10 +212,10 @@ impl Store {
         })
     }
 
-    /// The slots that fit, the newest first.
+    /// Returns the matching slots, newest first.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
+    /// [`StoreError::Damaged`], or any error of reading the store.
     pub fn slots(&self, filter: &SlotFilter) -> Result<Vec<Slot>, StoreError> {
         let conditions = [
             (
@@ -250,10 +251,10 @@ impl Store {
         self.read(|connection, context| select(connection, context, &sql, values))
     }
 
-    /// The newest slot of an epoch that a plan made by itself; `None`: there is none.
+    /// Returns the due time of the newest scheduled slot of an epoch; `None` if there is none.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
+    /// [`StoreError::Damaged`], or any error of reading the store.
     pub fn last_due(&self, epoch: &SeriesEpoch) -> Result<Option<Timestamp>, StoreError> {
         self.read(|connection, context| {
             let found: Option<i64> = connection
@@ -271,12 +272,12 @@ impl Store {
         })
     }
 
-    /// Ends the slots of this machine that a killed program left running: as their
-    /// recording came to its end or did not. Returns them as they are now. To be called
-    /// after a [sweep](Self::sweep), by the one program that runs the plan.
+    /// Ends the slots of this machine that a killed program left running, according to the
+    /// completion of their recordings. Returns them in their new state. Must be called after a
+    /// [sweep](Self::sweep), and only by the program that runs the plan.
     ///
     /// # Errors
-    /// What reading and writing can fail with.
+    /// Returns an error if the store cannot be read or written.
     pub fn recover_slots(&self, machine: &str) -> Result<Vec<Slot>, StoreError> {
         let running = SlotFilter {
             state: Some(SlotState::Running),
@@ -295,7 +296,7 @@ impl Store {
                     SlotState::Interrupted,
                     Some("the service was stopped".to_owned()),
                 ),
-                // Its writer lives: another program measures it.
+                // Its writer is alive: another program is measuring it.
                 Some(Completion::Running) => continue,
                 Some(Completion::Interrupted) => (SlotState::Interrupted, Some(KILLED.to_owned())),
                 None => {
@@ -326,7 +327,7 @@ impl Store {
     }
 }
 
-/// The reason of a slot whose program ended in the midst of it.
+/// Reason for a slot whose program ended during the measurement.
 const KILLED: &str = "the program was killed, or the machine went down";
 
 fn put_state(

@@ -1,4 +1,4 @@
-//! The store: opened, listed, read, swept, thinned out.
+//! The store: opens, lists, reads, sweeps and deletes recordings.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -22,7 +22,7 @@ use crate::{StoreError, Writer, facts, runs};
 #[derive(Debug)]
 pub struct Store {
     pub(crate) link: Link,
-    /// Recordings whose writer is gone, in a store that cannot be written.
+    /// Recordings with a dead writer, in a read-only store.
     presumed_dead: RefCell<BTreeSet<RecordingId>>,
 }
 
@@ -41,12 +41,12 @@ impl Store {
         on_a_full_disk(path, || Link::open(path, busy)).map(Self::new)
     }
 
-    /// Opens the store at `path` for reading. One in a folder that may not be
-    /// written can be read as long as nobody writes it.
+    /// Opens the store at `path` for reading. A store in a read-only folder can be read as long as
+    /// no process writes to it.
     ///
     /// # Errors
-    /// [`StoreError::NotThere`] where there is no file or an empty one, else
-    /// as [`open`](Self::open).
+    /// [`StoreError::NotThere`] if the file does not exist or is empty; otherwise the same as
+    /// [`open`](Self::open).
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
         on_a_full_disk(path, || Link::open_read_only(path, BUSY)).map(Self::new)
     }
@@ -58,12 +58,12 @@ impl Store {
         }
     }
 
-    /// The file, from the root on.
+    /// Returns the absolute path of the file.
     pub fn path(&self) -> &Path {
         &self.link.context.path
     }
 
-    /// Whether it was opened for reading only.
+    /// Returns whether the store was opened read-only.
     pub fn is_read_only(&self) -> bool {
         self.link.read_only
     }
@@ -72,8 +72,7 @@ impl Store {
         self.presumed_dead.borrow().contains(&id)
     }
 
-    /// Runs `work` on one moment of the store: what others commit meanwhile is
-    /// not seen.
+    /// Runs `work` on a consistent snapshot: changes that others commit meanwhile are invisible.
     pub(crate) fn read<T, E: From<StoreError>>(
         &self,
         work: impl FnOnce(&Connection, &Context) -> Result<T, E>,
@@ -85,23 +84,22 @@ impl Store {
             .connection
             .unchecked_transaction()
             .map_err(|error| context.on(error))?;
-        // Rolled back at the end: nothing was written.
+        // Rolled back at the end, because nothing was written.
         work(&transaction, context)
     }
 
-    /// All recordings, the newest first; running and interrupted ones too.
+    /// Returns all recordings, newest first, including running and interrupted ones.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], naming the recording, and what reading can
-    /// fail with.
+    /// [`StoreError::Damaged`], naming the recording, or any error of reading the store.
     pub fn list(&self) -> Result<Vec<Summary>, StoreError> {
         self.list_by(&Filter::default())
     }
 
-    /// The recordings that fit `filter`, the newest first; no other is read.
+    /// Returns the recordings that match `filter`, newest first. Does not read any others.
     ///
     /// # Errors
-    /// As [`list`](Self::list).
+    /// Same as [`list`](Self::list).
     pub fn list_by(&self, filter: &Filter) -> Result<Vec<Summary>, StoreError> {
         self.read(|connection, context| {
             entries(connection, context, filter)?
@@ -118,28 +116,25 @@ impl Store {
         })
     }
 
-    /// Reads a recording with its intervals. Each part is checked against its
-    /// checksum and the number of its rows.
+    /// Loads a recording with its intervals. Each part is verified with its checksum and the number
+    /// of its rows.
     ///
-    /// One that was interrupted or still runs holds what was written so far:
-    /// histograms are the sums of the intervals, the accounts fit them, the
-    /// verdict is judged by them, and a warning says what is missing.
+    /// An interrupted or running recording contains the data written so far. Its histograms are the
+    /// sums of the intervals, the accounts are adjusted to them, the verdict is based on them, and
+    /// a warning names the missing data.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], [`StoreError::Damaged`], and what reading can
-    /// fail with.
+    /// [`StoreError::NoSuch`], [`StoreError::Damaged`], or any error of reading the store.
     pub fn load(&self, id: RecordingId) -> Result<Recording, StoreError> {
         self.read(|connection, context| load(connection, context, id, self.is_presumed_dead(id)))
     }
 
-    /// Hands the samples of one thread to `take`, a chunk of at most 65 536 at
-    /// a time and in the order in which they were measured; returns how many
-    /// there were. Memory stays that of one chunk.
+    /// Passes the samples of one thread to `take`, in the order of measurement and in chunks of at
+    /// most 65,536. Returns their number. Holds only one chunk in memory.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], [`StoreError::NoSuchThread`],
-    /// [`StoreError::Damaged`], what reading can fail with, and what `take`
-    /// returns.
+    /// [`StoreError::NoSuch`], [`StoreError::NoSuchThread`], [`StoreError::Damaged`], any error of
+    /// reading the store, and any error of `take`.
     pub fn samples<E: From<StoreError>>(
         &self,
         id: RecordingId,
@@ -149,24 +144,23 @@ impl Store {
         self.read(|connection, context| each_chunk(connection, context, id, thread, take))
     }
 
-    /// The facts with this hash (`SeriesRun::facts`); `None` where there are none.
+    /// Returns the facts with this hash (`SeriesRun::facts`); `None` if there are none.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
+    /// [`StoreError::Damaged`], or any error of reading the store.
     pub fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError> {
         self.read(|connection, context| facts::facts_of(connection, context, hash))
     }
 
-    /// Marks the running recordings whose writer is gone as interrupted, and
-    /// returns how many these were; imports that did not come to their end are
-    /// removed. The file that a writer holds says whether it lives; `alive` is
-    /// asked where there is none, and where the file cannot tell.
+    /// Marks running recordings with a dead writer as interrupted, and returns their number.
+    /// Removes incomplete imports. The lock on the lease file shows whether a writer is alive; if
+    /// the file is missing or inconclusive, `alive` decides.
     ///
-    /// In a store that was opened for reading only nothing is written: the
-    /// recordings only appear as interrupted to the functions of this object.
+    /// In a read-only store, nothing is written: the recordings only appear as interrupted through
+    /// this object.
     ///
     /// # Errors
-    /// What reading and writing can fail with.
+    /// Returns an error if the store cannot be read or written.
     pub fn sweep(&self, alive: &dyn Fn(&Lease) -> bool) -> Result<usize, StoreError> {
         let filter = Filter {
             completion: Some(Completion::Running),
@@ -174,7 +168,7 @@ impl Store {
         };
         let running = self.read(|connection, context| entries(connection, context, &filter))?;
         let mut swept = 0;
-        // A line that was changed is reported by those who read it.
+        // A changed row is reported when it is read.
         for entry in running.into_iter().flatten() {
             let summary = entry.summary;
             let is_alive = lives(self.path(), summary.id, summary.lease.as_ref(), alive);
@@ -192,12 +186,12 @@ impl Store {
         Ok(swept)
     }
 
-    /// Marks one recording as interrupted, if it still is what `seen` says. Half
-    /// an import goes: its file is still there.
+    /// Marks a recording as interrupted, if it is unchanged since `seen`. Removes an incomplete
+    /// import, because its source file still exists.
     fn interrupt(&self, seen: &Summary) -> Result<bool, StoreError> {
         self.link.write(|connection, context| {
             let (key, mut entry) = match Entry::find(connection, seen.id, context) {
-                // Another process was quicker.
+                // Another process was faster.
                 Err(StoreError::NoSuch { .. }) => return Ok(false),
                 other => other?,
             };
@@ -210,7 +204,8 @@ impl Store {
             }
             match load(connection, context, seen.id, true) {
                 Ok(recording) => entry.summary = Summary::of(&recording),
-                // Who loads it sees why; here it only stops running.
+                // The recording is damaged; loading it will report that. Here it only stops
+                // running.
                 Err(StoreError::Damaged { .. } | StoreError::Recording { .. }) => {
                     entry.summary.completion = Completion::Interrupted;
                     entry.summary.lease = None;
@@ -224,12 +219,11 @@ impl Store {
         })
     }
 
-    /// Begins a recording: stores what is known at the start, as running and
-    /// without latencies, on behalf of the writer that `lease` describes.
-    /// Survives a power cut from here on.
+    /// Begins a recording: stores the data known at the start, as running and without latencies,
+    /// for the writer described by `lease`. Survives a power cut from here on.
     ///
     /// # Errors
-    /// [`StoreError::Exists`], and what writing can fail with.
+    /// [`StoreError::Exists`], or any error of writing the store.
     pub fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
         if self.link.read_only {
             return Err(StoreError::ReadOnly {
@@ -237,22 +231,20 @@ impl Store {
             });
         }
         let writer = Writer::begin(Link::open(self.path(), self.link.busy)?, recording, lease)?;
-        // What this connection read is hardly used while the other one writes.
+        // Pages cached by this connection are rarely used while the other one writes.
         self.link.release();
         Ok(writer)
     }
 
-    /// Deletes a recording with all that belongs to it, and gives its space
-    /// back to the file system.
+    /// Deletes a recording with all its data, and returns the space to the file system.
     ///
     /// # Errors
-    /// [`StoreError::StillRunning`] (a dead writer's recording must be
-    /// [swept](Self::sweep) first), [`StoreError::NoSuch`], and what writing
-    /// can fail with.
+    /// [`StoreError::StillRunning`] (the recording of a dead writer must be [swept](Self::sweep)
+    /// first), [`StoreError::NoSuch`], or any error of writing the store.
     pub fn delete(&self, id: RecordingId) -> Result<(), StoreError> {
         on_a_full_disk(self.path(), || self.try_delete(id))?;
         self.link.give_space_back();
-        // A smaller file is one after the next checkpoint.
+        // The file only shrinks at the next checkpoint.
         let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
         Ok(())
     }
@@ -260,7 +252,7 @@ impl Store {
     fn try_delete(&self, id: RecordingId) -> Result<(), StoreError> {
         self.link.write(|connection, context| {
             let on = |error| context.on(error);
-            // Not through `Entry`: what was damaged can be deleted.
+            // Does not use `Entry`, so that damaged recordings can be deleted.
             let (key, completion, pid): (i64, String, Option<i64>) = connection
                 .prepare_cached("SELECT key, completion, writer_pid FROM recording WHERE id = ?1")
                 .and_then(|mut statement| {
@@ -283,7 +275,7 @@ impl Store {
     }
 }
 
-/// Does it again with the room that is kept beside the store, where the disk is full.
+/// Runs `work`. If the disk is full, frees the reserved space and runs it again.
 fn on_a_full_disk<T>(
     path: &Path,
     work: impl Fn() -> Result<T, StoreError>,
@@ -294,8 +286,8 @@ fn on_a_full_disk<T>(
     }
 }
 
-/// The rows of table `recording` that fit `filter`, the newest first; an error
-/// for each that was changed.
+/// Returns the rows of table `recording` that match `filter`, newest first, with an error for each
+/// changed row.
 fn entries(
     connection: &Connection,
     context: &Context,
@@ -309,7 +301,7 @@ fn entries(
         .query_map(params_from_iter(values), Entry::read)
         .and_then(Iterator::collect)
         .map_err(on)?;
-    // Not by SQLite, which would carry all columns through its sorter.
+    // Sorted here, because SQLite would move all columns through its sorter.
     let place = |entry: &Result<Entry, ChangedLine>| {
         let summary = entry.as_ref().ok().map(|entry| &entry.summary);
         summary.map(|summary| (summary.started, summary.id))
@@ -320,8 +312,8 @@ fn entries(
         return Err(context.damaged("a recording is listed twice"));
     }
     if filter.shows_all() {
-        // A page that lost rows is seen by the index of the IDs. Not count(*): that is
-        // one step, however long it takes.
+        // The index of IDs reveals a page that lost rows. Not count(*), which is a single step
+        // however long it takes.
         let sql = format!(
             "SELECT count(id) FROM recording INDEXED BY sqlite_autoindex_recording_1 {condition}"
         );

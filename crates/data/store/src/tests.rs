@@ -1,4 +1,4 @@
-//! What needs a look inside: the schema, locks, a full disk, sizes.
+//! Tests that need internals: schema, locks, full disk, sizes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ fn a_store_that_is_locked_for_too_long_is_named() {
     let error = writer.commit(&Batch::default()).unwrap_err();
     assert!(matches!(error, StoreError::Locked { .. }), "{error}");
     assert!(error.to_string().contains("punctual.db is locked"));
-    // Readers are not in its way.
+    // It does not block readers.
     assert_eq!(store.list().unwrap().len(), 1);
     other.execute_batch("ROLLBACK").unwrap();
     writer.commit(&Batch::default()).unwrap();
@@ -165,7 +165,7 @@ fn a_disk_that_fills_up_loses_nothing_that_was_committed() {
     let load = || store.load(recording.id).unwrap();
     assert_eq!(load().series.rows, rows[..committed]);
     assert_eq!(load().samples.unwrap().count, committed as u64);
-    // Room was made: the same batch goes in, and the sample that waited.
+    // With space available, the same batch and the waiting sample are written.
     limit(&writer, 1_000_000);
     writer.commit(&batch(&rows[committed])).unwrap();
     assert_eq!(load().series.rows, rows[..=committed]);
@@ -174,7 +174,7 @@ fn a_disk_that_fills_up_loses_nothing_that_was_committed() {
     assert_eq!(load().series.rows, *rows);
 }
 
-/// Two numbers between 0 and 1 that are the same at each run.
+/// Returns a number between 0 and 1; the sequence is the same in each run.
 fn uniform(state: &mut u64) -> f64 {
     *state = state
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -188,8 +188,8 @@ fn samples_take_less_than_1_6_bytes_each() {
     let store = Store::open(&path).unwrap();
     let recording = recording(1);
     let mut writer = store.begin(&recording, &lease()).unwrap();
-    // Lognormal around 4.5 µs with a spread of 500 ns; the entropy of that at
-    // 1 ns resolution alone is 1.38 bytes. A period is missed now and then.
+    // Lognormal around 4.5 µs with a spread of 500 ns; at 1 ns resolution, its entropy alone is
+    // 1.38 bytes. A period is missed occasionally.
     let mut state = 7;
     let mut expected = 86_400_000_000_000;
     let count = 5 * FULL as u64 + 12_345;
@@ -207,7 +207,7 @@ fn samples_take_less_than_1_6_bytes_each() {
             latency: SignedNanos(latency as i64),
         };
         writer.samples(0, &[sample]).unwrap();
-        // A commit a second.
+        // One commit per second.
         if number % 1_000 == 999 {
             writer.commit(&Batch::default()).unwrap();
         }
@@ -227,7 +227,7 @@ fn samples_take_less_than_1_6_bytes_each() {
     drop(streams);
     writer.finish(&recording).unwrap();
     drop(store);
-    // And the file, with all that is around them but the tables of an empty store.
+    // The file as well, including everything but the tables of an empty store.
     let (_folder, empty) = place();
     drop(Store::open(&empty).unwrap());
     let size = |path: &Path| std::fs::metadata(path).unwrap().len() as f64;
@@ -236,7 +236,7 @@ fn samples_take_less_than_1_6_bytes_each() {
     assert!(each < 1.6, "{each}");
 }
 
-/// Of many threads no full chunk is waited for.
+/// With many threads, the writer does not wait for full chunks.
 #[test]
 fn an_import_of_many_threads_holds_few_samples() {
     let (_folder, path) = place();
@@ -282,8 +282,7 @@ fn an_import_of_many_threads_holds_few_samples() {
     assert_eq!(next, rounds as u64 * 1_000);
 }
 
-/// A list of thousands is one scan of one table, without its sorter and
-/// without what hangs on it.
+/// Listing thousands of recordings scans one table, without a sorter and without joins.
 #[test]
 fn a_list_reads_one_table() {
     let (_folder, path) = place();
@@ -304,7 +303,7 @@ fn a_list_reads_one_table() {
     assert_eq!(plan, ["SCAN recording"]);
 }
 
-/// A stream of some hundred bytes that holds billions of numbers.
+/// A stream of a few hundred bytes that contains billions of numbers.
 #[test]
 fn a_chunk_that_holds_more_than_it_says_is_not_decompressed() {
     use pco::PagingSpec::Exact;
@@ -345,7 +344,7 @@ fn an_attachment_that_is_longer_than_it_may_be_is_not_decompressed() {
     assert_eq!(unpack_attachment("pages", length - 1, &packed), None);
     assert_eq!(unpack_attachment("pages", u64::MAX, &packed), None);
     assert_eq!(unpack_attachment("pages", length, &packed), Some(body));
-    // What cannot be read again is not written.
+    // Data that could not be read back is not written.
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let mut writer = store.begin(&recording(1), &lease()).unwrap();
@@ -359,7 +358,7 @@ fn an_attachment_that_is_longer_than_it_may_be_is_not_decompressed() {
     );
 }
 
-/// SQLite reports both as the same where it makes room for a WAL's index.
+/// SQLite reports both in the same way when it extends a WAL index.
 #[test]
 fn an_io_error_is_not_a_lack_of_space() {
     let (_folder, path) = place();
@@ -376,7 +375,7 @@ fn an_io_error_is_not_a_lack_of_space() {
     }
 }
 
-/// Pages that lead in a circle are met with a query that does not end.
+/// Simulates pages that form a cycle with a query that never ends.
 #[test]
 fn work_that_does_not_end_is_given_up() {
     let (_folder, path) = place();

@@ -1,4 +1,4 @@
-//! Windows of watching all wake-ups.
+//! Windows of all wake-ups, from continuous monitoring.
 
 use std::cell::RefCell;
 
@@ -11,14 +11,14 @@ use crate::bits::{Bits, Crc};
 use crate::entry::started_ns;
 use crate::{Store, StoreError};
 
-/// The longest window of wake-ups as JSON, in bytes: 2,000 buckets and some waits. A longer
-/// one cannot be read back.
+/// Maximum size of a window as JSON, in bytes: 2,000 buckets and some waits. A longer one cannot be
+/// read back.
 pub const LONGEST_WAKE_WINDOW: u64 = 1 << 20;
 
-/// Each is some kilobytes, once in minutes.
+/// A window has a few kilobytes, once every few minutes.
 const LEVEL: i32 = 9;
 
-/// A window as it lies in a table: the length of its JSON, and that, compressed.
+/// Packs a window for a table. Returns the length of its JSON, and the compressed JSON.
 pub(crate) fn pack(window: &WakeWindow, level: i32) -> Result<(u64, Vec<u8>), StoreError> {
     let failed = |reason: String| StoreError::Compress { reason };
     let json = serde_json::to_vec(window).map_err(|error| failed(error.to_string()))?;
@@ -34,11 +34,11 @@ pub(crate) fn pack(window: &WakeWindow, level: i32) -> Result<(u64, Vec<u8>), St
 }
 
 thread_local! {
-    /// What packing needs again and again: to make it costs more than a window.
+    /// Reused, because creating a compressor costs more than packing a window.
     static PACKER: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
 }
 
-/// What [`pack`] made; `None` where it was changed.
+/// Unpacks the result of [`pack`]; `None` if it was changed.
 pub(crate) fn unpack(length: u64, body: &[u8]) -> Option<WakeWindow> {
     let json = zstd::bulk::decompress(body, length.min(LONGEST_WAKE_WINDOW) as usize).ok()?;
     serde_json::from_slice(&json).ok()
@@ -53,7 +53,7 @@ pub(crate) fn crc_of(machine: &str, start: i64, length: u64, body: &[u8]) -> u32
         .end()
 }
 
-/// The window of a row with machine, start, length, body and checksum; `None` where it was
+/// Reads a window from a row with machine, start, length, body and checksum; `None` if it was
 /// changed.
 pub(crate) fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<WakeWindow>> {
     let (machine, start): (String, i64) = (row.get(0)?, row.get(1)?);
@@ -63,7 +63,7 @@ pub(crate) fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<WakeW
     Ok(unpack(length, &body).filter(|_| fits))
 }
 
-/// A window as it lies in the table.
+/// A window in the format of the table.
 struct Packed {
     machine: String,
     start: i64,
@@ -87,21 +87,22 @@ impl Packed {
 }
 
 impl Store {
-    /// Keeps a window; nothing where one of the same machine and start is there. Returns
-    /// whether it is new.
+    /// Stores a window, unless one with the same machine and start exists. Returns whether it is
+    /// new.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn add_wake_window(&self, window: &WakeWindow) -> Result<bool, StoreError> {
         let new = self.add_wake_windows(&[vec![window.clone()]])?;
         Ok(new.iter().sum::<u64>() > 0)
     }
 
-    /// Keeps the windows of several deliveries in one transaction, each as
-    /// [`add_wake_window`](Self::add_wake_window) does; returns how many of each are new.
+    /// Stores the windows of several deliveries in one transaction, like
+    /// [`add_wake_window`](Self::add_wake_window). Returns the number of new ones for each
+    /// delivery.
     ///
     /// # Errors
-    /// What writing can fail with; none is kept then.
+    /// Returns an error if the store cannot be written; then nothing is stored.
     pub(crate) fn add_wake_windows(
         &self,
         deliveries: &[Vec<WakeWindow>],
@@ -129,11 +130,11 @@ impl Store {
         })
     }
 
-    /// The windows of a machine that began at `since` or later, the oldest first; at most
-    /// so many.
+    /// Returns the windows of a machine that began at `since` or later, oldest first, at most
+    /// `most`.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
+    /// [`StoreError::Damaged`], or any error of reading the store.
     pub(crate) fn wake_windows_of(
         &self,
         machine: &str,
@@ -153,11 +154,11 @@ impl Store {
         })
     }
 
-    /// Hands each window that began at `since` or later to `take`, the oldest first;
-    /// returns how many there were.
+    /// Passes each window that began at `since` or later to `take`, oldest first. Returns their
+    /// number.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], what reading can fail with, and what `take` returns.
+    /// [`StoreError::Damaged`], any error of reading the store, and any error of `take`.
     pub fn wake_windows<E: From<StoreError>>(
         &self,
         since: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! A recording while it is made.
+//! Writes a recording while it is made.
 
 use punctual_files::lease::Lease as Held;
 use punctual_model::{
@@ -17,52 +17,50 @@ use crate::parts::{
 };
 use crate::{StoreError, facts, lease, pack, runs};
 
-/// What was measured since the last commit. All of it becomes visible to
-/// others at once.
+/// Data measured since the last commit. All of it becomes visible to others at once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
-    /// How long the measurement lasts so far.
+    /// Duration of the measurement so far.
     pub elapsed: Nanos,
-    /// Intervals. One with the thread and the start of an earlier one replaces
-    /// it: an interval that is still open is written again as it grows.
+    /// Intervals. An interval with the same thread and start as an earlier one replaces it: an open
+    /// interval is written again as it grows.
     pub rows: Vec<IntervalRow>,
-    /// The account of each thread so far, by its place; empty: as before.
+    /// Account of each thread so far, by index; if empty, unchanged.
     pub accounting: Vec<Accounting>,
-    /// How late missed periods of each thread were, by its place; empty: not known.
+    /// Lateness of each thread's missed periods, by index; empty if unknown.
     pub lateness: Vec<Lateness>,
-    /// When nothing could be measured, so far; they replace the earlier ones.
+    /// Suspensions of the measurement so far; replaces the earlier ones.
     pub suspensions: Vec<Suspension>,
-    /// The worst samples so far, the worst first; they replace the earlier
-    /// ones.
+    /// Largest samples so far, in descending order; replaces the earlier ones.
     pub worst: Vec<WorstSample>,
-    /// Samples so far that are in no interval ([`punctual_model::Series`]).
+    /// Number of samples so far that are in no interval ([`punctual_model::Series`]).
     pub dropped: u64,
-    /// Warnings; those that are known already are not repeated.
+    /// Warnings; known ones are not repeated.
     pub warnings: Vec<String>,
 }
 
-/// Writes one recording while it is made. Has its own connection and can move
-/// to another thread. Dropped without [`finish`](Self::finish) it leaves the
-/// recording as running, for a sweep to find.
+/// Writes one recording while it is made. Has a separate connection and can move to another thread.
+/// If it is dropped without [`finish`](Self::finish), the recording remains running until a sweep
+/// finds it.
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) link: Link,
     pub(crate) key: i64,
-    /// The line of the list as it was last committed.
+    /// The list entry as last committed.
     entry: Entry,
     progress: Progress,
-    /// The head as it was written at the start.
+    /// The head as written at the start.
     head: String,
-    /// Those in the head of the store.
+    /// The suspensions in the stored head.
     suspensions: Vec<Suspension>,
     tails: Vec<Tail>,
     packing: Packing,
-    /// Says to others that this process lives; `None` where it cannot be held.
+    /// Shows others that this process is alive; `None` if the lease could not be taken.
     _held: Option<Held>,
 }
 
-/// The most samples of all threads that an import holds in memory: 16 MiB. A full
-/// chunk of each of many threads would be more.
+/// Maximum number of samples, over all threads, that an import holds in memory: 16 MiB. A full
+/// chunk for each of many threads would take more.
 pub(crate) const HELD: usize = 1 << 20;
 
 impl Writer {
@@ -99,7 +97,7 @@ impl Writer {
             samples: 0,
             sample_bytes: 0,
         };
-        // Before the recording is there for others to ask about.
+        // Take the lease before the recording becomes visible to others.
         let held = lease::take(&link.context.path, recording.id, lease);
         synchronous(&link, Durability::PowerCut)?;
         let head = head_json(recording, recording.samples);
@@ -145,31 +143,28 @@ impl Writer {
         })
     }
 
-    /// Says that there are at least as many threads: another tool's file tells of
-    /// them as it goes.
+    /// Raises the number of threads to at least this, because files of other tools only reveal
+    /// their threads as they are read.
     pub fn grow(&mut self, threads: usize) {
         if self.tails.len() < threads {
             self.tails.resize_with(threads, Tail::default);
         }
     }
 
-    /// The recording.
+    /// Returns the ID of the recording.
     pub fn id(&self) -> RecordingId {
         self.entry.summary.id
     }
 
-    /// Commits what was measured since the last time, with the samples that
-    /// were handed over. After this it survives kill -9, and a power cut as
-    /// soon as the system has written it out by itself: to force that would
-    /// disturb the machine that is being measured.
+    /// Commits the data measured since the last commit, including the samples passed so far.
+    /// Afterwards, it survives kill -9. It survives a power cut once the kernel has written it out;
+    /// forcing that would disturb the machine that is being measured.
     ///
-    /// After an error the store is as before, and the same batch can be
-    /// committed again.
+    /// After an error, the store is unchanged, and the same batch can be committed again.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchThread`], [`StoreError::OtherThreads`],
-    /// [`StoreError::NoSuch`] where somebody deleted the recording, and what
-    /// writing can fail with.
+    /// [`StoreError::NoSuchThread`], [`StoreError::OtherThreads`], [`StoreError::NoSuch`] if the
+    /// recording was deleted, or any error of writing the store.
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.check(batch)?;
         let mut entry = self.entry.clone();
@@ -220,16 +215,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes samples of one thread, in the order in which they were measured.
-    /// Each 65 536 are compressed and written; what is left is written by the
-    /// next commit. Until then it takes 16 bytes of memory a sample. Of an import
-    /// of many threads all are written when a million has come together.
+    /// Adds samples of one thread, in the order of measurement. Every 65,536 samples are compressed
+    /// and written; the next commit writes the rest. Until then, a sample takes 16 bytes of memory.
+    /// For an import with many threads, all samples are written once there are a million.
     ///
-    /// After an error the samples are still here and will be written by the
-    /// next call: do not hand them over again.
+    /// After an error, the samples are still buffered, and the next call writes them: do not pass
+    /// them again.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchThread`], and what writing can fail with.
+    /// [`StoreError::NoSuchThread`], or any error of writing the store.
     pub fn samples(&mut self, thread: u32, samples: &[Sample]) -> Result<(), StoreError> {
         let no_such = self.no_such_thread(thread);
         let tail = self.tails.get_mut(thread as usize).ok_or(no_such)?;
@@ -244,16 +238,16 @@ impl Writer {
         }
     }
 
-    /// Samples in memory.
+    /// Returns the number of samples in memory.
     pub(crate) fn held(&self) -> usize {
         self.tails.iter().map(Tail::held).sum()
     }
 
-    /// Writes the samples that are left as final chunks and tells what is
-    /// kept; `dropped` is left at 0, that is for the caller to know.
+    /// Writes the remaining samples as final chunks and returns the totals. `dropped` is left at 0
+    /// for the caller to fill in.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn seal(&mut self) -> Result<SamplesKept, StoreError> {
         self.write_samples(Extent::Final)?;
         Ok(SamplesKept {
@@ -278,17 +272,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the recording: writes all of it as it is now, with the samples and
-    /// intervals that are left. Intervals that were committed and are not in
-    /// `recording` stay. Where samples were kept, their count and bytes are
-    /// those of the store. Survives a power cut from here on.
+    /// Ends the recording: writes its current state, with the remaining samples and intervals.
+    /// Committed intervals that are not in `recording` are kept. If samples were stored, their
+    /// count and size are taken from the store. Survives a power cut from here on.
     ///
     /// # Errors
-    /// [`StoreError::NotFinal`] for one that still runs,
-    /// [`StoreError::OtherThreads`], [`StoreError::NoSuch`] for another
-    /// recording or where somebody deleted it, and what writing can fail with.
-    /// What was committed before stays, and is found as interrupted when this
-    /// process has ended.
+    /// [`StoreError::NotFinal`] if it is still running, [`StoreError::OtherThreads`],
+    /// [`StoreError::NoSuch`] if it is another recording or was deleted, or any error of writing
+    /// the store. Committed data is kept, and is found as interrupted after this process has ended.
     pub fn finish(self, recording: &Recording) -> Result<(), StoreError> {
         self.check_final(recording)?;
         synchronous(&self.link, Durability::PowerCut)?;
@@ -327,16 +318,16 @@ impl Writer {
             write_entry(&entry, connection, context, key)?;
             runs::write_run(connection, context, key, recording)
         })?;
-        // What small chunks took before full ones replaced them.
+        // Free the space of small chunks that full ones have replaced.
         self.link.give_space_back();
         Ok(())
     }
 
-    /// Takes the recording back: nothing of it stays in the store.
+    /// Removes the recording from the store.
     ///
     /// # Errors
-    /// What writing can fail with; a sweep then removes it where it was read
-    /// from elsewhere, and shows it as interrupted where it was measured.
+    /// Returns an error if the store cannot be written. In that case, a later sweep removes the
+    /// recording if it was imported, and marks it as interrupted if it was measured.
     pub fn abandon(self) -> Result<(), StoreError> {
         let (key, id) = (self.key, self.id());
         self.link.write(|connection, context| {
@@ -404,7 +395,7 @@ impl Writer {
 }
 
 impl Progress {
-    /// What a batch makes of it.
+    /// Returns the progress after a batch.
     fn followed_by(&self, batch: &Batch) -> Self {
         let mut warnings = self.warnings.clone();
         for warning in &batch.warnings {
@@ -462,13 +453,13 @@ fn write_entry(
     written.map(drop).map_err(|error| context.on(error))
 }
 
-/// What a commit survives.
+/// Events that a commit survives.
 #[derive(Clone, Copy)]
 enum Durability {
-    /// The end of the program. The pages are with the kernel, which writes
-    /// them out in its own time (`synchronous = NORMAL`: no fsync at a commit).
+    /// The program is killed. The kernel has the pages, and writes them out later (`synchronous =
+    /// NORMAL`: no fsync on commit).
     Kill,
-    /// The end of the machine (`synchronous = FULL`: fsync of the WAL).
+    /// The machine loses power (`synchronous = FULL`: fsync of the WAL).
     PowerCut,
 }
 

@@ -1,4 +1,4 @@
-//! What the store promises, on a real file.
+//! Guarantees of the store, tested on a real file.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
@@ -61,7 +61,7 @@ fn finish_keeps_rows_that_only_the_store_has() {
     for second in 0..3 {
         writer.commit(&batch(&recording, second)).unwrap();
     }
-    // Seconds 1 and 2 are committed; the final recording brings 4 alone.
+    // Seconds 1 and 2 are committed; the final recording only adds second 4.
     let mut last = recording.clone();
     last.series
         .rows
@@ -130,7 +130,7 @@ fn what_a_dead_writer_left_is_interrupted() {
 
     assert_eq!(store.sweep(&|lease: &Lease| lease.pid == 4242).unwrap(), 0);
     assert_eq!(store.list().unwrap()[0].completion, Completion::Running);
-    // A store opened for reading shows it so, and writes nothing.
+    // A read-only store shows it as interrupted without writing.
     let read_only = Store::open_read_only(&path).unwrap();
     assert_eq!(read_only.sweep(&|_| false).unwrap(), 1);
     assert_eq!(read_only.sweep(&|_| false).unwrap(), 0);
@@ -175,7 +175,7 @@ fn a_writer_taken_for_dead_goes_on_or_learns_that_all_is_gone() {
     let store = Store::open(&path).unwrap();
     let recording = recording(1, 3);
     let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
-    // Its lease says more than the number of its process.
+    // The lease is more reliable than the process ID.
     assert_eq!(store.sweep(&|_| false).unwrap(), 0);
     std::fs::remove_dir_all(path.with_extension("db.leases")).unwrap();
     assert_eq!(store.sweep(&|_| true).unwrap(), 0);
@@ -224,7 +224,7 @@ fn what_does_not_fit_is_refused() {
         writer.samples(2, &[]),
         Err(StoreError::NoSuchThread { .. })
     ));
-    // Nothing of these is there.
+    // None of these is stored.
     assert_eq!(store.load(recording.id).unwrap().series.rows, []);
     assert!(matches!(
         writer.finish(&at_start(&recording)),
@@ -254,7 +254,7 @@ fn what_does_not_fit_is_refused() {
     ));
 }
 
-/// A recording with an ID and a start of our choice.
+/// Returns a recording with this ID and start time.
 fn numbered(id: u128, minute: i64) -> punctual_model::Recording {
     let mut recording = recording(1, 1);
     recording.id = RecordingId(Uuid::from_u128(id));
@@ -269,7 +269,7 @@ fn recordings_are_found_by_what_people_type() {
     assert!(matches!(store.find("last"), Err(StoreError::NoSuch { .. })));
     let first = numbered(0x019a4d1c_7b3a_7000_8000_000011112222, 0);
     let second = numbered(0x019a4d1c_7b3b_7000_8000_0000aaaa2222, 1);
-    // Began before the others, and was stored after them.
+    // Began before the others, but was stored after them.
     let old = numbered(0x01900000_0000_7000_8000_0000019a4d1c, -5);
     for recording in [&first, &second, &old] {
         keep(&store, recording);
@@ -293,7 +293,7 @@ fn recordings_are_found_by_what_people_type() {
         let error = store.find(text).unwrap_err();
         assert!(matches!(error, StoreError::NotASelector { .. }), "{error}");
     }
-    // Two by their beginning, one by its end.
+    // Two match at the beginning of the ID, one at the end.
     let error = store.find("019a4d1c").unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -357,7 +357,7 @@ fn a_list_is_filtered_by_the_store() {
         }),
         [3]
     );
-    // No pattern: what it looks like is looked for.
+    // Not a pattern: the text is searched literally.
     assert_eq!(
         ids(&Filter {
             label: text("%_"),
@@ -381,7 +381,7 @@ fn a_list_is_filtered_by_the_store() {
         }),
         [3, 2]
     );
-    // The newest of those that fit, not those that fit of the newest.
+    // The newest of the matching recordings, rather than the matching ones among the newest.
     let one = Filter {
         host: text("bench-7"),
         since,
@@ -418,7 +418,7 @@ fn deleting_gives_the_space_back_and_touches_no_other() {
         writer.commit(&batch(&large, 1)).unwrap();
         writer.finish(&large).unwrap();
     }
-    // What lies in the -wal file is brought over when the last one closes.
+    // Closing the last connection transfers the content of the -wal file.
     drop(store);
     let with_both = size();
     let store = Store::open(&path).unwrap();
@@ -438,8 +438,8 @@ fn a_run_of_hours_fits_into_five_megabytes() {
     let (_folder, path) = place();
     let mut recording = recording(4, 1);
     let store = Store::open(&path).unwrap();
-    // 20 000 s in rows of 30 s, 4 threads at 200 µs: 400 million wake-ups, the
-    // latencies of a row in some 300 buckets.
+    // 20,000 s in rows of 30 s, 4 threads with a period of 200 µs: 400 million wake-ups, with about
+    // 300 buckets per row.
     recording.series.rows.clear();
     for start in (0..20_000).step_by(30) {
         for thread in 0..4 {
@@ -472,7 +472,7 @@ fn a_run_of_hours_fits_into_five_megabytes() {
     assert!(size < 5_000_000, "{size} bytes");
 }
 
-/// 150 000 samples in about 300 buckets between 2 and 8 µs, with a tail.
+/// 150,000 samples in about 300 buckets between 2 and 8 µs, with a tail.
 fn wide_row(thread: u32, start_s: u64) -> IntervalRow {
     let mut state = start_s * 4 + u64::from(thread) + 1;
     let mut random = || {
@@ -523,8 +523,8 @@ fn the_default_place_is_made() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is committed, in whatever order and however often an interval
-    /// is written again: what is loaded is the sum of the last of each.
+    /// For any commits, in any order and with any number of updates of an interval: the loaded
+    /// result is the sum of the last version of each interval.
     #[test]
     fn what_is_loaded_is_the_sum_of_what_was_committed(
         batches in prop::collection::vec(

@@ -1,5 +1,5 @@
-//! What is kept of a run that may be killed at any moment: how late missed periods
-//! are, and when nothing could be measured.
+//! Data of a run that may be killed at any time: the lateness of missed periods, and the
+//! suspensions.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
@@ -50,13 +50,13 @@ fn lateness_and_suspensions_are_of_the_latest_commit() {
     assert_eq!(seen.threads[0].due().unknown(), 0);
     assert_eq!(seen.threads[1].open, None);
 
-    // The wake-up came: it is open no longer.
+    // The wake-up came, so the period is no longer open.
     writer.commit(&batch(&recording, 1)).unwrap();
     let seen = store.load(recording.id).unwrap();
     assert!(seen.threads.iter().all(|thread| thread.open.is_none()));
     assert_eq!(seen.suspensions, []);
 
-    // At the end the recording itself says all.
+    // At the end, the recording itself contains everything.
     writer.commit(&first).unwrap();
     writer.finish(&recording).unwrap();
     assert_eq!(store.load(recording.id).unwrap(), recording);

@@ -1,6 +1,5 @@
-//! Files that are not what was written: each is told in one line, nothing
-//! panics, nothing is shown that was not measured, and the file stays as it
-//! is.
+//! Damaged files: each is reported in one line, nothing panics, no false data is shown, and the
+//! file is left unchanged.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
@@ -15,7 +14,7 @@ use punctual_model::{Recording, RecordingId, Sample};
 use punctual_store::{Store, StoreError, Summary};
 use rusqlite::Connection;
 
-/// What one can get out of a store.
+/// Everything that can be read from a store.
 #[derive(Debug, PartialEq)]
 struct Content {
     list: Vec<Summary>,
@@ -23,8 +22,8 @@ struct Content {
     samples: Vec<Sample>,
 }
 
-/// A store at rest with three recordings: one plain, one with samples, one
-/// that was interrupted.
+/// Creates a store at rest with three recordings: a plain one, one with samples, and an interrupted
+/// one.
 fn build(path: &Path) -> Vec<RecordingId> {
     let store = Store::open(path).unwrap();
     let (plain, sampled, killed) = (recording(2, 8), recording(1, 3), recording(2, 4));
@@ -78,7 +77,7 @@ impl Bench {
         let path = folder.path().join("punctual.db");
         let ids = build(&path);
         let expected = content(&Store::open(&path).unwrap(), &ids).unwrap();
-        // At rest only the folder for leases stands beside it.
+        // At rest, the folder of leases is the only other file.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
         let leases = fs::read_dir(path.with_extension("db.leases")).unwrap();
         assert_eq!(leases.count(), 0);
@@ -91,8 +90,8 @@ impl Bench {
         }
     }
 
-    /// Puts `bytes` in the place of the store and reads all of it both ways.
-    /// Returns whether it was told to be damaged.
+    /// Replaces the store with `bytes` and reads everything in both modes. Returns whether the
+    /// damage was reported.
     fn is_told(&self, bytes: &[u8], what: &str) -> bool {
         let mut told = [false; 2];
         for (read_only, told) in [false, true].into_iter().zip(&mut told) {
@@ -126,8 +125,7 @@ fn a_flipped_byte_is_told_or_does_no_harm() {
     let bench = Bench::new();
     assert!(!bench.is_told(&bench.good, "undamaged"));
     let size = bench.good.len();
-    // All of the file's head, then each page's head, then a stride that hits
-    // each place in a page.
+    // The whole file header, then each page header, then a stride that hits every offset in a page.
     let offsets = (0..120)
         .chain(
             (0..size)
@@ -169,7 +167,7 @@ fn a_page_of_zeros_or_of_noise_is_told_or_does_no_harm() {
             bytes[page * 4096..(page + 1) * 4096].fill(fill);
             told += usize::from(bench.is_told(&bytes, &format!("page {page} of {fill:#x}")));
         }
-        // Another page in its place.
+        // Replace the page with another one.
         let mut bytes = bench.good.clone();
         let other = (page + 1) % pages;
         bytes.copy_within(other * 4096..(other + 1) * 4096, page * 4096);
@@ -199,7 +197,7 @@ fn damage_says_which_recording_and_the_others_can_be_read() {
         store.load(bench.ids[1]).unwrap(),
         bench.expected.recordings[1]
     );
-    // It can be got rid of.
+    // The recording can be deleted.
     store.delete(bench.ids[0]).unwrap();
     assert_eq!(store.list().unwrap().len(), 2);
 }
@@ -242,7 +240,7 @@ fn rows_that_were_taken_out_or_changed_are_missed() {
     }
 }
 
-/// A view that never ends in place of a table.
+/// An endless view instead of a table.
 const ENDLESS_VIEW: &str = "ALTER TABLE series RENAME TO hidden;
     CREATE VIEW series AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
         SELECT x AS key, 1 AS recording, 0 AS thread, x AS start_ns, 1 AS count, 0 AS early,
@@ -302,7 +300,7 @@ fn what_the_sqlite3_program_leaves_does_no_harm() {
     }
 }
 
-/// Opens both ways; each must fail with the text, and leave the file alone.
+/// Opens the file in both modes; each must fail with this text and leave the file unchanged.
 fn refused(path: &Path, text: &str) {
     let before = fs::read(path).ok();
     for opened in [Store::open(path), Store::open_read_only(path)] {
@@ -377,7 +375,7 @@ fn a_place_that_cannot_be_is_named() {
     assert!(Store::open(Path::new("")).is_err());
 }
 
-/// What `read` of `sound` reads, of the blobs of a store: the name, and the bytes.
+/// Returns blobs of a store that the functions in `sound` read: the name and the bytes.
 fn blobs() -> Vec<(String, Vec<u8>)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("punctual.db");
@@ -417,7 +415,7 @@ fn blobs() -> Vec<(String, Vec<u8>)> {
     blobs
 }
 
-/// Reads a blob with what its name says; whether it held something.
+/// Reads a blob with the function for its name. Returns whether it had content.
 fn read_blob(name: &str, bytes: &[u8]) -> bool {
     match name.split('/').next() {
         Some("store-chunk") => sound::chunk(bytes).is_some(),
@@ -426,7 +424,7 @@ fn read_blob(name: &str, bytes: &[u8]) -> bool {
     }
 }
 
-/// `PUNCTUAL_UPDATE_SEEDS=1` writes them anew.
+/// `PUNCTUAL_UPDATE_SEEDS=1` rewrites the seeds.
 #[test]
 fn the_seeds_of_the_fuzz_targets_are_blobs_of_a_store() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds");
@@ -445,7 +443,7 @@ fn the_seeds_of_the_fuzz_targets_are_blobs_of_a_store() {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, bytes).unwrap();
         }
-        // Compressed by another version it may be other bytes.
+        // Another version of the compressor may produce other bytes.
         let seed = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(read_blob(name, &seed), "{}", path.display());
     }

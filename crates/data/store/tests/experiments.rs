@@ -1,4 +1,4 @@
-//! Experiments in the store, and recordings that are blocks of one.
+//! Experiments in the store, and recordings that are their blocks.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
@@ -62,7 +62,7 @@ fn an_experiment_reads_back_and_is_replaced_by_its_later_state() {
     assert!(store.lease_experiment(one.id, &lease()).is_none());
     store.put_experiment(&one).unwrap();
     assert_eq!(store.experiments().unwrap(), [one.clone()]);
-    // Its program is gone.
+    // Its program has ended.
     drop(held);
     let found = store.find_experiment("last").unwrap();
     assert_eq!(found.state, ExperimentState::Interrupted);
@@ -130,8 +130,8 @@ fn a_changed_experiment_is_damage() {
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
 }
 
-/// The verdict of what it is a part of is kept in a recording, in its line of the list, and
-/// nothing else of it changes.
+/// The verdict of the experiment is stored in the recording and its list entry; nothing else
+/// changes.
 #[test]
 fn a_recording_keeps_the_verdict_of_what_it_is_a_part_of() {
     let (_folder, path) = place();

@@ -1,4 +1,4 @@
-//! What ages out, and copies of stores.
+//! Retention, and copies of stores.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
@@ -21,7 +21,7 @@ fn epoch(store: &Store, machine: &str, definition: &str) -> SeriesEpoch {
         .unwrap()
 }
 
-/// A run with samples, a window of trace events and rows.
+/// Stores a run with samples, a trace window and rows.
 fn whole(store: &Store, epoch: Option<&SeriesEpoch>, second: i64) -> Recording {
     let mut recording = recording(2, 3);
     recording.started = at(second);
@@ -81,19 +81,19 @@ fn parts_of_runs_age_out_and_histograms_stay() {
         .filter(|text| text.contains("have aged out"));
     assert_eq!(told.count(), 3);
     assert!(store.check().unwrap().is_empty());
-    // Nothing more is too old.
+    // No remaining data is too old.
     assert_eq!(store.age(&limits).unwrap(), Aged::default());
 }
 
-/// A run measured under a wrong clock counts as no older than the runs before it, and does not
-/// keep older ones from ageing.
+/// A run measured with a wrong clock counts as no older than earlier runs, and does not protect
+/// older ones from removal.
 #[test]
 fn a_wrong_clock_makes_no_run_older() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let epoch = epoch(&store, "machine", "{}");
     let run = |second| whole(&store, Some(&epoch), second).id;
-    // The clock was right, in the past, in the future, and right again.
+    // The clock was right, then in the past, in the future, and right again.
     let [old, first, past, future, last] = [0, 5_000, 1, 900_000, 6_000].map(run);
     let rows = |id| parts(&store, id).2;
     let age = |before, now| {
@@ -106,7 +106,7 @@ fn a_wrong_clock_makes_no_run_older() {
     };
     assert_eq!(age(4_000, 7_000), 1);
     assert!(!rows(old) && [first, past, future, last].into_iter().all(rows));
-    // When the runs before them are too old, they are as well.
+    // They are removed once the runs before them are too old.
     assert_eq!(age(5_500, 8_000), 2);
     assert!(!rows(first) && !rows(past) && rows(future) && rows(last));
     assert_eq!(age(6_500, 9_000), 1);
@@ -149,7 +149,8 @@ fn what_is_too_much_goes_in_order_the_oldest_first() {
     assert_eq!((aged.samples, aged.traces, aged.rows), (1, 0, 0));
     assert_eq!(parts(&store, first.id), (false, true, true));
     assert_eq!(parts(&store, second.id), (true, true, true));
-    // Less than histograms take: all that ages goes, and it is said.
+    // Less than the histograms take: everything that may be removed is removed, and the result
+    // reports that this was not enough.
     let aged = store.age(&size(1)).unwrap();
     assert_eq!((aged.samples, aged.traces, aged.rows), (1, 2, 2));
     assert!(aged.too_large);
@@ -176,7 +177,7 @@ fn a_backup_is_whole_while_a_run_writes() {
     assert_eq!(copied.sweep(&|_| false).unwrap(), 1);
     assert_eq!(copied.list().unwrap().len(), 2);
     assert!(copied.check().unwrap().is_empty());
-    // Nothing is overwritten.
+    // An existing file is never overwritten.
     assert!(matches!(
         store.backup(&copy),
         Err(StoreError::Backup { .. })
@@ -234,7 +235,7 @@ fn a_merge_takes_all_in_once() {
         Ok(())
     });
     assert_eq!((runs.unwrap(), hosts), (2, 2));
-    // Once more: nothing is doubled.
+    // A second merge does not duplicate anything.
     let again = store.merge(&other, &lease()).unwrap();
     assert_eq!(
         (again.recordings, again.known, again.slots, again.marks),
@@ -294,7 +295,7 @@ fn equal_audits_are_kept_once_until_nobody_has_them() {
     });
     let raw = rusqlite::Connection::open(&path).unwrap();
     let count = |sql: &str| raw.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
-    // One of the facts, two of audits.
+    // One row of facts, two of audits.
     assert_eq!(count("SELECT count(*) FROM facts"), 3);
     assert_eq!(store.stats().unwrap().facts, 1);
     let audit_of = |of: &Recording| store.load(of.id).unwrap().audit;
@@ -306,12 +307,12 @@ fn equal_audits_are_kept_once_until_nobody_has_them() {
     store.compact().unwrap();
     assert_eq!(count("SELECT count(*) FROM facts"), 2);
     assert_eq!(audit_of(&two), two.audit);
-    // Another store takes it in with its audit.
+    // Merging into another store includes the audit.
     let (_there, other_path) = place();
     let other = Store::open(&other_path).unwrap();
     other.merge(&store, &lease()).unwrap();
     assert_eq!(other.load(two.id).unwrap().audit, two.audit);
-    // What was exchanged or is gone is not taken for it.
+    // A swapped or missing audit is detected.
     let of_audit = "hash IN (SELECT audit FROM recording)";
     for (change, wrong) in [
         (

@@ -1,7 +1,6 @@
-//! Several processes, killed ones, full disks and read-only file systems.
+//! Several processes, killed processes, full disks and read-only file systems.
 //!
-//! The processes are this test binary again: [`child`] does what the
-//! environment says.
+//! The processes run this test binary again; [`child`] selects the role from the environment.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
@@ -18,7 +17,7 @@ use punctual_store::{Batch, Lease, SlotFilter, Store, StoreError};
 const ROLE: &str = "PUNCTUAL_STORE_TEST_ROLE";
 const STORE: &str = "PUNCTUAL_STORE_TEST_PATH";
 
-/// This binary again, to play `role` on the store at `path`.
+/// Runs this binary again with `role` on the store at `path`.
 fn again(role: &str, path: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -28,7 +27,7 @@ fn again(role: &str, path: &Path) -> Command {
     command
 }
 
-/// The part that is played in another process; nothing in this one.
+/// Plays a role in a child process; does nothing in the parent.
 #[test]
 fn child() {
     let (Some(role), Some(path)) = (std::env::var_os(ROLE), std::env::var_os(STORE)) else {
@@ -46,15 +45,14 @@ fn child() {
     }
 }
 
-/// Says something to the parent, past the test harness.
+/// Sends a line to the parent, bypassing the test harness.
 fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{text}").unwrap();
     out.flush().unwrap();
 }
 
-/// What is measured in `second`: the rows of the sample recording, over and
-/// over.
+/// Returns the measurements of `second`, by repeating the rows of the sample recording.
 fn endless(recording: &Recording, second: u64) -> Batch {
     let mut batch = batch(recording, 1 + second % 20);
     batch.elapsed = Nanos::from_secs(second + 1);
@@ -83,7 +81,7 @@ fn run_until_killed(path: &Path) {
 
 #[test]
 fn a_killed_run_is_interrupted_with_all_that_was_committed() {
-    // Killed early, in the middle of small chunks, and after a full one.
+    // Killed early, in the middle of small chunks, and after a full chunk.
     for enough in [0, 17, 80] {
         let (_folder, path) = place();
         let mut child = again("run until killed", &path)
@@ -93,7 +91,7 @@ fn a_killed_run_is_interrupted_with_all_that_was_committed() {
         let pid = child.id();
         let mut killed = false;
         let mut last = None;
-        // To the end of what it said: it goes on while it is being killed.
+        // Read the output to the end: the child continues until the kill takes effect.
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
             let Some((_, second)) = line.split_once("committed ") else {
@@ -119,7 +117,7 @@ fn a_killed_run_is_interrupted_with_all_that_was_committed() {
         let id = store.find("last").unwrap();
         let loaded = store.load(id).unwrap();
         assert_eq!(loaded.completion, Completion::Interrupted);
-        // A commit may have been made and not been told.
+        // A commit may have been made but not reported.
         let seconds = loaded.duration_ns.0 / 1_000_000_000;
         assert!(seconds == said || seconds == said + 1, "{seconds}, {said}");
         let source = recording(2, 20);
@@ -135,7 +133,7 @@ fn a_killed_run_is_interrupted_with_all_that_was_committed() {
                 Ok::<_, StoreError>(())
             })
             .unwrap();
-        // The samples go with the rows; only a full chunk may be ahead.
+        // Samples are committed with the rows; only a full chunk may be ahead.
         assert!(found.len() as u64 >= seconds * 1_000, "{}", found.len());
         assert_eq!(found, samples(found.len() as u64));
         eprintln!("killed after {seconds} commits: all there");
@@ -152,8 +150,8 @@ fn keep_some(path: &Path) {
     }
 }
 
-/// Three recordings' writers from other processes, three threads of this one,
-/// all into a store that none of them finds there.
+/// Writers in other processes and three threads of this one, all creating and using the same new
+/// store.
 #[test]
 fn processes_and_threads_write_at_once() {
     let (_folder, path) = place();
@@ -203,8 +201,8 @@ fn processes_and_threads_write_at_once() {
     }
 }
 
-/// Runs `script` as a shell script in a mount namespace of its own, with a
-/// small tmpfs at $0 and this binary as $1. `None` where that is not allowed.
+/// Runs `script` as a shell script in a separate mount namespace, with a small tmpfs at $0 and this
+/// binary as $1. Returns `None` if that is not permitted.
 fn in_tmpfs(role: &str, script: &str) -> Option<Output> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("punctual.db");
@@ -251,7 +249,7 @@ fn fill_the_disk(path: &Path) {
     assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
     assert!(error.to_string().contains("punctual.db"), "{error}");
     drop(writer);
-    // Fill what is left, so that not even an empty file finds room.
+    // Fill the remaining space, so that not even an empty file can be created.
     let _ = std::fs::write(path.with_extension("rest"), vec![0; 2_000_000]);
     assert_eq!(store.load(kept.id).unwrap(), kept);
     assert_eq!(
@@ -263,7 +261,7 @@ fn fill_the_disk(path: &Path) {
     let other = Store::open(&path.with_file_name("other.db")).unwrap_err();
     assert!(matches!(other, StoreError::DiskFull { .. }), "{other}");
     drop(store);
-    // Room is made: all is there, and there is room for more.
+    // With space available, everything is present, and more can be written.
     std::fs::remove_file(path.with_extension("filler")).unwrap();
     let store = Store::open(path).unwrap();
     assert_eq!(store.sweep(&|_| false).unwrap(), 1);
@@ -288,13 +286,13 @@ fn open_on_a_full_disk(path: &Path) {
     keep(&store, &kept);
     store.age(&punctual_store::KeepLimits::default()).unwrap();
     drop(store);
-    // Not even SQLite's file of shared memory finds room.
+    // Leave no space even for SQLite's shared memory file.
     let _ = std::fs::write(path.with_extension("filler"), vec![0; 8_000_000]);
     let store = Store::open_read_only(path).unwrap();
     assert_eq!(store.load(kept.id).unwrap(), kept);
     assert_eq!(store.list().unwrap().len(), 1);
     drop(store);
-    // Reading takes none of the room that a delete needs.
+    // Reading does not use the space reserved for a delete.
     let reserve = PathBuf::from(format!("{}.reserve", path.display()));
     assert!(reserve.exists());
     let store = Store::open(path).unwrap();
@@ -351,12 +349,12 @@ fn deliver_on_a_full_disk(path: &Path) {
     }
     let count = || store.slots(&SlotFilter::default()).unwrap().len() as u64;
     assert_eq!(count(), added);
-    // What has no room for its answer is due again; reading goes on.
+    // If an answer cannot be stored, the recording is due again; reading still works.
     let answered = store.mark_delivered(&to, kept.id, Some(&"refused ".repeat(20_000)));
     full(answered.unwrap_err());
     assert_eq!(store.due(&to, 9).unwrap(), [kept.id]);
     assert_eq!(store.load(kept.id).unwrap(), kept);
-    // Room is made: both are kept once.
+    // With space available, both are stored once.
     std::fs::remove_file(path.with_extension("filler")).unwrap();
     store.mark_delivered(&to, kept.id, None).unwrap();
     assert!(store.due(&to, 9).unwrap().is_empty());

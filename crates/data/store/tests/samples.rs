@@ -1,4 +1,4 @@
-//! Samples kept beside a recording.
+//! Samples stored along with a recording.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use punctual_model::{Nanos, RecordingId, Sample, SamplesKept, SignedNanos};
 use punctual_store::{Batch, Store, StoreError};
 
-/// All samples of one thread.
+/// Reads all samples of one thread.
 fn read_samples(store: &Store, id: RecordingId, thread: u32) -> Vec<Sample> {
     let mut all = Vec::new();
     let count = store
@@ -39,14 +39,14 @@ fn samples_come_back_in_order_and_are_counted() {
             writer.samples(1, &part[..100]).unwrap();
         }
         writer.commit(&batch(&recording, second)).unwrap();
-        // All that was committed is seen by others at once.
+        // Others see everything that was committed immediately.
         let so_far = (second as usize * 9_973).min(all.len());
         assert_eq!(read_samples(&store, recording.id, 0), all[..so_far]);
     }
     let kept = writer.seal().unwrap();
     assert_eq!(kept.count, 150_000 + 500);
     assert_eq!(writer.seal().unwrap(), kept);
-    // What comes after is kept as well.
+    // Later samples are stored as well.
     writer.samples(1, &all[..7]).unwrap();
     writer.finish(&recording).unwrap();
     assert_eq!(read_samples(&store, recording.id, 0), all);
@@ -88,7 +88,7 @@ fn a_reader_may_stop_in_the_middle_of_the_samples() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Samples of any value, handed over in parts of any size.
+    /// Samples of any value, passed in parts of any size.
     #[test]
     fn samples_of_any_value_read_back(
         parts in prop::collection::vec(

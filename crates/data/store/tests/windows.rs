@@ -33,7 +33,7 @@ fn a_window_reads_back_as_it_was() {
             .unwrap();
     }
     writer.forget_outlier(2).unwrap();
-    // Again under the same number: it takes its place.
+    // Storing the same number again replaces the window.
     writer.keep_window(&outlier(1), &window(4)).unwrap();
     writer.finish(&recording).unwrap();
     let read = |number| store.window(recording.id, number).unwrap();
@@ -112,14 +112,14 @@ fn a_changed_window_is_an_error_and_no_story() {
             matches!(error, StoreError::Damaged { .. }),
             "{change}: {error}"
         );
-        // As it was, for the next.
+        // Restore the original for the next iteration.
         file.execute("DELETE FROM attachment", []).unwrap();
         drop(file);
         restore(&store, &path, &recording);
     }
 }
 
-/// Puts the window back under the recording as it was written first.
+/// Restores the original window of the recording.
 fn restore(store: &Store, path: &std::path::Path, recording: &Recording) {
     store.delete(recording.id).unwrap();
     let mut writer = store.begin(recording, &lease()).unwrap();

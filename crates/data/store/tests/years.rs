@@ -1,4 +1,4 @@
-//! Series, slots, windows, notes, and what a trend reads.
+//! Series, slots, windows, notes, and the data of a trend.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
@@ -46,7 +46,8 @@ fn runs(store: &Store, since: Option<Timestamp>) -> Vec<SeriesRun> {
     runs
 }
 
-/// As a service measures: the slot first, the recording joined while it runs.
+/// Measures as a service does: stores the slot first, and adds the recording to the series while it
+/// runs.
 fn measured(store: &Store, epoch: &SeriesEpoch, second: i64) -> Recording {
     let mut recording = recording(2, 2);
     recording.started = at(second);
@@ -72,7 +73,7 @@ fn a_series_that_changes_is_a_new_epoch() {
     assert_eq!(series(&store, "{\"probe\":\"timer\"}", 9), first);
     let second = series(&store, "{\"probe\":\"signal\"}", 20);
     assert_eq!((second.epoch, second.begun), (2, at(20)));
-    // Another machine's series of that name is another one.
+    // A series with the same name on another machine is a different one.
     let other = store
         .put_series("other", None, "osadl", "{}", at(30))
         .unwrap();
@@ -87,7 +88,7 @@ fn runs_of_a_series_are_what_was_measured() {
     let epoch = series(&store, "{}", 0);
     let first = measured(&store, &epoch, 100);
     let second = measured(&store, &epoch, 200);
-    // One that was imported joins when it is done.
+    // An imported recording is added when it is complete.
     let mut third = recording(2, 3);
     third.started = at(300);
     keep(&store, &third);
@@ -115,7 +116,7 @@ fn runs_of_a_series_are_what_was_measured() {
         ..Filter::default()
     };
     assert_eq!(store.list_by(&filter).unwrap().len(), 3);
-    // A run that was deleted is in no trend; its slot says that there was one.
+    // A deleted run is in no trend, but its slot still refers to it.
     store.delete(second.id).unwrap();
     assert_eq!(runs(&store, None).len(), 2);
     let slots = store.slots(&SlotFilter::default()).unwrap();
@@ -138,7 +139,7 @@ fn equal_facts_are_kept_once() {
     let count = |sql: &str| raw.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(count("SELECT count(*) FROM facts"), 2);
     assert_eq!(count("SELECT count(*) FROM head"), 0);
-    // Facts that were changed are no facts of a recording.
+    // Changed facts are not accepted.
     raw.execute("UPDATE facts SET length = length + 1", [])
         .unwrap();
     let error = store.load(ids[0]).unwrap_err().to_string();
@@ -208,7 +209,7 @@ fn slots_of_a_killed_program_end_as_their_recordings_did() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let epoch = series(&store, "{}", 0);
-    // Before the recording; in the midst of it; after it.
+    // Killed before, during and after the recording.
     store
         .add_slot(&epoch, &slot(1, SlotState::Running))
         .unwrap();

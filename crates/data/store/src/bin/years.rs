@@ -1,8 +1,9 @@
-//! A store of made-up years, written by the store's own writer: `cargo xtask years`.
+//! Generates a store with years of synthetic data, using the store's own writer: `cargo xtask
+//! years`.
 //!
-//! Series run twice a day on a machine of many CPUs; the kernel changes every other month,
-//! and with each second kernel the worst case is lower. Counts of each bucket vary as
-//! counts do, so that threads compress as measured ones would.
+//! Series run twice a day on a machine with many CPUs. The kernel changes every other month, and
+//! the maximum latency is lower with every second kernel. Bucket counts vary like random counts, so
+//! that threads compress like measured ones.
 
 #![allow(clippy::print_stdout)]
 
@@ -20,12 +21,12 @@ use punctual_store::{Lease, Store, StoreError};
 
 const MACHINE: &str = "made-up-machine";
 const DAY: i64 = 86_400;
-/// How long one window lasts.
+/// Length of a window, in seconds.
 const WINDOW: i64 = 300;
-/// Buckets that latencies fall into: from 1 µs to 300 µs.
+/// Range of the latency buckets: from 1 µs to 300 µs.
 const BUCKETS: (u64, u64) = (1_000, 2_000);
 
-/// What is made up.
+/// Parameters of the generated data.
 struct Wanted {
     path: PathBuf,
     days: i64,
@@ -54,14 +55,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted = wanted().ok_or("usage: years STORE DAYS SERIES CPUS WINDOW_DAYS PERIODS")?;
     let store = Store::open(&wanted.path)?;
     let began = Instant::now();
-    // The last run is of yesterday: `--since` counts from now.
+    // The last run is from yesterday, because `--since` counts from now.
     let end = Timestamp::now().as_second() / DAY * DAY;
     let first = end - wanted.days * DAY;
     let mut epochs = Vec::new();
     for number in 0..wanted.series {
         epochs.push(epoch(&store, number, Timestamp::from_second(first)?)?);
     }
-    // One thread makes recordings up, this one keeps them.
+    // One thread generates recordings, and this one stores them.
     let (made, taken) = sync_channel(8);
     std::thread::scope(|scope| -> Result<(), Box<dyn std::error::Error>> {
         let (wanted, epochs) = (&wanted, &epochs);
@@ -88,8 +89,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Sends the recordings of all days, each with the number of its series, until nobody takes
-/// them.
+/// Sends the recordings of all days, each with the number of its series, until the receiver is
+/// dropped.
 fn make_up(wanted: &Wanted, (first, series): (i64, usize), made: &SyncSender<(usize, Recording)>) {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let parts = Parts::new(wanted, &mut random);
@@ -119,7 +120,7 @@ fn epoch(store: &Store, number: u32, begun: Timestamp) -> Result<SeriesEpoch, St
     )
 }
 
-/// As a service keeps a slot with its recording.
+/// Stores a slot with its recording, as a service does.
 fn keep(
     store: &Store,
     epoch: &SeriesEpoch,
@@ -156,16 +157,16 @@ fn keep(
     writer.finish(recording)
 }
 
-/// What recordings are made of.
+/// Parts of generated recordings.
 struct Parts {
-    /// One with all facts.
+    /// A recording with all facts.
     whole: Recording,
     shape: Shape,
-    /// Counts of threads: each run has a choice of them.
+    /// Counts of threads; each run uses a selection.
     counts: Vec<Vec<u64>>,
 }
 
-/// So many threads are made up.
+/// Number of generated threads.
 const THREADS: u64 = 4_096;
 
 impl Parts {
@@ -191,7 +192,7 @@ fn recording(
     recording.label = None;
     recording.started = due;
     recording.duration_ns = Nanos(wanted.periods * 1_000_000);
-    // Rows have aged out.
+    // Retention has removed the rows.
     recording.series.rows.clear();
     let kernel = day / 60;
     let release = format!("6.12.{kernel}-rt-amd64");
@@ -233,7 +234,7 @@ fn fill(thread: &mut ThreadRecord, (parts, worst): (&Parts, u64), random: &mut R
     thread.missed_histogram = None;
 }
 
-/// How latencies are distributed: most within two octaves, one of 10,000 in a tail.
+/// Distribution of latencies: most are within two octaves, and one in 10,000 is in the tail.
 struct Shape {
     edges: Vec<(u64, u64)>,
 }
@@ -246,7 +247,7 @@ impl Shape {
         }
     }
 
-    /// One count for each bucket from `first` on, in the form that a store keeps.
+    /// Returns buckets with these counts from `first` on, using the encoding of a store.
     fn decode(counts: &[u64], first: u64) -> Buckets {
         let mut bytes = vec![0];
         let mut push = |mut number: u64| {
@@ -288,7 +289,7 @@ impl Shape {
     }
 }
 
-/// Windows of a day.
+/// Writes the windows of a day.
 fn windows(store: &Store, day: i64, random: &mut Random) -> Result<(), Box<dyn std::error::Error>> {
     for start in (day..day + DAY).step_by(WINDOW as usize) {
         let window = WakeWindow {
@@ -311,7 +312,7 @@ fn waits(count: u64, middle: u64, random: &mut Random) -> WaitHistogram {
         let far = 1 + random.below(1_000);
         waits.record(Nanos(middle + random.below(middle) + 200_000 / far));
     }
-    // Some thousand wake-ups a second.
+    // A few thousand wake-ups per second.
     for (_, count) in &mut waits.buckets {
         *count = *count * 900 + random.below(200);
     }
@@ -320,7 +321,7 @@ fn waits(count: u64, middle: u64, random: &mut Random) -> WaitHistogram {
     waits
 }
 
-/// One of the longest waits of a window.
+/// Generates one of the longest waits of a window.
 fn late(start: i64, random: &mut Random) -> LateWakeup {
     const NAMES: [&str; 6] = [
         "ksoftirqd/17",
@@ -349,7 +350,7 @@ fn late(start: i64, random: &mut Random) -> LateWakeup {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): quick, the same at each call.
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): fast, with the same sequence in each run.
 struct Random(u64);
 
 impl Random {
@@ -365,14 +366,15 @@ impl Random {
         self.next() % limit.max(1)
     }
 
-    /// A count with this mean: about normal where it is large, else by chance.
+    /// Returns a count with this mean: approximately normal if large, otherwise rounded up or down
+    /// at random.
     fn count(&mut self, mean: f64) -> u64 {
         if mean < 4.0 {
             let whole = mean.floor();
             let share = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
             return whole as u64 + u64::from(share < mean - whole);
         }
-        // Set bits of 64: mean 32, standard deviation 4.
+        // Number of set bits out of 64: mean 32, standard deviation 4.
         let normal = (f64::from(self.next().count_ones()) - 32.0) / 4.0;
         (mean + normal * mean.sqrt()).max(0.0).round() as u64
     }

@@ -1,4 +1,4 @@
-//! One collection copied into another, of whatever kind each is.
+//! Copies one collection into another, of any kind.
 
 use std::collections::BTreeSet;
 
@@ -11,50 +11,51 @@ use super::{AuditLine, Collection, Delivery, Received, Refused, Wanted};
 use crate::facts::hex;
 use crate::{SlotFilter, StoreError};
 
-/// Recordings whose lines are read at once.
+/// Number of list entries that are read at once.
 const PAGE: usize = 500;
-/// Windows that are read at once.
+/// Number of windows that are read at once.
 const WINDOWS: usize = 1_000;
 
-/// Where a recording comes from.
+/// Provenance of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Provenance {
-    /// The machine that delivered it, or its host name.
+    /// Machine that delivered it, or its host name.
     pub machine: String,
-    /// The SHA-256 of what was delivered; `None` where nobody delivered it.
+    /// SHA-256 of the delivery; `None` if it was not delivered.
     pub sha256: Option<String>,
-    /// When it arrived; `None` where nobody delivered it.
+    /// Time of arrival; `None` if it was not delivered.
     pub received: Option<Timestamp>,
-    /// The epoch of the series that it belongs to.
+    /// Epoch of its series.
     pub series: Option<SeriesEpoch>,
 }
 
-/// What was copied.
+/// Counts of copied data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Copied {
-    /// Recordings.
+    /// Number of recordings.
     pub recordings: u64,
-    /// Recordings that were there already.
+    /// Number of recordings that already existed.
     pub known: u64,
-    /// Recordings of which another content is there: it stays, this one was put aside.
+    /// Number of recordings whose ID exists with different content; that is kept, and this one was
+    /// quarantined.
     pub conflicts: u64,
-    /// Recordings whose samples stay where they are.
+    /// Number of recordings whose samples were not copied.
     pub samples: u64,
-    /// Windows of wake-ups.
+    /// Number of wake-up windows.
     pub windows: u64,
-    /// Slots.
+    /// Number of slots.
     pub slots: u64,
-    /// Notes and decisions on changes.
+    /// Number of notes and decisions on changes.
     pub marks: u64,
-    /// Tokens.
+    /// Number of tokens.
     pub tokens: u64,
 }
 
-/// Copies all that `from` holds and `to` lacks. Ended by a kill, the next time goes on.
-/// Samples and trace events are not copied; recordings that still run are left out.
+/// Copies everything that is in `from` but not in `to`. An interrupted copy can be repeated. Skips
+/// samples, trace events, and running recordings.
 ///
 /// # Errors
-/// What reading and writing can fail with.
+/// Returns an error if the store cannot be read or written.
 pub fn copy(
     from: &dyn Collection,
     to: &dyn Collection,
@@ -139,7 +140,7 @@ fn windows(
     Ok(())
 }
 
-/// Slots, notes and decisions.
+/// Copies slots, notes and decisions.
 fn beside(
     from: &dyn Collection,
     to: &dyn Collection,
@@ -154,7 +155,7 @@ fn beside(
         let Some(epoch) = epochs.iter().find(own) else {
             continue;
         };
-        // As the recordings of the series: by the name of the machine.
+        // Named like the recordings of the series: by the machine's name.
         let machine = epoch.host.clone().unwrap_or_else(|| epoch.machine.clone());
         let epoch = SeriesEpoch {
             machine: machine.clone(),
@@ -173,7 +174,7 @@ fn beside(
     let there = to.notes()?;
     let machines = from.machines()?;
     for mut note in from.notes()? {
-        // A machine's own store does not name it in notes about a moment.
+        // A machine's own store does not name the machine in notes about a time.
         if let ([only], None, None) = (&machines[..], note.recording, &note.machine) {
             note.machine = Some(only.name.clone());
         }
@@ -192,7 +193,7 @@ fn beside(
     Ok(())
 }
 
-/// Tokens, what was put aside, and the audit log.
+/// Copies tokens, quarantined deliveries and the audit log.
 fn users(
     from: &dyn Collection,
     to: &dyn Collection,

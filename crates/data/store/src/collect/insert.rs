@@ -1,4 +1,4 @@
-//! A delivery, written into SQLite.
+//! Writes a delivery into SQLite.
 
 use punctual_model::{Histogram, SeriesEpoch};
 use rusqlite::{Connection, params};
@@ -10,14 +10,14 @@ use crate::error::Context;
 use crate::parts::{head_json, write_row};
 use crate::{StoreError, facts, pack, plan};
 
-/// Writes a recording that is complete.
+/// Writes a complete recording.
 pub(super) fn insert(
     connection: &Connection,
     delivery: &Delivery<'_>,
 ) -> rusqlite::Result<Summary> {
     let recording = delivery.recording;
     let summary = Summary {
-        // They stay with the machine.
+        // Samples stay on the machine.
         samples: false,
         ..Summary::of(recording)
     };
@@ -52,8 +52,8 @@ pub(super) fn insert(
     Ok(entry.summary)
 }
 
-/// Joins what was delivered to its series. An epoch of the same number with another
-/// definition (the machine was installed anew) gets the next number.
+/// Adds the delivered recording to its series. If an epoch with the same number has another
+/// definition (the machine was reinstalled), the new one gets the next number.
 pub(super) fn join_series(
     connection: &Connection,
     context: &Context,
@@ -82,7 +82,7 @@ pub(super) fn join_series(
     plan::join(connection, context, delivery.recording.id, &epoch)
 }
 
-/// Brings the line of the machine up to date.
+/// Updates the overview line of the machine.
 pub(super) fn count(
     connection: &Connection,
     delivery: &Delivery<'_>,
@@ -108,7 +108,7 @@ pub(super) fn count(
         })?;
     let mut total = Total {
         recordings: 0,
-        // A sum that was damaged begins anew, as after a reset of a counter.
+        // A damaged sum restarts from zero, like a counter after a reset.
         due: Histogram::decode(&due).unwrap_or_default(),
         missed: missed.0,
         unknown: unknown.0,

@@ -1,5 +1,5 @@
-//! What a collector keeps beside the recordings: who delivered them, what was refused,
-//! tokens, and who changed what. One trait; a backend is one file.
+//! Data that a collector stores in addition to recordings: who delivered them, refused deliveries,
+//! tokens and the audit log. There is one trait, and one file for each backend.
 
 mod copy;
 mod insert;
@@ -27,121 +27,122 @@ pub use series_store::SeriesStore;
 pub use sqlite::SqliteCollection;
 pub use text_store::{LONGEST_TEXT, TextStore, text_hash};
 
-/// Recordings of many machines. Its functions wait for the disk or for a database:
-/// an asynchronous caller runs them on threads of their own.
+/// Recordings of many machines. Its functions block on the disk or a database: an asynchronous
+/// caller must run them on separate threads.
 pub trait Collection: SeriesStore + TextStore + Send + Sync {
-    /// What it is called in messages: a path, or the name of a database.
+    /// Returns its name for messages: a path, or the name of a database.
     fn name(&self) -> String;
 
-    /// Whether it can be read at this moment.
+    /// Checks whether it can be read now.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Returns the reason if it cannot be read.
     fn ready(&self) -> Result<(), StoreError>;
 
-    /// A page of the recordings, the newest first.
+    /// Returns a page of the recordings, newest first.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn list(&self, wanted: &Wanted) -> Result<Vec<Listed>, StoreError>;
 
-    /// The recording that was typed, see [`Store::find`](crate::Store::find).
+    /// Finds the recording for the user's input; see [`Store::find`](crate::Store::find).
     ///
     /// # Errors
-    /// None or several fit; what reading can fail with.
+    /// Returns an error if none or several match, or any error of reading the store.
     fn find(&self, selector: &str) -> Result<RecordingId, StoreError>;
 
-    /// A recording, with the machine that it is of.
+    /// Loads a recording, with the name of its machine.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], and what reading can fail with.
+    /// [`StoreError::NoSuch`], or any error of reading the store.
     fn load(&self, id: RecordingId) -> Result<(String, Recording), StoreError>;
 
-    /// All machines, by name: those that delivered, those that are enrolled, and those
+    /// Returns all machines, by name: those that delivered, those that are enrolled, and those
     /// whose recordings were made in this store.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn machines(&self) -> Result<Vec<Machine>, StoreError>;
 
-    /// Of each machine the sum of its recordings: it only grows while the server runs, and is
-    /// the same after a restart.
+    /// Returns the total of each machine's recordings. It never decreases while the server runs,
+    /// and is the same after a restart.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn totals(&self) -> Result<Vec<(String, Total)>, StoreError>;
 
-    /// Takes a recording, whole or not at all; what it answers survives a power cut.
-    /// The same content again changes nothing, another content is put aside.
+    /// Stores a recording atomically. The result is only returned once the recording survives a
+    /// power cut. Receiving the same content again changes nothing; different content is
+    /// quarantined.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     fn receive(&self, delivery: &Delivery<'_>) -> Result<Received, StoreError>;
 
-    /// Puts a delivery aside that cannot be kept as a recording.
+    /// Quarantines a delivery that cannot be stored as a recording.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     fn quarantine(&self, refused: &Refused<'_>) -> Result<(), StoreError>;
 
-    /// What was put aside, the newest first; at most so many.
+    /// Returns quarantined deliveries, newest first, at most `most`.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn quarantined(&self, most: usize) -> Result<Vec<Quarantined>, StoreError>;
 
-    /// How many bodies of a machine were put aside, and their bytes in all.
+    /// Returns the number of quarantined bodies of a machine, and their total size in bytes.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn quarantined_of(&self, machine: &str) -> Result<(u64, u64), StoreError>;
 
-    /// What was put aside, as it was delivered.
+    /// Returns the body of a quarantined delivery.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn quarantined_body(&self, one: &Quarantined) -> Result<Vec<u8>, StoreError>;
 
-    /// Where a recording comes from.
+    /// Returns the provenance of a recording.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], and what reading can fail with.
+    /// [`StoreError::NoSuch`], or any error of reading the store.
     fn provenance(&self, id: RecordingId) -> Result<Provenance, StoreError>;
 
-    /// Of these recordings those that are not here.
+    /// Returns those of the recordings that are missing here.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn lacking(&self, ids: &[RecordingId]) -> Result<Vec<RecordingId>, StoreError>;
 
-    /// Keeps windows of wake-ups, with the name of the machine that delivers as their
-    /// machine; returns how many are new. What it answers survives a power cut.
+    /// Stores wake-up windows, with the name of the delivering machine as their machine. Returns
+    /// the number of new ones, once they survive a power cut.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     fn add_windows(&self, windows: &[WakeWindow]) -> Result<u64, StoreError> {
         let new = self.add_windows_of(&[windows.to_vec()])?;
         Ok(new.iter().sum())
     }
 
-    /// Keeps the windows of several deliveries in one transaction, each as
-    /// [`add_windows`](Self::add_windows) does; returns how many of each are new.
+    /// Stores the windows of several deliveries in one transaction, like
+    /// [`add_windows`](Self::add_windows). Returns the number of new ones for each delivery.
     ///
     /// # Errors
-    /// What writing can fail with; none is kept then.
+    /// Returns an error if the store cannot be written; then nothing is stored.
     fn add_windows_of(&self, deliveries: &[Vec<WakeWindow>]) -> Result<Vec<u64>, StoreError>;
 
-    /// The machines of which there are windows, by name.
+    /// Returns the machines with windows, by name.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn window_machines(&self) -> Result<Vec<String>, StoreError>;
 
-    /// The windows of a machine that began at `since` or later, the oldest first; at most
-    /// so many.
+    /// Returns the windows of a machine that began at `since` or later, oldest first, at most
+    /// `most`.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn windows(
         &self,
         machine: &str,
@@ -149,23 +150,23 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
         most: usize,
     ) -> Result<Vec<WakeWindow>, StoreError>;
 
-    /// Keeps a token; `false` where its name is taken.
+    /// Adds a token; returns `false` if its name is taken.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     fn add_token(&self, token: &Token) -> Result<bool, StoreError>;
 
-    /// Forgets a token; `false` where there is none of this name.
+    /// Removes a token; returns `false` if none has this name.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     fn remove_token(&self, name: &str) -> Result<bool, StoreError>;
 
-    /// Notes that the token of this name is used by the machine `now`, where it was
-    /// `before`; `false` where it was not.
+    /// Records that the machine `now` uses the token with this name, if its previous machine was
+    /// `before`; returns `false` if it was not.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     fn set_machine(
         &self,
         name: &str,
@@ -173,94 +174,93 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
         now: Option<&str>,
     ) -> Result<bool, StoreError>;
 
-    /// The token with this hash.
+    /// Returns the token with this hash.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn token(&self, sha256: &str) -> Result<Option<Token>, StoreError>;
 
-    /// The tokens with these hashes, in any order.
+    /// Returns the tokens with these hashes, in any order.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn tokens_of(&self, sha256: &[String]) -> Result<Vec<Token>, StoreError> {
         let found = sha256.iter().map(|hash| self.token(hash));
         found.filter_map(Result::transpose).collect()
     }
 
-    /// All tokens, by name.
+    /// Returns all tokens, by name.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn tokens(&self) -> Result<Vec<Token>, StoreError>;
 
     /// Writes a line of the audit log.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     fn log(&self, line: &AuditLine) -> Result<(), StoreError>;
 
-    /// The audit log, the newest line first; at most so many.
+    /// Returns the audit log, newest line first, at most `most` lines.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn audit(&self, most: usize) -> Result<Vec<AuditLine>, StoreError>;
 }
 
-/// Whether this names a PostgreSQL database, and no file.
+/// Returns whether this names a PostgreSQL database instead of a file.
 pub fn is_database(store: &str) -> bool {
     let schemes = ["postgres://", "postgresql://"];
     schemes.iter().any(|scheme| store.starts_with(scheme))
 }
 
-/// Which recordings a page shows.
+/// Filter for a page of recordings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Only of this machine.
+    /// Only recordings of this machine.
     pub machine: Option<String>,
-    /// Only of this probe.
+    /// Only recordings of this probe.
     pub probe: Option<String>,
-    /// Only those whose requirement ended so.
+    /// Only recordings with this outcome.
     pub outcome: Option<Outcome>,
-    /// Only those after this one in the order of the list.
+    /// Only recordings after this one in list order.
     pub after: Option<(Timestamp, RecordingId)>,
-    /// At most so many.
+    /// Maximum number of recordings.
     pub most: usize,
 }
 
-/// A line of the list, with the machine that it is of.
+/// A list entry, with its machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
-    /// The name of the machine; empty where it is not known.
+    /// Name of the machine; empty if unknown.
     pub machine: String,
-    /// What the list shows.
+    /// The list entry.
     pub summary: Summary,
 }
 
 /// A machine that delivers, is enrolled, or was measured in this store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// Its name: of its token, or its host name.
+    /// Its name, from its token or its host name.
     pub name: String,
-    /// Recordings of it.
+    /// Number of its recordings.
     pub recordings: u64,
-    /// When something of it was last received, or measured in this store; `None`
-    /// where nothing ever was.
+    /// Last time that something of it was received, or measured in this store; `None` if never.
     pub last_seen: Option<Timestamp>,
-    /// Its newest recording; `None` where there is none.
+    /// Its newest recording; `None` if there is none.
     pub latest: Option<Latest>,
 }
 
-/// The sum of several recordings of a machine.
+/// Sum over several recordings of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Total {
-    /// How many there are.
+    /// Number of recordings.
     pub recordings: u64,
-    /// The latencies of all due periods that are known.
+    /// Latencies of all due periods, as far as known.
     pub due: Histogram,
-    /// Missed periods.
+    /// Number of missed periods.
     pub missed: u64,
-    /// Due periods of unknown latency; they are in no bucket.
+    /// Number of due periods with unknown latency; they are in no bucket.
     pub unknown: u64,
 }
 
@@ -286,29 +286,29 @@ impl Total {
     }
 }
 
-/// What is shown of the newest recording of a machine.
+/// Overview of the newest recording of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latest {
-    /// Which it is.
+    /// ID of the recording.
     pub id: RecordingId,
-    /// When it began; when it arrived, where the clock of its machine is wrong by years.
+    /// Start time; if the machine's clock is wrong by years, the arrival time.
     pub started: Timestamp,
-    /// What was measured, in a line.
+    /// Summary of the measurement in one line.
     pub headline: String,
-    /// Whether its requirement was held.
+    /// Whether its requirement was met.
     pub outcome: Outcome,
-    /// Whether it came to its end.
+    /// Whether it was completed.
     pub completion: Completion,
-    /// The largest latency.
+    /// Largest latency.
     pub max_ns: Option<Nanos>,
-    /// 99% of all samples were not later.
+    /// 99th percentile of all samples.
     pub p99_ns: Option<Nanos>,
-    /// The fingerprint of the machine.
+    /// Fingerprint of the machine.
     pub fingerprint: String,
 }
 
 impl Latest {
-    /// That of a line of the list.
+    /// Builds it from a list entry.
     pub fn of(summary: &Summary) -> Self {
         Self {
             id: summary.id,
@@ -323,28 +323,28 @@ impl Latest {
     }
 }
 
-/// A recording as it arrives.
+/// A recording as delivered.
 #[derive(Clone, Debug)]
 pub struct Delivery<'a> {
-    /// The machine that delivers.
+    /// Machine that delivers.
     pub machine: &'a str,
-    /// The SHA-256 of its JSON, in hexadecimal digits.
+    /// SHA-256 of its JSON, in hexadecimal digits.
     pub sha256: &'a str,
-    /// When it arrived.
+    /// Time of arrival.
     pub received: Timestamp,
-    /// The epoch of the series that it belongs to, with the delivering machine as its
-    /// machine; `None`: to none.
+    /// Epoch of its series, with the delivering machine as the epoch's machine; `None` if it
+    /// belongs to no series.
     pub series: Option<&'a SeriesEpoch>,
-    /// It.
+    /// The recording.
     pub recording: &'a Recording,
     /// Its JSON.
     pub body: &'a [u8],
 }
 
 impl Delivery<'_> {
-    /// When the recording began, as far as the clock of its machine can be right: a run of
-    /// 2038 must not hide all later ones, and one of 1970 is not the oldest. The ID holds
-    /// the time of that clock (RFC 9562, 5.7), also of a run that was imported.
+    /// Returns when the recording began, as far as the machine's clock is plausible: a run of 2038
+    /// must not hide all later ones, and one of 1970 is not the oldest. The ID contains the time of
+    /// that clock (RFC 9562, 5.7), including for imported runs.
     pub(crate) fn began(&self) -> Timestamp {
         let (started, made_ms) = (self.recording.started, self.recording.id.0.as_u128() >> 80);
         match started > self.received || made_ms < EARLIEST_MS {
@@ -354,70 +354,70 @@ impl Delivery<'_> {
     }
 }
 
-/// The start of 2020, in ms: the clock of an older ID has no battery.
+/// Start of 2020, in ms: an older ID comes from a machine whose clock has no battery.
 const EARLIEST_MS: u128 = 1_577_836_800_000;
 
-/// What became of a delivery.
+/// Result of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// It is kept now.
+    /// It has been stored.
     New,
-    /// The same was here before.
+    /// This content was already stored.
     Known,
-    /// Another content is here under this ID: it was put aside.
+    /// Different content is stored under this ID: the delivery was quarantined.
     Conflict,
 }
 
-/// A delivery that cannot be kept as a recording.
+/// A delivery that cannot be stored as a recording.
 #[derive(Clone, Debug)]
 pub struct Refused<'a> {
-    /// The ID that it was to have.
+    /// ID that the recording was meant to have.
     pub id: RecordingId,
-    /// The machine that delivered.
+    /// Machine that delivered.
     pub machine: &'a str,
-    /// The SHA-256 of its content, in hexadecimal digits.
+    /// SHA-256 of its content, in hexadecimal digits.
     pub sha256: &'a str,
-    /// When it arrived.
+    /// Time of arrival.
     pub received: Timestamp,
-    /// Why it was refused.
+    /// Reason of the refusal.
     pub reason: &'a str,
     /// Its content.
     pub body: &'a [u8],
 }
 
-/// A line of what was put aside.
+/// A quarantined delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// The ID that it was to have.
+    /// ID that the recording was meant to have.
     pub id: RecordingId,
-    /// The machine that delivered.
+    /// Machine that delivered.
     pub machine: String,
-    /// The SHA-256 of its content, in hexadecimal digits.
+    /// SHA-256 of its content, in hexadecimal digits.
     pub sha256: String,
-    /// When it arrived.
+    /// Time of arrival.
     pub received: Timestamp,
-    /// Why it was refused.
+    /// Reason of the refusal.
     pub reason: String,
-    /// Its length in bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// What the bearer of a token may do.
+/// Permissions of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Read.
+    /// Read access.
     Viewer,
-    /// Deliver recordings of one machine.
+    /// May deliver recordings of one machine.
     Machine,
-    /// Read, and change what people decide.
+    /// Read access, and changes to user decisions.
     Admin,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 3] = [Self::Viewer, Self::Machine, Self::Admin];
 
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -426,37 +426,37 @@ impl Role {
         }
     }
 
-    /// That of this name.
+    /// Returns the role with this name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name() == name)
     }
 }
 
-/// A token: only its hash is kept.
+/// A token. Only its hash is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Whose it is; of a machine, the name under which its recordings are kept.
+    /// Owner of the token. For a machine, also the name of its recordings.
     pub name: String,
-    /// What it allows.
+    /// Permissions.
     pub role: Role,
-    /// The SHA-256 of the secret, in hexadecimal digits.
+    /// SHA-256 of the secret, in hexadecimal digits.
     pub sha256: String,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
-    /// The machine that has used it, as that names itself; `None`: none yet, or none that
-    /// names itself.
+    /// Machine that has used the token, as reported by the machine; `None` if there was none, or if
+    /// it does not report its name.
     pub machine: Option<String>,
 }
 
-/// Who changed what.
+/// A line of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditLine {
-    /// When.
+    /// Time.
     pub at: Timestamp,
-    /// The name of the token, or the address.
+    /// Name of the token, or the address.
     pub who: String,
-    /// What was done: `enrol`, `quarantine`.
+    /// Action, such as `enrol` or `quarantine`.
     pub action: String,
-    /// To what.
+    /// Object of the action.
     pub what: String,
 }

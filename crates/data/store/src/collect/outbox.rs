@@ -1,4 +1,4 @@
-//! What a machine has to deliver, and what became of it.
+//! Data that a machine has to deliver, and the results of deliveries.
 
 use jiff::Timestamp;
 use punctual_model::{RecordingId, WakeWindow};
@@ -9,35 +9,35 @@ use crate::entry::{id_text, started_ns};
 use crate::wake_windows::read_row;
 use crate::{Store, StoreError};
 
-/// A collector, by an identity that stays when its URL changes.
+/// A collector, with an identity that remains when its URL changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination(String);
 
-/// What is left to deliver, and what was delivered, in numbers.
+/// Counts of pending and completed deliveries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outbox {
-    /// To be delivered.
+    /// Number of recordings to be delivered.
     pub due: u64,
-    /// Delivered.
+    /// Number of delivered recordings.
     pub delivered: u64,
-    /// Refused; not tried again.
+    /// Number of refused recordings, which are not retried.
     pub refused: u64,
 }
 
-/// A finished recording that is no block of an experiment and has no line in `delivery`.
+/// A finished recording that is not a block of an experiment and has no row in `delivery`.
 const DUE: &str = "FROM recording WHERE completion <> 'running' AND experiment IS NULL AND key \
     NOT IN (SELECT recording FROM delivery WHERE destination = ?1)";
 
-/// Under which a destination has its state: no machine is called so.
+/// Returns the key of a destination's state; no machine has such a name.
 fn state_of(to: &Destination) -> String {
     format!("destination {}", to.0)
 }
 
 impl Store {
-    /// The destination with this URL; made where there is none.
+    /// Returns the destination with this URL. Creates it if there is none.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn destination(&self, url: &str) -> Result<Destination, StoreError> {
         self.link.write(|connection, context| {
             let known = || -> rusqlite::Result<String> {
@@ -58,20 +58,19 @@ impl Store {
         })
     }
 
-    /// Recordings that are to be delivered, the oldest first; at most so many.
+    /// Returns recordings to be delivered, oldest first, at most `most`.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     pub fn due(&self, to: &Destination, most: usize) -> Result<Vec<RecordingId>, StoreError> {
         let sql = format!("SELECT id {DUE} ORDER BY started_ns, id LIMIT ?2");
         self.ids(&sql, to, most, 0)
     }
 
-    /// Recordings that were delivered, the last delivered first, from this place on; at
-    /// most so many.
+    /// Returns delivered recordings, last delivered first, at most `most` from index `from` on.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     pub fn delivered(
         &self,
         to: &Destination,
@@ -111,10 +110,10 @@ impl Store {
         Ok(ids.map(RecordingId).collect())
     }
 
-    /// Marks a recording as delivered, or as refused with the reason: it is not tried again.
+    /// Marks a recording as delivered, or as refused for this reason; it is not retried.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn mark_delivered(
         &self,
         to: &Destination,
@@ -134,11 +133,11 @@ impl Store {
         })
     }
 
-    /// Makes recordings due again: the collector lost them, or the reason of a refusal
-    /// is gone.
+    /// Makes recordings due again, if the collector lost them or the reason of a refusal no longer
+    /// applies.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn redeliver(&self, to: &Destination, ids: &[RecordingId]) -> Result<(), StoreError> {
         self.link.write(|connection, context| {
             let forget = || -> rusqlite::Result<()> {
@@ -155,10 +154,10 @@ impl Store {
         })
     }
 
-    /// The refused ones with their reasons, the oldest first.
+    /// Returns the refused recordings with their reasons, oldest first.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     pub fn refused(&self, to: &Destination) -> Result<Vec<(RecordingId, String)>, StoreError> {
         let sql = "SELECT id, reason FROM delivery JOIN recording ON key = delivery.recording \
                    WHERE destination = ?1 AND reason IS NOT NULL ORDER BY key";
@@ -177,10 +176,10 @@ impl Store {
             .collect())
     }
 
-    /// How far something was delivered, in words of the caller; `None`: not at all.
+    /// Returns the delivery progress of something, in the caller's format; `None` if there is none.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     pub fn delivery_state(
         &self,
         to: &Destination,
@@ -189,10 +188,10 @@ impl Store {
         self.plan_state(&state_of(to), name)
     }
 
-    /// Remembers how far something was delivered.
+    /// Stores the delivery progress of something.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     pub fn set_delivery_state(
         &self,
         to: &Destination,
@@ -202,12 +201,11 @@ impl Store {
         self.set_plan_state(&state_of(to), name, value)
     }
 
-    /// Windows of wake-ups behind this place in the order of their making, with their
-    /// places; at most so many. A clock that was set back leaves none out. `None` for a
-    /// window that is damaged.
+    /// Returns wake-up windows after this position in order of creation, with their positions, at
+    /// most `most`. No window is skipped if the clock was set back. A damaged window is `None`.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     pub fn windows_behind(
         &self,
         place: i64,
@@ -225,10 +223,10 @@ impl Store {
         })
     }
 
-    /// What is left, in numbers.
+    /// Returns the counts of pending and completed deliveries.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     pub fn outbox(&self, to: &Destination) -> Result<Outbox, StoreError> {
         self.read(|connection, context| {
             let count = |sql: &str| -> Result<u64, StoreError> {

@@ -1,4 +1,4 @@
-//! Rows of a collection in SQLite, read.
+//! Reads rows of a collection in SQLite.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) fn id_of(text: &str) -> RecordingId {
     RecordingId(Uuid::try_parse(text).unwrap_or_default())
 }
 
-/// The WHERE clause of a page with its parameters, that of LIMIT included.
+/// Returns the WHERE clause of a page with its parameters, including that of LIMIT.
 pub(super) fn condition(wanted: &Wanted) -> (String, Vec<Value>) {
     let mut each = vec!["experiment IS NULL".to_owned()];
     let mut values = Vec::new();
@@ -48,13 +48,13 @@ pub(super) fn condition(wanted: &Wanted) -> (String, Vec<Value>) {
     (format!("WHERE {}", each.join(" AND ")), values)
 }
 
-/// The machines whose recordings were made in this store.
+/// Returns the machines whose recordings were made in this store.
 pub(super) fn local(
     connection: &Connection,
     context: &Context,
 ) -> Result<BTreeMap<String, Machine>, StoreError> {
     let on = |error| context.on(error);
-    // SQLite takes the other columns from the row of the maximum
+    // SQLite takes the other columns from the row with the maximum
     // (sqlite.org/lang_select.html#bareagg).
     let sql = format!(
         "SELECT {COLUMNS}, count(*), max(started_ns) FROM recording \
@@ -84,7 +84,7 @@ pub(super) fn local(
     Ok(machines)
 }
 
-/// The machines that delivered, and those that are enrolled.
+/// Returns the machines that delivered, and those that are enrolled.
 pub(super) fn delivered(connection: &Connection) -> rusqlite::Result<Vec<Machine>> {
     let latest = |row: &Row<'_>| -> rusqlite::Result<Latest> {
         let ns = |column| -> rusqlite::Result<Option<Nanos>> {
@@ -132,7 +132,7 @@ pub(super) fn delivered(connection: &Connection) -> rusqlite::Result<Vec<Machine
     Ok(machines)
 }
 
-/// One machine out of two sources.
+/// Merges the data of one machine from two sources.
 pub(super) fn merge(into: &mut Machine, other: Machine) {
     into.recordings += other.recordings;
     into.last_seen = into.last_seen.max(other.last_seen);

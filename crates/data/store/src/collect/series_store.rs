@@ -1,4 +1,4 @@
-//! What looking back needs of a store: series, their runs, and what users wrote of them.
+//! Parts of a store that retrospective analysis needs: series, their runs and users' annotations.
 
 use jiff::Timestamp;
 use punctual_model::{
@@ -7,26 +7,25 @@ use punctual_model::{
 
 use crate::{Filter, SlotFilter, Store, StoreError, Summary};
 
-/// Series over time, of one machine or of many.
+/// Series over time, of one or many machines.
 pub trait SeriesStore {
-    /// The epochs of all series, by name, machine and number.
+    /// Returns the epochs of all series, by name, machine and number.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError>;
 
-    /// The epochs of one series; only of the machine `host`, by its number or name, where it
-    /// is given, and those whose machine has no name.
+    /// Returns the epochs of one series. `host` limits them to the machine with this ID or host
+    /// name, and those without a host name.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn series_named(&self, name: &str, host: Option<&str>) -> Result<Vec<SeriesEpoch>, StoreError>;
 
-    /// The runs of a series by the time they began; only of the machine `host` where it
-    /// is given.
+    /// Returns the runs of a series in order of start time. `host` limits them to one machine.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn runs(
         &self,
         series: &str,
@@ -34,11 +33,11 @@ pub trait SeriesStore {
         since: Option<Timestamp>,
     ) -> Result<Vec<SeriesRun>, StoreError>;
 
-    /// Hands each of these runs to `take`, as [`runs`](Self::runs); a store of one machine
-    /// reads some hundred at a time, so that memory stays small.
+    /// Passes each of these runs to `take`, like [`runs`](Self::runs). A store of one machine reads
+    /// a few hundred at a time to limit memory.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn each_run(
         &self,
         series: &str,
@@ -50,65 +49,65 @@ pub trait SeriesStore {
         Ok(())
     }
 
-    /// The facts with this hash (`SeriesRun::facts`); `None` where there are none.
+    /// Returns the facts with this hash (`SeriesRun::facts`); `None` if there are none.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError>;
 
-    /// A recording.
+    /// Loads a recording.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], and what reading can fail with.
+    /// [`StoreError::NoSuch`], or any error of reading the store.
     fn recording(&self, id: RecordingId) -> Result<Recording, StoreError>;
 
-    /// The recordings that fit, the newest first.
+    /// Returns the matching recordings, newest first.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn list_by(&self, filter: &Filter) -> Result<Vec<Summary>, StoreError>;
 
-    /// The slots that fit, the newest first.
+    /// Returns the matching slots, newest first.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn slots(&self, filter: &SlotFilter) -> Result<Vec<Slot>, StoreError>;
 
-    /// All notes, by the moment that they are about.
+    /// Returns all notes, ordered by the time that they refer to.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn notes(&self) -> Result<Vec<Note>, StoreError>;
 
-    /// Keeps a note, in place of one of the same identity.
+    /// Stores a note. Replaces a note with the same ID.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     fn put_note(&self, note: &Note) -> Result<(), StoreError>;
 
-    /// All decisions on changes of a series, or of all, the oldest first.
+    /// Returns all decisions on changes of one series or of all, oldest first.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if the store cannot be read.
     fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError>;
 
-    /// Keeps a decision on a change. Earlier ones stay.
+    /// Stores a decision on a change. Earlier decisions are kept.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError>;
 
-    /// Keeps what became of a slot of this epoch, in place of its earlier state.
+    /// Stores the result of a slot of this epoch. Replaces its earlier state.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     fn put_slot(&self, epoch: &SeriesEpoch, slot: &Slot) -> Result<(), StoreError>;
 
-    /// Keeps several slots, each as [`put_slot`](Self::put_slot) does; of two of one due
-    /// time the later one stays.
+    /// Stores several slots, like [`put_slot`](Self::put_slot). If two have the same due time, the
+    /// later one is kept.
     ///
     /// # Errors
-    /// What writing can fail with; some may be kept then.
+    /// Returns an error if the store cannot be written; some slots may have been stored then.
     fn put_slots(&self, slots: &[(SeriesEpoch, Slot)]) -> Result<(), StoreError> {
         slots
             .iter()

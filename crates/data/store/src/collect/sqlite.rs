@@ -1,4 +1,4 @@
-//! A collection in one SQLite file: the store of a machine, or of a few hundred.
+//! A collection in one SQLite file: the store of one machine, or of a few hundred.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::error::Context;
 use crate::load::load;
 use crate::{Store, StoreError};
 
-/// Connections that are kept open while nobody uses them.
+/// Maximum number of idle connections.
 const IDLE: usize = 4;
 
 /// A collection in one SQLite file.
@@ -28,25 +28,25 @@ const IDLE: usize = 4;
 pub struct SqliteCollection {
     path: PathBuf,
     idle: Mutex<Vec<Store>>,
-    /// What was measured in this store, as far as it was added up.
+    /// Totals of the recordings measured in this store, as far as they were added up.
     local: Mutex<LocalTotals>,
 }
 
-/// Sums of the recordings that nobody delivered, by machine.
+/// Sums of the recordings that were not delivered, by machine.
 #[derive(Debug, Default)]
 struct LocalTotals {
     counted: BTreeSet<i64>,
     by_machine: BTreeMap<String, Total>,
 }
 
-/// The name of the machine of a row of `recording`.
+/// Machine name of a row of `recording`.
 const MACHINE: &str = "coalesce((SELECT machine FROM collected WHERE recording = key), host, '')";
 
 impl SqliteCollection {
-    /// Opens the store at `path`, which is made where it is not there.
+    /// Opens the store at `path`, which is created if it does not exist.
     ///
     /// # Errors
-    /// As [`Store::open`].
+    /// Same as [`Store::open`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let store = Store::open(path)?;
         Ok(Self {
@@ -81,7 +81,7 @@ impl SqliteCollection {
         self.with(|store| store.read(work))
     }
 
-    /// A transaction that is on the disk when this returns.
+    /// Runs `work` in a transaction that is on the disk when this returns.
     pub(super) fn write<T>(
         &self,
         work: impl FnOnce(&Connection, &Context) -> Result<T, StoreError>,
@@ -93,7 +93,7 @@ impl SqliteCollection {
     }
 }
 
-/// What is written from now on is on the disk when the write returns.
+/// From now on, each write is on the disk when it returns.
 fn full_sync(store: &Store) -> Result<(), StoreError> {
     let link = &store.link;
     let set = link.connection.pragma_update(None, "synchronous", "full");
@@ -432,7 +432,7 @@ impl SqliteCollection {
         })
     }
 
-    /// Adds up what was measured here since the last time.
+    /// Adds up the recordings that were measured here since the last call.
     fn local_totals(&self) -> Result<BTreeMap<String, Total>, StoreError> {
         let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
         let sql = "SELECT key, id FROM recording WHERE completion <> 'running' AND \
@@ -444,7 +444,7 @@ impl SqliteCollection {
             if local.counted.contains(&key) {
                 continue;
             }
-            // One that was damaged is named by its own page; the others count.
+            // A damaged recording is reported on its page; the others count.
             if let Ok((machine, recording)) = self.load(id_of(&id)) {
                 local.by_machine.entry(machine).or_default().add(&recording);
             }
@@ -453,7 +453,7 @@ impl SqliteCollection {
         Ok(local.by_machine.clone())
     }
 
-    /// Whether the statement changed a row.
+    /// Returns whether the statement changed a row.
     fn changed(&self, sql: &str, values: impl rusqlite::Params) -> Result<bool, StoreError> {
         self.write(|connection, context| {
             let changed = connection
@@ -464,7 +464,7 @@ impl SqliteCollection {
     }
 }
 
-/// The token of a row; `None` where this program does not know its role.
+/// Reads a token from a row; `None` if this program does not know its role.
 fn token_of(row: &Row<'_>) -> rusqlite::Result<Option<Token>> {
     let role: String = row.get(1)?;
     let token = |role| -> rusqlite::Result<Token> {
@@ -479,14 +479,14 @@ fn token_of(row: &Row<'_>) -> rusqlite::Result<Option<Token>> {
     Role::of_name(&role).map(token).transpose()
 }
 
-/// The body of a delivery, as it is put aside.
+/// Compresses the body of a delivery for quarantine.
 pub(crate) fn compressed(body: &[u8]) -> Result<Vec<u8>, StoreError> {
     zstd::bulk::compress(body, 3).map_err(|error| StoreError::Compress {
         reason: error.to_string(),
     })
 }
 
-/// What [`compressed`] made.
+/// Reverts [`compressed`].
 pub(crate) fn unpacked(body: &[u8]) -> Result<Vec<u8>, StoreError> {
     zstd::decode_all(body).map_err(|error| StoreError::Compress {
         reason: error.to_string(),

@@ -1,4 +1,4 @@
-//! Series of a collection in one SQLite file: those of its store.
+//! Series of a collection in one SQLite file: the series of its store.
 
 use jiff::Timestamp;
 use punctual_model::{

@@ -1,29 +1,28 @@
-//! Texts that several deliveries refer to, kept once beside the facts: what compresses them.
+//! Texts that several deliveries share, stored once in the table of facts.
 
 use crate::facts;
 use crate::{SqliteCollection, StoreError};
 
-/// The longest text that is kept, in bytes: the facts and the audit of a machine with
-/// thousands of CPUs.
+/// Maximum length of a text in bytes: the facts and the audit of a machine with thousands of CPUs.
 pub const LONGEST_TEXT: usize = 16 << 20;
 
-/// Texts by their hash.
+/// Texts by hash.
 pub trait TextStore {
-    /// Keeps a text, once, and returns its [`text_hash`].
+    /// Stores a text, unless it exists, and returns its [`text_hash`].
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if the store cannot be written.
     fn keep_text(&self, text: &str) -> Result<String, StoreError>;
 
-    /// The text with this hash; `None` where it is not here, as after a restore or where
-    /// the store was cleaned up.
+    /// Returns the text with this hash; `None` if it does not exist, for example after a restore or
+    /// a cleanup of the store.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], and what reading can fail with.
+    /// [`StoreError::Damaged`], or any error of reading the store.
     fn text(&self, hash: &str) -> Result<Option<String>, StoreError>;
 }
 
-/// The name of a text: 32 hexadecimal digits of its SHA-256.
+/// Returns the name of a text: 32 hexadecimal digits of its SHA-256.
 pub fn text_hash(text: &str) -> String {
     facts::hash_of(text)
 }

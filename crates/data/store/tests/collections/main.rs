@@ -1,4 +1,4 @@
-//! What each collection promises, be it a file or a database.
+//! Guarantees of every collection, in a file or a database.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +30,7 @@ fn each(test: fn(&dyn Collection)) {
     }
 }
 
-/// An empty database: its server, its URL and its name.
+/// Returns an empty database: its server, its URL and its name.
 fn database() -> Option<(Arc<Cluster>, String, String)> {
     match Cluster::shared() {
         Ok(cluster) => {
@@ -50,7 +50,7 @@ fn time(minutes: u64) -> Timestamp {
     AT.parse::<Timestamp>().unwrap() + Duration::from_secs(minutes * 60)
 }
 
-/// The recording with this number, of this machine.
+/// Returns the recording with this number, of this machine.
 fn recording(number: u64, host: &str) -> Recording {
     let mut one = punctual_model::testing::recording(2, 3);
     let ms = u128::try_from(time(number).as_millisecond()).unwrap();
@@ -189,7 +189,7 @@ fn tokens_and_the_audit_log_are_kept() {
         let found = all.token("hash of board").unwrap();
         assert_eq!(found, Some(token("board", Role::Machine)));
         assert_eq!(all.token("").unwrap(), None);
-        // The first machine stays, until it is forgotten.
+        // The first machine is kept until it is removed.
         let of = |machine| Token {
             machine,
             ..token("board", Role::Machine)
@@ -261,12 +261,12 @@ fn epoch(machine: &str, number: u32, definition: &str) -> SeriesEpoch {
 fn a_recording_joins_its_series() {
     each(|all| {
         let [a, b] = ["a", "b"].map(|machine| epoch(machine, 1, "{}"));
-        // Two machines with one host name are two machines.
+        // Two machines with the same host name are two machines.
         for number in 0..3 {
             receive(all, "a", &recording(number, "same"), Some(&a));
         }
         receive(all, "b", &recording(3, "same"), Some(&b));
-        // What came without its series joins it later.
+        // A recording that was delivered without its series is added later.
         assert_eq!(
             receive(all, "a", &recording(4, "same"), None),
             Received::New
@@ -293,7 +293,7 @@ fn a_recording_joins_its_series() {
         let facts = all.facts(runs[0].facts.as_deref().unwrap()).unwrap();
         assert_eq!(facts, Some(recording(0, "same").host));
         assert_eq!(all.runs("osadl", None, Some(time(3))).unwrap().len(), 2);
-        // A machine that was installed anew counts from 1 again.
+        // A reinstalled machine counts from 1 again.
         receive(
             all,
             "a",
@@ -392,7 +392,8 @@ fn windows_are_kept_once() {
         assert_eq!(all.windows("a", time(0), 9).unwrap(), windows[..2]);
         assert_eq!(all.windows("a", time(1), 9).unwrap(), windows[1..2]);
         assert_eq!(all.windows("a", time(0), 1).unwrap(), windows[..1]);
-        // Several deliveries at once: the new ones of each, one that two hold once.
+        // Several deliveries at once, with one window in two of them: the new ones of each are
+        // counted.
         let deliveries = [
             vec![window("a", 0), window("a", 2)],
             vec![],
@@ -404,7 +405,7 @@ fn windows_are_kept_once() {
     });
 }
 
-/// Of two slots of one due time in one delivery the later one stays.
+/// If a delivery has two slots with the same due time, the later one is kept.
 #[test]
 fn slots_are_kept_together() {
     each(|all| {
@@ -477,7 +478,7 @@ fn what_is_hostile_is_kept_or_put_aside() {
     });
 }
 
-/// Clocks that are wrong by years have no partition of their own; the others do.
+/// Clocks that are wrong by years get no separate partition; all others do.
 #[test]
 fn each_month_is_a_partition() {
     let Some((cluster, url, name)) = database() else {
@@ -511,7 +512,7 @@ fn each_month_is_a_partition() {
     assert_eq!(count("recording_other"), "2");
     let month = Timestamp::now().strftime("recording_%Y_%m").to_string();
     assert_eq!(count(&month), "1");
-    // What lay among the others moves when its month begins.
+    // Rows in the default partition are moved when their month begins.
     let sql = format!(
         "ALTER TABLE recording DETACH PARTITION {month};
          INSERT INTO recording_other SELECT * FROM {month}; DROP TABLE {month}"
@@ -526,7 +527,7 @@ fn each_month_is_a_partition() {
     assert_eq!(all.lacking(&kept.map(|one| one.id)).unwrap(), []);
 }
 
-/// Several collectors on one database, which crashes: nothing is lost or doubled.
+/// Several collectors on one database that crashes: nothing is lost or duplicated.
 #[test]
 fn collectors_share_a_database_that_crashes() {
     let cluster = match Cluster::start() {

@@ -1,5 +1,5 @@
-//! Texts that recordings share, facts and audits: kept once, found by their hash, refused when
-//! they are not those of their hash.
+//! Texts that recordings share, such as facts and audits: stored once, found by hash, and rejected
+//! if they do not match their hash.
 
 use punctual_model::KeptAudit;
 use punctual_store::{Collection, PostgresCollection, Received, SeriesStore, text_hash};
@@ -16,7 +16,7 @@ fn texts_are_kept_once_by_their_hash() {
             assert_eq!(all.keep_text(text).unwrap(), hash);
         }
         assert_eq!(all.text(&hash).unwrap().as_deref(), Some(text));
-        // Recordings with the same audit are read back with it.
+        // Recordings with the same audit are loaded with it.
         for number in 1..3 {
             let mut one = recording(number, "a");
             one.audit = Some(KeptAudit {
@@ -32,7 +32,7 @@ fn texts_are_kept_once_by_their_hash() {
     });
 }
 
-/// Facts whose bytes were exchanged for those of other facts are not shown as the machine's.
+/// Facts that were replaced by those of another hash are not shown as the machine's facts.
 #[test]
 fn exchanged_facts_are_not_taken_for_those_of_the_hash() {
     let Some((cluster, url, name)) = database() else {

@@ -1,4 +1,4 @@
-//! What the tests share: a recording cut into batches, as a session makes it.
+//! Shared helpers: a recording split into batches, as a session writes it.
 #![allow(dead_code, reason = "each test binary uses another part of it")]
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
@@ -11,7 +11,7 @@ use punctual_model::{
 use punctual_store::{Batch, Lease, Store};
 use tempfile::TempDir;
 
-/// A writer that is nobody in particular.
+/// Returns the lease of an arbitrary writer.
 pub(crate) fn lease() -> Lease {
     Lease {
         pid: 4242,
@@ -21,14 +21,14 @@ pub(crate) fn lease() -> Lease {
     }
 }
 
-/// A finished recording with an ID of its own.
+/// Returns a finished recording with a new ID.
 pub(crate) fn recording(cpus: u32, seconds: u64) -> Recording {
     let mut recording = punctual_model::testing::recording(cpus, seconds);
     recording.id = RecordingId::new();
     recording
 }
 
-/// What is known of `recording` when it begins.
+/// Returns the state of `recording` at its start.
 pub(crate) fn at_start(recording: &Recording) -> Recording {
     let mut start = recording.clone();
     start.completion = Completion::Running;
@@ -44,8 +44,7 @@ pub(crate) fn at_start(recording: &Recording) -> Recording {
     start
 }
 
-/// The batch that holds the intervals that begin in `second`, and accounts of
-/// all up to there.
+/// Returns the batch with the intervals that begin in `second`, and the accounts up to then.
 pub(crate) fn batch(recording: &Recording, second: u64) -> Batch {
     let end = Nanos::from_secs(second + 1);
     let accounting = (0..recording.threads.len() as u32)
@@ -78,14 +77,14 @@ pub(crate) fn batch(recording: &Recording, second: u64) -> Batch {
     }
 }
 
-/// A path in a folder that vanishes; its parent folders are not there yet.
+/// Returns a path in a temporary folder; its parent folders do not exist yet.
 pub(crate) fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kept/here/punctual.db");
     (folder, path)
 }
 
-/// Keeps a finished recording the way a session does.
+/// Stores a finished recording in the same way as a session.
 pub(crate) fn keep(store: &Store, recording: &Recording) {
     let mut writer = store.begin(&at_start(recording), &lease()).unwrap();
     let seconds = recording.duration_ns.0 / 1_000_000_000;
@@ -95,7 +94,7 @@ pub(crate) fn keep(store: &Store, recording: &Recording) {
     writer.finish(recording).unwrap();
 }
 
-/// Samples at 1 kHz with latencies around 4.5 µs.
+/// Returns samples at 1 kHz with latencies around 4.5 µs.
 pub(crate) fn samples(count: u64) -> Vec<Sample> {
     let mut state = 1u64;
     (0..count)
@@ -111,7 +110,7 @@ pub(crate) fn samples(count: u64) -> Vec<Sample> {
         .collect()
 }
 
-/// An explained outlier.
+/// Returns an explained outlier.
 pub(crate) fn outlier(number: u64) -> Outlier {
     Outlier {
         number,
@@ -130,7 +129,7 @@ pub(crate) fn outlier(number: u64) -> Outlier {
     }
 }
 
-/// Its window, with so many events.
+/// Returns its window, with this many events.
 pub(crate) fn window(events: u64) -> Window {
     Window {
         victim: Victim {

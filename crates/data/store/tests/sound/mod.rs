@@ -1,5 +1,5 @@
-//! What must hold of whatever is read from a blob of a store, however hostile:
-//! shared by the tests and by the fuzz targets (`fuzz/`).
+//! Invariants of everything that is read from a blob of a store, however hostile. Shared by the
+//! tests and the fuzz targets (`fuzz/`).
 
 #![allow(unreachable_pub)]
 #![allow(clippy::expect_used, reason = "a panic is the report")]
@@ -7,16 +7,16 @@
 use punctual_model::{Sample, Window};
 use punctual_store::{WINDOW, unpack_attachment, unpack_chunk};
 
-/// The most samples of a chunk, and the most bytes of an attachment and of a window.
+/// Maximum number of samples in a chunk, and maximum sizes of an attachment and a window in bytes.
 const SAMPLES: u64 = 65_536;
 const ATTACHMENT: u64 = 64 << 20;
 const WINDOW_BYTES: u64 = 16 << 20;
 
-/// Reads a chunk of samples: their count in 8 bytes, the length of the first stream
-/// in 4 (both the low end first), then the two streams.
+/// Reads a chunk of samples: the count in 8 bytes and the length of the first stream in 4 bytes
+/// (both little-endian), then the two streams.
 ///
 /// # Panics
-/// Where what was read is not what the count says.
+/// Panics if the result does not match the count.
 pub fn chunk(bytes: &[u8]) -> Option<Vec<Sample>> {
     let (count, rest) = bytes.split_first_chunk()?;
     let (length, rest) = rest.split_first_chunk()?;
@@ -29,12 +29,12 @@ pub fn chunk(bytes: &[u8]) -> Option<Vec<Sample>> {
     Some(samples)
 }
 
-/// Reads an attachment: its length in 8 bytes (the low end first), then the
-/// compressed body. A body that is a window is read as one, too.
+/// Reads an attachment: its length in 8 bytes (little-endian), then the compressed body. If the
+/// body is a window, it is parsed as well.
 ///
 /// # Panics
-/// Where what was read is not as long as it says, is longer than it may be, or is a
-/// window that does not read back.
+/// Panics if the result does not have the declared length, exceeds the maximum, or is a window that
+/// does not read back.
 pub fn attachment(bytes: &[u8]) -> Option<Vec<u8>> {
     let (length, packed) = bytes.split_first_chunk()?;
     let length = u64::from_le_bytes(*length);
@@ -53,7 +53,7 @@ pub fn attachment(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(body)
 }
 
-/// Reads a window as the store does.
+/// Reads a window in the same way as the store.
 fn read_window(json: &[u8]) {
     let Ok(window) = serde_json::from_slice::<Window>(json) else {
         return;

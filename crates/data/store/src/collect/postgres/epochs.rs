@@ -7,12 +7,12 @@ use super::link::Link;
 use super::rows::{plain, time_at};
 use crate::entry::started_ns;
 
-/// What [`epoch`] reads.
+/// Columns that [`epoch`] reads.
 pub(super) const EPOCHS: &str =
     "SELECT machine, host, name, epoch, definition, begun_ns FROM plan_series";
 
-/// The key of an epoch; one that is not there is written. An epoch of the same number with
-/// another definition (the machine was installed anew) gets the next number.
+/// Returns the key of an epoch. Writes the epoch if it does not exist. If an epoch with the same
+/// number has another definition (the machine was reinstalled), it gets the next number.
 pub(super) fn put_epoch(link: &mut Link, epoch: &SeriesEpoch) -> Result<i64, postgres::Error> {
     let (machine, name) = (plain(&epoch.machine), plain(&epoch.name));
     let definition = plain(&epoch.definition);
@@ -40,19 +40,19 @@ pub(super) fn put_epoch(link: &mut Link, epoch: &SeriesEpoch) -> Result<i64, pos
         if let Some(row) = row {
             return row.try_get(0);
         }
-        // Another collector wrote one at this moment: it may be the same.
+        // Another collector has just written an epoch, which may be the same.
         if let Some(row) = link.row(find, &[&name, &machine, &definition])? {
             return row.try_get(0);
         }
     }
 }
 
-/// The number of an epoch.
+/// Returns the number of an epoch.
 pub(super) fn epoch_of(row: &Row, at: usize) -> Result<u32, postgres::Error> {
     Ok(u32::try_from(row.try_get::<_, i64>(at)?).unwrap_or(u32::MAX))
 }
 
-/// The epoch of a row that begins with its columns.
+/// Reads an epoch from a row that begins with its columns.
 pub(super) fn epoch(row: &Row) -> Result<SeriesEpoch, postgres::Error> {
     Ok(SeriesEpoch {
         machine: row.try_get(0)?,

@@ -1,4 +1,4 @@
-//! Connections to a database: made, kept while idle, made again after a restart.
+//! Connections to a database: created, kept while idle, and recreated after a restart.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,23 +12,23 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::tls::{self, Address};
 use crate::StoreError;
 
-/// Connections that are kept open while nobody uses them.
+/// Maximum number of idle connections.
 const IDLE: usize = 16;
-/// For a connection to be made.
+/// Time limit for making a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Without an answer of the database's machine for so long, a connection is dead.
+/// A connection counts as dead if the database's machine does not respond for this long.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Settings of each connection. An answered delivery survives a power cut: a weaker
-/// setting of the database is raised.
+/// Settings of each connection. An acknowledged delivery survives a power cut: weaker settings of
+/// the database are raised.
 const SETTINGS: &str = "SET statement_timeout = '60s'; SET lock_timeout = '20s'; \
     SET client_min_messages = warning; \
     SELECT set_config('synchronous_commit', 'on', false) \
     WHERE current_setting('synchronous_commit') IN ('off', 'local')";
 
-/// The parameters of a statement.
+/// Parameters of a statement.
 pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// A connection with the statements that it has prepared.
+/// A connection with its prepared statements.
 pub(super) struct Link {
     client: Client,
     prepared: HashMap<String, Statement>,
@@ -62,18 +62,18 @@ impl Link {
         self.client.query_opt(&statement, values)
     }
 
-    /// Returns how many rows were changed.
+    /// Returns the number of changed rows.
     pub(super) fn run(&mut self, sql: &str, values: Values<'_>) -> Result<u64, postgres::Error> {
         let statement = self.statement(sql)?;
         self.client.execute(&statement, values)
     }
 
-    /// Several statements at once, without parameters.
+    /// Runs several statements at once, without parameters.
     pub(super) fn batch(&mut self, sql: &str) -> Result<(), postgres::Error> {
         self.client.batch_execute(sql)
     }
 
-    /// Runs `work` in a transaction that others see whole or not at all.
+    /// Runs `work` in a transaction.
     pub(super) fn transaction<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, postgres::Error>,
@@ -82,7 +82,7 @@ impl Link {
         match work(self) {
             Ok(done) => self.batch("COMMIT").map(|()| done),
             Err(error) => {
-                // The first error is reported; a broken connection rolls back by itself.
+                // The first error is reported; a broken connection is rolled back by the server.
                 let _ = self.batch("ROLLBACK");
                 Err(error)
             }
@@ -90,7 +90,7 @@ impl Link {
     }
 }
 
-/// Where the database is, and connections to it.
+/// Address of the database, and connections to it.
 pub(super) struct Pool {
     config: Config,
     tls: Option<MakeRustlsConnect>,
@@ -99,11 +99,11 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Prepares connections to the database of `url`; none is made yet.
+    /// Prepares connections to the database at `url`; none is made yet.
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
         let unusable = |reason: String| StoreError::Database {
             name: "of --store".to_owned(),
-            // The text of a URL may hold a password: it is not repeated.
+            // The URL may contain a password, so it is not repeated.
             reason,
         };
         let address = Address::of(url).map_err(|error| unusable(error.to_string()))?;
@@ -146,9 +146,9 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` on a connection. Where one that was idle is found dead (the database
-    /// was restarted), `work` runs again on a new one: it must be such that this
-    /// changes nothing, which all statements here are.
+    /// Runs `work` on a connection. If an idle connection is found dead (the database was
+    /// restarted), `work` runs again on a new one. So it must be idempotent, as all statements here
+    /// are.
     pub(super) fn with<T>(
         &self,
         work: impl Fn(&mut Link) -> Result<T, postgres::Error>,
@@ -179,7 +179,7 @@ impl Pool {
         }
     }
 
-    /// The typed error.
+    /// Returns the typed error.
     pub(super) fn on(&self, error: &postgres::Error) -> StoreError {
         use postgres::error::SqlState;
         let path = || self.name.clone().into();
@@ -210,7 +210,7 @@ impl Pool {
     }
 }
 
-/// An error with its causes, in a line.
+/// Formats an error with its causes in one line.
 fn described(error: &postgres::Error) -> String {
     let mut text = match error.as_db_error() {
         Some(error) => error.message().to_owned(),
@@ -232,7 +232,7 @@ fn described(error: &postgres::Error) -> String {
     text + advice
 }
 
-/// The database without user and password.
+/// Returns the name of the database, without user and password.
 fn name_of(config: &Config) -> String {
     let hosts = config.get_hosts().iter().map(|host| match host {
         Host::Tcp(name) => name.clone(),

@@ -1,4 +1,4 @@
-//! A collection in PostgreSQL: for a fleet, and for several collectors at once.
+//! A collection in PostgreSQL: for a fleet, and for several concurrent collectors.
 
 mod epochs;
 mod link;
@@ -38,7 +38,7 @@ use crate::select::Selector;
 /// A collection in a PostgreSQL database.
 pub struct PostgresCollection {
     pool: Pool,
-    /// Partitions that are there.
+    /// Partitions that are known to exist.
     months: Mutex<HashSet<(Table, Month)>>,
 }
 
@@ -51,8 +51,8 @@ impl fmt::Debug for PostgresCollection {
 }
 
 impl PostgresCollection {
-    /// Opens the database of `url` (`postgres://USER@HOST/NAME`, as libpq reads it), and
-    /// makes its tables where they are not there.
+    /// Opens the database at `url` (`postgres://USER@HOST/NAME`, in libpq's format), and creates
+    /// its tables if they do not exist.
     ///
     /// # Errors
     /// [`StoreError::Database`]: it cannot be reached, or its tables are of another program.
@@ -98,7 +98,7 @@ impl PostgresCollection {
         )))
     }
 
-    /// Makes the partition of a month, once.
+    /// Creates the partition of a month, once.
     fn need_month(&self, table: Table, month: Option<Month>) -> Result<(), StoreError> {
         let known = || self.months.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(month) = month else {
@@ -238,7 +238,7 @@ impl Collection for PostgresCollection {
                 .chain(enrolled)
                 .collect::<Result<Vec<_>, _>>()
         })?;
-        // The order of the database depends on its locale.
+        // The sort order of the database depends on its locale.
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }

@@ -1,4 +1,4 @@
-//! Partitions: one for each month.
+//! Monthly partitions.
 
 use jiff::Timestamp;
 use jiff::civil::date;
@@ -8,14 +8,14 @@ use punctual_model::RecordingId;
 use super::link::Link;
 use super::schema::LOCK;
 
-/// A month of UTC.
+/// A month in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Month {
     year: i16,
     month: i8,
 }
 
-/// No recording of punctual is older; a clock that was reset shows 1970.
+/// No recording of punctual is older, but a clock that was reset shows 1970.
 const FIRST: Month = Month {
     year: 2020,
     month: 1,
@@ -43,19 +43,19 @@ impl Month {
         }
     }
 
-    /// Whether it has a partition of its own at `now`: clocks that are wrong by years
-    /// make no partitions.
+    /// Returns whether the month has a separate partition at `now`, so that clocks that are wrong
+    /// by years do not create partitions.
     fn is_usual(self, now: Timestamp) -> bool {
         (FIRST..=Self::of(now).next()).contains(&self)
     }
 
-    /// That of a time; `None` where it has no partition of its own.
+    /// Returns the month of a time; `None` if it has no separate partition.
     pub(super) fn of_time(ns: i64, now: Timestamp) -> Option<Self> {
         let time = Timestamp::from_nanosecond(ns.into()).ok()?;
         Some(Self::of(time)).filter(|month| month.is_usual(now))
     }
 
-    /// That of an ID; `None` where it has no partition of its own.
+    /// Returns the month of an ID; `None` if it has no separate partition.
     pub(super) fn of_id(id: RecordingId, now: Timestamp) -> Option<Self> {
         let time = Timestamp::from_millisecond((id.0.as_u128() >> 80) as i64).ok()?;
         Some(Self::of(time)).filter(|month| month.is_usual(now))
@@ -66,14 +66,14 @@ impl Month {
         first.map_or(Timestamp::UNIX_EPOCH, |zoned| zoned.timestamp())
     }
 
-    /// The first ID of it.
+    /// Returns the first ID of the month.
     fn first_id(self) -> uuid::Uuid {
         let ms = u128::try_from(self.begin().as_millisecond()).unwrap_or_default();
         uuid::Uuid::from_u128(ms << 80)
     }
 }
 
-/// A table of which each month is a partition.
+/// A table with monthly partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Table {
     Recording,
@@ -95,8 +95,8 @@ impl Table {
         }
     }
 
-    /// Makes the partition of a month where it is not there; what lies among the others
-    /// meanwhile moves into it.
+    /// Creates the partition of a month if it does not exist, and moves matching rows there from
+    /// the default partition.
     pub(super) fn make(self, link: &mut Link, month: Month) -> Result<(), postgres::Error> {
         let (table, column) = self.names();
         let name = format!("{table}_{:04}_{:02}", month.year, month.month);

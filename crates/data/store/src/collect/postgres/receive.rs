@@ -1,4 +1,4 @@
-//! A delivery, written into PostgreSQL, and read back.
+//! Writes deliveries into PostgreSQL, and reads them back.
 
 use std::collections::BTreeMap;
 
@@ -16,35 +16,35 @@ use crate::facts::hash_of;
 use crate::runs;
 use crate::{StoreError, Summary};
 
-/// A delivery takes CPU time of all collectors together: a fast level.
+/// A fast level: compressing deliveries takes CPU time of all collectors.
 const LEVEL: i32 = 3;
-/// The key of the facts in a recording; those of the samples, which stay with the machine;
-/// that of the audit, in whose place is the hash of its text.
+/// Keys in a recording: the facts; the samples, which stay on the machine; the audit, which is
+/// replaced by the hash of its text.
 const HOST: &str = "host";
 const SAMPLES: &str = "samples";
 const AUDIT: &str = "audit";
 
-/// The parts of a recording by key, as they are written.
+/// Parts of a recording by key, as raw JSON.
 type Parts = BTreeMap<String, Box<RawValue>>;
 
-/// A delivery that cannot be brought into the form of the table.
+/// A delivery that cannot be converted to the format of the table.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EncodeError {
-    /// It is not a JSON object, or cannot be written as one again.
+    /// The delivery is not a JSON object, or cannot be written as one.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// The compressor.
+    /// Error of the compressor.
     #[error(transparent)]
     Compress(#[from] std::io::Error),
 }
 
-/// A delivery with all that needs no database.
+/// A delivery, prepared as far as possible without the database.
 pub(super) struct Incoming<'a> {
     delivery: &'a Delivery<'a>,
     summary: Summary,
-    /// The hash of the facts.
+    /// Hash of the facts.
     facts: String,
-    /// What is kept once for several recordings, by its hash: facts, and the audit.
+    /// Texts that several recordings share, by hash: the facts and the audit.
     texts: Vec<(String, String)>,
     body: Vec<u8>,
     run: Option<Vec<u8>>,
@@ -85,7 +85,7 @@ impl<'a> Incoming<'a> {
         })
     }
 
-    /// Writes it with the line of its machine, in a transaction of the caller.
+    /// Writes the delivery and updates its machine, in the caller's transaction.
     pub(super) fn receive(&self, link: &mut Link) -> Result<Received, postgres::Error> {
         for (hash, text) in &self.texts {
             texts::put(link, hash, text)?;
@@ -150,14 +150,14 @@ impl<'a> Incoming<'a> {
         )
     }
 
-    /// A recording that came without its series before.
+    /// Adds a recording to its series if it was delivered without one before.
     fn join(&self, link: &mut Link, series: i64) -> Result<(), postgres::Error> {
         let sql = "UPDATE recording SET series = $2, run = $3 WHERE id = $1 AND series IS NULL";
         link.run(sql, &[&self.summary.id.0, &series, &self.run])
             .map(drop)
     }
 
-    /// Brings the line of the machine up to date.
+    /// Updates the overview line of the machine.
     fn count(&self, link: &mut Link) -> Result<(), postgres::Error> {
         let machine = plain(self.delivery.machine);
         let select = "SELECT due, missed, unknown FROM machine WHERE name = $1 FOR UPDATE";
@@ -185,7 +185,7 @@ impl<'a> Incoming<'a> {
             let due: Vec<u8> = row.try_get(0)?;
             total.merge(&Total {
                 recordings: 0,
-                // A sum that was damaged begins anew, as after a reset of a counter.
+                // A damaged sum restarts from zero, like a counter after a reset.
                 due: Histogram::decode(&due).unwrap_or_default(),
                 missed: row.try_get::<_, i64>(1)?.cast_unsigned(),
                 unknown: row.try_get::<_, i64>(2)?.cast_unsigned(),
@@ -224,21 +224,21 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// A recording in the table that is not what was written.
+/// A stored recording that differs from what was written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
-    /// Its checksum does not fit.
+    /// Its checksum does not match.
     #[error("recording {0} was changed")]
     Changed(RecordingId),
     /// A part of it cannot be read.
     #[error("recording {id}: {source}")]
     Part {
-        /// The recording.
+        /// Returns the ID of the recording.
         id: RecordingId,
-        /// Which part, and why.
+        /// Name of the part, and the reason.
         source: PartError,
     },
-    /// Nothing is kept under the hash of its audit.
+    /// No text has the hash of its audit.
     #[error("recording {0}: its audit is gone")]
     NoAudit(RecordingId),
     /// Its audit cannot be read.
@@ -246,33 +246,33 @@ pub(super) enum OpenError {
     Audit(#[from] StoreError),
 }
 
-/// Why a part of a recording cannot be read.
+/// Reason why a part of a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PartError {
-    /// Its compressed body.
+    /// The compressed body.
     #[error(transparent)]
     Body(#[from] std::io::Error),
-    /// Its facts.
+    /// The facts.
     #[error(transparent)]
     Facts(#[from] ChangedText),
     /// The JSON of a part.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// The whole.
+    /// The whole recording.
     #[error(transparent)]
     Recording(#[from] ReadError),
 }
 
-/// A recording as it lies in the table.
+/// A recording in the format of the table.
 pub(super) struct Packed {
     pub(super) crc: i64,
     pub(super) body: Vec<u8>,
-    /// The facts: their hash, and their text compressed.
+    /// The facts: their hash, and their compressed text.
     pub(super) facts: (String, Vec<u8>),
 }
 
 impl Packed {
-    /// The recording. `text` finds a text by its hash.
+    /// Decodes the recording. `text` finds a text by its hash.
     pub(super) fn open(
         &self,
         id: RecordingId,

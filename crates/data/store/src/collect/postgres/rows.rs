@@ -1,4 +1,4 @@
-//! Rows of a collection in PostgreSQL, read.
+//! Reads rows of a collection in PostgreSQL.
 
 use std::borrow::Cow;
 
@@ -12,19 +12,20 @@ use crate::collect::{Latest, Machine, Token, Wanted};
 use crate::entry::{completion_of, outcome_name, outcome_of, started_ns, time};
 use crate::{Filter, Role, Summary};
 
-/// The columns of a [`Summary`], in the order in which [`summary`] takes them.
+/// Columns of a [`Summary`], in the order that [`summary`] expects.
 pub(super) const COLUMNS: &str = "id, label, probe, headline, started_ns, duration_ns, completion, \
     outcome, recorded, missed, max_ns, p99_ns, fingerprint, host, origin";
 
 /// The number of columns in [`COLUMNS`].
 pub(super) const WIDTH: usize = 15;
 
-/// An unsigned number as the signed one of the same bits.
+/// Converts an unsigned number to the signed one with the same bits.
 pub(super) fn bits(number: u64) -> i64 {
     number.cast_signed()
 }
 
-/// A text as PostgreSQL takes it: without the character 0, which a hostile machine sends.
+/// Removes NUL characters from a text, because PostgreSQL rejects them and a hostile machine may
+/// send them.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     match text.contains('\0') {
         true => Cow::Owned(text.replace('\0', "\u{fffd}")),
@@ -36,7 +37,7 @@ fn ns(number: i64) -> Nanos {
     Nanos(number.cast_unsigned())
 }
 
-/// The line of the list of a row that selects [`COLUMNS`].
+/// Reads a list entry from a row of [`COLUMNS`].
 pub(super) fn summary(row: &Row) -> Result<Summary, postgres::Error> {
     let origin: Option<String> = row.try_get(14)?;
     Ok(Summary {
@@ -46,7 +47,7 @@ pub(super) fn summary(row: &Row) -> Result<Summary, postgres::Error> {
         headline: row.try_get(3)?,
         started: time(row.try_get(4)?),
         duration_ns: ns(row.try_get(5)?),
-        // Words of a later program are not shown as fine.
+        // Unknown values of a later version must not look like success.
         completion: completion_of(row.try_get(6)?).unwrap_or(Completion::Interrupted),
         outcome: outcome_of(row.try_get(7)?).unwrap_or(Outcome::NotDecidable),
         recorded: row.try_get::<_, i64>(8)?.cast_unsigned(),
@@ -61,7 +62,7 @@ pub(super) fn summary(row: &Row) -> Result<Summary, postgres::Error> {
     })
 }
 
-/// A condition with its parameters.
+/// Conditions with their parameters.
 #[derive(Default)]
 pub(super) struct Conditions {
     each: Vec<String>,
@@ -69,7 +70,7 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// Adds a condition; each `?` in it stands for one of the values.
+    /// Adds a condition; each `?` in it is replaced by one of the values.
     pub(super) fn add(
         &mut self,
         sql: &str,
@@ -82,13 +83,13 @@ impl Conditions {
         self.each.push(text);
     }
 
-    /// Adds a value; returns its name.
+    /// Adds a value; returns its placeholder.
     pub(super) fn value(&mut self, value: Box<dyn ToSql + Sync>) -> String {
         self.values.push(value);
         format!("${}", self.values.len())
     }
 
-    /// The WHERE clause; empty without conditions.
+    /// Returns the WHERE clause; empty without conditions.
     pub(super) fn clause(&self) -> String {
         match self.each.is_empty() {
             true => String::new(),
@@ -105,7 +106,7 @@ fn boxed(value: impl ToSql + Sync + 'static) -> [Box<dyn ToSql + Sync>; 1] {
     [Box::new(value)]
 }
 
-/// Those of a page of the list.
+/// Returns the conditions of a page of the list.
 pub(super) fn of_page(wanted: &Wanted) -> Conditions {
     let mut all = Conditions::default();
     if let Some(machine) = &wanted.machine {
@@ -124,7 +125,7 @@ pub(super) fn of_page(wanted: &Wanted) -> Conditions {
     all
 }
 
-/// Those of a filter.
+/// Returns the conditions of a filter.
 pub(super) fn of_filter(filter: &Filter) -> Conditions {
     let mut all = Conditions::default();
     if let Some(probe) = &filter.probe {
@@ -150,7 +151,7 @@ pub(super) fn of_filter(filter: &Filter) -> Conditions {
     all
 }
 
-/// The machine of a row of the overview.
+/// Reads a machine from a row of the overview.
 pub(super) fn machine(row: &Row) -> Result<Machine, postgres::Error> {
     let id: Uuid = row.try_get(3)?;
     Ok(Machine {
@@ -170,7 +171,7 @@ pub(super) fn machine(row: &Row) -> Result<Machine, postgres::Error> {
     })
 }
 
-/// The token of a row; `None` where this program does not know its role.
+/// Reads a token from a row; `None` if this program does not know its role.
 pub(super) fn token(row: &Row) -> Result<Option<Token>, postgres::Error> {
     let Some(role) = Role::of_name(row.try_get(1)?) else {
         return Ok(None);
@@ -184,7 +185,7 @@ pub(super) fn token(row: &Row) -> Result<Option<Token>, postgres::Error> {
     }))
 }
 
-/// The time of a column.
+/// Reads the time in a column.
 pub(super) fn time_at(row: &Row, column: usize) -> Result<Timestamp, postgres::Error> {
     row.try_get(column).map(time)
 }

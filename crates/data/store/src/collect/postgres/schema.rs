@@ -4,17 +4,17 @@
 /// its own tables only.
 pub(super) const VERSION: i32 = 4;
 
-/// A number that all collectors lock while they change tables.
+/// Number of the advisory lock that collectors take while they change tables.
 pub(super) const LOCK: i64 = 0x7075_6e63_7475_616c;
 
 /// What makes the tables.
 ///
-/// * `recording` is partitioned by its UUIDv7, whose first 48 bits are the time in ms
-///   (RFC 9562, 5.7): the ID alone is unique, and a month is a range of IDs. What has
-///   another ID lies in `recording_other`.
-/// * `body` is the JSON without facts and samples, compressed with zstd; facts are kept
-///   once. `run` is what a trend reads.
-/// * `machine` is a line of the overview, kept up to date with each delivery.
+/// * `recording` is partitioned by its UUIDv7, whose first 48 bits are the time in ms (RFC 9562,
+///   5.7): the ID alone is unique, and a month is a range of IDs. Rows with other IDs are in
+///   `recording_other`.
+/// * `body` is the JSON without facts and samples, compressed with zstd; facts are stored once.
+///   `run` is the data that a trend reads.
+/// * `machine` is a line of the overview, updated with each delivery.
 pub(super) const TABLES: &str = "
 CREATE TABLE facts (
     hash text PRIMARY KEY,

@@ -1,4 +1,4 @@
-//! Series, their runs, and what users wrote of them, in PostgreSQL.
+//! Series, their runs and users' annotations, in PostgreSQL.
 
 use jiff::Timestamp;
 use postgres::Row;

@@ -10,7 +10,7 @@ use super::link::Link;
 use super::rows::{plain, time_at};
 use crate::entry::started_ns;
 
-/// The slot of a row; `None` where its words are of a later program.
+/// Reads a slot from a row; `None` if a later program wrote its values.
 pub(super) fn read(row: &Row) -> Result<Option<Slot>, postgres::Error> {
     let (cause, state): (String, String) = (row.try_get(4)?, row.try_get(5)?);
     let cause = SlotCause::ALL.iter().find(|known| known.name() == cause);
@@ -30,8 +30,8 @@ pub(super) fn read(row: &Row) -> Result<Option<Slot>, postgres::Error> {
     }))
 }
 
-/// Writes slots in place of their earlier states, in a transaction of the caller: one
-/// statement for all, which takes no slot twice.
+/// Writes slots, replacing their earlier states, in the caller's transaction. Uses one statement
+/// for all slots; if a slot occurs several times, the last one is written.
 pub(super) fn write(link: &mut Link, slots: &[(SeriesEpoch, Slot)]) -> Result<(), postgres::Error> {
     let mut last: BTreeMap<(i64, i64), &Slot> = BTreeMap::new();
     let mut key: Option<(&SeriesEpoch, i64)> = None;

@@ -1,4 +1,4 @@
-//! Texts that several deliveries refer to, in PostgreSQL: in the table of the facts.
+//! Texts that several deliveries share, in PostgreSQL: in the table `facts`.
 
 use super::PostgresCollection;
 use super::link::Link;
@@ -6,10 +6,10 @@ use super::rows::plain;
 use crate::StoreError;
 use crate::collect::text_store::{TextStore, text_hash};
 
-/// Texts are written seldom.
+/// Texts are written rarely.
 const LEVEL: i32 = 9;
 
-/// Keeps a text under its hash, in a transaction of the caller.
+/// Stores a text under its hash, in the caller's transaction.
 pub(super) fn put(link: &mut Link, hash: &str, text: &str) -> Result<(), postgres::Error> {
     let there = "SELECT 1 FROM facts WHERE hash = $1";
     if link.row(there, &[&hash])?.is_some() {
@@ -22,14 +22,14 @@ pub(super) fn put(link: &mut Link, hash: &str, text: &str) -> Result<(), postgre
         .map(drop)
 }
 
-/// A text that has another hash than its name, or cannot be unpacked.
+/// The text does not match its hash, or cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 #[error("text {hash} was changed")]
 pub(super) struct ChangedText {
     hash: String,
 }
 
-/// The text of a row.
+/// Unpacks the text of a row.
 pub(super) fn unpack(hash: &str, body: &[u8]) -> Result<String, ChangedText> {
     let text = zstd::decode_all(body);
     let text = text.ok().and_then(|text| String::from_utf8(text).ok());

@@ -10,47 +10,47 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// What to do about a server that nobody known signs for.
+/// Remedy for a server whose certificate has no trusted authority.
 pub(super) const UNTRUSTED: &str = "; name the certificate of its authority in the URL with \
     sslrootcert=FILE, or go without encryption with sslmode=disable";
 
-/// What to do about a server that offers no TLS.
+/// Remedy for a server that does not offer TLS.
 pub(super) const NOT_OFFERED: &str = "; enable TLS on the server, or allow a connection without \
     encryption with sslmode=prefer in the URL";
 
-/// A database that cannot be reached as its URL says. No text repeats the URL, which
-/// may hold a password.
+/// The database cannot be reached as specified in its URL. Messages do not repeat the URL, because
+/// it may contain a password.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(super) enum TlsError {
-    /// A mode that nobody knows.
+    /// Unknown mode.
     #[error("sslmode is not one of disable, prefer, require, verify-ca, verify-full")]
     Mode,
-    /// A socket has no name that a certificate could hold.
+    /// A socket has no name that a certificate could contain.
     #[error("a socket has no TLS: leave sslmode out")]
     Socket,
-    /// The file of the URL.
+    /// The file in the URL has no certificates.
     #[error("sslrootcert: {} holds no certificate that can be read (PEM)", .0.display())]
     NoCertificate(PathBuf),
-    /// The URL asks for TLS, and the system has no certificates.
+    /// The URL requires TLS, but the system has no certificates.
     #[error("this system trusts no certificates{}", UNTRUSTED)]
     NothingTrusted,
-    /// What the library for TLS says.
+    /// Error of the TLS library.
     #[error(transparent)]
     Library(#[from] rustls::Error),
 }
 
-/// A URL without what the client does not know, and that.
+/// A URL without the parameters that the client does not know, and their values.
 pub(super) struct Address {
     url: String,
-    /// Certificates to trust instead of the system's, as a PEM file.
+    /// PEM file of certificates to trust instead of the system's.
     pub(super) roots: Option<PathBuf>,
-    /// Whether the URL says how much encryption it wants.
+    /// Whether the URL specifies a TLS mode.
     names_mode: bool,
 }
 
 impl Address {
-    /// Splits a URL. The client checks each certificate whole, so that the modes
-    /// `verify-ca` and `verify-full` of libpq are its mode `require`.
+    /// Splits a URL. The client always verifies certificates completely, so libpq's modes
+    /// `verify-ca` and `verify-full` become its mode `require`.
     ///
     /// # Errors
     /// [`TlsError::Mode`].
@@ -84,12 +84,12 @@ impl Address {
 }
 
 impl Address {
-    /// The settings of the client. A URL that says nothing of encryption asks for TLS and a
-    /// trusted certificate unless the database is on this machine: otherwise a host that
-    /// offers no TLS would be sent the password.
+    /// Returns the client's settings. If the URL does not specify a mode, TLS with a trusted
+    /// certificate is required unless the database is on this machine. Otherwise, a host without
+    /// TLS would receive the password.
     ///
     /// # Errors
-    /// What the client does not understand.
+    /// Returns an error if the client does not understand the URL.
     pub(super) fn config(&self) -> Result<Config, postgres::Error> {
         let mut config: Config = self.url.parse()?;
         if !self.names_mode && !is_on_this_machine(&config) {
@@ -99,7 +99,7 @@ impl Address {
     }
 }
 
-/// Whether all hosts are sockets or loopback addresses. A name other than `localhost` may
+/// Returns whether all hosts are sockets or loopback addresses. A name other than `localhost` may
 /// resolve to any address.
 fn is_on_this_machine(config: &Config) -> bool {
     let is_local = |host: &Host| match host {
@@ -115,7 +115,7 @@ fn is_on_this_machine(config: &Config) -> bool {
     }
 }
 
-/// A value of a query without its escapes (RFC 3986, 2.1).
+/// Decodes a query value (RFC 3986, 2.1).
 fn decoded(value: &str) -> String {
     let mut bytes = value.bytes();
     let mut out = Vec::with_capacity(value.len());
@@ -133,11 +133,11 @@ fn decoded(value: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// TLS for this database; `None` where there is none: a socket has no name that a
-/// certificate could hold.
+/// Returns TLS for this database; `None` if there is none, because a socket has no name that a
+/// certificate could contain.
 ///
 /// # Errors
-/// Nothing is trusted, and the URL asks for TLS.
+/// Returns an error if the URL requires TLS but no certificates are trusted.
 pub(super) fn connector(
     config: &Config,
     roots: Option<&Path>,
@@ -171,7 +171,7 @@ pub(super) fn connector(
     Ok(Some(MakeRustlsConnect::new(config)))
 }
 
-/// The certificates of a file; `None` where there are none.
+/// Reads the certificates of a file; `None` if there are none.
 fn certificates(path: &Path) -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let all = CertificateDer::pem_file_iter(path).ok()?;

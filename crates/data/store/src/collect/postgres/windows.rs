@@ -1,4 +1,4 @@
-//! Windows of wake-ups in PostgreSQL.
+//! Wake-up windows in PostgreSQL.
 
 use std::collections::HashSet;
 
@@ -11,10 +11,10 @@ use crate::StoreError;
 use crate::entry::started_ns;
 use crate::wake_windows::{crc_of, pack, unpack};
 
-/// Thousands of machines send a window each ten seconds: a fast level.
+/// A fast level: thousands of machines send a window every ten seconds.
 const LEVEL: i32 = 1;
 
-/// Windows as arrays: one statement writes them all.
+/// Windows as arrays, so that one statement writes them all.
 #[derive(Default)]
 pub(super) struct Columns {
     machines: Vec<String>,
@@ -46,7 +46,7 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Returns machine and start of the new ones.
+    /// Returns machine and start of each new window.
     pub(super) fn write(&self, link: &mut Link) -> Result<HashSet<(String, i64)>, postgres::Error> {
         let rows = link.rows(
             "INSERT INTO wake_window (machine, start_ns, length, crc, body)
@@ -66,7 +66,7 @@ impl Columns {
     }
 }
 
-/// The windows of a machine since then, the oldest first; `None` for one that was changed.
+/// Returns the windows of a machine since then, oldest first; `None` for each one that was changed.
 pub(super) fn read(
     link: &mut Link,
     machine: &str,
