@@ -247,7 +247,6 @@ pub(crate) enum Detail {
     Faults,
     /// The system call that it sleeps in, the first two arguments, and the kernel function that
     /// blocked.
-    /// blocked.
     WaitsIn(Option<Text>, [u64; 2], Option<Text>),
     /// Waits for a page from a device.
     PageFrom(Device),
@@ -295,7 +294,7 @@ pub(crate) enum Activity {
     UserSpace,
 }
 
-/// What runs while nothing is traced.
+/// What runs during a gap in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ran {
     Idle,
