@@ -1,4 +1,4 @@
-//! Writes every output for sample recordings into a folder, to be looked at:
+//! Writes every output for sample recordings into a folder for visual inspection:
 //! `cargo run -p punctual-report --example gallery -- FOLDER`.
 
 use std::error::Error;
@@ -52,7 +52,7 @@ fn markdown_of(recording: &Recording) -> String {
     punctual_report::markdown::render(&document::recording(recording))
 }
 
-/// What other probes find.
+/// Writes the outputs for other probes.
 fn probes(folder: &std::path::Path) -> Result<(), Box<dyn Error>> {
     let mut faster = samples::inversion(0.6);
     faster.label = Some("after".to_owned());
@@ -93,7 +93,7 @@ fn probes(folder: &std::path::Path) -> Result<(), Box<dyn Error>> {
     page(folder, "inversion-two", &[before.clone(), faster])
 }
 
-/// Plots in which much is to be named.
+/// Returns plots with many labels.
 fn crowded() -> Result<Vec<(&'static str, Plot)>, Box<dyn Error>> {
     let options = PlotOptions::default();
     let cut = PlotOptions {
@@ -141,7 +141,7 @@ fn page(
     Ok(())
 }
 
-/// Recordings side by side, one of them with a long tail.
+/// Writes several recordings in one output, one of them with a long tail.
 fn several(folder: &std::path::Path) -> Result<(), Box<dyn Error>> {
     let mut tail = testing::recording(1, 300);
     tail.label = Some("one late sample".to_owned());

@@ -1,4 +1,4 @@
-//! What a comparison looks like, as text and as JSON.
+//! Comparisons as text and as JSON.
 #![allow(clippy::unwrap_used)]
 
 use punctual_model::{Fact, Histogram, Nanos, Recording, RecordingId, SignedNanos, testing};
@@ -7,8 +7,8 @@ use punctual_report::text::{self, TextStyle};
 use punctual_stats::{Comparison, Options, compare, compare_runs};
 use serde_json::Value;
 
-/// The same run on another kernel, each latency later by `shift`, a period missed
-/// each second second.
+/// Returns the same run on another kernel, with each latency increased by `shift` and a period
+/// missed every other second.
 fn later(recording: &Recording, shift: u64) -> Recording {
     let mut other = recording.clone();
     other.id = RecordingId(uuid_of(2));
@@ -67,7 +67,8 @@ fn as_text() {
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(width), "{width} columns:\n{text}");
     }
-    // What was measured differently comes first, and too little is unknown.
+    // Differences in how the runs were measured come first. With too few samples, the result is
+    // unknown.
     let mut baseline = testing::recording(2, 5);
     let mut candidate = later(&baseline, 700);
     candidate.load.clear();
@@ -82,7 +83,7 @@ fn as_text() {
     insta::assert_snapshot!("measured_differently", text);
 }
 
-/// Runs of a side stand together, and what is too few is said first.
+/// The runs of a side are listed together, and a note about too few runs comes first.
 #[test]
 fn of_several_runs() {
     let baseline = testing::recording(1, 3);
@@ -117,7 +118,7 @@ fn of_several_runs() {
     ] {
         let words_of: Vec<&str> = four.split_whitespace().collect();
         let there = words_of.join(" ").contains(words);
-        // The smallest p is 2 of 70.
+        // The smallest possible p is 2 of 70.
         assert_eq!(there, words != "<0.001", "{words}:\n{four}");
     }
     let three = text(3);
@@ -125,7 +126,7 @@ fn of_several_runs() {
     assert!(three.contains("inconclusive"), "{three}");
 }
 
-/// Numbers to four digits: the last ones are those of the machine's libm.
+/// Rounds numbers to four digits, because the last ones depend on the machine's libm.
 fn rounded(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {

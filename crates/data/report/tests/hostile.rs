@@ -1,4 +1,4 @@
-//! Text from another machine is data, in each form.
+//! Text from another machine is treated as data in each output format.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -20,7 +20,7 @@ const ATTACKS: [&str; 8] = [
     "$x^2$ \\$ \\frac{1}{2} %n\r\nnext line",
 ];
 
-/// A recording in which each free text is `text`.
+/// Returns a recording with `text` in every free text.
 fn with_text(text: &str) -> Recording {
     let mut recording = testing::recording(2, 3);
     let own = || text.to_owned();
@@ -69,7 +69,7 @@ fn with_text(text: &str) -> Recording {
     recording
 }
 
-/// All forms; the page also with each other chart first.
+/// Returns all output formats, and the page with each of the other charts first.
 fn forms(text: &str) -> Vec<(&'static str, String)> {
     let mut recording = with_text(text);
     let mut list = common::all_texts(&recording);
@@ -99,8 +99,8 @@ fn check(text: &str) {
                 let (names, _) = common::parse_xml(out);
                 assert_eq!(names, common::parse_xml(benign).0, "{out}");
             }
-            // Markup is ours alone: as much of it as with harmless text. How
-            // many names an axis in a plot has room for depends on the text.
+            // There is as much markup as with harmless text. The number of axis labels in a plot
+            // depends on the text, so plots are checked separately.
             "html" => {
                 let ((out, plots), (benign, _)) = (parted(out), parted(benign));
                 // A table whose titles are all empty has no head.
@@ -124,7 +124,7 @@ fn check_svg(svg: &str) {
     assert!(ours, "{names:?}");
 }
 
-/// A page without its plots, and these.
+/// Splits a page into the page without its plots, and the plots.
 fn parted(page: &str) -> (String, Vec<&str>) {
     let (mut rest, mut plots) = (String::new(), Vec::new());
     for part in page.split_inclusive("</svg>") {
@@ -139,7 +139,7 @@ fn parted(page: &str) -> (String, Vec<&str>) {
     (rest, plots)
 }
 
-/// Bars that part cells, line by line.
+/// Returns the number of cell separators on each line.
 fn pipes(markdown: &str) -> Vec<usize> {
     let count = |line: &str| {
         line.replace("\\\\", "")

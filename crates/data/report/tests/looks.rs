@@ -1,5 +1,5 @@
-//! What each form looks like. A change of a snapshot is a change that users
-//! see: read it before it is accepted.
+//! Snapshots of each output format. A changed snapshot is a change that users see, so read it
+//! before accepting it.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -22,7 +22,7 @@ fn style(width: usize) -> TextStyle {
     }
 }
 
-/// A run in which much went wrong.
+/// Returns a run with many problems.
 fn troubled() -> Recording {
     let mut recording = testing::recording(3, 5);
     recording.completion = Completion::Stopped;
@@ -177,7 +177,7 @@ fn markdown_of_a_run() {
 #[test]
 fn a_stop_by_the_user_is_told_and_its_sample_marked() {
     let mut recording = testing::recording(2, 3);
-    // The second is after the stop.
+    // The second sample is after the stop.
     recording.worst.truncate(2);
     let worst = &mut recording.worst[0];
     worst.latency_ns = Nanos::from_millis(1_010);
@@ -301,7 +301,7 @@ fn the_plot_is_the_one_that_the_probe_asks_for() {
         plot::default_for(&wakeup, &one).unwrap().svg(),
         plot::latency(&[&wakeup], &one).unwrap().svg()
     );
-    // Of a picked thread the heat map has one pair of its two CPUs.
+    // With one thread selected, the heat map has one pair of its two CPUs.
     let svg = plot::matrix(&wakeup, &one).unwrap().svg();
     assert!(svg.contains("CPU 0 to CPU 1 · ") && svg.contains("grey: not measured"));
 }
@@ -336,7 +336,7 @@ fn bars_without_room_are_told() {
         svg.contains(">the 27 with the largest maximum of 64<"),
         "{svg}"
     );
-    // A page has room for all.
+    // A page has space for all.
     let page = html::render(&[recording], &HtmlOptions::default()).unwrap();
     assert!(!page.contains("with the largest maximum of"));
     assert!(page.contains(">way 63 of doing it  "));
@@ -449,7 +449,7 @@ fn a_limit_out_of_sight_is_told() {
     assert!(svg.contains("limit 50.0 ms, beyond this axis →"), "{svg}");
 }
 
-/// `text` with each part from `from` to `to` replaced.
+/// Replaces each part of `text` from `from` to `to` with `by`.
 fn without(text: &str, from: &str, to: &str, by: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

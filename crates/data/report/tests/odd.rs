@@ -1,4 +1,4 @@
-//! Recordings as they are not usually: no form fails on them.
+//! Unusual recordings, which no output format may fail on.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -39,7 +39,7 @@ fn no_threads() -> Recording {
     recording
 }
 
-/// As [`common::measure`], for JSON that says anything.
+/// Same as [`common::measure`], for JSON with arbitrary counts.
 fn hostile_counts() -> Recording {
     let max = u64::MAX;
     let json = format!(
@@ -66,7 +66,7 @@ fn hostile_counts() -> Recording {
     recording
 }
 
-/// Pairs and labels as they are not usually.
+/// Returns recordings with unusual pairs and labels.
 fn odd_probes() -> Vec<(&'static str, Recording)> {
     let mut pairs = samples::wakeup(3, 200);
     pairs.threads[0].from_cpu = None;
@@ -233,12 +233,12 @@ fn a_plot_that_would_be_empty_is_refused_and_the_others_are_named() {
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("nothing can be plotted"), "{error}");
     }
-    // Of several, one without samples stands in the legend.
+    // With several recordings, one without samples is named in the legend.
     let both = plot::latency(&[&with(&[5_000]), &with(&[])], &options).unwrap();
     assert!(both.svg().contains("  no samples<"));
 }
 
-/// The texts of a plot in its limits' colour with about what they cover: left,
+/// Returns the texts of a plot in the colour of limits, with the approximate area of each: left,
 /// top, right, bottom.
 fn limit_names(svg: &str) -> Vec<(String, [f64; 4])> {
     let value = |tag: &str, name: &str| -> f64 {
@@ -293,7 +293,7 @@ fn the_axis_is_logarithmic_where_the_maximum_is_far_out() {
     let mut far = vec![20_000; 5_000];
     far.push(50_000_000);
     assert!(scale(&with(&far)));
-    // A p99 of 30 µs and a maximum of 200 µs are read on a linear one.
+    // A p99 of 30 µs and a maximum of 200 µs are legible on a linear axis.
     let mut usual = vec![20_000; 5_000];
     usual.extend([30_000; 100]);
     usual.push(200_000);
@@ -316,7 +316,7 @@ fn the_legend_names_every_cpu() {
             }
         }
     }
-    // Where there is no room for each maximum, the CPUs are listed.
+    // If there is not enough space for each maximum, the CPUs are listed.
     let recording = testing::recording(300, 1);
     let svg = plot::latency(&[&recording], &options).unwrap().svg();
     assert!(svg.contains(">296 other CPUs  max ≤ "), "{svg}");
@@ -373,9 +373,9 @@ fn a_timeline_shows_where_phases_begin() {
     let svg = plot::timeline(&recording, &options).unwrap().svg();
     assert_eq!(svg.matches(">idle<").count(), 2, "{svg}");
     assert_eq!(svg.matches(">cpu+disk<").count(), 1);
-    // Two boundaries, one line each.
+    // Two boundaries with one line each.
     assert_eq!(svg.matches("stroke-dasharray=\"2 3\"").count(), 2);
-    // Threads that only look like phases were measured side by side.
+    // Threads that merely look like phases were measured at the same time.
     let mut beside = samples::phases();
     for row in &mut beside.series.rows {
         row.start_ns = Nanos::from_secs(row.start_ns.0 / 1_000_000_000 % 4);
@@ -398,7 +398,7 @@ fn odd_recordings_have_a_png() {
         for plot in common::plots(&recording).into_iter().take(3) {
             let png = plot.png(0.5).unwrap();
             assert_eq!(&png[1..4], b"PNG", "{name}");
-            // Width and height stand at bytes 16 and 20 of a PNG.
+            // Width and height are at bytes 16 and 20 of a PNG.
             assert_eq!(png[16..24], [0, 0, 1, 144, 0, 0, 0, 230], "{name}");
         }
     }
@@ -450,7 +450,7 @@ fn threads_that_measure_something_else_have_no_sum() {
             let (_, text) = texts.iter().find(|(form, _)| *form == wanted).unwrap();
             text.lines().filter(|line| line.starts_with(begin)).count()
         };
-        // Of the terminal's text: the table and the histogram.
+        // In the text for terminals, the table and the histogram.
         (with("markdown", "| all |"), with("text 80", "all "))
     };
     assert_eq!(lines(&recording), (1, 2));

@@ -1,4 +1,4 @@
-//! An explained outlier in each form.
+//! An explained outlier in each output format.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -44,7 +44,7 @@ fn segment(from: u64, to: u64, kind: ShareKind, who: &str, detail: Option<&str>)
     }
 }
 
-/// A softirq of 121 µs, and a comm that wants to be markup.
+/// Returns an outlier with a softirq of 121 µs, and a comm that looks like markup.
 fn told() -> (Recording, OutlierTimeline) {
     let (make, victim) = (task("<b>&make", 12, 120), task("victim", 100, 4));
     let switch = |prev: Task, next: Task, state: u32| EventKind::Switch {
@@ -257,7 +257,7 @@ fn in_the_page_and_in_markdown() {
     assert!(text.contains("1.000 s"), "{text}");
 }
 
-/// A window whose times make no sense is drawn all the same.
+/// A window with inconsistent times is still drawn.
 #[test]
 fn nonsense_does_no_harm() {
     let (_, mut timeline) = told();
@@ -272,7 +272,7 @@ fn nonsense_does_no_harm() {
     }
 }
 
-/// The same with stacks, and with an event that the user asked for among many others.
+/// Returns the same with stacks, and with an event requested by the user among many others.
 fn with_more() -> (Recording, OutlierTimeline) {
     let (recording, mut timeline) = told();
     let window = &mut timeline.window;

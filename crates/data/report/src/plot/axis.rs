@@ -1,9 +1,9 @@
-//! Axes: where a value lies, and which values are named.
+//! Axes: the position of each value, and the labels.
 
 use super::Scale;
 use punctual_model::{Nanos, grouped};
 
-/// A unit of latency on an axis.
+/// A unit on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     pub(super) name: &'static str,
@@ -11,8 +11,8 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    /// Microseconds, the unit of the field, unless the numbers get too long to
-    /// read: milliseconds from 100 ms on, seconds from 100 s on.
+    /// Returns the unit for latencies. Microseconds are customary. Milliseconds are used from 100
+    /// ms on, and seconds from 100 s on, to keep the numbers short.
     pub(super) fn for_latency(max: Nanos) -> Self {
         match max.0 {
             100_000_000_000.. => Self {
@@ -30,7 +30,7 @@ impl Unit {
         }
     }
 
-    /// Seconds, minutes or hours, for time on the wall.
+    /// Returns seconds, minutes or hours for a time span.
     pub(super) fn for_time(span: Nanos) -> Self {
         match span.as_secs_f64() {
             s if s >= 4.0 * 3600.0 => Self {
@@ -48,8 +48,8 @@ impl Unit {
         }
     }
 
-    /// As [`for_latency`](Self::for_latency), but nanoseconds where microseconds
-    /// would be fractions: reading a clock takes some tens of them.
+    /// Same as [`for_latency`](Self::for_latency), but returns nanoseconds if microseconds would be
+    /// fractions: reading a clock takes some tens of nanoseconds.
     pub(super) fn for_costs(min: Nanos, max: Nanos, scale: Scale) -> Self {
         let most = if scale == Scale::Log {
             1_000_000
@@ -67,23 +67,23 @@ impl Unit {
     }
 }
 
-/// A place on an axis that is marked.
+/// A marked position on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     pub(super) value: f64,
-    /// `None` for a small mark without a name.
+    /// `None` for a small tick without a label.
     pub(super) label: Option<Label>,
 }
 
-/// The name of a place.
+/// The label of a tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     Text(String),
-    /// A power of ten, drawn with a raised exponent.
+    /// A power of ten, drawn with a superscript exponent.
     Power(i32),
 }
 
-/// One axis: values from `low` to `high` lie from pixel `from` to pixel `to`.
+/// One axis. It maps the values from `low` to `high` to the pixels from `from` to `to`.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     pub(super) scale: Scale,
@@ -93,13 +93,13 @@ pub(super) struct Axis {
     pub(super) to: f64,
     pub(super) ticks: Vec<Tick>,
     pub(super) title: String,
-    /// The size of the names where the axis is a list of things, which has no
-    /// marks and no grid lines; `None` where it is one of values.
+    /// The font size of the labels if the axis is a list of items, which has no ticks and no grid
+    /// lines. `None` for an axis of values.
     pub(super) list: Option<u32>,
 }
 
 impl Axis {
-    /// From 0 to a round end at or above `max`.
+    /// Returns an axis from 0 to a round value at or above `max`.
     pub(super) fn linear(max: f64, title: String) -> Self {
         let max = if max > 0.0 { max } else { 1.0 };
         let step = round_up(max / 10.0);
@@ -125,10 +125,9 @@ impl Axis {
         }
     }
 
-    /// From a round value at or below `min` to one at or above `max`: for
-    /// colours, where a start at 0 would leave no difference to be seen. Values
-    /// that differ by less than a quarter lie at the beginning of an axis as
-    /// long as a quarter, so that noise does not look like structure.
+    /// Returns an axis from a round value at or below `min` to one at or above `max`. It is meant
+    /// for colours, because an axis from 0 would hide their differences. The axis spans at least a
+    /// quarter of `min`, so that noise does not look like structure.
     pub(super) fn range(min: f64, max: f64, title: String) -> Self {
         let min = min.max(0.0);
         let max = max.max(min * 1.25);
@@ -157,8 +156,8 @@ impl Axis {
         }
     }
 
-    /// A list of things, each in the middle of a stretch of 1, the first at
-    /// the end of the axis: at the top of an upward one.
+    /// Returns an axis of items, each in the middle of an interval of length 1. The first item is
+    /// at the end of the axis, which is the top of a vertical one.
     pub(super) fn list(names: &[String], size: u32, title: String) -> Self {
         let high = names.len().max(1) as f64;
         let ticks = names
@@ -181,8 +180,8 @@ impl Axis {
         }
     }
 
-    /// From 0 to exactly `max`, with round places marked: for time, where an
-    /// empty rest would look like something missing.
+    /// Returns an axis from 0 to exactly `max`, with ticks at round values. It is meant for time,
+    /// because an empty rest would look like missing data.
     pub(super) fn span(max: f64, title: String) -> Self {
         let mut axis = Self::linear(max, title);
         axis.high = if max > 0.0 { max } else { 1.0 };
@@ -191,8 +190,8 @@ impl Axis {
         axis
     }
 
-    /// The same axis with exactly this end, where one was asked for that is above
-    /// its beginning.
+    /// Returns the axis with exactly this end, if one is given and it is above the start of the
+    /// axis.
     pub(super) fn ending(mut self, end: Option<f64>) -> Self {
         if let Some(end) = end.filter(|end| *end > self.low) {
             self.high = end;
@@ -201,8 +200,8 @@ impl Axis {
         self
     }
 
-    /// From a round value at or below `min` to one at or above `max`, both
-    /// greater than 0.
+    /// Returns a logarithmic axis from a round value at or below `min` to one at or above `max`,
+    /// both greater than 0.
     pub(super) fn log(min: f64, max: f64, title: String) -> Self {
         let (min, max) = (min.max(1e-9), max.max(1e-9));
         let low = round_down(min.min(max));
@@ -222,13 +221,13 @@ impl Axis {
         }
     }
 
-    /// Counts of samples, on a log scale, from half a sample: a count of one
-    /// stands clear of the floor, which means none.
+    /// Returns a logarithmic axis for sample counts. It begins at half a sample, so that a count of
+    /// one is visible above the floor, which means zero.
     pub(super) fn counts(max: f64, title: String) -> Self {
         let high = round_up(max.max(1.0) * 1.3);
         let high = if high < 10.0 { 10.0 } else { high };
         let mut ticks = log_ticks(1.0, high);
-        // Between decades a count is not read off.
+        // Counts between decades are not labelled.
         for tick in &mut ticks {
             let exponent = tick.value.log10();
             tick.label = ((exponent - exponent.round()).abs() < 1e-6)
@@ -246,7 +245,7 @@ impl Axis {
         }
     }
 
-    /// Percentiles in nines: the value `n` is the quantile `1 − 10^−n`.
+    /// Returns an axis of percentiles in nines: the value `n` is the quantile `1 − 10^−n`.
     pub(super) fn nines(max: f64, title: String) -> Self {
         let high = (max * 2.0 - 1e-9).ceil().max(2.0) / 2.0;
         let ticks = (0..=high.floor() as usize)
@@ -275,7 +274,7 @@ impl Axis {
         }
     }
 
-    /// The pixel of `value`; values beyond an end lie on it.
+    /// Returns the pixel of `value`. Values beyond an end are mapped to that end.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Log => {
@@ -293,11 +292,11 @@ impl Axis {
     }
 }
 
-/// The next of 1, 2, 5, 10 … at or above `value`.
+/// Returns the smallest of 1, 2, 5, 10 … at or above `value`.
 pub(super) fn round_up(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     for factor in [1.0, 2.0, 5.0, 10.0] {
-        // A hair's breadth, so that 10 stays 10 whatever the logarithm says.
+        // The tolerance keeps 10 at 10 in spite of rounding in the logarithm.
         if factor * power >= value * (1.0 - 1e-9) {
             return tidy(factor * power);
         }
@@ -315,13 +314,13 @@ fn round_down(value: f64) -> f64 {
     power
 }
 
-/// Without the last digits that floating point adds.
+/// Removes the trailing digits that floating-point arithmetic adds.
 fn tidy(value: f64) -> f64 {
     format!("{value:.12e}").parse().unwrap_or(value)
 }
 
-/// Decades named, the steps within marked. With about two decades 1, 2 and 5
-/// are named, too; with up to six the ends.
+/// Returns ticks with labels at decades and without labels between them. Up to about two decades,
+/// 1, 2 and 5 have labels as well; up to six, the ends have.
 fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let few = (high / low).log10() < 2.2;
@@ -347,7 +346,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
     ticks
 }
 
-/// 1 and 10 as they are, more as powers.
+/// Returns 1 and 10 as numbers, and larger values as powers.
 fn power_label(exponent: i32) -> Label {
     match exponent {
         0 => Label::Text("1".to_owned()),
@@ -356,7 +355,7 @@ fn power_label(exponent: i32) -> Label {
     }
 }
 
-/// A number with as many decimals as its step has.
+/// Formats a number with as many decimals as its step has.
 fn number(value: f64, step: f64) -> String {
     let decimals = (-(step.log10() + 1e-9).floor()).max(0.0) as usize;
     if decimals == 0 && value < 1e15 {
@@ -414,7 +413,7 @@ mod tests {
     fn a_range_begins_near_its_least_value() {
         let axis = Axis::range(3.1, 4.6, String::new());
         assert_eq!((axis.low, axis.high), (3.0, 5.0));
-        // Noise of a hundredth takes a small part of the colours.
+        // Noise of one percent covers a small part of the colours.
         let axis = Axis::range(5.00, 5.05, String::new());
         assert!(axis.at(5.05) < 0.06, "{axis:?}");
         assert_eq!(Axis::range(0.0, 0.0, String::new()).high, 1.0);

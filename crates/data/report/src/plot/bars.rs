@@ -1,4 +1,4 @@
-//! Bars: one for each way or kind.
+//! Bar plots, with a bar for each mechanism or kind.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,8 +13,7 @@ use super::latency::{in_sight, latency_axis, mark_limits};
 use super::{Plot, PlotOptions, Scale};
 use crate::figures::{counted, or_dash};
 
-/// Okabe and Ito's colours again, in an order whose first ones are easy to
-/// print figures beside.
+/// The colours of Okabe and Ito, reordered so that text is legible next to the first ones.
 const FILLS: [Colour; 7] = [
     Colour(0x00, 0x72, 0xb2),
     Colour(0xe6, 0x9f, 0x00),
@@ -26,14 +25,14 @@ const FILLS: [Colour; 7] = [
 ];
 const WHISKER: Stroke = Stroke::solid(Colour(0x33, 0x33, 0x33), 1.3);
 const MAX: Colour = Colour(0xd5, 0x5e, 0x00);
-/// The axis is logarithmic where the largest maximum is more than so many
-/// times the smallest median.
+/// The axis is logarithmic if the largest maximum exceeds the smallest median by more than this
+/// factor.
 const WIDE: u64 = 20;
-/// A group of bars is at least so high, and each bar in it: less is not read.
+/// The minimum height of a group, and of each bar in it; smaller ones are illegible.
 const GROUP: f64 = 12.0;
 const BAR: f64 = 4.0;
 
-/// What a bar shows.
+/// The figures of a bar.
 struct Bar {
     median: Option<Nanos>,
     p99: Option<Nanos>,
@@ -69,7 +68,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     let end = end.filter(|at| in_sight(*at, high, scale));
     let end = options.x_max.unwrap_or(end.fold(high, Nanos::max));
     let unit = Unit::for_costs(low, high.min(end), scale);
-    // Clear of the shortest bar: on a log axis there is no zero to begin at.
+    // The axis starts below the shortest bar, because a log axis has no zero.
     let start = Nanos(low.0 - low.0 / 3);
     let x_max = options.x_max.map(|at| unit.of(at.0 as f64));
     let x = latency_axis(scale, start, end, unit).ending(x_max);
@@ -95,8 +94,8 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     frame.finish()
 }
 
-/// The threads of all recordings by name, in the order in which they appear.
-/// Threads of one recording that share a name stay apart.
+/// Groups the threads of all recordings by name, in order of appearance. Threads of one recording
+/// with the same name stay separate.
 fn groups(recordings: &[&Recording], options: &PlotOptions) -> Vec<Group> {
     let mut places: BTreeMap<(String, usize), usize> = BTreeMap::new();
     let mut groups: Vec<Group> = Vec::new();
@@ -133,7 +132,7 @@ fn bar(thread: &ThreadRecord) -> Bar {
     }
 }
 
-/// At most `most` of them, in their order.
+/// Returns the groups with the largest maxima, at most `most`, in their order.
 fn worst(groups: Vec<Group>, most: usize) -> Vec<Group> {
     if groups.len() <= most {
         return groups;
@@ -150,8 +149,8 @@ fn worst(groups: Vec<Group>, most: usize) -> Vec<Group> {
         .collect()
 }
 
-/// The names beside the groups and their size, smaller where they are long; of
-/// one recording with the median, which is read off a log axis only roughly.
+/// Returns the names of the groups and their font size, which is smaller for long names. With one
+/// recording, the names include the median, because a log axis only shows it roughly.
 fn names(
     groups: &[Group],
     recordings: usize,
@@ -207,7 +206,7 @@ fn draw_group(frame: &mut Frame, group: &Group, middle: f64, pitch: f64, unit: U
             continue;
         };
         let y = middle + (place as f64 - (count - 1.0) / 2.0) * each;
-        // Bars of several recordings touch; a hair of white parts them.
+        // Bars of several recordings touch; a thin white line separates them.
         let height = if count > 1.0 { each * 0.9 } else { each };
         let at = |latency: Nanos| frame.x.at(unit.of(latency.0 as f64));
         let fill = FILLS[place % FILLS.len()];
@@ -223,7 +222,7 @@ fn draw_group(frame: &mut Frame, group: &Group, middle: f64, pitch: f64, unit: U
         if let (Some(median), Some(p99)) = (median, p99) {
             whisker(canvas, median, p99, y, (height * 0.3).min(5.0));
         }
-        // A maximum beyond the end of the axis is counted, not drawn at it.
+        // A maximum beyond the end of the axis is counted, not drawn.
         let whole = bar.max.map(|max| unit.of(max.0 as f64)) <= Some(end);
         if let Some(max) = max.filter(|_| whole) {
             canvas.shapes.push(Shape::Dots {
@@ -235,7 +234,7 @@ fn draw_group(frame: &mut Frame, group: &Group, middle: f64, pitch: f64, unit: U
     }
 }
 
-/// A line from the median to p99, with a foot at its end.
+/// Draws a line from the median to p99, with a cap at its end.
 fn whisker(canvas: &mut Canvas, from: f64, to: f64, y: f64, half: f64) {
     let lines = vec![
         vec![(from, y), (to, y)],

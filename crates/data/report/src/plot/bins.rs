@@ -1,22 +1,21 @@
-//! Bins of equal width on screen, made from the histogram's buckets.
+//! Histogram bins of equal width on screen, merged from the histogram's buckets.
 //!
-//! The buckets of the histogram widen with the decades; drawn as they are,
-//! counts would jump tenfold at 10 µs. On a linear axis they are merged into
-//! bins of one width, on a log axis into forty steps a decade of nearly one
-//! ratio. Every edge of both is an edge of a bucket, so that no sample is split
-//! between two bins.
+//! The buckets of the histogram widen with each decade, so plotting them directly would make counts
+//! jump tenfold at 10 µs. On a linear axis they are merged into bins of equal width, on a log axis
+//! into 40 bins per decade of nearly equal ratio. Every bin edge is also a bucket edge, so no
+//! bucket is split between two bins.
 
 use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos};
 
-/// Edges in ns, rising; bin `i` lies from edge `i` to edge `i + 1`.
+/// Edges in ns, in ascending order. Bin `i` lies between edges `i` and `i + 1`.
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
     pub(super) edges: Vec<u64>,
-    /// Their width in ns, where it is the same for all.
+    /// The width of the bins in ns, if it is the same for all.
     pub(super) width: Option<u64>,
 }
 
-/// Forty steps a decade, 10^(i/40), in three digits: the precision of the
+/// The edges of 40 bins per decade, 10^(i/40). They have three digits, the precision of the
 /// histogram.
 const STEPS: [u64; 40] = [
     100, 106, 112, 119, 126, 133, 141, 150, 158, 168, 178, 188, 200, 211, 224, 237, 251, 266, 282,
@@ -25,16 +24,15 @@ const STEPS: [u64; 40] = [
 ];
 
 impl Bins {
-    /// Bins of one width from 0 to beyond `max`, at most about `most` of them
-    /// and none finer than the histogram is at `max`. The end of the histogram's
-    /// range is the end of the bins. No bin is finer than `row`, the width of
-    /// the rows of a tool that counted elsewhere.
+    /// Returns about `most` bins of equal width at most, from 0 to beyond `max`. They end at the
+    /// end of the histogram's range. No bin is narrower than the histogram's bucket at `max`, or
+    /// than `row`, the row width of an imported histogram.
     pub(super) fn linear(max: Nanos, most: usize, row: Nanos) -> Self {
         let max = max.min(Nanos(MAX_TRACKABLE_NS));
         let finest = bucket_width(max.0).max(row.0);
         let most = most.max(1) as u64;
         let mut width = finest;
-        // 1, 2, 5, 10 … times the bucket's width.
+        // 1, 2, 5, 10 … times the bucket width.
         let mut factors = [2, 5, 10].into_iter().cycle();
         let mut decade = finest;
         while max.0 / width >= most {
@@ -53,8 +51,8 @@ impl Bins {
         }
     }
 
-    /// Bins of nearly one ratio, 40 a decade, from at or below `min` to beyond
-    /// `max`; where `row` is wider than a step, as wide as that.
+    /// Returns 40 bins per decade of nearly equal ratio, from at or below `min` to beyond `max`.
+    /// Bins narrower than `row` are widened to it.
     pub(super) fn log(min: Nanos, max: Nanos, row: Nanos) -> Self {
         let max = max.min(Nanos(MAX_TRACKABLE_NS));
         let min = min.min(max);
@@ -62,7 +60,7 @@ impl Bins {
         let mut power = 1;
         loop {
             for step in STEPS {
-                // Below 100 ns the buckets are coarser than the steps.
+                // Below 100 ns, the buckets are wider than the bins.
                 let edge = (step * power).div_ceil(100);
                 let edge = edge.next_multiple_of(row.0.max(1));
                 if edges.last().is_some_and(|last| edge > *last) {
@@ -78,8 +76,7 @@ impl Bins {
         }
     }
 
-    /// How many of `rows` (lower edge, count) lie in each bin; those beyond an end are
-    /// counted in the bin at that end.
+    /// Counts `rows` (lower edge, count) by bin. Rows beyond an end count in the bin at that end.
     pub(super) fn count_rows(&self, rows: impl Iterator<Item = (u64, u64)>) -> Vec<u64> {
         let mut counts = vec![0u64; self.edges.len().saturating_sub(1)];
         let Some(last) = counts.len().checked_sub(1) else {
@@ -93,10 +90,9 @@ impl Bins {
         counts
     }
 
-    /// How many samples of `histogram` lie in each bin. Samples beyond the
-    /// last edge are counted in the last bin, samples before the first edge in
-    /// the first, so that none is lost; where the axis was told to end at
-    /// `x_max`, samples beyond that are left out.
+    /// Counts the samples of `histogram` by bin. Samples before the first or after the last edge
+    /// count in the bin at that end, so that none is lost. If the axis ends at `x_max` by request,
+    /// samples beyond it are left out.
     pub(super) fn count(&self, histogram: &Histogram, x_max: Option<Nanos>) -> Vec<u64> {
         let bins = self.edges.len().saturating_sub(1);
         let mut counts = vec![0u64; bins];
@@ -116,7 +112,7 @@ impl Bins {
     }
 }
 
-/// The width of the histogram's bucket at `ns`.
+/// Returns the width of the histogram's bucket at `ns`.
 fn bucket_width(ns: u64) -> u64 {
     match ns {
         0..1_000 => 1,

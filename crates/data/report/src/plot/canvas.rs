@@ -1,24 +1,24 @@
-//! What a plot is drawn on: a few kinds of shape, in pixels.
+//! The surface of a plot: a few kinds of shapes, in pixels.
 
-/// A colour; nothing is transparent, so that print and screen agree.
+/// An opaque colour. Without transparency, print and screen agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Colour(pub(super) u8, pub(super) u8, pub(super) u8);
 
 impl Colour {
     pub(super) const BLACK: Self = Self(0, 0, 0);
     pub(super) const WHITE: Self = Self(255, 255, 255);
-    /// Text that may be overlooked.
+    /// For less important text.
     pub(super) const GREY: Self = Self(0x55, 0x55, 0x55);
-    /// Grid lines.
+    /// For grid lines.
     pub(super) const GRID: Self = Self(0xe4, 0xe4, 0xe4);
 }
 
-/// A line's look.
+/// The style of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stroke {
     pub(super) colour: Colour,
     pub(super) width: f64,
-    /// Lengths drawn and left out, in turns; empty for a whole line.
+    /// Alternating lengths of dashes and gaps; empty for a solid line.
     pub(super) dash: &'static [f64],
 }
 
@@ -32,7 +32,7 @@ impl Stroke {
     }
 }
 
-/// Where the given point of a text is.
+/// The part of a text that is at the given point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -44,19 +44,19 @@ pub(super) type Point = (f64, f64);
 
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
-    /// Connected lines, each a list of points, all of one look.
+    /// Polylines of one style, each a list of points.
     Lines {
         lines: Vec<Vec<Point>>,
         stroke: Stroke,
     },
-    /// A filled outline.
+    /// A filled polygon.
     Area { outline: Vec<Point>, fill: Colour },
-    /// Rectangles of one colour, each its upper left corner and its size.
+    /// Rectangles of one colour, each with its upper left corner and its size.
     Cells {
         cells: Vec<(Point, Point)>,
         fill: Colour,
     },
-    /// Filled discs with a thin white rim.
+    /// Filled circles with a thin white outline.
     Dots {
         centres: Vec<Point>,
         radius: f64,
@@ -71,12 +71,12 @@ pub(super) enum Shape {
     },
 }
 
-/// The shapes of a plot, from the bottom to the top.
+/// The shapes of a plot, from back to front.
 #[derive(Clone, Debug)]
 pub(super) struct Canvas {
     pub(super) width: u32,
     pub(super) height: u32,
-    /// For readers that do not see the picture.
+    /// Title for screen readers.
     pub(super) title: String,
     pub(super) shapes: Vec<Shape>,
 }
@@ -116,7 +116,7 @@ impl Canvas {
     }
 }
 
-/// The corners of a cell, in turn.
+/// Returns the corners of a cell, in order around it.
 pub(super) fn corners(((x, y), (width, height)): (Point, Point)) -> [Point; 4] {
     [
         (x, y),
@@ -126,9 +126,8 @@ pub(super) fn corners(((x, y), (width, height)): (Point, Point)) -> [Point; 4] {
     ]
 }
 
-/// About how wide `text` is at `size` pixels, by the widths of DejaVu Sans,
-/// the font of the PNG and one of the widest: in another font there is room
-/// left, never too little.
+/// Returns the approximate width of `text` at `size` pixels. It uses the widths of DejaVu Sans, the
+/// font of the PNG and one of the widest, so text in other fonts is rarely wider.
 pub(super) fn text_width(text: &str, size: u32) -> f64 {
     let thousandths: u32 = text.chars().map(char_width).sum();
     f64::from(thousandths) * f64::from(size) / 1000.0
@@ -147,7 +146,7 @@ fn char_width(c: char) -> u32 {
     }
 }
 
-/// As much of `text` as is no wider than `room`. Reads no more of it than fits.
+/// Returns as much of `text` as fits into the width `room`. It reads no more of the text than fits.
 pub(super) fn fit(text: &str, size: u32, room: f64) -> String {
     let wide = |thousandths: u32| f64::from(thousandths) * f64::from(size) / 1000.0;
     let (mut used, mut cut) = (0, 0);
@@ -185,7 +184,8 @@ mod tests {
 
     #[test]
     fn a_long_text_costs_no_more_than_what_fits() {
-        // Its width as a number of thousandths would not fit: what is cut off is not read.
+        // The width of this text in thousandths overflows, so the part that is cut off must not be
+        // measured.
         let long = "W".repeat(60_000_000);
         let short = fit(&long, 10, 200.0);
         assert!(short.starts_with('W') && short.chars().count() < 40);

@@ -1,4 +1,4 @@
-//! Which curves a plot shows, what they are called and how they look.
+//! Selects the curves of a plot, their names and their styles.
 
 use punctual_model::{CpuSet, Histogram, Limit, Metric, Nanos, Recording, ThreadRecord, grouped};
 
@@ -6,13 +6,13 @@ use super::canvas::{Colour, Stroke};
 use super::{Heading, PlotOptions};
 use crate::figures;
 
-/// With more curves than this, only the worst have a colour.
+/// With more curves than this, only those with the largest maxima have a colour.
 const NAMED_AT_MOST: usize = 12;
-/// Of many curves, so many have a colour.
+/// The number of coloured curves in that case.
 const WORST_NAMED: usize = 4;
 
-/// Okabe and Ito's colours (Color Universal Design, 2008) without yellow, which
-/// white paper swallows. The first two differ most in grey, too.
+/// The colours of Okabe and Ito (Color Universal Design, 2008) without yellow, which is hard to see
+/// on white paper. The first two also differ most in greyscale.
 pub(super) const COLOURS: [Colour; 7] = [
     Colour(0x00, 0x00, 0x00),
     Colour(0xd5, 0x5e, 0x00),
@@ -22,48 +22,47 @@ pub(super) const COLOURS: [Colour; 7] = [
     Colour(0xe6, 0x9f, 0x00),
     Colour(0x56, 0xb4, 0xe9),
 ];
-/// From the eighth curve on the colours come again, dashed.
+/// From the eighth curve on, the colours repeat with dashed lines.
 const DASHES: [&[f64]; 2] = [&[], &[5.0, 2.0]];
-/// Curves without a colour.
+/// The style of curves without a colour.
 const BACKGROUND: Stroke = Stroke::solid(Colour(0xa9, 0xbd, 0xcd), 0.6);
 
-/// A limit's line.
+/// The line of a limit.
 pub(super) const LIMIT: Stroke = Stroke {
     colour: Colour(0xa0, 0x00, 0x28),
     width: 1.2,
     dash: &[6.0, 3.0],
 };
 
-/// The curves that have no colour of their own.
+/// The curves that do not have a separate colour.
 pub(super) struct Others {
-    /// How many there are of what, and their largest maximum.
+    /// Their number, what they are, and their largest maximum.
     pub(super) title: String,
     pub(super) stroke: Stroke,
-    /// Each with its maximum, in the order of the recording.
+    /// Each curve with its maximum, in the order of the recording.
     pub(super) each: Vec<String>,
-    /// Where each of them is one CPU.
+    /// Their CPUs, if each curve is one CPU.
     pub(super) cpus: Option<CpuSet>,
 }
 
 /// One curve.
 pub(super) struct Curve {
-    /// `None`: one of many, without a colour; [`Others`] has its name.
+    /// `None` for one of many curves without a colour; its name is in [`Others`].
     pub(super) name: Option<String>,
     pub(super) histogram: Histogram,
     pub(super) stroke: Stroke,
 }
 
-/// The curves in the order in which they are drawn (the named ones last, on
-/// top), and what the legend says of the others.
+/// The curves in drawing order (named ones last, on top), and the legend of the others.
 pub(super) struct Curves {
     pub(super) list: Vec<Curve>,
     pub(super) others: Option<Others>,
-    /// All samples that are shown.
+    /// All samples shown.
     pub(super) all: Histogram,
 }
 
 impl Curves {
-    /// A curve a thread of one recording, or one curve a recording of several.
+    /// Returns one curve per thread for a single recording, or one curve per recording for several.
     pub(super) fn of(recordings: &[&Recording], options: &PlotOptions) -> Self {
         let named: Vec<(String, Histogram)> = match recordings {
             [one] if options.thread.is_none() => one
@@ -94,19 +93,19 @@ impl Curves {
     }
 }
 
-/// The CPU that a thread is named by.
+/// Returns the CPU that the thread is named after.
 fn cpu_of(thread: &ThreadRecord) -> Option<u32> {
     thread.cpu.filter(|_| figures::named_by_cpu(thread))
 }
 
-/// By how bad it is: of equal maxima the one with more samples near it is the
-/// worse.
+/// Returns a key to rank curves by their maximum. If maxima are equal, the curve with more samples
+/// near it ranks higher.
 pub(super) fn badness(histogram: &Histogram) -> impl Ord + use<> {
     (histogram.max(), histogram.quantile(0.999), histogram.mean())
 }
 
-/// Gives each curve its look: a colour for all where they are few, else for the
-/// worst. `cpus` has the CPU of each.
+/// Gives each curve its style: a colour for all if there are few, otherwise for those with the
+/// largest maxima. `cpus` has the CPU of each.
 fn styled(
     named: Vec<(String, Histogram)>,
     cpus: Option<&[u32]>,
@@ -151,13 +150,13 @@ fn styled(
             each: others.into_iter().map(|(_, name)| name).collect(),
         }
     });
-    // The worst was first in the legend's order and is drawn last.
+    // The curve with the largest maximum is first in the legend and drawn last.
     on_top.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     curves.extend(on_top.into_iter().map(|(_, curve)| curve));
     (curves, others)
 }
 
-/// The look of the curve that is this bad.
+/// Returns the style for a rank.
 fn of_rank(rank: usize) -> Stroke {
     Stroke {
         colour: COLOURS[rank % COLOURS.len()],
@@ -173,14 +172,13 @@ fn with_max(name: &str, histogram: &Histogram) -> String {
     }
 }
 
-/// The label of a recording, or its short id; both where the label does not
-/// tell it from the others.
+/// Returns the label of a recording, or its short ID. Returns both if the label is not unique.
 pub(super) fn recording_name(
     recording: &Recording,
     all: &[&Recording],
     options: &PlotOptions,
 ) -> String {
-    // One recording comes here when one of its threads was picked.
+    // A single recording gets here if one of its threads was selected.
     if let (&[one], Some(thread)) = (all, options.thread) {
         let thread = one.threads.get(thread);
         return thread.map_or_else(String::new, |thread| thread.title());
@@ -198,7 +196,7 @@ pub(super) fn recording_name(
     }
 }
 
-/// What a plot shows of a recording: all threads, or the one asked for.
+/// Returns the samples to plot: those of all threads, or of the selected one.
 fn shown(recording: &Recording, options: &PlotOptions) -> Histogram {
     match options
         .thread
@@ -209,7 +207,7 @@ fn shown(recording: &Recording, options: &PlotOptions) -> Histogram {
     }
 }
 
-/// The limits on latency, each once: name and value.
+/// Returns the distinct limits on latency, as name and value.
 pub(super) fn limits(recordings: &[&Recording]) -> Vec<(String, Nanos)> {
     let mut list: Vec<(String, Nanos)> = Vec::new();
     for Limit { metric, at_most } in recordings.iter().flat_map(|r| &r.requirement.limits) {
@@ -227,7 +225,7 @@ pub(super) fn limits(recordings: &[&Recording]) -> Vec<(String, Nanos)> {
     list
 }
 
-/// Heading and the line below it; what is empty is left out.
+/// Returns the heading and the line below it. Empty parts are left out.
 pub(super) fn headings(
     what: &str,
     recordings: &[&Recording],
@@ -249,7 +247,7 @@ pub(super) fn headings(
     }
 }
 
-/// The machine, the time and the amount.
+/// Returns the machine, the time and the number of samples.
 fn provenance(recording: &Recording, options: &PlotOptions) -> String {
     let host = &recording.host;
     let mut parts = Vec::new();
@@ -277,7 +275,7 @@ fn provenance(recording: &Recording, options: &PlotOptions) -> String {
     parts.join(" · ")
 }
 
-/// What several recordings have in common.
+/// Returns the headline that all recordings share, or nothing.
 fn shared(recordings: &[&Recording]) -> String {
     let first = recordings.first().map(|r| r.headline()).unwrap_or_default();
     match recordings.iter().all(|r| r.headline() == first) {

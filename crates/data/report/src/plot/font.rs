@@ -1,5 +1,4 @@
-//! The font of pictures without one of the machine: DejaVu Sans (its licence is beside
-//! it), kept compressed.
+//! The font for images on machines without one: DejaVu Sans, stored compressed next to its licence.
 
 use std::io::{self, Read};
 
@@ -7,10 +6,10 @@ use flate2::read::GzDecoder;
 
 const SANS: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf.gz");
 
-/// DejaVu Sans as TrueType.
+/// Returns DejaVu Sans in TrueType format.
 ///
 /// # Errors
-/// It cannot be unpacked.
+/// Returns an error if the font cannot be decompressed.
 pub(super) fn sans() -> io::Result<Vec<u8>> {
     let mut font = Vec::new();
     GzDecoder::new(SANS).read_to_end(&mut font)?;

@@ -1,4 +1,4 @@
-//! What all plots share: headings, axes, grid, legend.
+//! The parts that all plots share: headings, axes, grid, legend.
 
 use super::PlotOptions;
 use super::axis::{Axis, Label, Tick};
@@ -8,14 +8,14 @@ use super::room::{Rect, Room};
 const HEADING: u32 = 15;
 pub(super) const BODY: u32 = 12;
 pub(super) const SMALL: u32 = 11;
-/// Room below the plot, for the names and the title of its axis.
+/// Space below the plot for the labels and the title of the axis.
 const BELOW: f64 = 52.0;
-/// The title of the upward axis stands so far above it.
+/// Distance of the vertical axis title from the top of the plot.
 pub(super) const ABOVE: f64 = 12.0;
 pub(super) const AXIS: Stroke = Stroke::solid(Colour(0x33, 0x33, 0x33), 1.0);
 
-/// The upper end of the plot, below its headings and the title of the upward
-/// axis: that lies above it and is read without turning the head.
+/// Returns the upper end of the plot, below its headings and the title of the vertical axis. That
+/// title is horizontal and above the plot, so that it is easy to read.
 fn top(heading: &str, line: &str) -> f64 {
     let headings = match (heading.is_empty(), line.is_empty()) {
         (true, true) => 18.0,
@@ -25,18 +25,18 @@ fn top(heading: &str, line: &str) -> f64 {
     headings + 20.0
 }
 
-/// How high the plot itself is, with these headings.
+/// Returns the height of the plot area with these headings.
 pub(super) fn inner_height((heading, line): &(String, String), options: &PlotOptions) -> f64 {
     f64::from(options.height) - BELOW - top(heading, line)
 }
 
 impl Axis {
-    /// The size of its names.
+    /// Returns the font size of the labels.
     fn size(&self) -> u32 {
         self.list.unwrap_or(BODY)
     }
 
-    /// How long the mark of a tick is.
+    /// Returns the length of a tick mark.
     fn mark(&self, tick: &Tick) -> Option<f64> {
         match (&self.list, &tick.label) {
             (Some(_), _) => None,
@@ -52,27 +52,27 @@ pub(super) struct Entry {
     pub(super) text: String,
 }
 
-/// What stands before an entry.
+/// The symbol before an entry.
 pub(super) enum Mark {
     Line(Stroke),
     Swatch(Colour),
     Dot(Colour),
     Triangle(Colour),
-    /// Nothing before it; small texts side by side, each so wide.
+    /// No symbol, but small texts in columns of this width.
     Columns(Vec<String>, f64),
 }
 
-/// From one entry of the legend to the next.
+/// Distance between two entries of the legend.
 pub(super) const ENTRY: f64 = 18.0;
-/// From one row of small texts to the next.
+/// Distance between two rows of small texts.
 pub(super) const SMALL_ENTRY: f64 = 13.0;
-/// From one row of names within the plot to the next.
+/// Distance between two rows of names in the plot.
 const ROW: f64 = 15.0;
-/// So many rows of names are tried.
+/// Number of rows that are tried for a name.
 const ROWS: usize = 12;
 
 impl Entry {
-    /// A row of small texts side by side.
+    /// Returns a row of small texts in columns.
     pub(super) fn columns(texts: Vec<String>, each: f64) -> Self {
         Self {
             mark: Mark::Columns(texts, each),
@@ -80,7 +80,7 @@ impl Entry {
         }
     }
 
-    /// How wide it is from where texts begin.
+    /// Returns the width of the entry, measured from where texts begin.
     fn width(&self) -> f64 {
         match &self.mark {
             Mark::Columns(texts, each) => texts.len() as f64 * each,
@@ -89,7 +89,7 @@ impl Entry {
     }
 }
 
-/// A plot under construction: axes with their pixels set, and the canvas.
+/// A plot under construction: the axes with their pixels set, and the canvas.
 pub(super) struct Frame {
     pub(super) canvas: Canvas,
     pub(super) x: Axis,
@@ -98,8 +98,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Lays out the picture and draws all that lies below the curves, and the
-    /// legend to the right of them, where it can cover nothing.
+    /// Lays out the plot. Draws everything behind the curves, and the legend to the right of the
+    /// plot, so that it cannot hide any curve.
     pub(super) fn new(
         (heading, line): (String, String),
         mut x: Axis,
@@ -148,7 +148,7 @@ impl Frame {
         frame
     }
 
-    /// The grid; again over a filled area, which would hide it.
+    /// Draws the grid. It is drawn again over a filled area that would hide it.
     pub(super) fn grid(&mut self) {
         let grid = Stroke::solid(Colour::GRID, 1.0);
         let mut lines = Vec::new();
@@ -166,7 +166,7 @@ impl Frame {
         self.canvas.lines(lines, grid);
     }
 
-    /// Draws the axes over the curves and gives back the picture.
+    /// Draws the axes over the curves and returns the plot.
     pub(super) fn finish(mut self) -> super::Plot {
         let (left, right, bottom, top) = (self.x.from, self.x.to, self.y.from, self.y.to);
         let mut lines = vec![vec![(left, top), (left, bottom), (right, bottom)]];
@@ -177,7 +177,7 @@ impl Frame {
             if let Some(length) = self.x.mark(tick) {
                 lines.push(vec![(x, bottom), (x, bottom + length)]);
             }
-            // A name that would touch the one before it is left out.
+            // Labels that would touch the previous one are left out.
             let size = self.x.size();
             let half = label_width(&tick.label, size) / 2.0;
             if let Some(label) = tick.label.clone().filter(|_| x - half > free_from) {
@@ -220,7 +220,8 @@ impl Frame {
         }
     }
 
-    /// A power is drawn in two pieces; their joint follows from the anchor.
+    /// Draws a label. A power is drawn in two parts, which meet at a point that depends on the
+    /// anchor.
     pub(super) fn label(&mut self, at: Point, label: &Label, size: u32, anchor: Anchor) {
         match label {
             Label::Text(text) => self.canvas.text(at, text, size, anchor, Colour::BLACK),
@@ -290,14 +291,14 @@ impl Frame {
         }
     }
 
-    /// Vertical lines, each with its name near its upper end, on the side and in
-    /// the row where there is room.
+    /// Draws vertical lines, each with its name near the upper end, on a side and in a row with
+    /// enough space.
     pub(super) fn verticals(&mut self, lines: &[(f64, &str)], stroke: Stroke) {
         let lines: Vec<_> = lines.iter().map(|(x, name)| (*x, *name, stroke)).collect();
         self.verticals_of(&lines);
     }
 
-    /// The same of lines that look different.
+    /// Draws vertical lines, each in a different style.
     pub(super) fn verticals_of(&mut self, lines: &[(f64, &str, Stroke)]) {
         let (bottom, top) = (self.y.from, self.y.to);
         for (x, _, stroke) in lines {
@@ -313,13 +314,12 @@ impl Frame {
         }
     }
 
-    /// Keeps names off a line that is drawn already.
+    /// Keeps names away from a line that is already drawn.
     pub(super) fn keep_clear(&mut self, from: Point, to: Point) {
         self.room.take_line(from, to);
     }
 
-    /// Horizontal lines, each with its name above or below it, from the left on
-    /// where there is room.
+    /// Draws horizontal lines, each with its name above or below, at the leftmost free position.
     pub(super) fn horizontals(&mut self, lines: &[(f64, &str)], stroke: Stroke) {
         let (left, right) = (self.x.from, self.x.to);
         for (y, _) in lines {
@@ -337,8 +337,8 @@ impl Frame {
         }
     }
 
-    /// Stretches from left to right: a line where each begins, its name in its
-    /// middle, at the top.
+    /// Draws segments from left to right: a line at the start of each, and its name in the middle
+    /// at the top.
     pub(super) fn stretches(&mut self, stretches: &[(f64, f64, &str)], stroke: Stroke) {
         let (bottom, top) = (self.y.from, self.y.to);
         for (from, to, name) in stretches {
@@ -352,7 +352,7 @@ impl Frame {
         }
     }
 
-    /// A note in the upper right corner, below those that are there.
+    /// Draws a note in the upper right corner, below earlier notes.
     pub(super) fn note(&mut self, text: &str, colour: Colour) {
         let rows = (0..ROWS).map(|row| self.y.to + 14.0 + ROW * row as f64);
         let places: Vec<(Point, Anchor)> =
@@ -361,7 +361,7 @@ impl Frame {
         self.name(&places, &text, colour);
     }
 
-    /// A small text at the first of these places that is free.
+    /// Draws a small text at the first free position.
     fn name(&mut self, places: &[(Point, Anchor)], text: &str, colour: Colour) {
         let width = text_width(text, SMALL);
         let covered: Vec<Rect> = places
@@ -374,19 +374,19 @@ impl Frame {
             return;
         };
         if self.room.is_crossed(place) {
-            // The line is interrupted, so that the name can be read.
+            // The line is interrupted to keep the name legible.
             self.canvas.cells(vec![place.cell()], Colour::WHITE);
         }
         self.canvas.text(*at, text, SMALL, *anchor, colour);
     }
 }
 
-/// How wide the texts of a legend may be.
+/// Returns the maximum width of the legend texts.
 pub(super) fn legend_width(options: &PlotOptions) -> f64 {
     f64::from(options.width) * 0.34
 }
 
-/// A small triangle that stands on `at`.
+/// Returns a small triangle whose base is centred at `at`.
 pub(super) fn triangle(at: Point, fill: Colour) -> Shape {
     Shape::Area {
         outline: vec![(at.0 - 4.0, at.1), (at.0 + 4.0, at.1), (at.0, at.1 - 8.0)],

@@ -1,4 +1,4 @@
-//! The kinds of plot, and which of them a recording can fill.
+//! The kinds of plots, and the recordings that each can show.
 
 use punctual_model::{Nanos, Recording, ThreadRecord};
 
@@ -8,20 +8,20 @@ use crate::ReportError;
 /// A kind of plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Samples by latency: [`latency`](super::latency).
+    /// Histogram of samples by latency: [`latency`](super::latency).
     Latency,
     /// Latency by percentile: [`percentiles`](super::percentiles).
     Percentiles,
     /// Latency over time: [`timeline`](super::timeline).
     Timeline,
-    /// From CPU to CPU: [`matrix`](super::matrix).
+    /// Heat map of pairs of CPUs: [`matrix`](super::matrix).
     Matrix,
     /// A bar for each thread: [`bars`](super::bars).
     Bars,
 }
 
 impl Kind {
-    /// Each with the name that is typed and printed.
+    /// All kinds, each with the name that users type and see.
     pub const ALL: [(Self, &'static str); 5] = [
         (Self::Latency, "latency"),
         (Self::Percentiles, "percentiles"),
@@ -30,20 +30,20 @@ impl Kind {
         (Self::Bars, "bars"),
     ];
 
-    /// Its name.
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         let mut all = Self::ALL.iter();
         all.find(|(kind, _)| *kind == self)
             .map_or("latency", |(_, name)| name)
     }
 
-    /// Whether its x-axis has an end that can be chosen.
+    /// Returns whether the end of the x-axis can be chosen.
     pub const fn has_x_max(self) -> bool {
         matches!(self, Self::Latency | Self::Timeline | Self::Bars)
     }
 
-    /// Whether a plot of this kind shows anything of a recording (of one thread,
-    /// as its place in `threads`, where one is picked).
+    /// Returns whether a plot of this kind shows anything for a recording, or for the given thread
+    /// (an index into `threads`).
     pub fn shows(self, recording: &Recording, thread: Option<usize>) -> bool {
         let mut threads = recording.threads.iter().enumerate();
         let picked = |index: usize| thread.is_none_or(|asked| asked == index);
@@ -67,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// The smallest value on the x-axis that it shows of a recording.
+    /// Returns the smallest value of a recording on the x-axis.
     fn first(self, recording: &Recording, thread: Option<usize>) -> Option<Nanos> {
         let picked = |index: usize| thread.is_none_or(|asked| asked == index);
         match self {
@@ -87,7 +87,7 @@ impl Kind {
         }
     }
 
-    /// What a recording lacks that this kind does not show.
+    /// Returns what a recording is missing if this kind cannot show it.
     const fn lacks(self) -> &'static str {
         match self {
             Self::Latency | Self::Percentiles | Self::Bars => "no latencies",
@@ -97,8 +97,8 @@ impl Kind {
     }
 }
 
-/// Refuses what cannot be drawn: sizes, threads that are not there, recordings
-/// of which a plot of this kind would be empty.
+/// Returns an error for plots that cannot be drawn: invalid sizes, threads that do not exist, or
+/// recordings without data for this kind of plot.
 pub(super) fn check(
     kind: Kind,
     recordings: &[&Recording],
@@ -128,7 +128,7 @@ pub(super) fn check(
             return Err(ReportError::BelowAll { x_max, first });
         }
     }
-    // Of several, one without samples is named in the legend.
+    // If there are several recordings, one without samples is named in the legend.
     match recordings
         .iter()
         .any(|recording| kind.shows(recording, options.thread))

@@ -11,8 +11,8 @@ use super::legend::legend;
 use super::{Plot, PlotOptions, Scale};
 use crate::figures::counted;
 
-/// A limit further out than so many times the maximum is told, not drawn: the
-/// curves would shrink to nothing.
+/// A limit that exceeds the maximum by more than this factor (linear, log) is listed but not drawn,
+/// because the curves would become too small.
 const LIMIT_IN_SIGHT: (u64, u64) = (2, 20);
 
 pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
@@ -33,8 +33,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     let row = (curves.all.resolution()).map_or(Nanos(1), |resolution| resolution.row_ns);
     let bins = match scale {
         Scale::Log => Bins::log(min, max, row),
-        // Of many curves each step must be wider to be seen, and to keep the
-        // file small.
+        // With many curves, wider steps are easier to see and keep the file small.
         _ if curves.list.len() > 12 => Bins::linear(max, 250, row),
         _ => Bins::linear(max, 600, row),
     };
@@ -55,7 +54,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         frame.canvas.lines(steps, curve.stroke);
     }
     for (curve, counts) in curves.list.iter().zip(&counts) {
-        // What is beyond the end of the axis has its maximum there, too.
+        // Draw the maximum only if it is within the axis.
         let whole = curve.histogram.max() <= Some(end);
         if curve.name.is_some() && whole {
             let colour = curve.stroke.colour;
@@ -70,12 +69,12 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     frame.finish()
 }
 
-/// The largest latency that has a place in the plot.
+/// Returns the largest latency that the plot shows.
 fn last_drawn(all: &Histogram, options: &PlotOptions) -> Nanos {
-    // Samples beyond the histogram's range stand at its end; the legend has
-    // the true maximum.
+    // Samples beyond the range of the histogram are drawn at its end. The legend has the true
+    // maximum.
     let max = all.max().unwrap_or_default().min(Nanos(MAX_TRACKABLE_NS));
-    // Where the rows of another tool end before its maximum, so does the plot.
+    // If the rows of another tool end before its maximum, the plot ends there as well.
     let last = all.rows().last().map(|(lower, ..)| Nanos(lower));
     let max = match all.unplaced() {
         0 => max,
@@ -84,7 +83,7 @@ fn last_drawn(all: &Histogram, options: &PlotOptions) -> Nanos {
     options.x_max.map_or(max, |x_max| max.min(x_max))
 }
 
-/// What is in the figures and not in the plot.
+/// Returns notes on samples that are counted but not drawn.
 fn not_drawn(all: &Histogram, x_max: Option<Nanos>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(x_max) = x_max {
@@ -113,7 +112,7 @@ fn not_drawn(all: &Histogram, x_max: Option<Nanos>) -> Vec<String> {
     notes
 }
 
-/// Whether a limit is near enough to figures up to `max` to be drawn.
+/// Returns whether a limit is close enough to the figures up to `max` to be drawn.
 pub(super) fn in_sight(limit: Nanos, max: Nanos, scale: Scale) -> bool {
     let factor = match scale {
         Scale::Log => LIMIT_IN_SIGHT.1,
@@ -122,7 +121,7 @@ pub(super) fn in_sight(limit: Nanos, max: Nanos, scale: Scale) -> bool {
     limit.0 <= max.0.max(1).saturating_mul(factor)
 }
 
-/// Draws each limit that is in sight as a vertical line and names the others.
+/// Draws each limit within the axis as a vertical line, and lists the others.
 pub(super) fn mark_limits(
     frame: &mut Frame,
     limits: &[(String, Nanos)],
@@ -143,8 +142,8 @@ pub(super) fn mark_limits(
     }
 }
 
-/// Linear as in the field, unless the tail would leave the body no room: a
-/// maximum far above p99, or a body in the first hundredth.
+/// Returns the scale. It is linear, as is customary, unless the tail would compress the other
+/// samples: if the maximum is far above p99, or most samples are in the first hundredth.
 fn chosen_scale(all: &Histogram, asked: Scale) -> Scale {
     if asked != Scale::Auto {
         return asked;
@@ -162,12 +161,12 @@ fn chosen_scale(all: &Histogram, asked: Scale) -> Scale {
     }
 }
 
-/// The axis of latencies, with its scale in the title where it is not linear.
+/// Returns the latency axis. A scale that is not linear is named in the title.
 pub(super) fn latency_axis(scale: Scale, min: Nanos, max: Nanos, unit: Unit) -> Axis {
     let of = |ns: Nanos| unit.of(ns.0 as f64);
     match scale {
         Scale::Log => {
-            // There is no zero on a log axis: below 1 ns lies on its end.
+            // A log axis has no zero, so values below 1 ns are drawn at its end.
             let (low, high) = (of(min.max(Nanos(1))), of(max.max(Nanos(1))));
             Axis::log(low, high, format!("latency [{}], log scale", unit.name))
         }
@@ -183,7 +182,7 @@ fn samples_title(bins: &Bins, unit: Unit) -> String {
     }
 }
 
-/// `100 ns` or `2 µs`: a bin's width has one digit.
+/// Formats the width of a bin, which has one digit: `100 ns` or `2 µs`.
 fn short(width: Nanos) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")];
     match units.iter().find(|(ns, _)| width.0 >= *ns) {
@@ -192,8 +191,8 @@ fn short(width: Nanos) -> String {
     }
 }
 
-/// The stepped outline of the filled bins; where bins are empty there is no
-/// line, for the floor means none.
+/// Returns the stepped outline of the non-empty bins. Empty bins have no line, because the floor
+/// means zero.
 fn steps(frame: &Frame, bins: &Bins, counts: &[u64], unit: Unit) -> Vec<Vec<Point>> {
     let floor = frame.y.from;
     let x = |edge: u64| frame.x.at(unit.of(edge as f64));
@@ -211,7 +210,8 @@ fn steps(frame: &Frame, bins: &Bins, counts: &[u64], unit: Unit) -> Vec<Vec<Poin
             open = true;
         }
         if let Some(line) = lines.last_mut() {
-            // A step on the same height goes on; else up or down, then along.
+            // A step of the same height extends the line. Otherwise, it goes up or down, then
+            // along.
             match line.last().copied() {
                 Some((_, height)) if height == y && line.len() > 1 => {
                     line.pop();
@@ -229,7 +229,7 @@ fn steps(frame: &Frame, bins: &Bins, counts: &[u64], unit: Unit) -> Vec<Vec<Poin
     lines
 }
 
-/// A dot on the last filled bin: the maximum, which is easily overlooked.
+/// Draws a dot on the last non-empty bin, because the maximum is easily overlooked.
 fn end_mark(
     frame: &Frame,
     bins: &Bins,

@@ -1,4 +1,4 @@
-//! The legend of curves: the coloured ones, then the others, all of them.
+//! The legend of the curves: first the coloured ones, then all others.
 
 use super::PlotOptions;
 use super::canvas::text_width;
@@ -6,12 +6,12 @@ use super::curves::{Curves, Others};
 use super::frame::{ENTRY, Entry, Mark, SMALL, SMALL_ENTRY, legend_width};
 use crate::wrap::wrap;
 
-/// Between two texts of a row.
+/// Distance between two texts of a row.
 const GAP: f64 = 10.0;
 
-/// The entries of all curves, in a plot that is `height` high.
+/// Returns the entries of all curves for a plot of the given height.
 pub(super) fn legend(curves: &Curves, height: f64, options: &PlotOptions) -> Vec<Entry> {
-    // Drawn from the back to the front; read from the front to the back.
+    // Curves are drawn from back to front, but listed from front to back.
     let mut entries: Vec<Entry> = curves
         .list
         .iter()
@@ -34,13 +34,13 @@ pub(super) fn legend(curves: &Curves, height: f64, options: &PlotOptions) -> Vec
     entries
 }
 
-/// Each of the others, in columns; where there is no room for all, their CPUs.
+/// Returns the other curves in columns, or only their CPUs if there is not enough space.
 fn listed(others: &Others, rows: usize, width: f64) -> Vec<Entry> {
     let widths = others.each.iter().map(|text| text_width(text, SMALL));
     let each = widths.fold(0.0, f64::max) + GAP;
     let columns = ((width / each) as usize).max(1);
     if others.each.len() <= rows * columns {
-        // No more columns than needed, read from top to bottom.
+        // Uses as few columns as possible, filled from top to bottom.
         let columns = others.each.len().div_ceil(rows.max(1)).max(1);
         let high = others.each.len().div_ceil(columns);
         return (0..high)
@@ -53,7 +53,7 @@ fn listed(others: &Others, rows: usize, width: f64) -> Vec<Entry> {
     let Some(cpus) = &others.cpus else {
         return Vec::new();
     };
-    // A list of CPUs has no spaces to break at.
+    // A list of CPUs has no spaces for line breaks.
     let text = cpus.to_string().replace(',', ", ");
     let usual = text_width("0", SMALL);
     let lines = wrap(&text, (width / usual) as usize);

@@ -1,4 +1,4 @@
-//! From each CPU to each CPU: a heat map.
+//! A heat map of latency from each CPU to each CPU.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ use super::frame::{ABOVE, AXIS, BODY, Frame, SMALL, label_width};
 use super::{CellFigure, Plot, PlotOptions, Scale};
 use crate::figures::counted;
 
-/// Viridis (van der Walt and Smith, 2015, CC0) turned about: its lightness
-/// changes evenly, so that colour-blind readers and grey prints show the same
-/// order, and more ink is more latency. Every eighth of the way.
+/// Viridis (van der Walt and Smith, 2015, CC0), reversed, in steps of an eighth. Its lightness
+/// changes evenly, so colour-blind readers and greyscale prints show the same order, and more ink
+/// means more latency.
 const MAP: [Colour; 9] = [
     Colour(0xfd, 0xe7, 0x25),
     Colour(0xad, 0xdc, 0x30),
@@ -25,20 +25,20 @@ const MAP: [Colour; 9] = [
     Colour(0x47, 0x2d, 0x7b),
     Colour(0x44, 0x01, 0x54),
 ];
-/// So many colours are told apart; cells of one colour are written together.
+/// The number of distinct colours. Cells of one colour are drawn together.
 pub(super) const LEVELS: usize = 64;
-/// Where nothing was measured.
+/// The colour of cells without samples.
 pub(super) const EMPTY: Colour = Colour(0xee, 0xee, 0xee);
-/// The axis of colours is logarithmic where the largest value is more than so
-/// many times the smallest.
+/// The colour scale is logarithmic if the largest value exceeds the smallest by more than this
+/// factor.
 const WIDE: u64 = 10;
-/// A cell is at most so many times as wide as it is high.
+/// Maximum ratio of a cell's width to its height.
 const WIDEST: f64 = 2.0;
 
-/// The pairs of CPUs, and what could not be placed among them.
+/// The pairs of CPUs, and notes on threads that are not among them.
 struct Pairs {
     cpus: Vec<u32>,
-    /// The latencies by the places of both CPUs in `cpus`: (from, to).
+    /// The latencies by the indices of both CPUs in `cpus`: (from, to).
     cells: BTreeMap<(usize, usize), Histogram>,
     notes: Vec<String>,
 }
@@ -83,7 +83,7 @@ pub(super) fn draw(recording: &Recording, figure: CellFigure, options: &PlotOpti
     frame.finish()
 }
 
-/// The figure of a cell, where its samples support it.
+/// Returns the figure of a cell, if there are enough samples.
 fn value(histogram: &Histogram, figure: CellFigure) -> Option<Nanos> {
     match figure.quantile() {
         Some(quantile) => histogram.supported_quantile(quantile),
@@ -134,7 +134,7 @@ fn colour_axis(figure: CellFigure, scale: Scale, low: Nanos, high: Nanos, unit: 
     }
 }
 
-/// The list of CPUs from left to right, where the first is at the beginning.
+/// Returns an axis of the CPUs from left to right, with the first at the start.
 fn across(names: &[String], title: &str) -> Axis {
     let mut axis = Axis::list(names, BODY, title.to_owned());
     for tick in &mut axis.ticks {
@@ -143,7 +143,7 @@ fn across(names: &[String], title: &str) -> Axis {
     axis
 }
 
-/// Makes room for the axis of colours and gives each cell its size.
+/// Makes space for the colour scale, and returns the size of a cell.
 fn lay_out(frame: &mut Frame, colours: &Axis, count: usize) -> Point {
     let count = count.max(1) as f64;
     let labels = colours.ticks.iter();
@@ -157,7 +157,7 @@ fn lay_out(frame: &mut Frame, colours: &Axis, count: usize) -> Point {
     (width, height)
 }
 
-/// Leaves every second, fourth … name where they would touch one another.
+/// Keeps only every second, fourth … name if names would touch.
 fn thin_out(frame: &mut Frame, (width, height): Point) {
     let widest = frame
         .x
@@ -190,8 +190,8 @@ fn draw_cells(
     let (left, top) = (frame.x.from, frame.y.to);
     let whole = ((left, top), (frame.x.to - left, frame.y.from - top));
     frame.canvas.cells(vec![whole], EMPTY);
-    // On whole pixels, with a white line between where there is room for it;
-    // else a little wider than they are, so that no seam shows.
+    // Cells are on whole pixels, with a white line between them if there is enough space. Otherwise
+    // they overlap slightly, so that no seam is visible.
     let line = if width.min(height) > 10.0 { 1.0 } else { -0.5 };
     let edge = |start: f64, each: f64, place: usize| (start + each * place as f64).round();
     let mut levels: BTreeMap<usize, Vec<(Point, Point)>> = BTreeMap::new();
@@ -219,7 +219,7 @@ fn draw_cells(
         let widest = texts.iter().map(|(_, text, _)| text_width(text, *size));
         widest.fold(0.0, f64::max) + 6.0 <= width && f64::from(*size) + 4.0 <= height
     };
-    // All of one size, or none: a part of them would mislead.
+    // All numbers have the same size, or none is drawn, because a partial set would be misleading.
     if let Some(size) = [14, 12, 11, 10, 9, 8].into_iter().find(fits) {
         for ((x, y), text, ink) in texts {
             let at = (x, y + (f64::from(size) / 3.0).round());
@@ -228,14 +228,14 @@ fn draw_cells(
     }
 }
 
-/// The axis of colours, to the right of the cells.
+/// Draws the colour scale to the right of the cells.
 pub(super) fn colour_bar(frame: &mut Frame, mut colours: Axis, options: &PlotOptions) {
     let (bottom, top) = (frame.y.from, frame.y.to);
     let left = frame.x.to.round() + 24.0;
     let each = (bottom - top) / LEVELS as f64;
     for step in 0..LEVELS {
-        // Each goes on to the top, below the next one: at no size of the
-        // picture does a seam show between two.
+        // Each step extends to the top and the next one covers it, so that no seam is visible at
+        // any plot size.
         let height = (each * (LEVELS - step) as f64).round();
         let cell = ((left, top), (16.0, height));
         frame.canvas.cells(vec![cell], colour(step));
@@ -263,7 +263,7 @@ pub(super) fn colour_bar(frame: &mut Frame, mut colours: Axis, options: &PlotOpt
         .text(at, title, BODY + 1, anchor, Colour::BLACK);
 }
 
-/// One of two lines at the lower right, beside the title of the axis.
+/// Draws one of two lines at the lower right, next to the axis title.
 fn note(frame: &mut Frame, row: usize, text: &str, options: &PlotOptions) {
     if text.is_empty() {
         return;
@@ -278,7 +278,7 @@ fn note(frame: &mut Frame, row: usize, text: &str, options: &PlotOptions) {
         .text(at, &text, SMALL, Anchor::End, Colour::GREY);
 }
 
-/// Which of the colours stands for this share of the axis.
+/// Returns the index of the colour for this fraction of the axis.
 pub(super) fn level(share: f64) -> usize {
     ((share * LEVELS as f64) as usize).min(LEVELS - 1)
 }
@@ -294,7 +294,7 @@ pub(super) fn colour(level: usize) -> Colour {
     Colour(mix(r, to_r), mix(g, to_g), mix(b, to_b))
 }
 
-/// Relative luminance, 0 to 1 (WCAG 2.2).
+/// Returns the relative luminance, 0 to 1 (WCAG 2.2).
 fn luminance(Colour(r, g, b): Colour) -> f64 {
     let linear = |part: u8| match f64::from(part) / 255.0 {
         low if low <= 0.04045 => low / 12.92,
@@ -303,9 +303,9 @@ fn luminance(Colour(r, g, b): Colour) -> f64 {
     0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
 }
 
-/// Black or white, whichever is better read on this ground.
+/// Returns black or white, whichever is more legible on this background.
 fn ink(ground: Colour) -> Colour {
-    // Where the contrast to both is the same.
+    // At this luminance, both have the same contrast.
     match luminance(ground) > 0.179 {
         true => Colour::BLACK,
         false => Colour::WHITE,

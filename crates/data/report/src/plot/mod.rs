@@ -1,13 +1,13 @@
-//! Plots: the latency histogram, the percentile curves, latency over time, the
-//! heat map of pairs of CPUs, bars by way or kind.
+//! Plots: the latency histogram, percentile curves, latency over time, the heat map of pairs of
+//! CPUs, and bars by mechanism or kind.
 //!
-//! Made for print: dark lines on white, axis titles with units, colours that
-//! colour-blind readers tell apart. The picture is drawn once, on a canvas of
-//! few shapes; SVG and PNG are two ways to write the same canvas. An SVG holds
-//! no font (the reader's own sans-serif is used) and stays at some tens of
-//! kilobytes; a PNG brings its font with it and needs none on the machine.
+//! Plots are made for print: dark lines on white, axis titles with units, and colours that
+//! colour-blind readers can distinguish. A plot is drawn once, on a canvas with few kinds of
+//! shapes, and SVG and PNG are two encodings of that canvas. An SVG has no embedded font (the
+//! viewer's sans-serif font is used) and takes some tens of kilobytes. A PNG includes its text as
+//! pixels and needs no font on the machine.
 //!
-//! A plot costs what its filled buckets cost, not what its samples do.
+//! The cost of a plot depends on the number of non-empty buckets, not of samples.
 
 mod axis;
 mod bars;
@@ -49,15 +49,15 @@ pub struct PlotOptions {
     pub width: u32,
     /// Height in pixels, 240 to 8000.
     pub height: u32,
-    /// What stands above the plot.
+    /// The text above the plot.
     pub heading: Heading,
-    /// How the axis of latencies is divided.
+    /// The scale of the latency axis.
     pub latency_scale: Scale,
-    /// Where the x-axis ends: a latency, in a timeline the time since the start.
-    /// What lies beyond is counted, not drawn. `None`: where the figures end.
+    /// The end of the x-axis: a latency, or the time since the start in a timeline. Values beyond
+    /// it are counted, not drawn. With `None`, the axis ends where the data ends.
     pub x_max: Option<Nanos>,
-    /// Only this thread, as its place in `threads`; `None` for all. A plot of
-    /// several recordings takes this thread of each.
+    /// The thread to show, as an index into `threads`, or `None` for all. A plot of several
+    /// recordings shows this thread of each.
     pub thread: Option<usize>,
 }
 
@@ -74,27 +74,26 @@ impl Default for PlotOptions {
     }
 }
 
-/// What stands above a plot.
+/// The text above a plot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Heading {
-    /// What was measured, and below it the machine and the number of samples.
+    /// The measurement on the first line, the machine and the number of samples below it.
     #[default]
     Auto,
-    /// Nothing: in a paper the caption says it.
+    /// No text, for a plot with a caption, such as in a paper.
     None,
-    /// A text of the caller's.
+    /// A text given by the caller.
     Text(String),
 }
 
-/// How an axis is divided.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// As suits the figures. The latency plot is linear unless the maximum is
-    /// more than 10 times p99 or 100 times the median; the percentile plot is logarithmic; latency
-    /// over time is logarithmic where the maximum is more than 5 times the
-    /// median, bars where the largest maximum is more than 20 times the
-    /// smallest median, the colours of a heat map where the largest value is
-    /// more than 10 times the smallest. The axis title says so where it is logarithmic.
+    /// Chosen by the data. The latency plot is linear unless the maximum is more than 10 times p99
+    /// or 100 times the median. The percentile plot is logarithmic. Latency over time is
+    /// logarithmic if the maximum is more than 5 times the median, bars if the largest maximum is
+    /// more than 20 times the smallest median, and the colours of a heat map if the largest value
+    /// is more than 10 times the smallest. The axis title of a logarithmic scale says so.
     #[default]
     Auto,
     /// Equal steps.
@@ -103,22 +102,22 @@ pub enum Scale {
     Log,
 }
 
-/// The figure that a heat map shows of each pair of CPUs.
+/// The figure of each pair of CPUs in a heat map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CellFigure {
-    /// Half of the samples were not later.
+    /// The median.
     #[default]
     Median,
-    /// 99% were not later; needs 100 samples.
+    /// The 99th percentile; needs 100 samples.
     P99,
-    /// 99.9% were not later; needs 1000 samples.
+    /// The 99.9th percentile; needs 1000 samples.
     P999,
     /// The largest latency.
     Max,
 }
 
 impl CellFigure {
-    /// Each with the name that is typed and printed.
+    /// All figures, each with the name that users type and see.
     pub const ALL: [(Self, &'static str); 4] = [
         (Self::Median, "median"),
         (Self::P99, "p99"),
@@ -126,14 +125,14 @@ impl CellFigure {
         (Self::Max, "max"),
     ];
 
-    /// Its name.
+    /// Returns the name of the figure.
     pub fn name(self) -> &'static str {
         let mut all = Self::ALL.iter();
         all.find(|(figure, _)| *figure == self)
             .map_or("median", |(_, name)| name)
     }
 
-    /// How a heading begins.
+    /// Returns the beginning of a heading.
     const fn title(self) -> &'static str {
         match self {
             Self::Median => "Median",
@@ -143,7 +142,7 @@ impl CellFigure {
         }
     }
 
-    /// `None` for the maximum, which is exact.
+    /// Returns the quantile, or `None` for the maximum, which is exact.
     const fn quantile(self) -> Option<f64> {
         match self {
             Self::Median => Some(0.5),
@@ -161,77 +160,76 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// The plot as an SVG document (no XML declaration, so that it can stand
-    /// inside a page).
+    /// Returns the plot as an SVG document, without an XML declaration so that it can be embedded
+    /// in a page.
     pub fn svg(&self) -> String {
         svg::write(&self.canvas)
     }
 
-    /// The plot as PNG, `scale` pixels for each of the plot's.
+    /// Returns the plot as PNG, enlarged by the factor `scale`.
     ///
     /// # Errors
-    /// A scale that is not within 0.25 to 8, or that makes a side longer than
-    /// 16000 pixels; a failure of the rasteriser.
+    /// Returns an error if the scale is not within 0.25 to 8, if a side would be longer than 16000
+    /// pixels, or if the rasteriser fails.
     pub fn png(&self, scale: f32) -> Result<Vec<u8>, ReportError> {
         png::write(&self.canvas, scale)
     }
 }
 
-/// The latency plot in the manner of OSADL's test racks: latency from left to
-/// right, number of samples upwards on a log scale, one stepped curve a thread,
-/// each with its maximum in the legend; with more than 12 threads the worst few
-/// have a colour, the others are drawn thin and listed. Several recordings: one
-/// curve each.
+/// Draws the latency plot in the style of OSADL's test racks: latency from left to right, the
+/// number of samples upwards on a log scale, and one stepped curve per thread. The legend lists the
+/// maximum of each. With more than 12 threads, the few with the largest maxima have a colour, and
+/// the others are drawn thin and listed. Several recordings have one curve each.
 ///
 /// A limit on the latency is a vertical line.
 ///
 /// # Errors
-/// No recording, none with figures for this plot, a thread that is not there, a
-/// size that cannot be drawn.
+/// Returns an error if `recordings` is empty or has no figures for this plot, if the thread does
+/// not exist, or if the plot cannot be drawn at this size.
 pub fn latency(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
     check(Kind::Latency, recordings, options)?;
     Ok(latency::draw(recordings, options))
 }
 
-/// The percentile plot: percentiles in nines (0, 90, 99, 99.9 …) from left to
-/// right, latency upwards on a log scale. Each curve ends at the percentile
-/// that its number of samples supports, with a dot at its maximum.
+/// Draws the percentile plot: percentiles in nines (0, 90, 99, 99.9 …) from left to right, latency
+/// upwards on a log scale. Each curve ends at the last percentile that its number of samples
+/// supports, with a dot at its maximum.
 ///
 /// # Errors
-/// As [`latency`].
+/// Same as [`latency`].
 pub fn percentiles(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
     check(Kind::Percentiles, recordings, options)?;
     Ok(percentiles::draw(recordings, options))
 }
 
-/// Latency over time: for each interval the band from minimum to maximum, the
-/// mean and p99, the worst samples as points, and where periods were missed.
-/// Several threads are merged unless the options pick one.
+/// Draws latency over time: for each interval, the range from minimum to maximum, the mean and p99.
+/// Top samples are points, and missed periods are marked. Several threads are merged unless the
+/// options select one.
 ///
 /// # Errors
-/// As [`latency`].
+/// Same as [`latency`].
 pub fn timeline(recording: &Recording, options: &PlotOptions) -> Result<Plot, ReportError> {
     check(Kind::Timeline, &[recording], options)?;
     Ok(timeline::draw(recording, options))
 }
 
-/// The heat map of the medians: from CPU on the left, to CPU below, latency as
-/// colour (the darker the later) with an axis of its own, and as a number in
-/// each cell where all numbers fit. A pair without samples is grey.
+/// Draws the heat map of the medians: from the CPU on the left to the CPU below, with latency as
+/// colour (darker is later) and a colour scale. Cells include the number if all numbers fit. A pair
+/// without samples is grey.
 ///
-/// Threads that were measured between the same two CPUs are taken together,
-/// and threads that are no pair are counted, not shown; both are noted below.
+/// Threads measured between the same two CPUs are combined. Threads that are not a pair are
+/// counted, not shown. Notes below the plot mention both.
 ///
 /// # Errors
-/// As [`latency`].
+/// Same as [`latency`].
 pub fn matrix(recording: &Recording, options: &PlotOptions) -> Result<Plot, ReportError> {
     matrix_of(recording, CellFigure::default(), options)
 }
 
-/// As [`matrix`], of another figure than the median.
+/// Same as [`matrix`], for a figure other than the median.
 ///
 /// # Errors
-/// As [`latency`].
+/// Same as [`latency`].
 pub fn matrix_of(
     recording: &Recording,
     figure: CellFigure,
@@ -241,26 +239,26 @@ pub fn matrix_of(
     Ok(matrix::draw(recording, figure, options))
 }
 
-/// A horizontal bar for each thread by its label: its length is the median, a
-/// line goes on to p99 (from 100 samples on), a dot marks the maximum. Several
-/// recordings: the bars of one label side by side.
+/// Draws a horizontal bar for each thread by its label. The bar ends at the median, a line extends
+/// to p99 (from 100 samples on), and a dot marks the maximum. The bars of several recordings are
+/// grouped by label.
 ///
-/// A limit on the latency is a vertical line. Where there is no room for all
-/// labels, those with the largest maxima are shown, and the plot says so.
+/// A limit on the latency is a vertical line. If there is not enough space for all labels, the plot
+/// shows those with the largest maxima and a note.
 ///
 /// # Errors
-/// As [`latency`].
+/// Same as [`latency`].
 pub fn bars(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
     check(Kind::Bars, recordings, options)?;
     Ok(bars::draw(recordings, options))
 }
 
-/// One explained outlier by time: its causes, what its thread did, what each
-/// CPU that it was decided on did, and the shares. As high as it needs; the
-/// options' height, scale and thread do not apply.
+/// Draws one explained outlier over time: its causes, its thread, each CPU involved, and the
+/// contributions. The plot is as high as necessary; the height, scale and thread of the options do
+/// not apply.
 ///
 /// # Errors
-/// A width that cannot be drawn.
+/// Returns an error if the plot cannot be drawn at this width.
 pub fn outlier(
     timeline: &crate::OutlierTimeline,
     options: &PlotOptions,
@@ -272,12 +270,12 @@ pub fn outlier(
     Ok(outlier::draw(timeline, options))
 }
 
-/// The plot that shows a recording's figures best, as its probe says: the
-/// latency plot, the heat map or bars. Where the options pick one thread it is
-/// the latency plot, for there is nothing to compare.
+/// Draws the plot that suits the recording's probe: the latency plot, the heat map, or bars. If the
+/// options select one thread, it is the latency plot, since there is nothing to compare.
 ///
 /// # Errors
-/// A recording without threads, for it has no latencies; and as [`latency`].
+/// Returns an error if the recording has no threads and thus no latencies. Otherwise same as
+/// [`latency`].
 pub fn default_for(recording: &Recording, options: &PlotOptions) -> Result<Plot, ReportError> {
     match recording.probe.chart {
         _ if options.thread.is_some() => latency(&[recording], options),

@@ -1,4 +1,4 @@
-//! One outlier by time: its causes, what the victim did, what each CPU did.
+//! One outlier over time: its causes, the victim, and each CPU involved.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,27 @@ use super::{Heading, Plot, PlotOptions};
 use crate::figures;
 use crate::outlier_timeline::{OutlierTimeline, closes, opened, taker};
 
-/// Left of the lanes stand their names.
+/// Space on the left of the lanes for their names.
 const LEFT: f64 = 118.0;
 const RIGHT: f64 = 20.0;
 const LANE: f64 = 22.0;
 const GAP: f64 = 10.0;
 const SMALL: u32 = 11;
 const BODY: u32 = 12;
-/// How much of the latency is shown before and after it.
+/// Time shown before and after the outlier, as a fraction of the latency.
 const AROUND: f64 = 0.06;
-/// How many CPUs are shown: the victim's and those it was decided on come
-/// first.
+/// Maximum number of CPUs: the victim's CPU comes first, then those of the segments.
 const CPUS: usize = 4;
-/// How many shares are listed below.
+/// Maximum number of contributions listed below.
 const LISTED: usize = 8;
 
 const VICTIM: Colour = Colour(0x00, 0x72, 0xb2);
 const READY: Colour = Colour(0x9c, 0xcc, 0xe8);
-/// Threads in turns, so that neighbours differ.
+/// Alternating colours of threads, so that adjacent ones differ.
 const THREADS: [Colour; 2] = [Colour(0xb8, 0xb8, 0xb8), Colour(0xd6, 0xd6, 0xd6)];
 const MARK: Stroke = Stroke::solid(Colour(0x33, 0x33, 0x33), 1.2);
 
-/// The colour of each kind: families that belong together look alike.
+/// Returns the colour of each kind. Related kinds have similar colours.
 const fn colour(kind: ShareKind) -> Colour {
     match kind {
         ShareKind::Interrupt | ShareKind::Nmi => Colour(0xd5, 0x5e, 0x00),
@@ -59,7 +58,7 @@ const fn colour(kind: ShareKind) -> Colour {
     }
 }
 
-/// Whether white text is read better on it than black.
+/// Returns whether white text is more legible on this colour than black.
 const fn is_dark(Colour(r, g, b): Colour) -> bool {
     (r as u32 * 299 + g as u32 * 587 + b as u32 * 114) < 120_000
 }
@@ -72,7 +71,7 @@ struct Block {
     fill: Colour,
 }
 
-/// From times to pixels.
+/// The conversion of times to pixels.
 struct Scale {
     from: f64,
     per_ns: f64,
@@ -153,7 +152,7 @@ fn headings(canvas: &mut Canvas, timeline: &OutlierTimeline, title: &str, option
     canvas.text((16.0, 38.0), &line, SMALL, Anchor::Start, Colour::GREY);
 }
 
-/// Some round steps of time, and the lines of the two times.
+/// Draws ticks at round times, and lines at the two times of the outlier.
 fn axis(
     canvas: &mut Canvas,
     timeline: &OutlierTimeline,
@@ -194,7 +193,7 @@ fn axis(
     }
 }
 
-/// 1, 2 or 5 of a power of ten, so that some six fit.
+/// Returns 1, 2 or 5 times a power of ten, so that about six steps fit.
 fn step(latency: u64) -> u64 {
     let rough = (latency / 6).max(1);
     let power = 10_u64.pow(rough.ilog10());
@@ -213,7 +212,7 @@ fn lane(canvas: &mut Canvas, label: &str, blocks: &[Block], scale: &Scale, y: f6
         if to <= LEFT || from >= right {
             continue;
         }
-        // What is too short to be seen is seen all the same.
+        // Blocks that are too short to be visible are drawn wider.
         let width = (to - from).max(0.7);
         canvas.cells(vec![((from, y), (width, LANE))], block.fill);
         let text = fit(&block.text, SMALL, width - 6.0);
@@ -238,7 +237,7 @@ fn takers(segments: &[Segment]) -> Vec<Block> {
     segments.iter().map(block).collect()
 }
 
-/// What a thread did that had a part in a job; asleep is nothing.
+/// Returns the blocks of a thread involved in a job. Sleep has no block.
 fn thread_blocks(timeline: &OutlierTimeline, lane: &ThreadLane) -> Vec<Block> {
     let own = lane.task.pid == timeline.window.victim.tid;
     let block = |span: &LaneSpan| {
@@ -260,7 +259,7 @@ fn thread_blocks(timeline: &OutlierTimeline, lane: &ThreadLane) -> Vec<Block> {
     lane.spans.iter().filter_map(block).collect()
 }
 
-/// Where the victim was ready to run, and where it ran.
+/// Returns the times when the victim was ready to run, and when it ran.
 fn victim(timeline: &OutlierTimeline) -> Vec<Block> {
     let tid = timeline.window.victim.tid;
     let end = after(timeline);
@@ -304,13 +303,13 @@ fn victim(timeline: &OutlierTimeline) -> Vec<Block> {
     blocks
 }
 
-/// The end of the picture.
+/// Returns the end of the plotted time.
 fn after(timeline: &OutlierTimeline) -> Nanos {
     let window = &timeline.window;
     window.actual + Nanos((window.latency().0 as f64 * AROUND) as u64)
 }
 
-/// What the user asked for: a mark each, with its text up to the next.
+/// Returns the requested events. Each is a mark with a text that extends up to the next one.
 fn requested(timeline: &OutlierTimeline) -> Vec<Block> {
     let events = timeline.window.events.iter();
     let (from, end) = (timeline.window.expected, after(timeline));
@@ -337,7 +336,7 @@ fn requested(timeline: &OutlierTimeline) -> Vec<Block> {
     blocks.collect()
 }
 
-/// The CPUs to be shown.
+/// Returns the CPUs to show.
 fn cpus(timeline: &OutlierTimeline) -> Vec<u32> {
     let mut cpus = vec![timeline.window.victim.cpu];
     let decided = timeline.segments.iter().map(|segment| segment.cpu);
@@ -350,7 +349,7 @@ fn cpus(timeline: &OutlierTimeline) -> Vec<u32> {
     cpus
 }
 
-/// The threads of a CPU, and its handlers on top of them.
+/// Returns the threads of a CPU, and the handlers to draw over them.
 fn cpu_blocks(timeline: &OutlierTimeline, cpu: u32) -> (Vec<Block>, Vec<Block>) {
     let on_cpu: Vec<&TraceEvent> = (timeline.window.events.iter())
         .filter(|event| event.cpu == cpu)
@@ -401,12 +400,12 @@ fn cpu_blocks(timeline: &OutlierTimeline, cpu: u32) -> (Vec<Block>, Vec<Block>) 
         }
     }
     put(current, end);
-    // Inner ones were closed first: they are drawn last, over the outer.
+    // Inner handlers ended first. They are drawn last, over the outer ones.
     handlers.sort_by_key(|block: &Block| block.from);
     (merged(running), handlers)
 }
 
-/// Neighbours of one name as one.
+/// Merges adjacent blocks of the same name.
 fn merged(blocks: Vec<Block>) -> Vec<Block> {
     let mut merged: Vec<Block> = Vec::new();
     for block in blocks {
@@ -418,7 +417,7 @@ fn merged(blocks: Vec<Block>) -> Vec<Block> {
     merged
 }
 
-/// The shares, the largest first.
+/// Draws the contributions, the largest first.
 fn legend(canvas: &mut Canvas, timeline: &OutlierTimeline, top: f64, width: f64) {
     let latency = timeline.outlier.latency_ns.0.max(1) as f64;
     let mut shares: BTreeMap<_, _> = BTreeMap::new();

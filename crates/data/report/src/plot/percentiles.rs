@@ -36,7 +36,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     let legend = legend(&curves, inner_height(&headings, options), options);
     let mut frame = Frame::new(headings, x, y, &legend, options);
     for curve in &curves.list {
-        // Curves in the background are many, and need not be as exact.
+        // Background curves are numerous and can be less exact.
         let tolerance = if curve.name.is_some() { 0.4 } else { 2.0 };
         let line = line(&frame, &curve.histogram, unit, tolerance);
         if let (Some(at), true) = (line.last().copied(), curve.name.is_some()) {
@@ -63,14 +63,14 @@ pub(super) fn mark_limits(frame: &mut Frame, limits: &[(String, Nanos)], unit: U
     frame.horizontals(&lines, LIMIT);
 }
 
-/// Where the quantile lies above which `above` of `count` samples are.
+/// Returns the quantile with `above` of `count` samples above it, in nines.
 fn nines(above: u64, count: u64) -> f64 {
     -(above.max(1) as f64 / count.max(1) as f64).log10()
 }
 
-/// The quantile function: for each bucket along its share of the samples, then
-/// up to the next. It ends at the maximum, where one sample is left. Steps
-/// smaller than `tolerance` pixels are drawn as a slope.
+/// Returns the quantile function. For each bucket, the line covers its fraction of the samples,
+/// then rises to the next bucket. It ends at the maximum, where one sample is left. Steps smaller
+/// than `tolerance` pixels are drawn as a slope.
 fn line(frame: &Frame, histogram: &Histogram, unit: Unit, tolerance: f64) -> Vec<Point> {
     let count = histogram.count();
     let (Some(min), Some(max)) = (histogram.min(), histogram.max()) else {
@@ -80,11 +80,11 @@ fn line(frame: &Frame, histogram: &Histogram, unit: Unit, tolerance: f64) -> Vec
     let mut below = 0;
     let unplaced_from = histogram.unplaced_from().unwrap_or(Nanos(u64::MAX));
     for (lower, width, in_bucket) in histogram.rows() {
-        // From here on the order of the samples is not known.
+        // The order of the remaining samples is unknown.
         if lower >= unplaced_from.0 {
             break;
         }
-        // Not `clamp`: a recording from elsewhere may have them the wrong way.
+        // Not `clamp`, which panics: an imported recording may have a minimum above the maximum.
         let upper = lower.saturating_add(width - 1).max(min.0).min(max.0);
         let y = frame.y.at(unit.of(upper as f64));
         let left = frame.x.at(nines(count.saturating_sub(below), count));

@@ -1,10 +1,10 @@
-//! The conditions of a run, measured one after the other, in its time series.
+//! The phases of a run, measured one after the other, in its time series.
 
 use std::collections::BTreeMap;
 
 use punctual_model::{Nanos, Recording};
 
-/// One condition, and when it was measured.
+/// One phase, and when it was measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) name: String,
@@ -12,11 +12,11 @@ pub(super) struct Stretch {
     pub(super) to: Nanos,
 }
 
-/// The phases of a run; empty where it has only one.
+/// Returns the phases of a run. Empty if there is only one.
 ///
-/// Each phase has threads of its own, whose labels begin with its name
-/// (`cpu+disk: CPU 0`), and rows of its own in the series: stretches that follow
-/// one another. Labels that only look like that overlap in time.
+/// Each phase has separate threads, whose labels begin with its name (`cpu+disk: CPU 0`), and
+/// separate rows in the series, which follow one another. Labels that merely look like phases
+/// overlap in time.
 pub(super) fn of(recording: &Recording) -> Vec<Stretch> {
     let interval = recording.series.interval_ns;
     let mut spans: BTreeMap<u32, (Nanos, Nanos)> = BTreeMap::new();
@@ -45,7 +45,7 @@ pub(super) fn of(recording: &Recording) -> Vec<Stretch> {
             to,
         });
     }
-    // An interval may hold the end of one phase and the start of the next.
+    // An interval may contain the end of one phase and the start of the next.
     let overlap = |a: &Stretch, b: &Stretch| a.to > Nanos(b.from.0.saturating_add(interval.0));
     let follow = stretches.windows(2).all(|two| !overlap(&two[0], &two[1]));
     if stretches.len() < 2 || !follow {

@@ -1,5 +1,5 @@
-//! A canvas as PNG: drawn by tiny-skia, with text in DejaVu Sans, which the program
-//! carries, so that a picture needs no font of the machine.
+//! A canvas as PNG, drawn by tiny-skia. The program includes the font for text (DejaVu Sans), so it
+//! needs none on the machine.
 
 use tiny_skia::{
     Color, FillRule, LineJoin, Paint, Path, PathBuilder, Pixmap, StrokeDash, Transform,
@@ -11,7 +11,7 @@ use super::font;
 use crate::ReportError;
 use crate::sanitize::sanitize;
 
-/// The longest side that is drawn, in pixels.
+/// The longest side of an image, in pixels.
 const LONGEST: f32 = 16_000.0;
 
 pub(super) fn write(canvas: &Canvas, scale: f32) -> Result<Vec<u8>, ReportError> {
@@ -38,10 +38,10 @@ pub(super) fn write(canvas: &Canvas, scale: f32) -> Result<Vec<u8>, ReportError>
     encoded.map_err(|error| failed(error.to_string()))
 }
 
-/// What is drawn on.
+/// The image being drawn.
 struct Page<'a> {
     pixmap: Pixmap,
-    /// From pixels of the canvas to those of the picture.
+    /// The conversion of canvas pixels to image pixels.
     transform: Transform,
     face: Face<'a>,
 }
@@ -89,14 +89,14 @@ impl Page<'_> {
         }
     }
 
-    /// A path without points (`None`) leaves the picture as it is.
+    /// Draws a path. A path without points (`None`) changes nothing.
     fn stroke(&mut self, path: Option<Path>, stroke: &Stroke) {
         let Some(path) = path else { return };
         let dash = stroke.dash.iter().map(|length| *length as f32).collect();
         let look = tiny_skia::Stroke {
             width: stroke.width as f32,
             line_join: LineJoin::Round,
-            // None where nothing is left out.
+            // `None` for a solid line.
             dash: StrokeDash::new(dash, 0.0),
             ..tiny_skia::Stroke::default()
         };
@@ -112,14 +112,14 @@ impl Page<'_> {
             .fill_path(&path, &paint, FillRule::Winding, to, None);
     }
 
-    /// Text whose baseline is at `at`.
+    /// Draws text with its baseline at `at`.
     fn text(&mut self, at: Point, text: &str, size: u32, anchor: Anchor, colour: Colour) {
         let mut glyphs = Glyphs {
             path: PathBuilder::new(),
             x: 0.0,
         };
         for character in text.chars() {
-            // Glyph 0 is the box of an unknown character.
+            // Glyph 0 is the box for an unknown character.
             let glyph = self.face.glyph_index(character).unwrap_or_default();
             self.face.outline_glyph(glyph, &mut glyphs);
             glyphs.x += f32::from(self.face.glyph_hor_advance(glyph).unwrap_or_default());
@@ -133,7 +133,7 @@ impl Page<'_> {
         let to = self
             .transform
             .pre_translate(at.0 as f32, at.1 as f32)
-            // The font's axis points upwards.
+            // The vertical axis of the font points upwards.
             .pre_scale(unit, -unit)
             .pre_translate(-start, 0.0);
         self.fill(glyphs.path.finish(), colour, to);
@@ -155,7 +155,7 @@ fn push(path: &mut PathBuilder, points: &[Point]) {
     }
 }
 
-/// Outlines of glyphs beside each other, in units of the font.
+/// Outlines of consecutive glyphs, in font units.
 struct Glyphs {
     path: PathBuilder,
     x: f32,
@@ -188,7 +188,7 @@ impl OutlineBuilder for Glyphs {
 mod tests {
     use super::*;
 
-    /// The darkest value of red in a rectangle of the picture.
+    /// Returns the lowest red value in a rectangle of the image.
     fn darkest(png: &[u8], x: std::ops::Range<u32>, y: std::ops::Range<u32>) -> u8 {
         let picture = Pixmap::decode_png(png).unwrap();
         let pixels = y.flat_map(|y| x.clone().map(move |x| (x, y)));

@@ -1,13 +1,13 @@
-//! Where names within a plot stand, so that none covers another.
+//! The placement of names in a plot, so that they do not overlap.
 
 use super::canvas::{Anchor, Point};
 
-/// From the upper left corner to the lower right one.
+/// A rectangle from its upper left to its lower right corner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rect(pub(super) Point, pub(super) Point);
 
 impl Rect {
-    /// About what a text covers.
+    /// Returns the approximate area that a text covers.
     pub(super) fn of_text((x, y): Point, width: f64, size: u32, anchor: Anchor) -> Self {
         let left = match anchor {
             Anchor::Start => x,
@@ -21,7 +21,7 @@ impl Rect {
         )
     }
 
-    /// Its upper left corner and its size.
+    /// Returns its upper left corner and its size.
     pub(super) fn cell(&self) -> (Point, Point) {
         let Self((left, top), (right, bottom)) = *self;
         ((left, top), (right - left, bottom - top))
@@ -38,7 +38,7 @@ impl Rect {
     }
 }
 
-/// What is taken already.
+/// The occupied areas.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room {
     names: Vec<Rect>,
@@ -46,14 +46,14 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Keeps names off a line where there is room elsewhere.
+    /// Keeps names away from a line if there is space elsewhere.
     pub(super) fn take_line(&mut self, from: Point, to: Point) {
         self.lines
             .push(Rect((from.0 - 1.0, from.1 - 1.0), (to.0 + 1.0, to.1 + 1.0)));
     }
 
-    /// The first place within `plot` that covers neither name nor line; else the
-    /// first that covers no name; else the last one.
+    /// Returns the first position within `plot` that overlaps no name and no line. If there is
+    /// none, returns the first that overlaps no name, or else the last position.
     pub(super) fn place(&mut self, places: &[Rect], plot: &Rect) -> usize {
         let free = |list: &[Rect], place: &Rect| !list.iter().any(|taken| taken.meets(place));
         let inside = |place: &&Rect| place.is_within(plot) && free(&self.names, place);
@@ -66,7 +66,7 @@ impl Room {
         found
     }
 
-    /// Whether a line passes through this place.
+    /// Returns whether a line crosses this area.
     pub(super) fn is_crossed(&self, place: &Rect) -> bool {
         self.lines.iter().any(|line| line.meets(place))
     }
@@ -84,11 +84,11 @@ mod tests {
         let mut room = Room::default();
         assert_eq!(room.place(&places, &plot), 0);
         room.take_line((5.0, 30.0), (90.0, 30.0));
-        // The second place lies on the line.
+        // The second position is on the line.
         assert_eq!(room.place(&places, &plot), 2);
         assert_eq!(room.place(&places, &plot), 1);
         assert!(room.is_crossed(&places[1]) && !room.is_crossed(&places[2]));
-        // What has no room stands where it was last tried.
+        // If nothing is free, the last position is used.
         assert_eq!(room.place(&places, &plot), 2);
         assert_eq!(
             room.place(&[place(190.0, 60.0), place(4.0, 60.0)], &plot),

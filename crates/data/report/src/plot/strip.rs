@@ -1,4 +1,4 @@
-//! The blocks of an experiment in the order in which they were measured.
+//! The blocks of an experiment in measuring order.
 
 use punctual_model::Experiment;
 
@@ -8,14 +8,14 @@ use super::frame::{Entry, Frame, Mark};
 use super::{Heading, Plot, PlotOptions};
 use crate::ReportError;
 
-/// The axis goes up to this at least: there are no parts of a slot.
+/// Minimum length of the axis, so that its ticks are whole slots.
 const FEWEST: u64 = 10;
 
-/// A bar for each block of an experiment: late slots upwards, the order of measuring from
-/// left to right, a colour for each condition.
+/// Draws a bar for each block of an experiment: late slots upwards, blocks in measuring order from
+/// left to right, and a colour for each condition.
 ///
 /// # Errors
-/// An experiment without blocks, a size that cannot be drawn.
+/// Returns an error if the experiment has no blocks, or if the plot cannot be drawn at this size.
 pub fn strip(experiment: &Experiment, options: &PlotOptions) -> Result<Plot, ReportError> {
     let PlotOptions { width, height, .. } = *options;
     if !(320..=8000).contains(&width) || !(240..=8000).contains(&height) {

@@ -1,14 +1,14 @@
 //! A canvas as SVG.
 //!
-//! Coordinates are kept to a tenth of a pixel and written as relative moves,
-//! which keeps a curve of a thousand steps at a few kilobytes.
+//! Coordinates are rounded to a tenth of a pixel and written as relative moves, so a curve of a
+//! thousand steps takes a few kilobytes.
 
 use std::fmt::Write;
 
 use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, corners};
 use crate::sanitize::push_xml;
 
-/// Names of what is usually there, then any sans-serif.
+/// The most common fonts, then any sans-serif.
 const FONTS: &str = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 
 pub(super) fn write(canvas: &Canvas) -> String {
@@ -114,8 +114,8 @@ fn push_text(out: &mut String, shape: &Shape) {
     out.push_str("</text>\n");
 }
 
-/// `M10 20.5h3v-4`: absolute at the start, then relative. Rounding is done on
-/// the points, not on the moves, so that it does not add up.
+/// Appends a path such as `M10 20.5h3v-4`: absolute at the start, then relative. Points are
+/// rounded, not moves, so that errors do not accumulate.
 fn push_path(out: &mut String, points: &[Point]) {
     let mut points = points.iter().map(|(x, y)| (Tenths::of(*x), Tenths::of(*y)));
     let Some(mut last) = points.next() else {
@@ -134,7 +134,7 @@ fn push_path(out: &mut String, points: &[Point]) {
     }
 }
 
-/// Tenths of a pixel.
+/// A coordinate in tenths of a pixel.
 #[derive(Clone, Copy)]
 struct Tenths(i64);
 
@@ -174,7 +174,7 @@ mod tests {
         let mut out = String::new();
         let points: Vec<Point> = (0..4).map(|i| (f64::from(i) * 0.26, -0.04)).collect();
         push_path(&mut out, &points);
-        // 0, 0.26, 0.52, 0.78 are 0, .3, .5, .8.
+        // 0, 0.26, 0.52, 0.78 are rounded to 0, .3, .5, .8.
         assert_eq!(out, "M0 0h.3h.2h.3");
     }
 }

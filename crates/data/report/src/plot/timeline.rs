@@ -20,15 +20,16 @@ const MEAN: Stroke = Stroke {
 };
 const WORST: Colour = Colour(0xd5, 0x5e, 0x00);
 const MISSED: Colour = Colour(0xa0, 0x00, 0x28);
-/// More intervals than this are merged: they would be narrower than a pixel.
+/// With more intervals than this, adjacent ones are merged, since they would be narrower than a
+/// pixel.
 const INTERVALS: usize = 500;
 
-/// One step of the plot: an interval, or several merged.
+/// One step of the plot: an interval, or several merged ones.
 struct Step {
     start: Nanos,
     end: Nanos,
     missed: u64,
-    /// Nothing where no sample was late or on time.
+    /// `None` without samples.
     figures: Option<Figures>,
 }
 
@@ -39,7 +40,7 @@ struct Figures {
     max: Nanos,
 }
 
-/// Where one phase of a run ends and the next begins.
+/// The line between two phases of a run.
 const BOUNDARY: Stroke = Stroke {
     colour: Colour::GREY,
     width: 1.0,
@@ -91,7 +92,7 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
     frame.finish()
 }
 
-/// The mean and p99.
+/// Draws the mean and p99.
 fn curves(frame: &mut Frame, steps: &[Step], time: Unit, unit: Unit) {
     for (stroke, of) in [
         (MEAN, (|f| f.mean) as fn(&Figures) -> Nanos),
@@ -102,7 +103,7 @@ fn curves(frame: &mut Frame, steps: &[Step], time: Unit, unit: Unit) {
     }
 }
 
-/// The worst samples, and where periods were missed.
+/// Draws the top samples, and marks for missed periods.
 fn marks(frame: &mut Frame, steps: &[Step], worst: &[(Nanos, Nanos)], time: Unit, unit: Unit) {
     let centres = worst
         .iter()
@@ -125,7 +126,7 @@ fn marks(frame: &mut Frame, steps: &[Step], worst: &[(Nanos, Nanos)], time: Unit
     }
 }
 
-/// Where the phases of the run begin, with their names.
+/// Draws lines at the start of each phase of the run, with the name of the phase.
 fn boundaries(frame: &mut Frame, recording: &Recording, span: Nanos, time: Unit) {
     let phases = phases::of(recording);
     let stretches: Vec<(f64, f64, &str)> = phases
@@ -177,7 +178,7 @@ fn legend(recording: &Recording, steps: &[Step], worst: &[(Nanos, Nanos)]) -> Ve
     entries
 }
 
-/// Logarithmic where the maximum would press all else to the floor.
+/// Returns the scale, which is logarithmic if the maximum would push all other values to the floor.
 fn chosen_scale(steps: &[Step], max: Nanos, asked: Scale) -> Scale {
     if asked != Scale::Auto {
         return asked;
@@ -193,8 +194,8 @@ fn chosen_scale(steps: &[Step], max: Nanos, asked: Scale) -> Scale {
     }
 }
 
-/// The rows of the series by time, threads merged, and merged to at most
-/// [`INTERVALS`].
+/// Returns the rows of the series over time, merged over threads and to at most [`INTERVALS`]
+/// steps.
 fn steps(recording: &Recording, options: &PlotOptions) -> Vec<Step> {
     let series = &recording.series;
     let interval = series.interval_ns.0.max(1);
@@ -215,7 +216,7 @@ fn steps(recording: &Recording, options: &PlotOptions) -> Vec<Step> {
         for row in group {
             merged.add_interval(row);
         }
-        // The step lies where its rows do, not on the grid of the merging.
+        // The step covers the time of its rows, not a multiple of the merged interval.
         let start = group.first().map_or(Nanos::ZERO, |row| row.start_ns);
         let end = group.last().map_or(Nanos::ZERO, |row| row.start_ns) + Nanos(interval);
         steps.push(Step {
@@ -240,7 +241,7 @@ fn figures(merged: &Histogram) -> Option<Figures> {
     })
 }
 
-/// The worst samples as (time since the start, latency).
+/// Returns the top samples as (time since the start, latency).
 fn worst(recording: &Recording, options: &PlotOptions) -> Vec<(Nanos, Nanos)> {
     recording
         .worst
@@ -258,7 +259,7 @@ fn worst(recording: &Recording, options: &PlotOptions) -> Vec<(Nanos, Nanos)> {
         .collect()
 }
 
-/// Runs of steps that follow one another, without those that hold nothing.
+/// Returns groups of consecutive steps with samples.
 fn runs(steps: &[Step]) -> impl Iterator<Item = &[Step]> {
     steps
         .chunk_by(|a, b| a.end >= b.start && a.figures.is_some() == b.figures.is_some())

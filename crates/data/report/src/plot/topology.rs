@@ -1,8 +1,7 @@
-//! A machine's sockets, cores and caches, as a picture.
+//! A machine's sockets, cores and caches as a drawing.
 //!
-//! A row for each socket: a box for each core with its CPUs, and below them the
-//! caches, each as wide as the cores that share it. Isolated CPUs are dark,
-//! those that are offline pale.
+//! Each socket is a row with a box for each core and its CPUs. Below are the caches, each as wide
+//! as the cores that share it. Isolated CPUs are dark, offline CPUs pale.
 
 use punctual_model::{Cache, CpuSet, Topology};
 
@@ -16,7 +15,7 @@ const CPU: f64 = 24.0;
 const CACHE: f64 = 22.0;
 const MARGIN: f64 = 16.0;
 const TEXT: u32 = 12;
-/// Cores beside each other before a socket breaks into a further line.
+/// Maximum number of cores per line of a socket.
 const CORES_A_LINE: usize = 8;
 
 const ISOLATED: Colour = Colour(0x1f, 0x4e, 0x79);
@@ -24,14 +23,14 @@ const HOUSEKEEPING: Colour = Colour(0xcf, 0xe2, 0xf3);
 const OFFLINE: Colour = Colour(0xee, 0xee, 0xee);
 const CACHE_FILL: Colour = Colour(0xfb, 0xe9, 0xc8);
 
-/// A line of cores of one socket, and where it is.
+/// A line of cores of one socket, and its position.
 struct Line {
     package: Option<u32>,
     /// The CPUs of each core.
     cores: Vec<CpuSet>,
 }
 
-/// Draws it; as SVG.
+/// Returns the drawing as SVG.
 pub fn topology(all: &Topology) -> String {
     let lines = lines_of(all);
     let most = lines.iter().map(|line| line.cores.len()).max().unwrap_or(1);
@@ -54,11 +53,11 @@ pub fn topology(all: &Topology) -> String {
     svg::write(&canvas)
 }
 
-/// The cores of each socket, in lines.
+/// Returns the cores of each socket, in lines.
 fn lines_of(all: &Topology) -> Vec<Line> {
     let mut lines = Vec::<Line>::new();
     for place in &all.cpus {
-        // Once for each core: at its first CPU.
+        // Once per core: at its first CPU.
         if place.siblings.iter().next() != Some(place.cpu) {
             continue;
         }
@@ -75,7 +74,7 @@ fn lines_of(all: &Topology) -> Vec<Line> {
     lines
 }
 
-/// Draws a line of cores; where it ends.
+/// Draws a line of cores and returns its lower end.
 fn draw_line(canvas: &mut Canvas, all: &Topology, line: &Line, top: f64) -> f64 {
     let name = match line.package {
         Some(package) => format!("socket {package}"),
@@ -125,8 +124,8 @@ fn draw_cpu(canvas: &mut Canvas, all: &Topology, cpu: u32, at: Point) {
     canvas.text(middle, &format!("CPU {cpu}"), TEXT, Anchor::Middle, ink);
 }
 
-/// Data and unified caches by level, rising; instruction caches say nothing of
-/// who shares data.
+/// Returns the levels of data and unified caches, in ascending order. Instruction caches are left
+/// out, because they do not show which cores share data.
 fn levels(caches: &[Cache]) -> Vec<u32> {
     let mut levels: Vec<u32> = caches
         .iter()
@@ -138,8 +137,7 @@ fn levels(caches: &[Cache]) -> Vec<u32> {
     levels
 }
 
-/// Draws the caches of a level below the cores that share them; whether there
-/// are any.
+/// Draws the caches of a level below the cores that share them. Returns whether there are any.
 fn draw_level(canvas: &mut Canvas, all: &Topology, line: &Line, level: u32, y: f64) -> bool {
     let of_level = all
         .caches

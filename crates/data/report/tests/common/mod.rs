@@ -1,4 +1,4 @@
-//! What the tests of this room share.
+//! Shared code of the tests of this crate.
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub(crate) mod samples;
@@ -12,22 +12,22 @@ use punctual_report::{ReportError, junit, markdown};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-/// A recording as text.
+/// Returns a recording as text.
 pub(crate) fn summary(recording: &Recording, style: &TextStyle) -> String {
     text::render(&document::recording(recording), style)
 }
 
-/// A list as text.
+/// Returns a list as text.
 pub(crate) fn list(rows: &[ListRow], style: &TextStyle) -> String {
     text::render(&document::list(rows), style)
 }
 
-/// A recording as Markdown.
+/// Returns a recording as Markdown.
 pub(crate) fn markdown_of(recording: &Recording) -> String {
     markdown::render(&document::recording(recording))
 }
 
-/// All forms of one recording that are text, by name.
+/// Returns all text formats of one recording, by name.
 pub(crate) fn all_texts(recording: &Recording) -> Vec<(&'static str, String)> {
     let plain = |width| TextStyle {
         colour: false,
@@ -45,14 +45,13 @@ pub(crate) fn all_texts(recording: &Recording) -> Vec<(&'static str, String)> {
     list
 }
 
-/// The page of a recording, twice.
+/// Returns a page with the same recording twice.
 pub(crate) fn page(recording: &Recording) -> String {
     let twice = [recording.clone(), recording.clone()];
     html::render(&twice, &HtmlOptions::default()).unwrap()
 }
 
-/// All plots of one recording, on each kind of axis; those that would be empty
-/// are refused.
+/// Returns all plots of one recording, with each kind of axis. Empty plots are rejected.
 pub(crate) fn plots(recording: &Recording) -> Vec<Plot> {
     type Draw = fn(&[&Recording], &PlotOptions) -> Result<Plot, ReportError>;
     let draws: [(Kind, Draw); 5] = [
@@ -83,8 +82,7 @@ pub(crate) fn plots(recording: &Recording) -> Vec<Plot> {
     list
 }
 
-/// The names of all elements and the text of a document; panics where it is
-/// not well-formed.
+/// Returns the names of all elements and the text of a document. Panics if it is not well-formed.
 pub(crate) fn parse_xml(xml: &str) -> (Vec<String>, String) {
     let mut reader = Reader::from_str(xml);
     reader.config_mut().check_end_names = true;
@@ -117,7 +115,7 @@ pub(crate) fn parse_xml(xml: &str) -> (Vec<String>, String) {
     (names, text)
 }
 
-/// A histogram of these latencies, in ns.
+/// Returns a histogram of these latencies, in ns.
 pub(crate) fn histogram(latencies: &[i64]) -> Histogram {
     let mut histogram = Histogram::new();
     for latency in latencies {
@@ -126,8 +124,8 @@ pub(crate) fn histogram(latencies: &[i64]) -> Histogram {
     histogram
 }
 
-/// Gives a recording's thread these latencies, its account and its one row of
-/// the series along with them.
+/// Gives a thread of a recording these latencies, and updates its accounting and its one row of the
+/// series.
 pub(crate) fn measure(recording: &mut Recording, thread: usize, latencies: &[i64]) {
     let samples = histogram(latencies);
     let record = &mut recording.threads[thread];

@@ -1,4 +1,4 @@
-//! Recordings of probes that are not the timer probe; also for the gallery.
+//! Recordings of probes other than the timer probe, also used by the gallery.
 #![allow(dead_code)]
 
 use punctual_model::{
@@ -6,8 +6,8 @@ use punctual_model::{
     Series, SignedNanos, Table, ThreadRecord, testing,
 };
 
-/// A run of another probe: one thread for each of these, with `count` samples
-/// around its median (ns) and now and then a late one.
+/// Returns a run of another probe with one thread for each item, which has `count` samples around
+/// its median (ns) and an occasional late one.
 fn run(
     probe: &str,
     chart: Chart,
@@ -60,8 +60,8 @@ fn thread() -> ThreadRecord {
     testing::recording(1, 1).threads.remove(0)
 }
 
-/// The wake-up probe on so many CPUs: fast on one CPU, slow between the two
-/// halves, slowest to the last.
+/// Returns a run of the wake-up probe on `cpus` CPUs: fast on the same CPU, slow between the two
+/// halves, slowest to the last CPU.
 pub(crate) fn wakeup(cpus: u32, count: u64) -> Recording {
     let pairs = (0..cpus).flat_map(|from| (0..cpus).map(move |to| (from, to)));
     let each = pairs.map(|(from, to)| {
@@ -81,8 +81,8 @@ pub(crate) fn wakeup(cpus: u32, count: u64) -> Recording {
     run("wakeup", Chart::Matrix, count, each)
 }
 
-/// The clock probe: cost of a reading as bars, and a table of what else it
-/// found.
+/// Returns a run of the clock probe: the cost of a reading as bars, and a table of its other
+/// results.
 pub(crate) fn clocks() -> Recording {
     let clocks = [
         ("MONOTONIC", 24.0, true),
@@ -133,7 +133,7 @@ pub(crate) fn clocks() -> Recording {
     recording
 }
 
-/// So many labels: more than a plot of the usual size has room for.
+/// Returns a run with more labels than fit into a plot of the default size.
 pub(crate) fn labels(count: u32) -> Recording {
     let each = (0..count).map(|index| {
         let label = Some(format!("way {index} of doing it"));
@@ -143,7 +143,7 @@ pub(crate) fn labels(count: u32) -> Recording {
     run("fault", Chart::Bars, 400, each)
 }
 
-/// The inversion probe: what it is about differs by orders of magnitude.
+/// Returns a run of the inversion probe, whose results differ by orders of magnitude.
 pub(crate) fn inversion(factor: f64) -> Recording {
     let ways = [
         ("plain mutex", 48_000_000.0),
@@ -156,7 +156,7 @@ pub(crate) fn inversion(factor: f64) -> Recording {
     run("inversion", Chart::Bars, 300, each)
 }
 
-/// The irq-load probe: a table and nothing else.
+/// Returns a run of the irq-load probe, which has only a table.
 pub(crate) fn tables_only(cpus: u32) -> Recording {
     let mut recording = run("irq-load", Chart::Latency, 0, []);
     recording.interference.cpus.clear();
@@ -183,7 +183,7 @@ pub(crate) fn tables_only(cpus: u32) -> Recording {
     recording
 }
 
-/// Limits that lie close together, two of them nearly at the maximum.
+/// Returns a run with limits close together, two of them almost at the maximum.
 pub(crate) fn close_limits() -> Recording {
     let mut recording = testing::recording(2, 20);
     let limit = |metric, at_most| Limit { metric, at_most };
@@ -197,8 +197,8 @@ pub(crate) fn close_limits() -> Recording {
     recording
 }
 
-/// Three phases of 4 s on two CPUs, as the session keeps them: threads of their
-/// own, labelled with the phase.
+/// Returns a run with three phases of 4 s on two CPUs, as the session stores it: each phase has
+/// separate threads, labelled with the phase.
 pub(crate) fn phases() -> Recording {
     let mut recording = testing::recording(1, 1);
     recording.threads.clear();
@@ -225,7 +225,8 @@ pub(crate) fn phases() -> Recording {
     recording
 }
 
-/// A body at 20 µs and one stall of 50 ms, in so few samples that p99 is near it.
+/// Returns a run with most samples at 20 µs and one stall of 50 ms, with so few samples that p99 is
+/// close to it.
 pub(crate) fn stalled() -> Recording {
     let mut recording = testing::recording(1, 1);
     let mut latencies = samples(60, 20_000.0);

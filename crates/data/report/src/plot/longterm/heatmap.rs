@@ -1,4 +1,4 @@
-//! Time by latency, the number of periods as colour.
+//! A heat map: time by latency, with the number of periods as colour.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use super::super::percentiles::mark_limits;
 use super::super::{Plot, PlotOptions, Scale};
 use super::{LongTerm, times};
 
-/// Room for the histogram of all runs, and for the axis of colours.
+/// Width of the histogram of all runs, and of the colour scale.
 const BESIDE: (f64, f64) = (96.0, 74.0);
-/// One bin for so many pixels.
+/// Width of a bin in pixels.
 const BIN: f64 = 3.0;
-/// A run is drawn as wide as the usual distance to the next one, and half of it more:
-/// a longer time without a run is a hole.
+/// A run is drawn 1.5 times as wide as the typical distance to the next one. A longer time without
+/// a run is a gap.
 const WIDE: f64 = 1.5;
 const BARS: Colour = Colour(0x3b, 0x52, 0x8b);
 
@@ -35,7 +35,7 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     let x = times::axis((first, last), (options.width / 90) as usize);
     let headings = of.headings("Latency over time", options);
     let mut frame = Frame::new(headings, x, y, &[], options);
-    // Room beside the map; what the grid has drawn there goes.
+    // Make space to the right of the map, and erase the grid there.
     let right = frame.x.to - BESIDE.0 - BESIDE.1;
     let rest = (
         (right, frame.y.to - 2.0),
@@ -62,7 +62,7 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     }
     maximum(&mut frame, of, &starts, unit);
     super::trend::notes(&mut frame, of, (first, last));
-    // The axis of colours stands right of the histogram.
+    // The colour scale is to the right of the histogram.
     (colours.from, colours.to) = (0.0, 1.0);
     frame.x.to = right + BESIDE.0;
     colour_bar(&mut frame, colours, options);
@@ -70,7 +70,7 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     frame.finish()
 }
 
-/// From when to when each run is drawn, seconds from the first.
+/// Returns the time span to draw for each run, in seconds from the first run.
 fn starts(of: &LongTerm<'_>) -> Vec<(f64, f64)> {
     let (first, _) = of.span();
     let starts: Vec<f64> = of
@@ -129,7 +129,7 @@ fn colours_at(colours: &Axis, count: u64) -> f64 {
     share.clamp(0.0, 1.0)
 }
 
-/// All runs together, log counts to the right.
+/// Draws the histogram of all runs together, with log counts to the right.
 fn marginal(frame: &mut Frame, bins: &Bins, counts: &[Vec<u64>], unit: Unit) {
     let left = frame.x.to + 10.0;
     let mut sums = vec![0u64; bins.edges.len().saturating_sub(1)];
@@ -164,7 +164,7 @@ fn marginal(frame: &mut Frame, bins: &Bins, counts: &[Vec<u64>], unit: Unit) {
         .text(at, "all runs, log", BODY, Anchor::Start, Colour::BLACK);
 }
 
-/// A ring around the largest latency: one period is one pale cell.
+/// Draws a ring around the largest latency, because a single period is only a pale cell.
 fn maximum(frame: &mut Frame, of: &LongTerm<'_>, starts: &[(f64, f64)], unit: Unit) {
     let largest = (0..of.runs.len()).max_by_key(|place| of.runs[*place].max);
     let Some((place, max)) = largest.and_then(|place| Some((place, of.runs[place].max?))) else {

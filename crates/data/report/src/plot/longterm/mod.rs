@@ -1,4 +1,4 @@
-//! Pictures of many runs: a surface, a heat map, a trend.
+//! Plots of many runs: a surface, a heat map, a trend.
 
 mod heatmap;
 mod surface;
@@ -20,11 +20,11 @@ use crate::figures::{self, counted};
 pub struct LongTerm<'a> {
     /// The name of the series.
     pub series: &'a str,
-    /// The judged group.
+    /// The group of runs to show.
     pub group: &'a Group,
-    /// Its runs, the oldest first.
+    /// The runs of the group, oldest first.
     pub runs: &'a [&'a Run],
-    /// What people noted.
+    /// Notes by users.
     pub notes: &'a [Note],
     /// Slots that did not run.
     pub holes: &'a [Hole],
@@ -33,7 +33,7 @@ pub struct LongTerm<'a> {
 }
 
 impl<'a> LongTerm<'a> {
-    /// One group of a trend, with its runs.
+    /// Returns one group of a trend with its runs.
     pub fn of(trend: &'a Trend, group: &'a Group, runs: &'a [&'a Run]) -> Self {
         Self {
             series: &trend.series,
@@ -45,7 +45,7 @@ impl<'a> LongTerm<'a> {
         }
     }
 
-    /// The largest latency of all runs.
+    /// Returns the largest latency of all runs.
     fn max(&self) -> Nanos {
         let maxima = self.runs.iter().filter_map(|run| run.max);
         let edges = self.runs.iter().filter_map(|run| run.rows.iter().last());
@@ -61,7 +61,7 @@ impl<'a> LongTerm<'a> {
             .unwrap_or_default()
     }
 
-    /// Logarithmic where the largest latency is far beyond p99.
+    /// Returns the scale, which is logarithmic if the largest latency is far above p99.
     fn scale(&self, options: &PlotOptions) -> Scale {
         let p99 = self
             .runs
@@ -76,7 +76,7 @@ impl<'a> LongTerm<'a> {
         }
     }
 
-    /// From the first run to the last.
+    /// Returns the start times of the first and the last run.
     fn span(&self) -> (Timestamp, Timestamp) {
         let first = self
             .runs
@@ -112,7 +112,7 @@ impl<'a> LongTerm<'a> {
         }
     }
 
-    /// The requirement, where it lies in sight of the figures.
+    /// Returns the requirement if it is close enough to the figures to be drawn.
     fn limit(&self, scale: Scale) -> Option<Nanos> {
         let limit = self.group.limit_ns?;
         super::latency::in_sight(limit, self.max(), scale).then_some(limit)
@@ -134,17 +134,16 @@ fn check(of: &LongTerm<'_>, options: &PlotOptions) -> Result<(), ReportError> {
     }
 }
 
-/// How many periods of each run lie in which range of latencies, for a picture that is
-/// drawn elsewhere.
+/// The number of periods of each run by latency bin, for a plot drawn by other code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cells {
-    /// Edges of the ranges in ns, rising, 40 a decade; range `i` ends at edge `i + 1`.
+    /// Edges of the bins in ns, in ascending order, 40 per decade. Bin `i` ends at edge `i + 1`.
     pub edges: Vec<u64>,
-    /// Counts of each run, the oldest first, by range.
+    /// Counts by bin for each run, oldest first.
     pub counts: Vec<Vec<u64>>,
 }
 
-/// The cells of a surface or heat map.
+/// Returns the cells of a surface or heat map.
 pub fn cells(of: &LongTerm<'_>) -> Cells {
     let limit = of.limit(Scale::Log).unwrap_or_default();
     let bins = Bins::log(of.min(), of.max().max(limit), Nanos(1));
@@ -155,34 +154,33 @@ pub fn cells(of: &LongTerm<'_>) -> Cells {
     }
 }
 
-/// The long-term surface in the manner of OSADL's farm: latency from left to right, the
-/// runs from the back (oldest) to the front, the number of periods upwards on a log
-/// scale. Nearer runs hide those behind them; the largest latency of all and each run
-/// that stands out are marked on top.
+/// Draws the long-term surface in the style of OSADL's farm: latency from left to right, the runs
+/// from back (oldest) to front, and the number of periods upwards on a log scale. Nearer runs hide
+/// those behind them. The largest latency of all, and each run that stands out, are marked on top.
 ///
 /// # Errors
-/// No run with latencies, a size that cannot be drawn.
+/// Returns an error if no run has latencies, or if the plot cannot be drawn at this size.
 pub fn surface(of: &LongTerm<'_>, options: &PlotOptions) -> Result<Plot, ReportError> {
     check(of, options)?;
     Ok(surface::draw(of, options))
 }
 
-/// The heat map of a series: time from left to right, latency upwards, the number of
-/// periods as colour; the requirement as a line across it, all runs together as a
-/// histogram beside it. Times without a run are grey.
+/// Draws the heat map of a series: time from left to right, latency upwards, and the number of
+/// periods as colour. The requirement is a line across the map, with a histogram of all runs next
+/// to it. Times without a run are grey.
 ///
 /// # Errors
-/// As [`surface`].
+/// Same as [`surface`].
 pub fn heatmap(of: &LongTerm<'_>, options: &PlotOptions) -> Result<Plot, ReportError> {
     check(of, options)?;
     Ok(heatmap::draw(of, options))
 }
 
-/// p50, p99 and the largest latency of each run over time, with change points, spikes,
-/// notes, slots that did not run, and the requirement.
+/// Draws p50, p99 and the largest latency of each run over time, with change points, spikes, notes,
+/// slots that did not run, and the requirement.
 ///
 /// # Errors
-/// As [`surface`].
+/// Same as [`surface`].
 pub fn trend(of: &LongTerm<'_>, options: &PlotOptions) -> Result<Plot, ReportError> {
     check(of, options)?;
     Ok(trend::draw(of, options))

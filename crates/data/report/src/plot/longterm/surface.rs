@@ -1,4 +1,4 @@
-//! Latency by run by number of periods, seen from the front.
+//! A surface plot of many runs: latency by run by number of periods, seen from the front.
 
 use jiff::Timestamp;
 use punctual_model::Nanos;
@@ -14,32 +14,32 @@ use super::super::{Plot, PlotOptions, Scale};
 use super::{LongTerm, times};
 use crate::figures::wall;
 
-/// Of more runs, neighbours are drawn together.
+/// If there are more runs, adjacent ones are drawn together.
 const SLICES: usize = 240;
-/// One bin for so many pixels.
+/// Width of a bin in pixels.
 const BIN: f64 = 3.0;
-/// Of the picture's size: how far the back is shifted to the right and upwards.
+/// Shift of the back to the right and upwards, as fractions of the plot size.
 const DEEP: (f64, f64) = (0.20, 0.34);
-/// Of the picture's height: the highest count above its floor.
+/// Height of the largest count above its floor, as a fraction of the plot height.
 const HIGH: f64 = 0.34;
 const OUTLINE: Stroke = Stroke::solid(Colour(0x44, 0x55, 0x66), 0.4);
 const MARK: Colour = Colour(0xd5, 0x5e, 0x00);
-/// So many marks are numbered and listed at the top left, where the picture is empty.
+/// Maximum number of marks that are numbered and listed at the top left, where the plot is empty.
 const NAMED: usize = 6;
-/// Where that list begins.
+/// Top of that list, in pixels.
 const LIST: f64 = 66.0;
 
-/// Some runs drawn as one.
+/// Several runs drawn as one.
 struct Slice {
     started: Timestamp,
     counts: Vec<u64>,
 }
 
-/// Where the picture lies, and how a point of the surface gets there.
+/// The position of the surface, and the projection of its points.
 struct Scene {
     /// Latency, along the front edge.
     x: Axis,
-    /// Counts, from the floor upwards, as pixels.
+    /// Counts, from the floor upwards, in pixels.
     z: Axis,
     bottom: f64,
     shift: Point,
@@ -47,7 +47,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Depth of a slice: 0 in front, 1 at the back.
+    /// Returns the depth of a slice: 0 at the front, 1 at the back.
     fn depth(&self, slice: f64) -> f64 {
         match self.slices {
             0 | 1 => 0.0,
@@ -130,7 +130,7 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     Plot { canvas }
 }
 
-/// The runs, the oldest first, neighbours together where there are too many.
+/// Returns the runs, oldest first. Adjacent runs are combined if there are too many.
 fn slices(of: &LongTerm<'_>, bins: &Bins) -> Vec<Slice> {
     let together = of.runs.len().div_ceil(SLICES).max(1);
     let slice = |runs: &[&punctual_stats::trend::Run]| {
@@ -148,7 +148,7 @@ fn slices(of: &LongTerm<'_>, bins: &Bins) -> Vec<Slice> {
     of.runs.chunks(together).map(slice).collect()
 }
 
-/// The floor and the grid on the walls behind, which the surface covers.
+/// Draws the floor and the grid on the back walls, which the surface covers.
 fn walls(canvas: &mut Canvas, scene: &Scene) {
     let grid = Stroke::solid(Colour::GRID, 1.0);
     let (left, right) = (scene.x.from, scene.x.to);
@@ -172,7 +172,7 @@ fn walls(canvas: &mut Canvas, scene: &Scene) {
     canvas.lines(lines, grid);
 }
 
-/// The requirement: on the floor and up the wall behind.
+/// Draws the requirement on the floor and up the back wall.
 fn requirement(canvas: &mut Canvas, scene: &Scene, value: f64, limit: Nanos) {
     let x = scene.x.at(value);
     let top = scene.at(x, 1.0, scene.z.to);
@@ -191,7 +191,7 @@ fn requirement(canvas: &mut Canvas, scene: &Scene, value: f64, limit: Nanos) {
     );
 }
 
-/// One run: its filled outline hides what lies behind it.
+/// Draws one run. Its filled outline hides the runs behind it.
 fn layer(canvas: &mut Canvas, scene: &Scene, bins: &Bins, counts: &[u64], depth: f64, unit: Unit) {
     let x = |bin: usize| scene.x.at(unit.of(bins.edges[bin] as f64));
     let filled: Vec<usize> = (0..counts.len()).filter(|bin| counts[*bin] > 0).collect();
@@ -215,7 +215,7 @@ fn layer(canvas: &mut Canvas, scene: &Scene, bins: &Bins, counts: &[u64], depth:
     }
 }
 
-/// Light enough for the lines on it, also in grey print.
+/// Returns a fill colour that is light enough for the lines on it, even in greyscale print.
 fn fill(share: f64) -> Colour {
     let Colour(r, g, b) = colour(level(share).min(LEVELS - 1));
     let light = |part: u8| (f64::from(part) * 0.35 + 255.0 * 0.65).round() as u8;
@@ -250,7 +250,7 @@ fn axes(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
         power(canvas, (at.0 - 9.0, at.1 + 4.0), tick.value);
     }
     let title = scene.at(left, 0.0, scene.z.to);
-    // Two short lines: the surface begins to the right of them.
+    // The title takes two short lines, because the surface begins to the right of it.
     for (text, above) in [("periods,", 32.0), ("log scale", 12.0)] {
         canvas.text(
             (16.0, title.1 - above),
@@ -263,7 +263,7 @@ fn axes(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
     dates(canvas, scene, slices);
 }
 
-/// The marks of the latency axis, as far as there is room.
+/// Draws the ticks of the latency axis, as far as there is space.
 fn latencies(canvas: &mut Canvas, scene: &Scene) {
     let mut free = f64::NEG_INFINITY;
     for tick in &scene.x.ticks {
@@ -290,7 +290,7 @@ fn latencies(canvas: &mut Canvas, scene: &Scene) {
     }
 }
 
-/// `1`, `10`, then powers with a raised exponent.
+/// Draws `1` and `10` as numbers, and larger values as powers with a superscript exponent.
 fn power(canvas: &mut Canvas, at: Point, value: f64) {
     let exponent = value.log10().round() as i32;
     if exponent < 2 {
@@ -310,7 +310,7 @@ fn power(canvas: &mut Canvas, at: Point, value: f64) {
     );
 }
 
-/// The dates of some runs along the right edge; runs stand at equal distances.
+/// Draws the dates of some runs along the right edge. All runs have the same distance.
 fn dates(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
     let (Some(first), Some(last)) = (slices.first(), slices.last()) else {
         return;
@@ -328,7 +328,7 @@ fn dates(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
             scene.depth(place.min(slices.len() - 1) as f64),
             0.0,
         );
-        // The front is drawn last and lies lowest.
+        // The front is drawn last and is lowest.
         if (above - at.1).abs() < 13.0 {
             continue;
         }
@@ -344,7 +344,7 @@ fn dates(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
     }
 }
 
-/// The date; where all runs are of two days, with the time.
+/// Returns the date, with the time of day if all runs are from at most two days.
 fn when(of: &LongTerm<'_>, started: Timestamp) -> String {
     let (first, last) = of.span();
     let digits = match times::seconds(first, last) < 2.0 * times::DAY {
@@ -354,8 +354,8 @@ fn when(of: &LongTerm<'_>, started: Timestamp) -> String {
     wall(started, 0).chars().take(digits).collect()
 }
 
-/// The maximum of all runs, and of each that stands out: on top of the surface, so that
-/// none hides behind it.
+/// Draws marks for the maximum of all runs and for each run that stands out. They are on top of the
+/// surface, so that none is hidden.
 fn marks(canvas: &mut Canvas, scene: &Scene, of: &LongTerm<'_>, unit: Unit) {
     let together = of.runs.len().div_ceil(SLICES).max(1);
     let largest = (0..of.runs.len()).max_by_key(|place| of.runs[*place].max);

@@ -7,7 +7,7 @@ use jiff::{Timestamp, ToSpan};
 use super::super::Scale;
 use super::super::axis::{Axis, Label, Tick};
 
-/// Steps of the marks, in minutes; above, days, then months.
+/// Distances between ticks in minutes. Longer distances are days, then months.
 const MINUTES: [f64; 11] = [
     1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 180.0, 360.0, 720.0,
 ];
@@ -17,12 +17,12 @@ const MONTHS: [i64; 5] = [1, 2, 3, 6, 12];
 const MINUTE: f64 = 60.0;
 pub(super) const DAY: f64 = 86_400.0;
 
-/// Seconds from the start of the axis.
+/// Returns the seconds since the start of the axis.
 pub(super) fn seconds(from: Timestamp, time: Timestamp) -> f64 {
     (time.as_nanosecond() - from.as_nanosecond()) as f64 / 1e9
 }
 
-/// From `from` to `to`, with about `most` marks at most.
+/// Returns an axis from `from` to `to` with at most about `most` ticks.
 pub(super) fn axis((from, to): (Timestamp, Timestamp), most: usize) -> Axis {
     let span = seconds(from, to).max(60.0);
     let mut axis = Axis {

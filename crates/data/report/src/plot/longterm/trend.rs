@@ -1,4 +1,4 @@
-//! Figures of each run over time.
+//! The figures of each run over time.
 
 use punctual_model::Nanos;
 use punctual_stats::trend::{ChangePoint, FactChange, FactDifference, Followed};
@@ -33,12 +33,12 @@ const FACTS: Stroke = Stroke {
     width: 1.0,
     dash: &[2.0, 3.0],
 };
-/// The median of the maxima between two change points.
+/// Style of the median of the maxima between two change points.
 const LEVEL: Stroke = Stroke::solid(Colour(0xe6, 0x9f, 0x00), 2.4);
 const SPIKE: Colour = Colour(0xd5, 0x5e, 0x00);
 const NOTE: Colour = Colour(0x00, 0x72, 0xb2);
 const HOLE: Colour = Colour(0x7b, 0x3f, 0xa0);
-/// No line joins runs that are so many usual distances apart.
+/// Runs farther apart than this multiple of the typical distance are not connected by a line.
 const APART: f64 = 2.5;
 
 pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
@@ -91,7 +91,7 @@ fn lines(frame: &Frame, of: &LongTerm<'_>, unit: Unit, figure: Figure) -> Vec<Ve
         let point = (frame.x.at(at), frame.y.at(unit.of(value.0 as f64)));
         match lines.last_mut().filter(|_| at - last <= usual * APART) {
             Some(line) => line.push(point),
-            // A run alone is a short dash.
+            // A single run is drawn as a short dash.
             None => lines.push(vec![(point.0 - 1.0, point.1), point]),
         }
         last = at;
@@ -99,7 +99,7 @@ fn lines(frame: &Frame, of: &LongTerm<'_>, unit: Unit, figure: Figure) -> Vec<Ve
     lines
 }
 
-/// The median of the maxima of each segment of the tail.
+/// Draws the median of the maxima of each segment of the tail.
 fn levels(frame: &mut Frame, of: &LongTerm<'_>, unit: Unit) {
     let tail = of
         .group
@@ -133,7 +133,7 @@ fn levels(frame: &mut Frame, of: &LongTerm<'_>, unit: Unit) {
     frame.canvas.lines(lines, LEVEL);
 }
 
-/// Spikes, notes and slots that did not run.
+/// Draws spikes, notes and slots that did not run.
 fn marks(frame: &mut Frame, of: &LongTerm<'_>, unit: Unit) {
     let (first, last) = of.span();
     let runs = of
@@ -164,7 +164,7 @@ fn marks(frame: &mut Frame, of: &LongTerm<'_>, unit: Unit) {
     notes(frame, of, (first, last));
 }
 
-/// Notes about this time, at the upper end.
+/// Draws the notes for this time span at the upper end.
 pub(super) fn notes(
     frame: &mut Frame,
     of: &LongTerm<'_>,
@@ -177,14 +177,15 @@ pub(super) fn notes(
     }
 }
 
-/// Change points with what changed exactly there, and facts that changed elsewhere.
+/// Draws change points with the facts that changed exactly there, and facts that changed at other
+/// times.
 fn changes(frame: &mut Frame, of: &LongTerm<'_>) {
     let (first, _) = of.span();
     let x = |frame: &Frame, at| frame.x.at(times::seconds(first, at));
     let changes = &of.group.changes;
     let mut drawn: Vec<&ChangePoint> = Vec::new();
     for change in changes {
-        // p50, p99 and tail often change at the same run: one line, one name.
+        // p50, p99 and the tail often change at the same run, so they share a line and a name.
         if !drawn
             .iter()
             .any(|other| other.at == change.at && other.worse == change.worse)
@@ -207,17 +208,17 @@ fn changes(frame: &mut Frame, of: &LongTerm<'_>) {
     frame.verticals_of(&lines);
 }
 
-/// Facts that changed where no change point is drawn.
+/// Returns facts that changed at a time without a drawn change point.
 fn facts_apart<'a>(of: &'a LongTerm<'_>) -> Vec<&'a FactChange> {
     let changes = &of.group.changes;
     let is_apart = |fact: &&FactChange| !changes.iter().any(|change| change.at == fact.at);
     of.facts.iter().filter(is_apart).collect()
 }
 
-/// The longest name of a line.
+/// Maximum length of a line's name.
 const LONGEST: usize = 34;
 
-/// The fact that changed exactly there, or the size.
+/// Returns the fact that changed exactly there, or else the size of the change.
 fn name(change: &ChangePoint) -> String {
     let size = format!(
         "{} ×{}",
@@ -231,7 +232,7 @@ fn name(change: &ChangePoint) -> String {
     }
 }
 
-/// `+ processor.max_cstate=1`.
+/// Formats a fact, such as `+ processor.max_cstate=1`.
 fn name_of_fact(fact: &FactDifference) -> String {
     let text = match fact {
         fact if !fact.added.is_empty() => format!("+ {}", fact.added.join(" ")),
