@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Access control: which clients may do what.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::sender;
 use crate::state::App;
 use crate::token::sha256;
 
-/// What a request needs.
+/// The permission that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing: whether the server lives, and the login.
+    /// None, for the health check and the login.
     Open,
-    /// To read.
+    /// Read access.
     Read,
-    /// To deliver.
+    /// Permission to deliver.
     Deliver,
-    /// To change what people decide, and to see who did.
+    /// Permission to change what users can decide, and to see who did.
     Change,
 }
 
@@ -41,12 +41,12 @@ impl Need {
     }
 }
 
-/// Who makes a request.
+/// The client that makes a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Who {
-    /// Somebody on this machine, where no login is asked for.
+    /// A user on this machine, if no login is required.
     Local,
-    /// The bearer of a token.
+    /// The owner of a token.
     Bearer(Token),
 }
 
@@ -59,9 +59,9 @@ impl Who {
     }
 }
 
-/// The cookie of a browser that has logged in.
+/// The cookie of a browser that is logged in.
 pub(crate) const COOKIE: &str = "punctual_token";
-/// The token of a request: of its header, or of the cookie of a browser.
+/// Returns the token of a request, from its header or from the browser's cookie.
 fn presented(headers: &HeaderMap) -> Option<&str> {
     let text = |name| headers.get(name)?.to_str().ok();
     if let Some(value) = text(header::AUTHORIZATION) {
@@ -76,10 +76,10 @@ fn presented(headers: &HeaderMap) -> Option<&str> {
         .find_map(|(name, value)| (name == COOKIE).then_some(value))
 }
 
-/// The token that was presented, if it is one.
+/// Returns the token that the client presented, if it is valid.
 ///
 /// # Errors
-/// A wrong token, and what reading can fail with.
+/// Returns an error if the token is wrong, or if the store cannot be read.
 pub(crate) async fn bearer(app: &App, from: IpAddr, token: &str) -> Result<Token, Problem> {
     let hash = sha256(token.as_bytes());
     let found = app.tokens.ask(hash.clone()).await?;
@@ -87,10 +87,10 @@ pub(crate) async fn bearer(app: &App, from: IpAddr, token: &str) -> Result<Token
     (found.filter(fits)).ok_or_else(|| app.refusals.wrong_token(from, token))
 }
 
-/// The user that a proxy names; `None` where it names none.
+/// Returns the user that a proxy names, or `None` if it names none.
 ///
 /// # Errors
-/// Somebody else than the proxy names one, or the name is none.
+/// Returns an error if the user was not named by the proxy, or if the name is invalid.
 fn signed_on(
     sign_on: Option<&SignOn>,
     is_proxy: bool,
@@ -128,16 +128,17 @@ fn signed_on(
     }
 }
 
-/// The header in which a proxy sends the secret that it shares with this server.
+/// The header for the secret that a proxy shares with this server.
 pub const PROXY_SECRET: &str = "punctual-proxy-secret";
-/// The header in which a proxy adds the address of its client to those before it.
+/// The header that a proxy appends its client's address to.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The address that a request comes from: of the client, not of a proxy before it.
+/// The address of the client that sent a request, not of a proxy in between.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client(pub(crate) IpAddr);
 
-/// The last address that no proxy of ours has: what stands before it anybody may write.
+/// Returns the last address that does not belong to one of our proxies. Clients can forge the
+/// addresses before it.
 fn client(proxies: &[IpAddr], from: IpAddr, headers: &HeaderMap) -> Client {
     let from = from.to_canonical();
     if !proxies.contains(&from) {
@@ -160,10 +161,10 @@ fn client(proxies: &[IpAddr], from: IpAddr, headers: &HeaderMap) -> Client {
     Client(client)
 }
 
-/// The longest name of a user, in bytes.
+/// Maximum length of a user name, in bytes.
 const USER: usize = 256;
 
-/// Whether the host that the request names is this machine.
+/// Returns whether the host that the request names is this machine.
 fn is_local_host(headers: &HeaderMap) -> bool {
     let Some(host) = headers
         .get(header::HOST)
@@ -179,7 +180,7 @@ fn is_local_host(headers: &HeaderMap) -> bool {
         || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Whether a page of another site makes the request.
+/// Returns whether the request comes from a page of another site.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(site) = text("sec-fetch-site") {
@@ -191,7 +192,7 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     origin.split_once("://").map(|(_, host)| host) != Some(host)
 }
 
-/// Lets a request pass that may, and says who makes it.
+/// Admits a request if it has permission, and adds the client to it.
 pub(crate) async fn guard(
     State((app, need)): State<(App, Need)>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
@@ -337,7 +338,7 @@ mod tests {
                 .to_string()
         };
         assert_eq!(ask("127.0.0.1", &["192.0.2.7"]), "192.0.2.7");
-        // What stands before the last foreign address anybody may have written.
+        // Addresses before the last foreign address may be forged.
         assert_eq!(
             ask("127.0.0.1", &["198.51.100.1, 192.0.2.7, 10.0.0.9"]),
             "192.0.2.7"
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(ask("::ffff:127.0.0.1", &["192.0.2.7"]), "192.0.2.7");
         assert_eq!(ask("127.0.0.1", &[]), "127.0.0.1");
         assert_eq!(ask("127.0.0.1", &["x"]), "127.0.0.1");
-        // Only a proxy is believed.
+        // The header is only trusted if it comes from a proxy.
         assert_eq!(ask("192.0.2.8", &["192.0.2.7"]), "192.0.2.8");
     }
 

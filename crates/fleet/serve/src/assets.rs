@@ -1,4 +1,4 @@
-//! Files of the dashboard, compiled in.
+//! Files of the dashboard, compiled into the program.
 
 use axum::extract::Path;
 use axum::http::header;
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::problem::Problem;
 
-/// Name, kind and content of each.
+/// The name, media type and parts of each file.
 const ASSETS: &[(&str, &str, &[&str])] = &[
     (
         "style.css",
@@ -21,7 +21,7 @@ const ASSETS: &[(&str, &str, &[&str])] = &[
         "image/svg+xml",
         &[include_str!("../assets/icon.svg")],
     ),
-    // One module: its parts share their names.
+    // One module, so the parts share a namespace.
     (
         "script.js",
         "text/javascript; charset=utf-8",
@@ -36,7 +36,7 @@ const ASSETS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// One of the files; their path holds the version of the program.
+/// Returns one of the files. Their path contains the program version.
 pub(crate) async fn get(Path((_, name)): Path<(String, String)>) -> Result<Response, Problem> {
     let found = ASSETS.iter().find(|(known, _, _)| *known == name);
     let (_, kind, parts) = found.ok_or_else(|| Problem::not_found("no such file"))?;
@@ -47,7 +47,7 @@ pub(crate) async fn get(Path((_, name)): Path<(String, String)>) -> Result<Respo
     Ok((headers, parts.concat()).into_response())
 }
 
-/// The path of a file.
+/// Returns the path of a file.
 pub(crate) fn path(name: &str) -> String {
     format!("/assets/{}/{name}", env!("CARGO_PKG_VERSION"))
 }

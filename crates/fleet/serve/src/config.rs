@@ -1,4 +1,4 @@
-//! How the server is set up.
+//! The configuration of the server.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -11,33 +11,32 @@ use crate::alerts::Alerts;
 use crate::evidence::EvidenceSource;
 use crate::trends::TrendSource;
 
-/// How the server is set up.
+/// The configuration of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The address; port 0 for one that is free.
+    /// The address to listen on; port 0 for a free one.
     pub listen: SocketAddr,
-    /// Certificate and key; `None`: plain HTTP.
+    /// Certificate and key; `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// Whether each request needs a token, on a loopback address too.
+    /// Whether each request needs a token, even on a loopback address.
     pub login: bool,
-    /// Whether plain HTTP is right on an address that others reach: a proxy ends TLS.
+    /// Whether a proxy provides TLS, so that plain HTTP is allowed on a public address.
     pub behind_proxy: bool,
-    /// Addresses of the proxies: they name the client (X-Forwarded-For), and the user.
+    /// The addresses of the proxies, which name the client (X-Forwarded-For) and the user.
     pub proxies: Vec<IpAddr>,
-    /// What a proxy says of its users; `None`: it names none.
+    /// How a proxy names its users; `None` if it does not.
     pub sign_on: Option<SignOn>,
-    /// A machine that delivered nothing for so long is silent.
+    /// A machine is silent if it delivers nothing for this time.
     pub silent_after: Duration,
-    /// Limits of what a client may ask for.
+    /// Limits for the requests of clients.
     pub limits: Limits,
-    /// How often all series are judged, and alerts are looked for: it takes seconds where
-    /// there are many machines.
+    /// How often to judge all series and poll for alerts, which takes seconds with many machines.
     pub every: Duration,
-    /// What raises an alert, and where it goes; `None`: nowhere.
+    /// The alerts to send; `None` for no alerts.
     pub alerts: Option<Alerts>,
-    /// Where metrics are pushed to; `None`: nowhere.
+    /// The receiver of pushed metrics; `None` for no receiver.
     pub push: Option<PushTo>,
-    /// The latency that the classic buckets of the metrics stand around.
+    /// The latency that the classic buckets of the metrics are centred on.
     pub requirement: Option<Nanos>,
     /// Series over time; none by default.
     pub trends: TrendSource,
@@ -45,28 +44,28 @@ pub struct Config {
     pub evidence: EvidenceSource,
 }
 
-/// Where metrics are pushed to, by OTLP over HTTP.
+/// The receiver of metrics that are pushed by OTLP over HTTP.
 #[derive(Clone, Debug)]
 pub struct PushTo {
-    /// The whole URL: `http://collector:4318/v1/metrics`.
+    /// The full URL: `http://collector:4318/v1/metrics`.
     pub url: String,
-    /// How often.
+    /// The interval between pushes.
     pub every: Duration,
 }
 
-/// A proxy that has logged its users in (single sign-on), and names them in a header.
+/// A proxy that authenticates users (single sign-on) and names them in a header.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignOn {
-    /// The header with the name of the user, which the proxy sets or removes.
+    /// The header with the user name, which the proxy always sets or removes.
     pub header: String,
-    /// What the proxy sends in [`PROXY_SECRET`](crate::PROXY_SECRET): every user of this
-    /// machine reaches a server on a loopback address, and could name anybody.
+    /// The secret that the proxy sends in [`PROXY_SECRET`](crate::PROXY_SECRET). Without it, every
+    /// user of this machine could connect to a loopback address and claim any name.
     pub secret: String,
-    /// Users that may change what people decide; all others read.
+    /// Users who may change decisions; all others can only read.
     pub admins: Vec<String>,
 }
 
-/// Without the secret.
+/// Hides the secret.
 impl std::fmt::Debug for SignOn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SignOn")
@@ -79,28 +78,28 @@ impl std::fmt::Debug for SignOn {
 /// A certificate and its key, as PEM files.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The certificate, with those between it and a root.
+    /// The certificate, with intermediate certificates.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key.
     pub key: PathBuf,
 }
 
-/// Limits of what a client may ask for.
+/// Limits for the requests of clients.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Of a body as it is sent, in bytes.
+    /// Maximum size of a body as sent, in bytes.
     pub body: usize,
-    /// Of a body without its compression, in bytes.
+    /// Maximum size of a decompressed body, in bytes.
     pub unpacked: usize,
-    /// Of all bodies that are received at once, in bytes.
+    /// Maximum total size of the bodies received at the same time, in bytes.
     pub in_flight: usize,
-    /// Connections at once.
+    /// Maximum number of simultaneous connections.
     pub connections: usize,
-    /// Connections at once from one address that is no proxy.
+    /// Maximum number of simultaneous connections from one address other than a proxy.
     pub connections_by_address: usize,
-    /// For the head of a request, again for its body, and for each write of an answer.
+    /// Timeout for the head of a request, for its body, and for each write of the response.
     pub patience: Duration,
-    /// For a request as a whole, until its answer begins.
+    /// Timeout for a whole request, until its response begins.
     pub deadline: Duration,
 }
 
@@ -119,7 +118,7 @@ impl Default for Limits {
 }
 
 impl Config {
-    /// That of an address, with what is usual.
+    /// Returns the default configuration for an address.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listen,
@@ -139,12 +138,12 @@ impl Config {
         }
     }
 
-    /// Whether each request needs a token.
+    /// Returns whether each request needs a token.
     pub(crate) fn needs_login(&self) -> bool {
         self.login || self.sign_on.is_some() || !self.listen.ip().is_loopback()
     }
 
-    /// Whether it may be served so.
+    /// Returns an error if this configuration is not safe.
     pub(crate) fn check(&self) -> Result<(), ServeError> {
         let safe = self.listen.ip().is_loopback() || self.tls.is_some() || self.behind_proxy;
         match safe {

@@ -1,8 +1,8 @@
-//! The other end: a machine delivers its recordings to a collector.
+//! The client side: delivers the recordings of a machine to a collector.
 //!
-//! What is due is what is finished and was not answered yet ([`Store::due`]). One
-//! recording at a time is in memory. What cannot be delivered now is tried again, later
-//! and later; what the collector refuses finally is kept here, with the reason.
+//! Finished recordings are due until the collector has answered ([`Store::due`]). One recording at
+//! a time is in memory. Failed deliveries are retried with increasing pauses. If the collector
+//! rejects a recording permanently, the store keeps the reason.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -21,47 +21,47 @@ use crate::token::sha256;
 
 pub use crate::error::DeliverError;
 
-/// The header with the hash of what is delivered.
+/// The header with the hash of the delivered body.
 const HASH: &str = crate::api::HASH;
-/// Recordings that are asked for from the store at once. So many of those that were
-/// delivered last are asked for from the collector before the next page.
+/// Number of recordings fetched from the store at a time. Before each page, the collector is asked
+/// about as many of the latest deliveries.
 const PAGE: usize = 64;
-/// A collector that lost something so often in one call is not delivered to.
+/// Delivery stops if the collector has lost recordings this often in one call.
 const LOSSES: u32 = 5;
-/// IDs that are asked for from the collector at once.
+/// Number of IDs per question to the collector.
 const IDS: usize = 5_000;
-/// The level of zstd: delivery competes with what is measured.
+/// The zstd compression level. It is low, because delivery competes with the measurement.
 const LEVEL: i32 = 3;
-/// A request may take so long.
+/// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(60);
-/// The pause after a first failure, and the longest.
+/// The pause after the first failure, and the longest pause.
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(300);
-/// The longest that a collector may ask to wait.
+/// The longest pause that a collector can request.
 const LONGEST_ASKED: Duration = Duration::from_secs(3_600);
-/// Where to deliver, and how.
+/// The collector to deliver to, and how.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// `https://collector.example:8090`, without a path.
+    /// The URL without a path: `https://collector.example:8090`.
     pub url: String,
-    /// The token of this machine; `None` where the collector asks for none.
+    /// The token of this machine; `None` if the collector does not require one.
     pub token: Option<String>,
-    /// The name of this machine, for a collector that asks for no token.
+    /// The name of this machine, for a collector without tokens.
     pub machine: String,
-    /// The identity of this machine in ASCII, `ID BOOT NAME`: a collector lets one machine
-    /// use a token. `None`: the collector does not check it.
+    /// The identity of this machine in ASCII, `ID BOOT NAME`. A collector accepts a token from a
+    /// single machine only. `None` to skip this check.
     pub identity: Option<String>,
-    /// Certificates to trust instead of the system's, as a PEM file.
+    /// A PEM file with certificates to trust instead of the system's.
     pub roots: Option<std::path::PathBuf>,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 enum Attempt {
     Delivered,
     Refused(String),
-    /// The token is not accepted.
+    /// The token was not accepted.
     NoToken(u16, String),
-    /// Again, after at least this.
+    /// Retry, after at least this time.
     Later(String, Option<Duration>),
 }
 
@@ -80,15 +80,15 @@ struct Failure {
 pub struct Deliverer {
     agent: Agent,
     target: Target,
-    /// Whether to stop; asked in each pause.
+    /// Whether to stop; called in each pause.
     stopped: fn() -> bool,
 }
 
 impl Deliverer {
-    /// Prepares delivery to `target`; `stopped` ends pauses early.
+    /// Prepares delivery to `target`. Pauses end early when `stopped` returns true.
     ///
     /// # Errors
-    /// A URL or certificates that cannot be used.
+    /// Returns an error if the URL or the certificates cannot be used.
     pub fn new(target: Target, stopped: fn() -> bool) -> Result<Self, DeliverError> {
         let url = target.url.trim_end_matches('/').to_owned();
         let tls = match is_plain(&url) {
@@ -99,7 +99,7 @@ impl Deliverer {
         let mut config = Agent::config_builder()
             .timeout_global(Some(REQUEST))
             .http_status_as_error(false)
-            // A redirect could lead the token elsewhere.
+            // A redirect could send the token elsewhere.
             .max_redirects(0)
             .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")));
         if let Some(tls) = tls {
@@ -112,11 +112,11 @@ impl Deliverer {
         })
     }
 
-    /// Delivers all that is due in `store`; failures that pass are tried again for at
-    /// most `patience` in a row. `said` hears of them.
+    /// Delivers everything due in `store`. Temporary failures are retried for at most `patience` in
+    /// a row, and reported to `said`.
     ///
     /// # Errors
-    /// See [`DeliverError`]; what was delivered until then is marked as such.
+    /// See [`DeliverError`]. Recordings delivered before the error are marked as delivered.
     pub fn deliver(
         &self,
         store: &Store,
@@ -126,7 +126,7 @@ impl Deliverer {
         let to = store.destination(&self.target.url)?;
         let mut losses = 0;
         loop {
-            // Before each page: a collector may be restored at any time.
+            // Ask before each page, because a collector can be restored at any time.
             let mut lost = 0;
             self.retry(patience, said, &mut || {
                 self.ask_for_lost(store, &to, false, &mut lost)
@@ -203,7 +203,7 @@ impl Deliverer {
             })
         })?;
         match refused {
-            // It stays due: an older collector does not know it yet.
+            // It stays due, because an older collector may not support it yet.
             Some(reason) => {
                 let text = format!("windows, slots and notes are refused: {reason}");
                 Err(DeliverError::GaveUp(text))
@@ -212,12 +212,12 @@ impl Deliverer {
         }
     }
 
-    /// Makes due again what the collector refused, and of all that was delivered, however
-    /// long ago, what it lacks. [`deliver`](Self::deliver) asks for the last part alone: a
-    /// collector may have removed what is old.
+    /// Makes rejected recordings due again, and all delivered recordings that the collector is
+    /// missing, however old. [`deliver`](Self::deliver) only asks about the latest ones, because a
+    /// collector may have removed old recordings.
     ///
     /// # Errors
-    /// No answer, and what writing can fail with.
+    /// Returns an error if the collector does not answer, or if the store cannot be written.
     pub fn deliver_again(
         &self,
         store: &Store,
@@ -233,8 +233,9 @@ impl Deliverer {
         Ok(())
     }
 
-    /// Makes due what was delivered and is not there any more, as after a restore: what
-    /// was delivered last, and before that as long as something lacks, or `all`. Counts it.
+    /// Makes delivered recordings due again that the collector is missing, such as after a restore.
+    /// It asks about the latest ones, then about older ones as long as some are missing, or about
+    /// `all`. Adds their number to `lost`.
     fn ask_for_lost(
         &self,
         store: &Store,
@@ -245,7 +246,7 @@ impl Deliverer {
         let (mut from, mut most) = (0, PAGE);
         loop {
             let ids = store.delivered(to, from, most)?;
-            // Without any it is asked all the same: whether it is there, and takes the token.
+            // Ask even without IDs, to check that the collector is reachable and accepts the token.
             if ids.is_empty() && from > 0 {
                 return Ok(Attempt::Delivered);
             }
@@ -266,7 +267,7 @@ impl Deliverer {
         }
     }
 
-    /// Those of these recordings that the collector lacks; an attempt that failed.
+    /// Returns which of these recordings the collector is missing, or the failed attempt.
     fn ask(&self, ids: &[RecordingId]) -> Result<Vec<RecordingId>, Attempt> {
         let body = serde_json::json!(Ids { ids: ids.to_vec() }).to_string();
         let request = self.agent.post(format!("{}/v1/lacking", self.target.url));
@@ -287,7 +288,7 @@ impl Deliverer {
             let message = "the collector's answer is not a list of IDs";
             return Err(Attempt::Later(message.to_owned(), None));
         };
-        // Nothing but what was asked for becomes due again.
+        // Only recordings that were asked about can become due again.
         let asked: BTreeSet<&RecordingId> = ids.iter().collect();
         Ok((lacking.into_iter())
             .filter(|id| asked.contains(id))
@@ -302,7 +303,7 @@ impl Deliverer {
     ) -> Result<Attempt, DeliverError> {
         let recording = match store.load(id) {
             Ok(recording) => recording,
-            // It must not stand in the way of the others.
+            // A damaged recording must not block the others.
             Err(StoreError::Damaged { detail, .. }) => {
                 return Ok(Attempt::Refused(format!(
                     "its copy here is damaged: {detail}"
@@ -313,7 +314,7 @@ impl Deliverer {
                     "its copy here is damaged: {source}"
                 )));
             }
-            // Deleted meanwhile.
+            // Deleted in the meantime.
             Err(StoreError::NoSuch { .. }) => return Ok(Attempt::Delivered),
             Err(error) => return Err(error.into()),
         };
@@ -329,7 +330,7 @@ impl Deliverer {
                 }
             },
         };
-        // A recording becomes JSON: it has texts as keys and no other numbers.
+        // Serialisation cannot fail: map keys are texts, and numbers fit JSON.
         let body = serde_json::to_vec(&recording).unwrap_or_default();
         let send = |hash: &str, text: &str| self.put_dictionary(hash, text);
         let common = dictionary::offered(store, to, Dictionary::of(&recording), send)?;
@@ -343,8 +344,8 @@ impl Deliverer {
         Ok(put(None).0)
     }
 
-    /// Sends a body, compressed with a dictionary or without; the attempt, and the status
-    /// of the answer, 0 for none.
+    /// Sends a body, compressed with or without a dictionary. Returns the attempt and the HTTP
+    /// status, or 0 without a response.
     fn put(
         &self,
         id: RecordingId,
@@ -381,7 +382,7 @@ impl Deliverer {
         }
     }
 
-    /// Sends a dictionary; whether the collector has it now.
+    /// Sends a dictionary, and returns whether the collector has it now.
     fn put_dictionary(&self, hash: &str, text: &str) -> bool {
         let Ok(packed) = zstd::bulk::compress(text.as_bytes(), LEVEL) else {
             return false;
@@ -409,7 +410,7 @@ impl Deliverer {
         format!("cannot reach {}: {error}", self.target.url)
     }
 
-    /// Repeats `attempt` until it comes to an end; the reason where that is a refusal.
+    /// Repeats `attempt` until it gets a final answer. Returns the reason if it was rejected.
     fn retry(
         &self,
         patience: Duration,
@@ -427,7 +428,7 @@ impl Deliverer {
                 }
                 Attempt::Later(why, asked) => (why, asked),
             };
-            // Not all machines of a fleet at once.
+            // Jitter keeps the machines of a fleet from retrying at the same time.
             let jittered = pause.mul_f64(0.5 + fastrand::f64());
             let wait = asked.map_or(jittered, |asked| {
                 asked.min(LONGEST_ASKED) + jittered.min(FIRST)
@@ -456,7 +457,7 @@ impl Deliverer {
     }
 }
 
-/// What an answer means.
+/// Interprets a response.
 fn judge(answer: &mut ureq::http::Response<ureq::Body>) -> Attempt {
     let status = answer.status().as_u16();
     let after = answer.headers().get("retry-after");
@@ -475,10 +476,10 @@ fn judge(answer: &mut ureq::http::Response<ureq::Body>) -> Attempt {
     match status {
         200..=299 if is_receipt() => Attempt::Delivered,
         401 | 403 => Attempt::NoToken(status, message),
-        // Damaged on its way, too slow, or no room: the same may pass next time.
+        // Damaged in transit, too slow, or no space: a later attempt may succeed.
         400 | 408 | 425 | 429 | 500..=599 => Attempt::Later(message, after),
         _ if is_own || status == 413 => Attempt::Refused(message),
-        // A proxy that leads elsewhere is mended one day.
+        // A misconfigured proxy may be repaired later.
         _ => Attempt::Later(format!("{message}, not from a collector"), after),
     }
 }

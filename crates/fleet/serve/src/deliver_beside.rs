@@ -1,4 +1,4 @@
-//! The other end: what a machine delivers beside its recordings.
+//! The client side: delivers data of a machine other than recordings.
 
 use std::collections::BTreeMap;
 
@@ -10,37 +10,39 @@ use crate::api::{Beside, SlotOf};
 use crate::membership::Membership;
 use crate::token::sha256;
 
-/// Windows of a request, and their bytes as JSON: some kilobytes each are usual.
+/// Maximum number of windows per request, and of their bytes as JSON; some kilobytes each are
+/// typical.
 const WINDOWS: usize = 100;
 const BYTES: usize = 4 << 20;
-/// Slots of a request.
+/// Maximum number of slots per request.
 const SLOTS: usize = 500;
 
-/// What is remembered of a destination.
+/// Keys of the delivery state that is stored per destination.
 const PLACE: &str = "windows";
 const REST: &str = "beside";
-/// Notes and decisions, among the months of the slots.
+/// The key of notes and decisions among the months of the slots.
 const MARKS: &str = "marks";
 
-/// Of the slots of a month, and of the marks: the hash of what was delivered.
+/// The hash of the delivered content, for each month of slots and for the notes and decisions.
 type Hashes = BTreeMap<String, String>;
 
-/// A part that is delivered at once, and what is remembered then.
+/// A part that is delivered in one request, and the state to store afterwards.
 pub(crate) struct Part {
     pub(crate) body: Beside,
-    /// Windows that are damaged, and therefore left out.
+    /// Number of damaged windows that were left out.
     pub(crate) damaged: usize,
     name: &'static str,
     value: String,
 }
 
 impl Part {
-    /// Remembers that it was delivered.
+    /// Stores that the part was delivered.
     pub(crate) fn done(&self, store: &Store, to: &Destination) -> Result<(), StoreError> {
         store.set_delivery_state(to, self.name, &self.value)
     }
 
-    /// Whether there is nothing to send: what was left out is remembered nevertheless.
+    /// Returns whether there is nothing to send. The state is stored nevertheless, because it
+    /// covers damaged windows.
     pub(crate) fn is_empty(&self) -> bool {
         let Beside {
             windows,
@@ -53,7 +55,7 @@ impl Part {
     }
 }
 
-/// The next windows; `None`: all were delivered.
+/// Returns the next windows, or `None` if all were delivered.
 pub(crate) fn windows(
     store: &Store,
     to: &Destination,
@@ -91,7 +93,8 @@ pub(crate) fn windows(
     }))
 }
 
-/// Slots, notes and decisions: the months that changed since the last time.
+/// Returns the slots of the months that changed since the last delivery, and changed notes and
+/// decisions.
 pub(crate) fn rest(
     store: &Store,
     to: &Destination,
@@ -116,7 +119,7 @@ pub(crate) fn rest(
     let known: Hashes = known
         .and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default();
-    // What is no longer there is forgotten with the next change.
+    // Deleted entries are forgotten with the next change.
     let mut hashes: Hashes = (known.iter())
         .filter(|(name, _)| bodies.iter().any(|(own, ..)| own == *name))
         .map(|(name, hash)| (name.clone(), hash.clone()))
@@ -128,7 +131,7 @@ pub(crate) fn rest(
         }
         let last = chunks.len() - 1;
         for (number, body) in chunks.into_iter().enumerate() {
-            // What is delivered in part is delivered again.
+            // A partial delivery is repeated.
             if number == last {
                 hashes.insert(name.clone(), hash.clone());
             }
@@ -150,7 +153,7 @@ fn hash_of(what: &impl serde::Serialize) -> String {
     sha256(serde_json::json!(what).to_string().as_bytes())
 }
 
-/// All slots by the month in which they were due: those of years do not change.
+/// Returns all slots by the month of their due time. Months in the past do not change.
 fn by_month(store: &Store) -> Result<BTreeMap<String, Vec<SlotOf>>, StoreError> {
     let epochs = store.series()?;
     let mut months: BTreeMap<String, Vec<SlotOf>> = BTreeMap::new();
@@ -180,7 +183,7 @@ fn in_chunks(mut slots: Vec<SlotOf>) -> Vec<Beside> {
     chunks
 }
 
-/// Makes all of it due again: the collector was restored.
+/// Makes everything due again, because the collector was restored.
 pub(crate) fn forget(store: &Store, to: &Destination) -> Result<(), StoreError> {
     store.set_delivery_state(to, PLACE, "0")?;
     store.set_delivery_state(to, REST, "")

@@ -1,17 +1,18 @@
-//! The other end: what recordings of a machine have in common is sent once, as a dictionary
-//! that their bodies are compressed with.
+//! The client side: sends the parts that recordings of a machine have in common once, as a
+//! compression dictionary for their bodies.
 
 use punctual_model::{HostFacts, KeptAudit, Recording};
 use punctual_store::{Destination, Store, StoreError, text_hash};
 use serde::Serialize;
 use zstd::bulk::Compressor;
 
-/// Under which name it is remembered which dictionaries the collector has.
+/// Key of the delivery state that lists the collector's dictionaries.
 const STATE: &str = "dictionaries";
-/// So many are remembered, the newest first: CPUs of different roles have different audits.
+/// Maximum number of dictionaries to remember, newest first. CPUs with different roles have
+/// different audits.
 const KNOWN: usize = 8;
 
-/// What seldom changes from one recording to the next, in the words of a recording.
+/// The parts of a recording that seldom change.
 #[derive(Serialize)]
 struct Common<'a> {
     host: &'a HostFacts,
@@ -25,13 +26,13 @@ pub(crate) struct Dictionary {
 }
 
 impl Dictionary {
-    /// What a recording may have in common with others.
+    /// Returns the parts that a recording may have in common with others.
     pub(crate) fn of(recording: &Recording) -> Self {
         let common = Common {
             host: &recording.host,
             audit: &recording.audit,
         };
-        // Facts become JSON: they have texts as keys and no other numbers.
+        // Serialisation cannot fail: map keys are texts, and numbers fit JSON.
         let text = serde_json::to_string(&common).unwrap_or_default();
         Self {
             hash: text_hash(&text),
@@ -39,7 +40,7 @@ impl Dictionary {
         }
     }
 
-    /// A body, compressed with it.
+    /// Compresses a body with the dictionary.
     pub(crate) fn compress(&self, body: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
         Compressor::with_dictionary(level, self.text.as_bytes())?.compress(body)
     }
@@ -50,14 +51,14 @@ fn known(store: &Store, to: &Destination) -> Result<Vec<String>, StoreError> {
     Ok(known.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Forgets which dictionaries the collector has: it was restored, or cleaned up.
+/// Forgets which dictionaries the collector has, because it was restored or cleaned up.
 pub(crate) fn forget(store: &Store, to: &Destination) -> Result<(), StoreError> {
     store.set_delivery_state(to, STATE, "")
 }
 
-/// Makes sure that the collector has this dictionary: `put` sends its hash and text, and
-/// says whether the collector has it. `None` where it takes none: then the body is sent
-/// without it, and whatever hinders that is said of the recording.
+/// Ensures that the collector has this dictionary. `put` sends its hash and text, and returns
+/// whether the collector has it. Returns `None` if the collector does not accept it. The body is
+/// then sent without a dictionary, and a persistent failure is reported for the recording.
 pub(crate) fn offered(
     store: &Store,
     to: &Destination,

@@ -1,4 +1,4 @@
-//! The other end: the URL of a collector, and whom to trust.
+//! The client side: the URL of a collector, and the certificates to trust.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::error::DeliverError;
 
-/// Whether the URL is plain HTTP, which only loopback may be; `None`: no URL.
+/// Returns whether the URL is plain HTTP, which is only allowed for loopback addresses. Returns
+/// `None` if the URL is invalid.
 pub(crate) fn is_plain(url: &str) -> Option<bool> {
     let (scheme, rest) = url.split_once("://")?;
     let host = match rest.strip_prefix('[') {
@@ -25,7 +26,7 @@ pub(crate) fn is_plain(url: &str) -> Option<bool> {
     }
 }
 
-/// TLS with these certificates, or with those that the system trusts.
+/// Returns a TLS configuration with these certificates, or with those that the system trusts.
 pub(crate) fn tls(roots: Option<&Path>) -> Result<TlsConfig, DeliverError> {
     let path = match roots {
         Some(path) => path,

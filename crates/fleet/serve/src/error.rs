@@ -1,5 +1,4 @@
-//! Why the server cannot be started, cannot show something, or refuses a delivery; why a
-//! machine cannot deliver.
+//! Errors of starting the server, showing data, and accepting or sending deliveries.
 
 use std::error::Error;
 use std::fmt;
@@ -7,11 +6,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why the server cannot be started, or a name gets no token.
+/// Errors of starting the server or creating a token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Tokens would cross a network as plain text.
+    /// Tokens would cross a network in plain text.
     #[error(
         "{0} is reachable from other machines, and tokens would be sent as plain text: give --tls CERT KEY, or --behind-proxy if a proxy provides TLS"
     )]
@@ -21,7 +20,7 @@ pub enum ServeError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The certificate or its key cannot be used.
@@ -29,29 +28,29 @@ pub enum ServeError {
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The runtime cannot be started.
     #[error("cannot start the server: {0}")]
     Runtime(std::io::Error),
-    /// No random numbers.
+    /// No random numbers are available.
     #[error("cannot draw a token: {0}")]
     Random(std::io::Error),
-    /// A name that cannot be shown in a list or a URL.
+    /// The name is not suitable for lists and URLs.
     #[error(
         "'{0}' is not a name of a machine: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit"
     )]
     Name(String),
-    /// The name has a token.
+    /// The name already has a token.
     #[error("'{0}' has a token already: revoke it first with: punctual serve revoke {0}")]
     Taken(String),
-    /// The store.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] punctual_store::StoreError),
 }
 
-/// What ended a delivery before all was delivered.
+/// Errors that end a delivery early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeliverError {
@@ -66,30 +65,30 @@ pub enum DeliverError {
     Token {
         /// The HTTP status.
         status: u16,
-        /// What it says.
+        /// The message of the collector.
         message: String,
     },
-    /// No answer, or no room, for as long as was to be tried.
+    /// There was no answer, or no space, for the given time.
     #[error("{0}; what is left is due at the next call")]
     GaveUp(String),
-    /// The store.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] punctual_store::StoreError),
 }
 
-/// Why series and evidence, which a server shows beside its collection, cannot be read,
-/// judged or written: an error of whoever has them, with its causes.
+/// An error of reading, judging or writing series and evidence, which a server shows next to its
+/// recordings. It includes all causes.
 #[derive(Clone, Debug)]
 pub struct SourceError(Arc<dyn Error + Send + Sync>);
 
 impl SourceError {
-    /// From an error, or from a sentence.
+    /// Converts an error or a sentence.
     pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(Arc::from(error.into()))
     }
 }
 
-/// With all causes: what a page shows is all that its reader learns.
+/// Includes all causes, because a page shows nothing but this message.
 impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)?;
@@ -102,7 +101,7 @@ impl fmt::Display for SourceError {
     }
 }
 
-/// The causes are in the message: it has no source that could be shown twice.
+/// Has no source, because the message already includes the causes.
 impl Error for SourceError {}
 
 impl From<punctual_store::StoreError> for SourceError {
@@ -111,35 +110,35 @@ impl From<punctual_store::StoreError> for SourceError {
     }
 }
 
-/// Why a delivery is not taken; each is a sentence for the machine that delivers.
+/// Reasons to reject a delivery, as a sentence for the machine that delivers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotTaken {
-    /// The body does not unpack, is too large, or is not what it is named.
+    /// The body cannot be decompressed, is too large, or has another hash than stated.
     #[error("{0}")]
     Body(String),
     /// The recording is not text.
     #[error("it is not UTF-8")]
     NotText,
-    /// It does not read.
+    /// The recording cannot be parsed.
     #[error(transparent)]
     NotARecording(#[from] punctual_model::ReadError),
-    /// It has another ID than the path.
+    /// The ID differs from the one in the path.
     #[error("its ID is not the one of the path")]
     OtherId,
-    /// It is still running.
+    /// The recording is still running.
     #[error("it is not finished")]
     NotFinished,
-    /// More threads than a recording can have.
+    /// There are more threads than a recording can have.
     #[error("it has too many threads")]
     TooManyThreads,
-    /// An interval of a thread that is not there.
+    /// An interval belongs to a thread that does not exist.
     #[error("an interval is of no thread")]
     NoThread,
-    /// Intervals that a store would list otherwise.
+    /// The intervals are not in the order of the store.
     #[error("its intervals are not in the order of time and thread")]
     OutOfOrder,
-    /// A label or a name that is longer than its limit.
+    /// A label or a name is too long.
     #[error(transparent)]
     LongText(#[from] punctual_model::TooLongText),
 }

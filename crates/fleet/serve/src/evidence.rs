@@ -1,4 +1,4 @@
-//! What a store has beside the recordings of its collection: events of outliers, samples.
+//! Evidence that a store has in addition to recordings: events of outliers, samples.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use punctual_report::OutlierTimeline;
 
 use crate::SourceError;
 
-/// Finds it.
+/// Finds evidence.
 pub trait Evidence: Send + Sync {
-    /// An explained outlier with its events; `None`: they are not kept here.
+    /// Returns an explained outlier with its events, or `None` if this store does not have them.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if reading fails.
     fn timeline(
         &self,
         recording: &Recording,
         number: u64,
     ) -> Result<Option<OutlierTimeline>, SourceError>;
 
-    /// All that is kept of a recording, as a `.tar.zst`.
+    /// Returns all data of a recording, as a `.tar.zst`.
     ///
     /// # Errors
-    /// What reading and packing can fail with.
+    /// Returns an error if reading or packing fails.
     fn bundle(&self, recording: &Recording) -> Result<Vec<u8>, SourceError>;
 }
 
-/// Where evidence comes from, if from anywhere.
+/// The source of evidence, if there is one.
 #[derive(Clone, Default)]
 pub struct EvidenceSource(pub Option<Arc<dyn Evidence>>);
 

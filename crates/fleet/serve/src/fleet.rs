@@ -10,11 +10,11 @@ use punctual_store::Machine;
 
 use crate::worse::Worse;
 
-/// What states are judged by.
+/// The data that determines the states.
 pub(crate) struct Judge {
     now: Timestamp,
     silent_after: Duration,
-    /// Machines with a worsening that stands.
+    /// Machines with an open regression.
     worse: BTreeSet<String>,
 }
 
@@ -27,7 +27,7 @@ impl Judge {
         }
     }
 
-    /// The state of a machine. What is not known is never shown as held.
+    /// Returns the state of a machine. An unknown state is never shown as held.
     pub(crate) fn state_of(&self, machine: &Machine) -> MachineState {
         let (Some(latest), Some(seen)) = (&machine.latest, machine.last_seen) else {
             return MachineState::NeverMeasured;
@@ -48,7 +48,7 @@ impl Judge {
         }
     }
 
-    /// The line of the overview.
+    /// Returns the line of the overview.
     pub(crate) fn row(&self, machine: &Machine) -> MachineRow {
         let latest = machine.latest.as_ref().map(|latest| {
             let path = crate::paths::recording_path(latest.id);
@@ -65,8 +65,8 @@ impl Judge {
     }
 }
 
-/// Whether more than `most` has passed since `then`. A clock that is ahead makes nobody
-/// silent.
+/// Returns whether more than `most` has passed since `then`. A time in the future does not count,
+/// so that a fast clock makes no machine silent.
 fn is_longer(now: Timestamp, then: Timestamp, most: Duration) -> bool {
     let passed = now.as_nanosecond() - then.as_nanosecond();
     u128::try_from(passed).is_ok_and(|passed| passed > most.as_nanos())

@@ -1,14 +1,13 @@
-//! What the server does by itself, again and again: judge all series, see what demands
-//! attention, push metrics.
+//! Periodic work of the server: judging all series, polling for alerts, pushing metrics.
 
 use crate::alerts::Watch;
 use crate::metrics::push::Push;
 use crate::state::App;
 
-/// Series without new recordings are judged again in this part of the time.
+/// The interval divided by this is the time for judging series without new recordings.
 const SHARE: u32 = 10;
 
-/// Judges all series, raises alerts and pushes metrics; ends with the runtime.
+/// Judges all series, raises alerts and pushes metrics until the runtime ends.
 pub(crate) async fn follow(app: App) {
     let every = app.config.every;
     let new_watch = || {
@@ -24,7 +23,7 @@ pub(crate) async fn follow(app: App) {
                 let (mut watch, mut push) = moved;
                 if let Some(trends) = &app.config.trends.0 {
                     let machines = app.collection.machines()?;
-                    // An error is shown by the page of the changes, which reads the same.
+                    // The page of changes shows the error, because it reads the same data.
                     let _ = app.worse.judge(trends.as_ref(), &machines, every / SHARE);
                 }
                 if let Some(watch) = &mut watch {
@@ -36,7 +35,7 @@ pub(crate) async fn follow(app: App) {
                 Ok((watch, push))
             })
             .await;
-        // A fault of the program leaves them for the next time as at the start.
+        // After a panic, start over with a new state.
         (watch, push) = looked.unwrap_or_else(|_| (new_watch(), new_push()));
         tokio::time::sleep(every).await;
     }

@@ -1,5 +1,5 @@
-//! What many requests ask of the store at once becomes one question: thousands of machines
-//! each send a little, and a round to a database costs more than that.
+//! Combines the store queries of many requests into one. Thousands of machines each send small
+//! requests, and a round trip to a database costs more than the query itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,29 +10,30 @@ use tokio::sync::oneshot;
 use crate::problem::Problem;
 use crate::workers::Workers;
 
-/// How long is gathered: a machine does not see it, and 1,000 requests a second become 200.
+/// How long queries are collected. Machines do not notice the delay, and 1,000 requests a second
+/// become 200 queries.
 const GATHERED: Duration = Duration::from_millis(5);
-/// Asks at once.
+/// Maximum number of queries to combine.
 const MOST: usize = 500;
 
-/// An ask, and whom to answer.
+/// A query, and the channel for its answer.
 type Waiting<Q, A> = (Q, oneshot::Sender<Result<A, Problem>>);
 
-/// Answers several asks, each in its place.
+/// A function that answers several queries in order.
 type Work<Q, A> = fn(&dyn Collection, &[Q]) -> Vec<Result<A, Problem>>;
 
-/// Asks of one kind.
+/// Queries of one kind.
 pub(crate) struct Gather<Q, A> {
     collection: Arc<dyn Collection>,
     workers: Workers,
-    /// Answers each ask.
+    /// The function that answers the queries.
     work: Work<Q, A>,
     queue: Mutex<Queue<Q, A>>,
 }
 
 struct Queue<Q, A> {
     waiting: Vec<Waiting<Q, A>>,
-    /// Whether a task answers them.
+    /// Whether a task is answering them.
     is_served: bool,
 }
 
@@ -53,7 +54,7 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
         })
     }
 
-    /// Asks together with others.
+    /// Sends a query together with others.
     pub(crate) async fn ask(self: &Arc<Self>, what: Q) -> Result<A, Problem> {
         let (answer, answered) = oneshot::channel();
         let first = {
@@ -62,13 +63,13 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
             !std::mem::replace(&mut queue.is_served, true)
         };
         if first {
-            // A task of its own: the client of the first ask may go away.
+            // A separate task, because the client of the first query may disconnect.
             tokio::spawn(Arc::clone(self).serve());
         }
         answered.await.unwrap_or_else(|_| Err(Problem::fault()))
     }
 
-    /// The next asks; `None`: nobody waits, and the task that asks here ends.
+    /// Returns the next queries, or `None` without any, which ends the task.
     fn next(&self) -> Option<Vec<Waiting<Q, A>>> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.waiting.is_empty() {
@@ -80,7 +81,7 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
         Some(std::mem::replace(&mut queue.waiting, rest))
     }
 
-    /// Answers all that wait, until nobody does.
+    /// Answers queries until none is left.
     async fn serve(self: Arc<Self>) {
         loop {
             tokio::time::sleep(GATHERED).await;
@@ -92,12 +93,12 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
                 let (asked, answers): (Vec<Q>, Vec<_>) = waiting.into_iter().unzip();
                 let all = (gather.work)(gather.collection.as_ref(), &asked);
                 for (answer, result) in answers.into_iter().zip(all) {
-                    // Whoever went away needs none.
+                    // Clients that disconnected need no answer.
                     let _ = answer.send(result);
                 }
                 Ok(())
             });
-            // A fault of the program drops the answers, which says so.
+            // A panic drops the channels, which reports the error.
             let _ = done.await;
         }
     }

@@ -1,4 +1,4 @@
-//! What each answer carries: what a browser may do with it, and compression.
+//! Response headers that limit what a browser may do, and compression.
 
 use std::io::Write;
 
@@ -10,8 +10,8 @@ use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Nothing but this server is asked for anything, and no script or style in a page is
-/// obeyed: text that an escape was forgotten for does nothing.
+/// Only this server may be contacted, and inline scripts and styles are ignored, so text that was
+/// not escaped by mistake has no effect.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -29,12 +29,12 @@ const HEADERS: [(HeaderName, &str); 5] = [
     ),
 ];
 
-/// Answers that are shorter are sent as they are.
+/// Shorter responses are not compressed.
 const SHORT: u64 = 1_024;
-/// Answers that are longer are sent as they are: they would be compressed in memory.
+/// Longer responses are not compressed, because that happens in memory.
 const LONG: u64 = 8 << 20;
 
-/// Adds the headers, and compresses.
+/// Adds the headers, and compresses the response.
 pub(crate) async fn add(request: Request, next: Next) -> Response {
     let gzip = takes_gzip(request.headers());
     let mut response = next.run(request).await;
@@ -42,7 +42,7 @@ pub(crate) async fn add(request: Request, next: Next) -> Response {
         let headers = response.headers_mut();
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // What machines measured belongs into no cache that others share.
+    // Measurements must not be stored in shared caches.
     let headers = response.headers_mut();
     headers
         .entry(header::CACHE_CONTROL)

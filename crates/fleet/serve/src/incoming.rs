@@ -1,5 +1,5 @@
-//! What a server reads of a delivery before it asks its store, for tests with hostile
-//! input.
+//! The part of a delivery that a server checks before it uses the store. Public for tests with
+//! hostile input.
 
 use punctual_model::{Recording, RecordingId, WakeWindow};
 
@@ -8,11 +8,11 @@ use crate::api::{read_beside, read_recording, unpack};
 use crate::membership::Membership;
 use crate::problem::Problem;
 
-/// A recording that could be kept under this ID, of a body that unpacks to at most `most`
-/// bytes, with its JSON.
+/// Returns a recording that can be stored under this ID, with its JSON. `most` limits the size of
+/// the decompressed body.
 ///
 /// # Errors
-/// Why it is not taken.
+/// Returns why the body is rejected.
 pub fn recording(
     id: RecordingId,
     packed: &[u8],
@@ -23,10 +23,10 @@ pub fn recording(
     Ok((body, recording))
 }
 
-/// The windows of wake-ups of a body that holds what is beside recordings.
+/// Returns the wake-up windows from a body with data other than recordings.
 ///
 /// # Errors
-/// Why it is not taken.
+/// Returns why the body is rejected.
 pub fn windows(packed: &[u8], most: usize) -> Result<Vec<WakeWindow>, NotTaken> {
     let beside = read_beside(packed, most).map_err(not_taken)?;
     Ok(beside.windows)
@@ -36,7 +36,7 @@ fn not_taken(problem: Problem) -> NotTaken {
     NotTaken::Body(problem.message)
 }
 
-/// Whether the header of a delivery names a series.
+/// Returns whether the header of a delivery names a series.
 pub fn is_series(header: &str) -> bool {
     Membership::read(header).is_ok()
 }

@@ -1,26 +1,27 @@
-//! Recordings of many machines, over HTTP.
+//! Serves the recordings of many machines over HTTP.
 //!
-//! **For:** one process that takes what machines deliver ([`deliver`](mod@deliver) is the other end),
-//! shows it as pages that work without scripts, and hands it out as JSON and as metrics.
+//! **For:** one process that accepts the deliveries of machines ([`deliver`](mod@deliver) is the
+//! client side). It shows them as pages that work without scripts, and provides them as JSON and as
+//! metrics.
 //!
 //! **Knows:** HTTP, the store, the documents of `report`, statistics.
 //!
-//! **Must not know:** how anything is measured: neither probes nor the tracer, nor the
-//! machine that it runs on.
+//! **Must not know:** how anything is measured: neither probes nor the tracer, nor the machine that
+//! it runs on.
 //!
 //! # Who may do what
-//! On a loopback address everybody of this machine may do everything, unless a login is
-//! asked for. On any other address each request needs a token, which is kept as its
-//! SHA-256. A request to an address without login must name a loopback host, so that a
-//! foreign page cannot reach it by a name that resolves to this machine (DNS rebinding).
+//! On a loopback address, every user of this machine has full access, unless a login is required.
+//! On any other address, each request needs a token, which is stored as its SHA-256. A request to
+//! an address without login must name a loopback host, so that a foreign page cannot reach it
+//! through a name that resolves to this machine (DNS rebinding).
 //!
 //! # What a machine sends is hostile
-//! Bodies are bounded, compressed and not; slow senders are cut off; each text is escaped
-//! by the renderer of its form; a strict Content-Security-Policy stands behind that.
+//! Bodies are limited in size, both compressed and decompressed. Slow senders are disconnected.
+//! Each renderer escapes all texts, and a strict Content-Security-Policy is a second barrier.
 //!
 //! # What is answered is kept
-//! A delivery is answered when it is on the disk. What cannot be kept as a recording is
-//! put aside with its reason, never dropped.
+//! A delivery is answered once it is on disk. If it cannot be stored as a recording, it is set
+//! aside with the reason, and never dropped.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -1,5 +1,6 @@
-//! All machines with their states, in the order of the overview. Thousands take a part of a
-//! second to read and judge: they are read anew at most every other second, not for each page.
+//! All machines with their states, in the order of the overview. Thousands of machines take a
+//! noticeable time to read and judge, so they are read at most every two seconds, not for each
+//! page.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,20 +16,21 @@ use crate::problem::Problem;
 use crate::workers::Workers;
 use crate::worse::Worse;
 
-/// Fewer machines are read for each page.
+/// With fewer machines, the list is read for each page.
 const MANY: usize = 1_000;
-/// A list of this age is shown as it is.
+/// Up to this age, a list is shown as it is.
 const FRESH: Duration = Duration::from_secs(2);
-/// One of this age is shown while a new one is made; an older one is not shown.
+/// Up to this age, a list is shown while a new one is read in the background. Older lists are not
+/// shown.
 const OLD: Duration = Duration::from_secs(10);
 
 /// All machines.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// The worst first, then those that were heard of last.
+    /// The most urgent first, then those with the newest data.
     pub(crate) rows: Vec<MachineRow>,
     pub(crate) counts: BTreeMap<MachineState, usize>,
-    /// Slots without a recording lately.
+    /// Recent slots without a recording.
     pub(crate) missed: Arc<ByMachine>,
 }
 
@@ -42,7 +44,7 @@ impl Last {
         *last = Some((at, listing));
     }
 
-    /// The last list of many machines, with its age.
+    /// Returns the last list of many machines, with its age.
     fn known(&self) -> Option<(Duration, Arc<Listing>)> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, listing) = last.as_ref()?;
@@ -50,7 +52,7 @@ impl Last {
     }
 }
 
-/// Reads and judges all machines, and keeps the list for a while.
+/// Reads and judges all machines, and caches the list.
 pub(crate) struct Listings {
     collection: Arc<dyn Collection>,
     workers: Workers,
@@ -58,7 +60,7 @@ pub(crate) struct Listings {
     silent_after: Duration,
     missed: Missed,
     last: Last,
-    /// Whether a new list is being made behind a page.
+    /// Whether a new list is being read in the background.
     is_making: AtomicBool,
 }
 
@@ -80,10 +82,10 @@ impl Listings {
         })
     }
 
-    /// All machines; of many as they were some seconds ago at most.
+    /// Returns all machines. If there are many, the list may be some seconds old.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if reading fails.
     pub(crate) async fn newest(self: &Arc<Self>) -> Result<Arc<Listing>, Problem> {
         let Some((age, listing)) = self.last.known().filter(|(age, _)| *age < OLD) else {
             return self.make().await;
@@ -91,7 +93,7 @@ impl Listings {
         if age > FRESH && !self.is_making.swap(true, Ordering::Relaxed) {
             let listings = Arc::clone(self);
             tokio::spawn(async move {
-                // An error is that of the next page, once the list is old.
+                // Once the list is too old, the next page shows the error.
                 let _ = listings.make().await;
                 listings.is_making.store(false, Ordering::Relaxed);
             });

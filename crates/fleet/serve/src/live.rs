@@ -1,4 +1,4 @@
-//! Measurements that are running, as events that a browser takes as they come.
+//! Running measurements as server-sent events.
 //! <https://html.spec.whatwg.org/multipage/server-sent-events.html>
 
 use std::pin::Pin;
@@ -17,14 +17,14 @@ use tokio::sync::mpsc;
 use crate::problem::{BUSY, Problem};
 use crate::state::App;
 
-/// A run commits once a second at most.
+/// Runs commit data at most once a second.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Reading takes at most this part of the time: long runs have many rows.
+/// Reading takes at most one part in this many of the time, because long runs have many rows.
 const SHARE: u32 = 20;
-/// Rows that are sent.
+/// Maximum number of rows to send.
 const RECENT: usize = 120;
 
-/// What is known of a run so far.
+/// The known state of a run.
 #[derive(Serialize)]
 struct Progress {
     elapsed_ns: Nanos,
@@ -75,7 +75,7 @@ impl Progress {
     }
 }
 
-/// The events of a recording; they end with it.
+/// Returns the events of a recording until it ends.
 pub(crate) async fn get(
     State(app): State<App>,
     Path(id): Path<String>,
@@ -94,7 +94,7 @@ pub(crate) async fn get(
     Ok((StatusCode::OK, headers, Body::new(Events(receiver))).into_response())
 }
 
-/// Sends what is known until the run ends, the reader goes, or the server ends.
+/// Sends the current state until the run ends, the reader disconnects, or the server ends.
 async fn follow(app: &App, id: RecordingId, to: &mpsc::Sender<Bytes>) {
     loop {
         let began = Instant::now();
@@ -107,7 +107,7 @@ async fn follow(app: &App, id: RecordingId, to: &mpsc::Sender<Bytes>) {
             return;
         }
         if !running {
-            // The reader is gone as well.
+            // The reader has disconnected as well.
             let _ = to
                 .send(Bytes::from_static(b"event: end\ndata: {}\n\n"))
                 .await;
@@ -122,7 +122,7 @@ async fn follow(app: &App, id: RecordingId, to: &mpsc::Sender<Bytes>) {
     }
 }
 
-/// A body of events.
+/// A response body of events.
 struct Events(mpsc::Receiver<Bytes>);
 
 impl HttpBody for Events {

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-/// Writes a line to the log of the process: its stderr.
+/// Writes a line to the log of the process, which is stderr.
 pub(crate) fn complain(text: &str) {
     let text = punctual_model::sanitize(text);
-    // Nobody is left to hear of a closed stderr.
+    // If stderr is closed, there is no other place to report it.
     let _ = writeln!(std::io::stderr(), "punctual: {text}");
 }

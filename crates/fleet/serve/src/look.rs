@@ -1,5 +1,5 @@
-//! A series as a page looks at it: whose, from when to when, above which latency. The
-//! query of a URL says all of it, so that a URL shows the same again.
+//! The view of a series on a page: machine, time span, and threshold. All of them are in the URL's
+//! query, so that a URL always shows the same view.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -14,21 +14,21 @@ use crate::problem::Problem;
 use crate::state::Inner;
 use crate::trends::{SeriesOf, Trends};
 
-/// What is looked at, as a query says it.
+/// The view, as given in the query.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Look {
     pub(crate) series: String,
     pub(crate) machine: String,
-    /// Only runs from this day or time on; empty: from the first.
+    /// Only runs from this day or time on; empty for no limit.
     pub(crate) from: String,
-    /// Only runs up to this day or time; empty: to the last.
+    /// Only runs up to this day or time; empty for no limit.
     pub(crate) to: String,
-    /// Count the periods later than this: `100us`; empty: chosen by the runs.
+    /// The threshold above which a period is late: `100us`. If empty, it depends on the runs.
     pub(crate) threshold: String,
 }
 
-/// A day (its start or its end, UTC) or an RFC 3339 time.
+/// Parses a day (its start or its end, UTC) or an RFC 3339 time.
 pub(crate) fn time(text: &str, end_of_day: bool) -> Result<Option<Timestamp>, Problem> {
     let text = text.trim();
     if text.is_empty() {
@@ -50,7 +50,7 @@ pub(crate) fn time(text: &str, end_of_day: bool) -> Result<Option<Timestamp>, Pr
     })
 }
 
-/// A threshold; empty: chosen by the runs.
+/// Parses a threshold. If empty, it depends on the runs.
 pub(crate) fn threshold(text: &str) -> Result<Option<Nanos>, Problem> {
     let text = text.trim();
     if text.is_empty() {
@@ -70,7 +70,7 @@ impl Look {
         }
     }
 
-    /// The query that looks at the same.
+    /// Returns the query for the same view.
     pub(crate) fn query(&self) -> String {
         let mut query = format!(
             "series={}&machine={}",
@@ -89,10 +89,10 @@ impl Look {
         query
     }
 
-    /// The series, judged within these limits.
+    /// Returns the series, judged within these limits.
     ///
     /// # Errors
-    /// No such series, a limit that cannot be read, and what reading can fail with.
+    /// Returns an error if there is no such series, if a limit is invalid, or if reading fails.
     pub(crate) fn judged(&self, app: &Inner) -> Result<(Trend, Vec<Run>), Problem> {
         let (from, to) = (time(&self.from, false)?, time(&self.to, true)?);
         let threshold = threshold(&self.threshold)?;
@@ -114,10 +114,10 @@ impl Look {
     }
 }
 
-/// A series, judged with late periods above one threshold.
+/// Returns a series, judged by its late periods above one threshold.
 ///
 /// # Errors
-/// No such series, and what reading can fail with.
+/// Returns an error if there is no such series, or if reading fails.
 pub(crate) fn above(
     trends: &dyn Trends,
     of: &SeriesOf,
@@ -128,7 +128,7 @@ pub(crate) fn above(
     Ok(judged_again(trend, &runs))
 }
 
-/// The trend of these runs with what is asked and known of another one.
+/// Judges these runs again, with the options and known facts of another trend.
 fn judged_again(trend: Trend, runs: &[Run]) -> Trend {
     let question = Question {
         acknowledged: trend.acknowledged,

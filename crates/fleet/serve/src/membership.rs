@@ -1,23 +1,24 @@
-//! The series of a recording, in a header of its delivery: both become one transaction.
+//! The series of a recording, in a header of its delivery. Both are stored in one transaction.
 
 use jiff::Timestamp;
 use punctual_model::SeriesEpoch;
 use serde::{Deserialize, Serialize};
 
-/// The header with the series of what is delivered.
+/// The header with the series of the delivered recording.
 pub(crate) const SERIES: &str = "punctual-series";
-/// The longest that is sent and taken, in bytes; a server reads so much of a head.
+/// Maximum length to send and accept, in bytes. Servers limit the size of a request head.
 const LONGEST: usize = 8 << 10;
 
-/// An epoch of a series, without its machine: that is who delivers.
+/// An epoch of a series. The machine is not included, because it is the sender.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Membership {
     /// The name of the series.
     name: String,
-    /// Counts from 1; another number where that of another definition is taken.
+    /// The number of the epoch, from 1. If it is taken by another definition, another number is
+    /// used.
     epoch: u32,
-    /// What is measured, as JSON.
+    /// The definition of the measurement, as JSON.
     definition: String,
     /// When the epoch began.
     begun: Timestamp,
@@ -33,7 +34,7 @@ impl Membership {
         }
     }
 
-    /// The epoch of this machine.
+    /// Returns the epoch for this machine.
     pub(crate) fn of_machine(self, machine: &str) -> SeriesEpoch {
         SeriesEpoch {
             machine: machine.to_owned(),
@@ -45,7 +46,7 @@ impl Membership {
         }
     }
 
-    /// As the value of a header: JSON of ASCII characters; `None` where it is too long.
+    /// Returns the header value, JSON in ASCII, or `None` if it is too long.
     pub(crate) fn header(&self) -> Option<String> {
         use std::fmt::Write;
         let json = serde_json::json!(self).to_string();
@@ -55,7 +56,7 @@ impl Membership {
                 ' '..='~' => text.push(unit),
                 _ => {
                     for half in unit.encode_utf16(&mut [0; 2]) {
-                        // Writing to a string does not fail.
+                        // Writing to a string cannot fail.
                         let _ = write!(text, "\\u{half:04x}");
                     }
                 }
@@ -64,7 +65,7 @@ impl Membership {
         (text.len() <= LONGEST).then_some(text)
     }
 
-    /// That of a header; `Err` where it is none.
+    /// Parses a header value. Returns `Err` if it is invalid.
     pub(crate) fn read(header: &str) -> Result<Self, &'static str> {
         if header.len() > LONGEST {
             return Err("the header Punctual-Series is too long");

@@ -1,4 +1,4 @@
-//! Slots of the last day that gave no recording, by machine, for the overview.
+//! Slots of the last day without a recording, by machine, for the overview.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use punctual_model::{SeriesEpoch, SlotState};
 use punctual_store::{Collection, Machine, SlotFilter, StoreError};
 
-/// Slots are counted that were due since then.
+/// The time span in which slots were due.
 const SPAN: Duration = Duration::from_secs(86_400);
-/// Counted again after this time: many may look at once.
+/// The count is cached for this time, because many users may view it.
 const FRESH: Duration = Duration::from_secs(10);
-/// What became of a slot without a recording.
+/// The states of a slot without a recording.
 const STATES: [SlotState; 3] = [SlotState::Missed, SlotState::Refused, SlotState::Failed];
 
-/// How many slots of each machine; those without any are left out.
+/// The number of slots by machine. Machines without any are left out.
 pub(crate) type ByMachine = BTreeMap<String, usize>;
 
 /// The last count.
@@ -23,10 +23,10 @@ pub(crate) type ByMachine = BTreeMap<String, usize>;
 pub(crate) struct Missed(Mutex<Option<(Instant, Arc<ByMachine>)>>);
 
 impl Missed {
-    /// Slots without a recording, of these machines.
+    /// Returns the slots of these machines without a recording.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if reading fails.
     pub(crate) fn lately(
         &self,
         all: &dyn Collection,
@@ -59,7 +59,7 @@ fn count(all: &dyn Collection, machines: &[Machine]) -> Result<ByMachine, StoreE
     if by_id.keys().all(|id| names.contains(id)) {
         return Ok(by_id);
     }
-    // What was measured in this store is under the machine's ID: its name is in the series.
+    // Recordings measured in this store use the machine's ID; its name is in the series.
     let epochs = all.series()?;
     let name_of = |id: &String| {
         let own = |epoch: &&SeriesEpoch| epoch.machine == *id && epoch.host.is_some();

@@ -4,24 +4,24 @@ use punctual_model::RecordingId;
 
 use crate::trends::SeriesOf;
 
-/// The page of a recording.
+/// Returns the path of a recording's page.
 pub(crate) fn recording_path(id: RecordingId) -> String {
     format!("/recordings/{id}")
 }
 
-/// The page of a machine, whatever its name.
+/// Returns the path of a machine's page. The name may contain any characters.
 pub(crate) fn machine_path(name: &str) -> String {
     format!("/machine?name={}", encoded(name))
 }
 
-/// The page of a series.
+/// Returns the path of a series' page.
 pub(crate) fn trend_path(of: &SeriesOf) -> String {
     let series = encoded(&of.series);
     let machine = of.machine.as_deref().map(encoded).unwrap_or_default();
     format!("/trend?series={series}&machine={machine}")
 }
 
-/// A text as a value of a query (RFC 3986, 2.3).
+/// Encodes a text as a query value (RFC 3986, 2.3).
 pub(crate) fn encoded(text: &str) -> String {
     use std::fmt::Write;
     text.bytes().fold(String::new(), |mut out, byte| {
@@ -37,7 +37,7 @@ pub(crate) fn encoded(text: &str) -> String {
     })
 }
 
-/// A value of a query as it was before [`encoded`]; what is no UTF-8 fits nothing.
+/// Decodes a value encoded by [`encoded`]. The result matches nothing if it is not UTF-8.
 pub(crate) fn decoded(value: &str) -> String {
     let mut bytes = value.bytes();
     let mut out = Vec::with_capacity(value.len());

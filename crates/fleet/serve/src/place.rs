@@ -1,4 +1,4 @@
-//! Where a page of the list of recordings goes on: a value of the parameter `after`.
+//! The cursor in the list of recordings, a value of the parameter `after`.
 
 use jiff::Timestamp;
 use punctual_model::RecordingId;
@@ -7,13 +7,13 @@ use uuid::Uuid;
 
 use crate::problem::Problem;
 
-/// The place of a recording in the list, as text.
+/// Returns the cursor of a recording as text.
 pub(crate) fn place_of(listed: &Listed) -> String {
     let summary = &listed.summary;
     format!("{}.{}", summary.started.as_nanosecond(), summary.id)
 }
 
-/// The place that a text names.
+/// Parses a cursor.
 pub(crate) fn place(text: &str) -> Result<(Timestamp, RecordingId), Problem> {
     let parsed = || {
         let (ns, id) = text.split_once('.')?;

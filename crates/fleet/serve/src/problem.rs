@@ -1,4 +1,4 @@
-//! What a client is answered when a request fails.
+//! The response to a failed request.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -13,20 +13,20 @@ use crate::SourceError;
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
-    /// Seconds after which to try again.
+    /// Seconds to wait before a retry.
     pub(crate) retry_after: Option<u32>,
 }
 
 /// The same as JSON.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Failure {
-    /// What failed, and what to do.
+    /// What failed, and how to solve it.
     error: String,
 }
 
-/// How long to wait when there is no room, in seconds.
+/// Seconds to wait if there is no space.
 const NO_ROOM: u32 = 60;
-/// How long to wait when too much is asked for at once, in seconds.
+/// Seconds to wait if there are too many requests.
 pub(crate) const BUSY: u32 = 5;
 
 impl Problem {
@@ -53,14 +53,14 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// What answers it panicked.
+    /// Returns the problem of a request whose handler panicked.
     pub(crate) fn fault() -> Self {
         let message = "this request failed: a fault of punctual";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 }
 
-/// Series, evidence or a bundle that cannot be read or made.
+/// A series, evidence or a bundle that cannot be read or created.
 impl From<SourceError> for Problem {
     fn from(error: SourceError) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
@@ -78,7 +78,7 @@ impl From<StoreError> for Problem {
             }
             StoreError::DiskFull { .. } => Self::busy("the disk of the collector is full", NO_ROOM),
             StoreError::Locked { .. } => Self::busy("the store is in use", BUSY),
-            // Paths of this machine are for its log alone.
+            // Clients must not see paths of this machine, so they are only logged.
             error => {
                 crate::log::complain(&error.to_string());
                 let message = "the store cannot be used: see the log of the collector";

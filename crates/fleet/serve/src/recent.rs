@@ -1,4 +1,4 @@
-//! How often something happened lately, by a key that clients choose: bounded in memory.
+//! Counts recent events by a key that clients choose, in bounded memory.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 /// How long an event is remembered.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
-/// The most keys that are remembered; beyond, the oldest is forgotten.
+/// Maximum number of keys. Beyond it, the oldest is forgotten.
 const REMEMBERED: usize = 4_096;
 
-/// Events of the last minute, counted by a key.
+/// Events of the last minute, counted by key.
 #[derive(Debug)]
 pub(crate) struct Recent<K>(Mutex<HashMap<K, (Instant, u32)>>);
 
@@ -21,7 +21,7 @@ impl<K> Default for Recent<K> {
 }
 
 impl<K: Clone + Eq + Hash> Recent<K> {
-    /// Counts an event, and returns how many of its key there were in [`WINDOW`].
+    /// Counts an event, and returns the number of events with its key in [`WINDOW`].
     pub(crate) fn count(&self, key: K) -> u32 {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= REMEMBERED && !all.contains_key(&key) {

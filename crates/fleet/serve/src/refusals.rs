@@ -1,4 +1,4 @@
-//! Clients that are refused: counted, and logged once a minute each.
+//! Clients that are refused. Each is counted, and logged once a minute.
 
 use std::net::IpAddr;
 
@@ -8,13 +8,14 @@ use crate::log::complain;
 use crate::problem::Problem;
 use crate::recent::{Recent, WINDOW};
 
-/// Wrong tokens in [`WINDOW`], from one address or of one beginning, after which the answer
-/// says to wait.
+/// Number of wrong tokens in [`WINDOW`], from one address or with the same beginning, after which
+/// the response is to wait.
 const GUESSES: u32 = 10;
-/// Characters of a token that wrong tokens are counted by: the common prefix and 24 bits.
+/// Length of the beginning of a token that wrong tokens are counted by: the common prefix and 24
+/// bits.
 const BEGINNING: usize = "punctual_".len() + 6;
 
-/// Clients that were refused lately.
+/// Clients that were refused recently.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     addresses: Recent<IpAddr>,
@@ -36,7 +37,7 @@ impl Refusals {
         Problem::busy(message, WINDOW.as_secs() as u32)
     }
 
-    /// Logs why a client is refused: once a minute for each reason and address, or machine.
+    /// Logs why a client is refused, once a minute for each reason and address or machine.
     pub(crate) fn log(&self, reason: &'static str, from: impl ToString) {
         let from = from.to_string();
         if self.logged.count((reason, from.clone())) == 1 {
@@ -61,7 +62,7 @@ mod tests {
         }
         assert_eq!(status(one, "x"), 429);
         assert_eq!(status(other, "x"), 401);
-        // One that guesses from many addresses.
+        // A client that guesses from many addresses.
         let from = |number| format!("10.1.0.{number}").parse().unwrap();
         let guess = |number| status(from(number), &format!("punctual_abcdef{number}"));
         assert!((0..GUESSES).all(|number| guess(number) == 401));

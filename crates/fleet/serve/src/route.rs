@@ -1,11 +1,11 @@
-//! One route.
+//! A route of the server.
 
 use axum::routing::MethodRouter;
 
 use crate::access::Need;
 use crate::state::App;
 
-/// A path, what it needs, and what answers it.
+/// A path, the permission it needs, and its handler.
 pub(crate) struct Route {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,

@@ -1,4 +1,4 @@
-//! All routes, a line each; the router and the description of the API are made of them.
+//! All routes, one per line. The router and the API description are generated from them.
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -12,10 +12,10 @@ use crate::route::Route;
 use crate::state::App;
 use crate::{api, assets, headers, pages};
 
-/// Bodies of forms and lists of IDs are no longer; deliveries have their own limit.
+/// Maximum size of forms and lists of IDs. Deliveries have a separate limit.
 const BODY: usize = 1 << 20;
 
-/// The router of all routes.
+/// Returns the router of all routes.
 pub(crate) fn router(app: &App) -> Router {
     let mut router = Router::new();
     let of_api = api::ENDPOINTS.iter().map(|endpoint| &endpoint.route);
@@ -32,7 +32,7 @@ pub(crate) fn router(app: &App) -> Router {
         .with_state(app.clone())
 }
 
-/// Gives a request up that takes too long, with its body: a slow client costs no more.
+/// Aborts a request that takes too long, including its body, to limit the cost of slow clients.
 async fn keep_deadline(State(app): State<App>, request: Request, next: Next) -> Response {
     let answer = tokio::time::timeout(app.config.limits.deadline, next.run(request)).await;
     answer.unwrap_or_else(|_| {

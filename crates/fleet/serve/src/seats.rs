@@ -1,5 +1,5 @@
-//! Connections at once: limited in total and by address. A client that has shown a valid
-//! token keeps its connection; one that has not makes room when others come.
+//! Simultaneous connections, limited in total and by address. A client that has shown a valid token
+//! keeps its connection. Other connections are closed when new ones arrive.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -9,12 +9,12 @@ use tokio::sync::Notify;
 
 use crate::config::Limits;
 
-/// All connections, the oldest first.
+/// All connections, oldest first.
 #[derive(Debug)]
 pub(crate) struct Seats {
     total: usize,
     by_address: usize,
-    /// Proxies: their connections are those of many clients.
+    /// Proxies, whose connections carry many clients.
     proxies: Vec<IpAddr>,
     taken: Mutex<Taken>,
 }
@@ -32,7 +32,7 @@ struct Entry {
     leave: Arc<Notify>,
 }
 
-/// The place of one connection; it is free when this is dropped.
+/// The seat of one connection. Dropping it frees the seat.
 #[derive(Debug)]
 pub(crate) struct Seat {
     number: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Seat {
     seats: Arc<Seats>,
 }
 
-/// A connection that could not be taken.
+/// A connection could not be accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -54,11 +54,11 @@ impl Seats {
         })
     }
 
-    /// Takes a seat. If the address or the server has no free one, the oldest connection
-    /// without a token is closed: of the same address, or of the address with the most.
+    /// Takes a seat. If the address or the server has none left, the oldest connection without a
+    /// token is closed, of the same address or of the address with the most.
     ///
     /// # Errors
-    /// [`Full`] if every connection that could make room has shown a valid token.
+    /// Returns [`Full`] if all connections that could be closed have shown a valid token.
     pub(crate) fn take(self: &Arc<Self>, from: IpAddr) -> Result<Seat, Full> {
         let from = from.to_canonical();
         let mut taken = self.lock();
@@ -95,7 +95,7 @@ impl Seats {
 }
 
 impl Taken {
-    /// The address with the most connections without a token.
+    /// Returns the address with the most connections without a token.
     fn address_with_most(&self) -> Option<IpAddr> {
         let mut counts = HashMap::new();
         for one in self.seats.values().filter(|one| !one.is_known) {
@@ -117,14 +117,14 @@ impl Taken {
 }
 
 impl Seat {
-    /// The client of this connection has shown a valid token.
+    /// Records that the client of this connection has shown a valid token.
     pub(crate) fn is_known(&self) {
         if let Some(entry) = self.seats.lock().seats.get_mut(&self.number) {
             entry.is_known = true;
         }
     }
 
-    /// Waits until this connection has to make room for another.
+    /// Waits until this connection must be closed for another.
     pub(crate) async fn has_to_leave(&self) {
         self.leave.notified().await;
     }
@@ -196,7 +196,7 @@ mod tests {
         let seats = seats(&["10.0.0.9"]);
         let many: Vec<Seat> = (0..6).map(|_| take(&seats, "10.0.0.9").unwrap()).collect();
         assert!(many.iter().all(is_open));
-        // The address is the same in its form for IPv6.
+        // An IPv6-mapped address is the same address.
         let next = take(&seats, "::ffff:10.0.0.9").unwrap();
         assert!(is_open(&next) && !is_open(&many[0]));
     }

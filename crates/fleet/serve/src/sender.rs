@@ -1,9 +1,9 @@
-//! One token, one machine: recordings are kept by the name of the token, so two machines
-//! with one token would be kept as one.
+//! Ensures that each token is used by one machine. Recordings are stored under the name of the
+//! token, so two machines with one token would be mixed up.
 //!
 //! A machine sends its identity with each request: a hash of its machine-id(5), its boot and its
-//! name. Another machine-id than before is another machine. Copies of one disk image have the
-//! same one; that a boot returns, after another was seen, still shows that there are two.
+//! name. A different machine-id means a different machine. Copies of one disk image have the same
+//! machine-id. They are detected when a boot returns after another one was seen.
 
 use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
@@ -12,15 +12,15 @@ use punctual_store::{AuditLine, Token};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// The header with the identity of a machine: `ID BOOT NAME`. The ID is `-` if the machine
-/// has none.
+/// The header with the identity of a machine: `ID BOOT NAME`. The ID is `-` if the machine has
+/// none.
 pub(crate) const MACHINE: &str = "punctual-machine";
-/// The longest such header, in bytes.
+/// Maximum length of the header, in bytes.
 const LONGEST: usize = 512;
-/// Boots of a machine that are remembered.
+/// Number of boots of a machine to remember.
 const BOOTS: usize = 8;
 
-/// A machine that sends, or the one that is noted with a token.
+/// The machine that sends a request, or the one recorded with a token.
 #[derive(Clone, Debug, PartialEq)]
 struct Sender {
     id: String,
@@ -32,16 +32,16 @@ struct Sender {
 /// The decision on a request.
 #[derive(Debug, PartialEq)]
 enum Answer {
-    /// It is the machine that is noted.
+    /// The machine is the recorded one.
     Known,
-    /// It is to be noted so.
+    /// The machine must be recorded.
     Note(Sender),
     /// It is another machine.
     Stranger,
 }
 
 impl Sender {
-    /// Reads a header.
+    /// Parses a header.
     fn sent(text: &str) -> Option<Self> {
         let mut words = text.split_ascii_whitespace();
         let [id, boot, name] = [words.next()?, words.next()?, words.next()?].map(str::to_owned);
@@ -50,7 +50,7 @@ impl Sender {
         whole.then_some(Self { id, name, boots })
     }
 
-    /// Reads the text that a token keeps.
+    /// Parses the text stored with a token.
     fn noted(text: &str) -> Option<Self> {
         let mut words = text.split(' ').map(str::to_owned);
         let (id, name) = (words.next()?, words.next()?);
@@ -58,12 +58,12 @@ impl Sender {
         Some(Self { id, name, boots })
     }
 
-    /// As a token keeps it.
+    /// Returns the text to store with a token.
     fn text(&self) -> String {
         format!("{} {} {}", self.id, self.name, self.boots.join(" "))
     }
 
-    /// Decides on a request of this machine; `noted` has used the token before.
+    /// Decides on a request of this machine. `noted` is the machine that has used the token before.
     fn answer(self, noted: Option<&Self>) -> Answer {
         let Some(noted) = noted else {
             return Answer::Note(self);
@@ -92,11 +92,11 @@ impl Sender {
     }
 }
 
-/// Refuses the request of a machine that uses the token of another. A request
-/// without the header (an older program, a script) is not refused.
+/// Refuses the request of a machine that uses the token of another. A request without the header
+/// (an older program, a script) is not refused.
 ///
 /// # Errors
-/// Another machine uses this token, and what the store can fail with.
+/// Returns an error if another machine uses this token, or if the store fails.
 pub(crate) async fn check(app: &App, token: &Token, headers: &HeaderMap) -> Result<(), Problem> {
     let Some(value) = headers.get(MACHINE) else {
         return Ok(());
@@ -114,8 +114,8 @@ pub(crate) async fn check(app: &App, token: &Token, headers: &HeaderMap) -> Resu
             let (of, text) = (token.name.clone(), machine.text());
             app.stored(move |all| all.set_machine(&of, before.as_deref(), Some(&text)))
                 .await?;
-            // A boot is news once; the rare case that two machines ask at the same moment
-            // is found with their next requests.
+            // Each boot is recorded once. If two machines are checked at the same moment, which is
+            // rare, their next requests reveal it.
             debug_assert!(machine.boots.starts_with(&boots));
             Ok(())
         }
@@ -123,7 +123,7 @@ pub(crate) async fn check(app: &App, token: &Token, headers: &HeaderMap) -> Resu
     }
 }
 
-/// Says on both sides that two machines use one token.
+/// Reports on both sides that two machines use one token.
 async fn refused(
     app: &App,
     token: &Token,
@@ -158,7 +158,7 @@ async fn refused(
 mod tests {
     use super::*;
 
-    /// Requests of machines (ID, boot, name) in turn; whether each is taken.
+    /// Returns for each request of a machine (ID, boot, name) whether it is accepted.
     fn taken(requests: &[&str]) -> Vec<bool> {
         let mut noted: Option<Sender> = None;
         let one = |text: &&str| match Sender::sent(text).unwrap().answer(noted.as_ref()) {

@@ -1,4 +1,4 @@
-//! The server: listens, answers, and ends when it is asked to.
+//! The server: listens, answers, and ends on request.
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -24,37 +24,37 @@ use crate::seats::{Seat, Seats};
 use crate::state::App;
 use crate::{Config, ServeError, follow, routes, tls};
 
-/// Requests that are under way may take so long after the server was asked to end.
+/// Maximum time for pending requests after the server is asked to end.
 const DRAIN: Duration = Duration::from_secs(10);
-/// How long to wait when no connection can be taken (no descriptors left).
+/// Pause after a connection could not be accepted, for example without free descriptors.
 const NO_ACCEPT: Duration = Duration::from_millis(100);
-/// Threads that answer; what waits for the disk has threads of its own.
+/// Number of threads for responses. Blocking work has other threads.
 const WORKERS: usize = 2;
-/// Threads that keep deliveries: at least one that computes while another waits for the
-/// disk, and no more connections to a database than it usually allows.
+/// Number of threads that store deliveries. At least two, so that one can compute while another
+/// waits for the disk. At most eight, to stay within the default connection limit of a database.
 const KEEPERS: (usize, usize) = (2, 8);
-/// How much lower their priority is. A recording takes milliseconds of a CPU: a page that
-/// becomes ready meanwhile has it at once, and deliveries go on beside other programs.
+/// How much lower the priority of these threads is. A recording takes milliseconds of CPU time, and
+/// pages should not wait for it. Deliveries have the priority of a background task.
 const NICER: i32 = 5;
 
-/// A server that runs on threads of its own.
+/// A server that runs on separate threads.
 #[derive(Debug)]
 pub struct Running {
-    /// Where it listens.
+    /// The address that the server listens on.
     pub address: SocketAddr,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Running {
-    /// Ends it: takes no further connection, and waits for those that are served.
+    /// Stops the server: accepts no further connections, and waits for active ones.
     pub fn stop(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
         if let Some(end) = self.end.take() {
-            // Gone already: nothing is left to end.
+            // If it has already ended, there is nothing to do.
             let _ = end.send(());
         }
         if let Some(thread) = self.thread.take() {
@@ -79,7 +79,7 @@ pub fn start(config: Config, collection: Arc<dyn Collection>) -> Result<Running,
     let (end, ended) = oneshot::channel();
     let thread = std::thread::spawn(move || {
         serve_until(prepared, config, collection, async {
-            // An error says that whoever could have ended it is gone.
+            // An error means that the sender was dropped, so end as well.
             let _ = ended.await;
         });
     });
@@ -90,7 +90,7 @@ pub fn start(config: Config, collection: Arc<dyn Collection>) -> Result<Running,
     })
 }
 
-/// Serves until SIGTERM or SIGINT; `listening` is called with the address.
+/// Serves until SIGTERM or SIGINT. Calls `listening` with the address.
 ///
 /// # Errors
 /// See [`ServeError`].
@@ -116,8 +116,8 @@ pub fn run(
     Ok(())
 }
 
-/// Serves until `ended`, and ends all threads. The collection is dropped after them: a
-/// client of PostgreSQL may not be dropped by a task.
+/// Serves until `ended`, and ends all threads. The collection is dropped after them, because a task
+/// must not drop a PostgreSQL client.
 fn serve_until(
     prepared: Prepared,
     config: Config,
@@ -138,10 +138,10 @@ fn serve_until(
     drop(kept);
 }
 
-/// What is there before the first connection is taken.
+/// Everything that is set up before the first connection is accepted.
 struct Prepared {
     runtime: Runtime,
-    /// Its blocking threads alone are used.
+    /// A runtime used for its blocking threads only.
     keepers: Runtime,
     listener: TcpListener,
     acceptor: Option<TlsAcceptor>,
@@ -161,7 +161,8 @@ fn prepare(config: &Config) -> Result<Prepared, ServeError> {
         .max_blocking_threads(cpus.clamp(KEEPERS.0, KEEPERS.1))
         .thread_name("punctual-keep")
         .on_thread_start(|| {
-            // Of this thread alone (setpriority(2)). Refused, deliveries are as urgent as pages.
+            // Applies to this thread only (setpriority(2)). If it fails, deliveries have the same
+            // priority as pages.
             let _ = rustix::process::nice(NICER);
         })
         .build()
@@ -238,11 +239,11 @@ async fn serve(
     follow.abort();
     app.streams.close();
     app.ending.notify_waiters();
-    // Those that are slower are cut off.
+    // Slower connections are cut off.
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }
 
-/// A client's connection, and what answers it.
+/// A client's connection, and the state to answer it.
 struct Visit {
     from: SocketAddr,
     seat: Arc<Seat>,
@@ -252,7 +253,7 @@ struct Visit {
 }
 
 async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, visit: Visit) {
-    // Answers are written whole: waiting for more only delays them.
+    // Responses are written whole, so Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
     match acceptor {
         None => talk(stream, visit).await,
@@ -273,7 +274,8 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, vis
         router,
         watcher,
     } = visit;
-    // Reads are bounded by the times for head, body and request: a live view never reads.
+    // Reads already have timeouts for head, body and request. There is no read timeout, because a
+    // live view never reads.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(patience));
     let service = tower::ServiceBuilder::new()
@@ -287,6 +289,6 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, vis
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience);
     let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
-    // A client that goes away is its own affair.
+    // A client that disconnects is not an error.
     let _ = watcher.watch(connection).await;
 }

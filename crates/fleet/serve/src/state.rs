@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The shared state of all requests.
 
 use std::sync::Arc;
 
@@ -16,36 +16,36 @@ use crate::strangers::Strangers;
 use crate::workers::Workers;
 use crate::worse::Worse;
 
-/// What all requests share.
+/// The shared state of all requests.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) collection: Arc<dyn Collection>,
-    /// Clients that were refused lately.
+    /// Clients that were refused recently.
     pub(crate) refusals: Refusals,
     /// Machines that were refused because they use the token of another.
     pub(crate) strangers: Strangers,
     pub(crate) worse: Arc<Worse>,
     pub(crate) listings: Arc<Listings>,
-    /// Live views.
+    /// Permits for live views.
     pub(crate) streams: Arc<Semaphore>,
-    /// Says to what runs on its own that the server ends.
+    /// Notifies long-running tasks that the server ends.
     pub(crate) ending: Notify,
-    /// Room for bodies, in KiB.
+    /// Memory for bodies, in KiB.
     pub(crate) room: Arc<Semaphore>,
-    /// Tokens that are looked for, by their hash.
+    /// Combined token lookups, by hash.
     pub(crate) tokens: Arc<Gather<String, Option<Token>>>,
-    /// Windows of wake-ups that arrive; how many of each ask are new.
+    /// Combined stores of wake-up windows; the answer is the number of new ones.
     pub(crate) windows: Arc<Gather<Vec<WakeWindow>, u64>>,
     workers: Workers,
 }
 
-/// Live views at once: each reads its recording again and again.
+/// Maximum number of live views, because each reads its recording repeatedly.
 const STREAMS: usize = 32;
-/// Questions at once that are gathered from many requests: neither pages nor deliveries
-/// delay them.
+/// Maximum number of concurrent combined queries. They have separate threads, so pages and
+/// deliveries do not delay them.
 const LOOK_UPS: usize = 2;
 
 impl std::ops::Deref for App {
@@ -77,7 +77,7 @@ impl App {
         }))
     }
 
-    /// Runs `work` on a thread that may wait for the disk.
+    /// Runs `work` on a thread that may block on the disk.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Problem> + Send + 'static,
@@ -86,7 +86,7 @@ impl App {
         self.workers.work(move || work(&app)).await
     }
 
-    /// Runs `work`, which keeps a delivery, see [`Workers::keep`].
+    /// Runs `work`, which stores a delivery; see [`Workers::keep`].
     pub(crate) async fn keep<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Problem> + Send + 'static,
@@ -95,7 +95,7 @@ impl App {
         self.workers.keep(move || work(&app)).await
     }
 
-    /// Runs `work` on the collection, on a thread that may wait for the disk.
+    /// Runs `work` on the collection, on a thread that may block on the disk.
     pub(crate) async fn stored<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Collection) -> Result<T, StoreError> + Send + 'static,
@@ -104,7 +104,7 @@ impl App {
     }
 }
 
-/// The tokens of several requests.
+/// Returns the tokens of several requests.
 fn tokens(collection: &dyn Collection, hashes: &[String]) -> Vec<Result<Option<Token>, Problem>> {
     match collection.tokens_of(hashes) {
         Ok(found) => {
@@ -115,8 +115,8 @@ fn tokens(collection: &dyn Collection, hashes: &[String]) -> Vec<Result<Option<T
     }
 }
 
-/// Keeps the windows of several requests. Where that fails each is tried alone: the windows
-/// of one machine are no reason to refuse those of others.
+/// Stores the windows of several requests. If that fails, each request is retried alone, so that
+/// invalid windows of one machine do not affect others.
 fn windows(collection: &dyn Collection, asked: &[Vec<WakeWindow>]) -> Vec<Result<u64, Problem>> {
     match collection.add_windows_of(asked) {
         Ok(new) => new.into_iter().map(Ok).collect(),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-/// Refused machines that are remembered.
+/// Maximum number of refused machines to remember.
 const STRANGERS: usize = 1_000;
 
 /// Machines that were refused, by token and name, with the time of the first request.
@@ -13,7 +13,7 @@ const STRANGERS: usize = 1_000;
 pub(crate) struct Strangers(Mutex<BTreeMap<(String, String), Timestamp>>);
 
 impl Strangers {
-    /// Notes one; whether it is new.
+    /// Adds a machine, and returns whether it is new.
     pub(crate) fn add(&self, token: &str, name: &str) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = (token.to_owned(), name.to_owned());
@@ -24,7 +24,7 @@ impl Strangers {
         is_new
     }
 
-    /// The refused machines that used the token of `name`: their names, and since when.
+    /// Returns the refused machines that used the token of `name`: their names, and since when.
     pub(crate) fn of(&self, name: &str) -> Vec<(String, Timestamp)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = all.iter().filter(|((token, _), _)| token == name);

@@ -1,4 +1,4 @@
-//! TLS: a certificate and its key out of PEM files.
+//! TLS with a certificate and its key from PEM files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{ServeError, TlsFiles};
 
-/// What makes TLS of a connection.
+/// Returns the acceptor that starts TLS on a connection.
 pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ServeError> {
     let cannot = |path: &Path, reason: String| ServeError::Certificate {
         path: path.to_owned(),

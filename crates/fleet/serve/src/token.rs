@@ -1,4 +1,4 @@
-//! Tokens: drawn once, kept as hashes.
+//! Tokens are generated once, and stored as hashes.
 
 use jiff::Timestamp;
 use punctual_store::{AuditLine, Collection, Role, Token};
@@ -6,14 +6,14 @@ use sha2::{Digest, Sha256};
 
 use crate::ServeError;
 
-/// What a token begins with, so that a leaked one is recognised by scanners.
+/// The prefix of all tokens, so that scanners recognise leaked ones.
 const MARK: &str = "punctual_";
-/// Bytes of randomness: nothing that a guess or a dictionary could find.
+/// Number of random bytes, enough to withstand guesses.
 const SECRET: usize = 32;
-/// The most characters of a name.
+/// Maximum length of a name, in characters.
 const NAME: usize = 64;
 
-/// The SHA-256 of `bytes` in hexadecimal digits.
+/// Returns the SHA-256 of `bytes` in hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
@@ -26,7 +26,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Whether it may be the name of a machine or a user.
+/// Returns whether `name` is valid for a machine or a user.
 pub(crate) fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     (1..=NAME).contains(&name.len())
@@ -34,10 +34,11 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// Gives `name` a token of that role, and returns it: it is not kept, only its hash.
+/// Creates a token for `name` with that role, and returns it. Only its hash is stored.
 ///
 /// # Errors
-/// A name that is none or taken, no random numbers, and what writing can fail with.
+/// Returns an error if the name is invalid or taken, if there are no random numbers, or if writing
+/// fails.
 pub fn enrol(collection: &dyn Collection, name: &str, role: Role) -> Result<String, ServeError> {
     if !is_name(name) {
         return Err(ServeError::Name(name.to_owned()));
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_hash_is_the_one_of_the_standard() {
-        // FIPS 180-4, example of one block.
+        // The one-block example of FIPS 180-4.
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sha256(b"abc"), abc);
     }

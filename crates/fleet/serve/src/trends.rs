@@ -1,4 +1,4 @@
-//! Series over time: which there are, how they are judged, what was decided.
+//! Series over time: listing, judging and deciding on them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,74 +11,74 @@ use crate::SourceError;
 /// A series of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeriesOf {
-    /// Its name.
+    /// The name of the series.
     pub series: String,
-    /// The machine; `None` where it is not known.
+    /// The machine; `None` if unknown.
     pub machine: Option<String>,
 }
 
 /// A decision on a change point.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    /// The change point, as it is listed.
+    /// The change point, as listed.
     pub change: String,
-    /// The threshold above which late periods were counted then, where one was asked for.
+    /// The threshold for late periods at that time, if one was given.
     pub threshold: Option<Nanos>,
-    /// What was decided.
+    /// The decision.
     pub decision: ChangeDecision,
-    /// Who decided.
+    /// The user who decided.
     pub who: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// What somebody notes about a series.
+/// A user's note about a series.
 #[derive(Clone, Debug)]
 pub struct Noted {
-    /// The moment it is about.
+    /// The time that the note is about.
     pub at: jiff::Timestamp,
-    /// Who wrote it.
+    /// The author.
     pub who: String,
-    /// What was written.
+    /// The text of the note.
     pub text: String,
 }
 
 /// Judges series.
 pub trait Trends: Send + Sync {
-    /// All series, by name and machine.
+    /// Returns all series, by name and machine.
     ///
     /// # Errors
-    /// What reading can fail with.
+    /// Returns an error if reading fails.
     fn series(&self) -> Result<Vec<SeriesOf>, SourceError>;
 
-    /// A series, judged, with its runs.
+    /// Returns a judged series with its runs.
     ///
     /// # Errors
-    /// No such series, and what reading can fail with.
+    /// Returns an error if there is no such series, or if reading fails.
     fn trend(&self, of: &SeriesOf) -> Result<(Trend, Vec<Run>), SourceError>;
 
-    /// The runs of a series, not judged: of many machines that would take long.
+    /// Returns the runs of a series without judging it, which would take long for many machines.
     ///
     /// # Errors
-    /// No such series, and what reading can fail with.
+    /// Returns an error if there is no such series, or if reading fails.
     fn runs(&self, of: &SeriesOf) -> Result<Vec<Run>, SourceError> {
         self.trend(of).map(|(_, runs)| runs)
     }
 
-    /// Writes a decision down.
+    /// Stores a decision.
     ///
     /// # Errors
-    /// No such change point, and what writing can fail with.
+    /// Returns an error if there is no such change point, or if writing fails.
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), SourceError>;
 
-    /// Keeps a note about a series.
+    /// Stores a note about a series.
     ///
     /// # Errors
-    /// What writing can fail with.
+    /// Returns an error if writing fails.
     fn note(&self, of: &SeriesOf, noted: &Noted) -> Result<(), SourceError>;
 }
 
-/// Where trends come from, if from anywhere.
+/// The source of trends, if there is one.
 #[derive(Clone, Default)]
 pub struct TrendSource(pub Option<Arc<dyn Trends>>);
 

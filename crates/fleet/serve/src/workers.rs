@@ -1,4 +1,4 @@
-//! Threads for work that waits for the disk or draws.
+//! Threads for work that blocks on the disk or draws plots.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use tokio::task::JoinError;
 
 use crate::problem::Problem;
 
-/// Work at once, beside deliveries.
+/// Maximum number of concurrent jobs other than deliveries.
 const AT_ONCE: usize = 8;
 
-/// Threads for work that waits for the disk or draws.
+/// Threads for work that blocks on the disk or draws plots.
 #[derive(Clone)]
 pub(crate) struct Workers {
-    /// Work that is not a delivery: at most so much at once.
+    /// Permits for work other than deliveries.
     at_once: Arc<Semaphore>,
-    /// Threads that keep what is delivered, see [`Workers::keep`].
+    /// Threads that store deliveries; see [`Workers::keep`].
     keepers: Handle,
 }
 
@@ -28,7 +28,7 @@ impl Workers {
         }
     }
 
-    /// The same with `at_once` of its own: other work does not delay what runs there.
+    /// Returns the same threads with separate permits, so that other work does not delay this work.
     pub(crate) fn apart(&self, at_once: usize) -> Self {
         Self {
             at_once: Arc::new(Semaphore::new(at_once)),
@@ -36,23 +36,23 @@ impl Workers {
         }
     }
 
-    /// Runs `work` on a thread that may wait for the disk.
+    /// Runs `work` on a thread that may block on the disk.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let one = Arc::clone(&self.at_once).acquire_owned().await;
         let done = tokio::task::spawn_blocking(move || {
-            // With the work: it goes on if the request is given up.
+            // Hold the permit in the closure, because the work continues if the request is aborted.
             let _one = one;
             work()
         });
         ended(done.await)
     }
 
-    /// Runs `work`, which keeps a delivery, on one of few threads of lower priority: pages
-    /// are not late because machines deliver. It runs even if the client goes away, so it
-    /// owns what it needs.
+    /// Runs `work`, which stores a delivery, on one of a few threads with lower priority, so that
+    /// deliveries do not delay pages. It continues if the client disconnects, so it must own its
+    /// data.
     pub(crate) async fn keep<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
@@ -61,7 +61,7 @@ impl Workers {
     }
 }
 
-/// What work came to; a panic is an answer, too.
+/// Returns the result of work, or a problem if it panicked.
 fn ended<T>(done: Result<Result<T, Problem>, JoinError>) -> Result<T, Problem> {
     done.unwrap_or_else(|_| Err(Problem::fault()))
 }

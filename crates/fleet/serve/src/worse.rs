@@ -1,4 +1,5 @@
-//! All series, judged: read by pages and alerts, made again and again in the background.
+//! All series with their verdicts: judged periodically in the background, and read by pages and
+//! alerts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,14 +13,14 @@ use punctual_store::Machine;
 use crate::SourceError;
 use crate::trends::{SeriesOf, Trends};
 
-/// A series, or why it cannot be judged.
+/// A series with its trend, or why it cannot be judged.
 pub(crate) type Judged = (SeriesOf, Result<Trend, SourceError>);
 
-/// All series, each as it was judged last.
+/// All series, each with its latest verdict.
 #[derive(Debug)]
 pub(crate) struct JudgedSeries {
     pub(crate) all: Vec<Judged>,
-    /// When each was judged, and after how many recordings of its machine.
+    /// When each was judged, and the recordings of its machine at that time.
     judged: Vec<(Timestamp, Mark)>,
 }
 
@@ -27,25 +28,25 @@ pub(crate) struct JudgedSeries {
 type Mark = Option<(u64, Option<RecordingId>)>;
 
 impl JudgedSeries {
-    /// Each is at least as new as this.
+    /// Returns the time of the oldest verdict.
     pub(crate) fn at(&self) -> Timestamp {
         let times = self.judged.iter().map(|(at, _)| *at);
         times.min().unwrap_or_else(Timestamp::now)
     }
 }
 
-/// The last look at all series.
+/// The latest verdicts of all series.
 #[derive(Debug, Default)]
 pub(crate) struct Worse(RwLock<Option<Arc<JudgedSeries>>>);
 
 impl Worse {
-    /// The last look; `None` before the first one has ended.
+    /// Returns the latest verdicts, or `None` before all series were judged once.
     pub(crate) fn last(&self) -> Option<Arc<JudgedSeries>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.clone()
     }
 
-    /// Machines with a worsening that stands unacknowledged.
+    /// Returns the machines with an open regression.
     pub(crate) fn machines(&self) -> BTreeSet<String> {
         let last = self.last();
         let all = last.iter().flat_map(|look| &look.all);
@@ -53,7 +54,7 @@ impl Worse {
         worse.filter_map(|(of, _)| of.machine.clone()).collect()
     }
 
-    /// Worsenings that stand unacknowledged; `None` before the first look has ended.
+    /// Returns the number of open regressions, or `None` before all series were judged once.
     pub(crate) fn open(&self) -> Option<usize> {
         let look = self.last()?;
         let trends = look
@@ -64,11 +65,11 @@ impl Worse {
         Some(changes.filter(|one| one.is_open_worsening()).count())
     }
 
-    /// Judges the series that are new, and those of machines with new recordings; of the
-    /// others those that were judged longest ago, for as long as `budget`.
+    /// Judges new series, and series of machines with new recordings. Then judges the others, those
+    /// with the oldest verdicts first, until `budget` is used up.
     ///
     /// # Errors
-    /// The series cannot be listed.
+    /// Returns an error if the series cannot be listed.
     pub(crate) fn judge(
         &self,
         trends: &dyn Trends,
@@ -91,7 +92,7 @@ impl Worse {
                 (unchanged.map(|(_, (at, _))| *at), mark, of)
             })
             .collect();
-        // New and changed ones first, then the oldest.
+        // New and changed series first, then the oldest.
         series.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
         let judged = series.into_iter().map(|(at, mark, of)| {
             if let (Some(at), true) = (at, began.elapsed() >= budget)
@@ -110,7 +111,7 @@ impl Worse {
         Ok(look)
     }
 
-    /// Judges one series again, as after a decision.
+    /// Judges one series again, such as after a decision.
     pub(crate) fn judge_again(&self, trends: &dyn Trends, of: &SeriesOf) {
         let Some(last) = self.last() else { return };
         let trend = trends.trend(of).map(|(trend, _)| trend);
@@ -132,7 +133,7 @@ fn mark(machine: &Machine) -> (&str, Mark) {
     (&machine.name, Some((machine.recordings, latest)))
 }
 
-/// Whether a worsening of it stands.
+/// Returns whether a series has an open regression.
 pub(crate) fn is_worse(trend: &Trend) -> bool {
     let mut changes = trend.groups.iter().flat_map(|group| &group.changes);
     changes.any(ChangePoint::is_open_worsening)
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(judged(&before, Duration::ZERO), [""; 0]);
         let after = [machine("a", 1), machine("b", 2)];
         assert_eq!(judged(&after, Duration::ZERO), ["b"]);
-        // With time all are judged, the oldest first.
+        // Over time all are judged, the oldest first.
         assert_eq!(judged(&after, Duration::MAX), ["a", "c", "b"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Why alerts cannot be found, kept or sent.
+//! Errors of finding, storing and sending alerts.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use punctual_files::FileError;
 use punctual_store::StoreError;
 
-/// What fails at a look; it is in the log, and tried again at the next one.
+/// An error of one poll. It is logged, and the next poll retries.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AlertError {
     #[error(transparent)]

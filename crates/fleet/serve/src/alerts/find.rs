@@ -1,4 +1,4 @@
-//! What demands attention now.
+//! Finds the alerts that are active now.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,20 +15,21 @@ use crate::paths::{machine_path, trend_path};
 use crate::trends::SeriesOf;
 use crate::worse::Worse;
 
-/// Machines whose lists are read at one look; the others at the next one.
+/// Maximum number of machines whose recordings are listed per poll; the others follow at the next
+/// poll.
 const LISTS: usize = 500;
-/// Recordings of a machine that say how often it measures.
+/// Number of recordings that determine how often a machine measures.
 const CADENCE: usize = 12;
-/// With fewer distances between them nothing is known of its slots.
+/// With fewer intervals between recordings, the slots of a machine are unknown.
 const LEAST_GAPS: usize = 3;
-/// A disk is no longer nearly full when this much more is free, in percent.
+/// The alert about a disk ends when this much more is free, in percent.
 const SLACK: f64 = 2.0;
 
-/// What is remembered from look to look.
+/// State that is kept from poll to poll.
 pub(super) struct Found {
-    /// A machine is silent after this, where its slots are not known.
+    /// Time until a machine is silent if its slots are unknown.
     silent_after: Duration,
-    /// Of each machine its newest recording, and its usual distance between two.
+    /// For each machine, its newest recording and the typical interval between recordings.
     cadence: BTreeMap<String, (RecordingId, Option<Duration>)>,
 }
 
@@ -40,7 +41,7 @@ impl Found {
         }
     }
 
-    /// All alerts that stand, by what they are about.
+    /// Returns all active alerts, by their subject.
     pub(super) fn all(
         &mut self,
         collection: &dyn Collection,
@@ -61,8 +62,8 @@ impl Found {
         Ok(found)
     }
 
-    /// Silent is who sent nothing for two of its slots; where these are not known, for
-    /// the time of the configuration.
+    /// Adds an alert if the machine has sent nothing for two of its slots. If these are unknown,
+    /// the configured time applies.
     fn silent(
         &mut self,
         collection: &dyn Collection,
@@ -108,7 +109,7 @@ impl Found {
     }
 }
 
-/// The newest recordings of a machine.
+/// Returns the newest recordings of a machine.
 fn newest(
     collection: &dyn Collection,
     machine: &str,
@@ -121,7 +122,7 @@ fn newest(
     })
 }
 
-/// The median distance between the starts of recordings, the newest first.
+/// Returns the median interval between the starts of recordings, which are listed newest first.
 fn usual_gap(listed: &[Listed]) -> Option<Duration> {
     let starts = listed.iter().map(|one| one.summary.started);
     let starts: Vec<Timestamp> = starts.collect();
@@ -133,8 +134,8 @@ fn usual_gap(listed: &[Listed]) -> Option<Duration> {
     (gaps.len() >= LEAST_GAPS).then(|| gaps[gaps.len() / 2])
 }
 
-/// Change points to the worse that stand and nobody has acknowledged. A change point can
-/// move by some runs as more come in: it is the same one within its interval.
+/// Adds the open regressions. A change point can move by some runs as more arrive; it remains the
+/// same within its interval.
 fn worsenings(worse: &Worse, state: &State, found: &mut BTreeMap<String, Alert>) {
     let Some(look) = worse.last() else { return };
     for (of, judged) in &look.all {
@@ -144,7 +145,7 @@ fn worsenings(worse: &Worse, state: &State, found: &mut BTreeMap<String, Alert>)
                     of_group(of, trend, group, found);
                 }
             }
-            // A series that cannot be read now is as it was before.
+            // The alerts of a series that cannot be read now stay as they were.
             Err(_) => {
                 let prefix = prefix(of);
                 let kept = state
@@ -166,7 +167,7 @@ fn of_group(of: &SeriesOf, trend: &Trend, group: &Group, found: &mut BTreeMap<St
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     for change in group.changes.iter().filter(|change| change.worse) {
         let followed = change.followed.name();
-        // Counted with the acknowledged ones: a further worsening is another one.
+        // Acknowledged changes count as well, so that a further regression gets another number.
         let number = numbers.entry(followed).or_default();
         *number += 1;
         if !change.is_open_worsening() {
@@ -185,7 +186,8 @@ fn of_group(of: &SeriesOf, trend: &Trend, group: &Group, found: &mut BTreeMap<St
     }
 }
 
-/// Whoever broke its requirement last is looked at, and whoever is broken already.
+/// Checks machines that broke their requirement in the newest recording, and those with an active
+/// alert.
 fn broken(
     collection: &dyn Collection,
     config: &Alerts,

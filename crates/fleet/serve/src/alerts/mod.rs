@@ -1,4 +1,4 @@
-//! Alerts: what demands attention, sent once when it begins and once when it ends.
+//! Alerts, sent once when they begin and once when they end.
 
 mod error;
 mod find;
@@ -16,25 +16,25 @@ use crate::worse::Worse;
 use find::Found;
 use state::State;
 
-/// What raises an alert, and where it goes.
+/// The conditions that raise an alert, and the receivers.
 #[derive(Clone, Debug)]
 pub struct Alerts {
-    /// A URL that takes Alertmanager's webhook payload (version 4), or its own API where
-    /// the URL ends with `/api/v2/alerts`.
+    /// A URL that accepts Alertmanager's webhook payload (version 4). If it ends with
+    /// `/api/v2/alerts`, it is Alertmanager's own API.
     pub webhook: Option<String>,
-    /// A program with its arguments; it reads the webhook payload from stdin.
+    /// A program with its arguments, which reads the webhook payload from stdin.
     pub command: Vec<String>,
-    /// The address of the dashboard, before the path of each link.
+    /// The address of the dashboard, which links begin with.
     pub link: String,
-    /// Where it is kept what was sent.
+    /// The file that stores which alerts were sent.
     pub state: PathBuf,
-    /// A machine's requirement is broken in so many...
+    /// The number of broken recordings that raises an alert...
     pub broken: usize,
-    /// ...of its newest so many recordings.
+    /// ...among this many newest recordings of a machine.
     pub of: usize,
-    /// The folder whose disk is watched; `None`: no disk is.
+    /// A folder on the disk to watch; `None` to watch no disk.
     pub disk: Option<PathBuf>,
-    /// Its free share in percent below which it is nearly full.
+    /// The disk is nearly full if less than this is free, in percent.
     pub disk_free: f64,
 }
 
@@ -42,18 +42,18 @@ pub struct Alerts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
-    /// A worsening that nobody has acknowledged.
+    /// An open regression.
     Worse,
     /// The requirement is broken in several recordings.
     Broken,
-    /// Nothing was received for two slots.
+    /// No data was received for two slots.
     Silent,
-    /// The disk of the collector.
+    /// The disk of the collector is nearly full.
     Disk,
 }
 
 impl Kind {
-    /// The name of the alert, that of the rules for Prometheus.
+    /// Returns the name of the alert, the same as in the Prometheus rules.
     const fn name(self) -> &'static str {
         match self {
             Self::Worse => "PunctualWorse",
@@ -78,13 +78,13 @@ pub(crate) struct Alert {
     pub(crate) machine: String,
     pub(crate) series: String,
     pub(crate) summary: String,
-    /// The path of the page that shows it.
+    /// The path of the page about the alert.
     pub(crate) path: String,
-    /// When it began, or what it is about began.
+    /// When the alert began, or when its cause began.
     pub(crate) since: Timestamp,
 }
 
-/// Looks again and again, and sends what is new.
+/// Polls for alerts, and sends new ones.
 pub(crate) struct Watch {
     config: Alerts,
     state: Option<State>,
@@ -92,7 +92,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// A machine is silent after `silent_after`, where its slots are not known.
+    /// Returns a watch. `silent_after` is the time until a machine is silent if its slots are
+    /// unknown.
     pub(crate) fn new(config: Alerts, silent_after: Duration) -> Self {
         Self {
             config,
@@ -101,23 +102,24 @@ impl Watch {
         }
     }
 
-    /// Looks, and sends what has begun or ended since. What cannot be sent is tried again
-    /// at the next look; failures are in the log.
+    /// Polls, and sends the alerts that began or ended since the last poll. Failures are logged,
+    /// and the next poll retries.
     pub(crate) fn look(&mut self, collection: &dyn Collection, worse: &Worse) {
         let state = match &mut self.state {
             Some(state) => state,
             None => match State::read(&self.config.state) {
                 Ok(read) => self.state.insert(read),
-                // An unreadable state would send all again.
+                // With an unreadable state, all alerts would be sent again.
                 Err(why) => return crate::log::complain(&why.to_string()),
             },
         };
         match self.found.all(collection, worse, &self.config, state) {
             Ok(now) => state.compare(now, Timestamp::now()),
-            // What cannot be known neither begins nor ends.
+            // Without a result, no alert begins or ends.
             Err(why) => return crate::log::complain(&format!("alerts: {why}")),
         }
-        // Written before sending as well: a kill in between sends again, never nothing.
+        // The state is also written before sending. If the process is killed in between, alerts are
+        // sent twice rather than never.
         let before = state.write(&self.config.state);
         for failed in send::all(&self.config, state) {
             crate::log::complain(&format!("alerts: {failed}"));

@@ -1,4 +1,4 @@
-//! Alerts on their way: to a webhook, to a command.
+//! Sends alerts to a webhook and to a command.
 //! <https://prometheus.io/docs/alerting/latest/configuration/#webhook_config>
 
 use std::collections::BTreeMap;
@@ -13,17 +13,17 @@ use super::Alerts;
 use super::error::AlertError;
 use super::state::{Standing, State};
 
-/// A receiver that takes longer is tried again.
+/// Maximum time for a receiver. A slower one is retried later.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The API of Alertmanager itself.
+/// The path of Alertmanager's own API.
 const OWN_API: &str = "/api/v2/alerts";
 
-/// Sends what was not sent, and marks it. Returns what failed.
+/// Sends the unsent alerts, and marks them as sent. Returns the failures.
 pub(super) fn all(config: &Alerts, state: &mut State) -> Vec<AlertError> {
     let mut failed = Vec::new();
     if let Some(url) = &config.webhook {
         match url.ends_with(OWN_API) {
-            // Alertmanager forgets what is not sent again.
+            // Alertmanager drops alerts that are not sent repeatedly.
             true => {
                 let all: Vec<Value> = (state.alerts.iter())
                     .map(|(key, one)| alert(config, key, one))
@@ -80,7 +80,7 @@ fn labels(one: &Standing) -> BTreeMap<&'static str, String> {
     labels
 }
 
-/// An alert as Alertmanager writes and reads it.
+/// Returns an alert in Alertmanager's format.
 fn alert(config: &Alerts, key: &str, one: &Standing) -> Value {
     let digest = Sha256::digest(key.as_bytes());
     let fingerprint: String = digest
@@ -112,7 +112,7 @@ fn status(one: &Standing) -> &'static str {
     }
 }
 
-/// The payload of a webhook, version 4, with one alert.
+/// Returns a webhook payload, version 4, with one alert.
 fn payload(config: &Alerts, key: &str, one: &Standing) -> Value {
     let alert = alert(config, key, one);
     json!({
@@ -144,7 +144,7 @@ fn post(url: &str, body: &Value) -> Result<(), AlertError> {
     })
 }
 
-/// Runs a command with the payload on its stdin. One that takes too long is ended.
+/// Runs a command with the payload on stdin, and kills it if it takes too long.
 fn run(command: &[String], payload: &Value) -> Result<(), AlertError> {
     let (program, arguments) = command.split_first().ok_or(AlertError::NoCommand)?;
     let program = || program.clone();
@@ -159,7 +159,7 @@ fn run(command: &[String], payload: &Value) -> Result<(), AlertError> {
         .spawn()
         .map_err(failed)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A command need not read it; one alert fits the buffer of a pipe.
+        // The command may ignore it. One alert fits into a pipe buffer, so this does not block.
         let _ = stdin.write_all(payload.to_string().as_bytes());
     }
     let until = Instant::now() + PATIENCE;
@@ -171,7 +171,7 @@ fn run(command: &[String], payload: &Value) -> Result<(), AlertError> {
                 return Err(AlertError::Status { program, status });
             }
             None if Instant::now() > until => {
-                // It has ended by itself meanwhile.
+                // The kill fails if the command has ended by now.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(AlertError::TooLong { program: program() });

@@ -1,4 +1,4 @@
-//! What was sent, on disk.
+//! The state of sent alerts, stored on disk.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use super::Alert;
 use super::error::AlertError;
 
-/// A state is no longer, in bytes: some 100,000 alerts.
+/// Maximum size of a state file in bytes, enough for some 100,000 alerts.
 const MOST: u64 = 64 << 20;
 
-/// Whom an alert was sent to.
+/// The receivers that an alert was sent to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sent {
     pub(super) webhook: bool,
     pub(super) command: bool,
 }
 
-/// An alert that stands, or whose end was not sent to all yet.
+/// An active alert, or an ended one whose end was not sent to all receivers yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Standing {
     pub(super) alert: Alert,
@@ -28,7 +28,7 @@ pub(super) struct Standing {
     pub(super) sent: Sent,
 }
 
-/// All alerts by what they are about.
+/// All alerts, by their subject.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) alerts: BTreeMap<String, Standing>,
@@ -49,7 +49,7 @@ fn damaged(path: &Path, source: serde_json::Error) -> AlertError {
 }
 
 impl State {
-    /// A state that is not there is empty.
+    /// Reads the state. It is empty if the file is missing.
     pub(super) fn read(path: &Path) -> Result<Self, AlertError> {
         match bounded::text(path, MOST) {
             Ok(text) => serde_json::from_str(&text).map_err(|source| damaged(path, source)),
@@ -64,12 +64,12 @@ impl State {
         written.map_err(|source| unusable(path, source))
     }
 
-    /// Whether an alert stands.
+    /// Returns whether an alert is active.
     pub(super) fn stands(&self, key: &str) -> bool {
         self.alerts.get(key).is_some_and(|one| one.ended.is_none())
     }
 
-    /// Takes over what stands now.
+    /// Updates the state with the alerts that are active now.
     pub(super) fn compare(&mut self, now: BTreeMap<String, Alert>, at: Timestamp) {
         for (key, standing) in &mut self.alerts {
             if standing.ended.is_none() && !now.contains_key(key) {
@@ -79,7 +79,7 @@ impl State {
         }
         for (key, alert) in now {
             match self.alerts.get_mut(&key) {
-                // The same: its text may be newer, it began when it began.
+                // The same alert may have a new text, but keeps its start time.
                 Some(known) if known.ended.is_none() => {
                     let since = known.alert.since;
                     known.alert = Alert { since, ..alert };

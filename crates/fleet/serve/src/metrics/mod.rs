@@ -1,5 +1,5 @@
-//! Metrics for Prometheus: of each machine its state, and all its due periods as a
-//! histogram, with classic buckets and as a native histogram.
+//! Metrics for Prometheus: for each machine its state, and all its due periods as a histogram with
+//! classic buckets and as a native histogram.
 
 mod native;
 mod protobuf;
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Histogram,
 }
 
-/// One machine's value.
+/// The value of one machine.
 pub(crate) struct Sample {
     labels: Vec<(&'static str, String)>,
     value: Value,
@@ -43,17 +43,17 @@ pub(crate) enum Value {
     Histogram(Box<Figures>),
 }
 
-/// A histogram, counted already.
+/// A histogram with its computed buckets.
 pub(crate) struct Figures {
     count: u64,
     sum_s: f64,
-    /// Upper bound in seconds and the count up to it; without +Inf.
+    /// Upper bound in seconds and the cumulative count, without +Inf.
     classic: Vec<(f64, u64)>,
     native: Native,
 }
 
-/// The bounds of classic buckets in nanoseconds: 1, 2 and 5 in each decade from 1 µs to
-/// 1 s. Equal for all machines, so that they can be added up.
+/// The bounds of classic buckets in nanoseconds: 1, 2 and 5 in each decade from 1 µs to 1 s. They
+/// are the same for all machines, so that counts can be summed.
 const BOUNDS: [u64; 19] = [
     1_000,
     2_000,
@@ -76,13 +76,13 @@ const BOUNDS: [u64; 19] = [
     1_000_000_000,
 ];
 
-/// The bounds around a requirement, as shares of it: 20, finer near it.
+/// The bounds around a requirement, as multiples of it: 20, closer together near it.
 const AROUND: [f64; 20] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0,
     10.0, 100.0,
 ];
 
-/// The bounds of classic buckets in nanoseconds.
+/// Returns the bounds of classic buckets in nanoseconds.
 fn bounds(requirement: Option<Nanos>) -> Vec<u64> {
     let Some(requirement) = requirement else {
         return BOUNDS.to_vec();
@@ -95,9 +95,9 @@ fn bounds(requirement: Option<Nanos>) -> Vec<u64> {
     bounds
 }
 
-/// Nanoseconds as seconds, the unit of Prometheus.
+/// Converts nanoseconds to seconds, the unit of Prometheus.
 fn seconds(ns: u64) -> f64 {
-    // Exact below 104 days; each bound is the nearest number to its decimal form.
+    // Exact below 104 days. Each bound is the number closest to its decimal form.
     ns as f64 / 1e9
 }
 
@@ -105,7 +105,7 @@ impl Figures {
     fn of(total: &Total, bounds: &[u64]) -> Self {
         let due = &total.due;
         let buckets = due.buckets();
-        // Early ones are below each bound.
+        // Early samples are below each bound.
         let mut classic: Vec<(f64, u64)> = Vec::with_capacity(bounds.len());
         for &bound in bounds {
             let within = buckets
@@ -123,7 +123,7 @@ impl Figures {
     }
 }
 
-/// Answers in the form that is asked for.
+/// Returns the metrics in the requested format.
 pub(crate) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
     let families = app.work(of_app).await?;
     let accept = headers
@@ -144,7 +144,7 @@ pub(crate) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<Re
     })
 }
 
-/// The metrics of all machines.
+/// Returns the metrics of all machines.
 pub(crate) fn of_app(app: &Inner) -> Result<Vec<Family>, Problem> {
     let (machines, totals) = (app.collection.machines()?, app.collection.totals()?);
     let judge = Judge::now(app.config.silent_after, &app.worse);

@@ -1,4 +1,4 @@
-//! Native histograms: exponential buckets, 16 in each power of two.
+//! Native histograms: exponential buckets, 16 for each power of two.
 //! <https://prometheus.io/docs/specs/native_histograms/>
 
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use punctual_model::Histogram;
 
 use super::seconds;
 
-/// Buckets grow by 2^(2^-SCHEMA): 4.4%.
+/// Buckets grow by 2^(2^-SCHEMA), which is 4.4%.
 pub(super) const SCHEMA: i32 = 4;
-/// What is at most this is in the bucket of zero: 1 ns cannot be told from none.
+/// Values up to this are in the zero bucket, because 1 ns cannot be distinguished from zero.
 pub(super) const ZERO_S: f64 = 1e-9;
 
-/// Significands of the bounds, as the client libraries have them. A logarithm would
-/// misround at the bounds themselves.
+/// Significands of the bounds, as in the client libraries. A logarithm would be rounded wrongly at
+/// the bounds.
 const SIGNIFICANDS: [f64; 16] = [
     0.5,
     0.5221368912137069,
@@ -35,13 +35,13 @@ const SIGNIFICANDS: [f64; 16] = [
 
 /// A native histogram.
 pub(super) struct Native {
-    /// Early ones, and those of at most [`ZERO_S`].
+    /// Early samples, and those up to [`ZERO_S`].
     pub(super) zero: u64,
-    /// Counts by index.
+    /// Counts by bucket index.
     buckets: BTreeMap<i32, u64>,
 }
 
-/// Stretches of buckets without a gap: distance from the end of the one before, length.
+/// Spans of consecutive buckets: distance from the end of the previous span, length.
 pub(super) type Spans = Vec<(i32, u32)>;
 
 impl Native {
@@ -63,7 +63,7 @@ impl Native {
             add(lower + width - 1, count);
             placed += count;
         }
-        // Beyond the last bucket of ours.
+        // Samples beyond our last bucket.
         let beyond = histogram.recorded().saturating_sub(placed);
         if beyond > 0 {
             add(histogram.max().map_or(u64::MAX, |max| max.0), beyond);
@@ -76,7 +76,7 @@ impl Native {
         self.zero + self.buckets.values().sum::<u64>()
     }
 
-    /// The index of the first bucket, and all counts from there to the last one.
+    /// Returns the index of the first bucket, and all counts up to the last one.
     pub(super) fn dense(&self) -> (i32, Vec<u64>) {
         let first = self.buckets.keys().next().copied().unwrap_or(0);
         let last = self
@@ -89,7 +89,8 @@ impl Native {
         (first, (first..=last).map(count).collect())
     }
 
-    /// The filled buckets as spans, and each count as the difference from the one before.
+    /// Returns the non-empty buckets as spans, and each count as the difference from the previous
+    /// one.
     pub(super) fn spans(&self) -> (Spans, Vec<i64>) {
         let mut spans = Spans::new();
         let mut deltas = Vec::with_capacity(self.buckets.len());
@@ -109,9 +110,9 @@ impl Native {
     }
 }
 
-/// The bucket that holds `value` > 0: its upper bound is 2^(index / 16).
+/// Returns the bucket that contains `value` > 0. Its upper bound is 2^(index / 16).
 fn index(value: f64) -> i32 {
-    // Of a normal number: nothing here is as small as 2^-1022.
+    // For normal numbers: no value here is as small as 2^-1022.
     let bits = value.to_bits();
     let exponent = ((bits >> 52) & 0x7ff) as i32 - 1022;
     let significand = f64::from_bits((bits & !(0x7ff << 52)) | (1022 << 52));
@@ -134,7 +135,7 @@ mod tests {
                 let at = index(bound);
                 assert_eq!(at, place as i32 + (power - 1) * 16);
                 assert_eq!(index(bound.next_up()), at + 1);
-                // As a power of two it is the same but for rounding.
+                // The same as a power of two, except for rounding.
                 let exact = 2f64.powf(f64::from(at) / 16.0);
                 assert!((bound / exact - 1.0).abs() < 1e-15, "{bound} {exact}");
             }

@@ -1,6 +1,6 @@
-//! Metrics as protobuf, which alone carries native histograms: `io.prometheus.client` of
-//! <https://github.com/prometheus/client_model>, each family with its length before it.
-//! Written by hand: these few messages need no compiler of protobuf and its 40 crates.
+//! Metrics as protobuf, the only format with native histograms: `io.prometheus.client` of
+//! <https://github.com/prometheus/client_model>, each family preceded by its length. Encoded by
+//! hand, because these few messages do not justify a protobuf compiler and its 40 crates.
 
 use super::native::{SCHEMA, ZERO_S};
 use super::{Family, Figures, Kind, Value};
@@ -8,8 +8,7 @@ use super::{Family, Figures, Kind, Value};
 pub(super) const KIND: &str = "application/vnd.google.protobuf; \
     proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
-/// A message under construction.
-/// <https://protobuf.dev/programming-guides/encoding/>
+/// A message under construction. <https://protobuf.dev/programming-guides/encoding/>
 #[derive(Default)]
 pub(super) struct Message(pub(super) Vec<u8>);
 
@@ -32,12 +31,12 @@ impl Message {
         self.varint(number);
     }
 
-    /// sint32 and sint64.
+    /// Encodes sint32 and sint64.
     pub(super) fn signed(&mut self, field: u64, number: i64) {
         self.unsigned(field, zigzag(number));
     }
 
-    /// fixed64 and sfixed64.
+    /// Encodes fixed64 and sfixed64.
     pub(super) fn fixed(&mut self, field: u64, number: u64) {
         self.varint(field << 3 | DOUBLE);
         self.0.extend_from_slice(&number.to_le_bytes());

@@ -1,5 +1,5 @@
-//! Metrics pushed by OTLP over HTTP, as protobuf: cumulative sums, gauges and
-//! exponential histograms, which have the buckets of native ones.
+//! Metrics pushed by OTLP over HTTP, as protobuf: cumulative sums, gauges and exponential
+//! histograms, which have the same buckets as native ones.
 //! <https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/metrics/v1/metrics.proto>
 
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use super::{Family, Figures, Kind, Sample, Value};
 use crate::config::PushTo;
 use crate::state::Inner;
 
-/// A receiver that takes longer gets the next ones.
+/// Timeout of a push. A slow receiver gets the next metrics instead.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Samples in one request: some 500 bytes each.
+/// Maximum number of samples per request, some 500 bytes each.
 const AT_ONCE: usize = 2_000;
-/// Sums since the first recording.
+/// Sums are cumulative since the first recording.
 const CUMULATIVE: u64 = 2;
 
-/// Pushes again and again.
+/// Pushes metrics periodically.
 pub(crate) struct Push {
     to: PushTo,
     last: Option<Instant>,
@@ -30,8 +30,8 @@ impl Push {
         Self { to, last: None }
     }
 
-    /// Sends all metrics, where it is time to; a failure is in the log, and the next ones
-    /// hold what these would have.
+    /// Sends all metrics if they are due. A failure is logged. Nothing is lost, because the next
+    /// push includes the same sums.
     pub(crate) fn send_if_due(&mut self, app: &Inner) {
         if self.last.is_some_and(|last| last.elapsed() < self.to.every) {
             return;
@@ -78,7 +78,7 @@ fn attribute(name: &str, value: &str) -> Message {
     attribute
 }
 
-/// An `ExportMetricsServiceRequest` with samples of one metric.
+/// Returns an `ExportMetricsServiceRequest` with samples of one metric.
 fn request(family: &Family, samples: &[Sample], now: Timestamp) -> Vec<u8> {
     let mut resource = Message::default();
     resource.bytes(1, &attribute("service.name", "punctual").0);
@@ -96,7 +96,7 @@ fn request(family: &Family, samples: &[Sample], now: Timestamp) -> Vec<u8> {
     request.0
 }
 
-/// Prometheus appends unit and `_total` by itself.
+/// Returns a metric. Its name has no unit and no `_total`, because Prometheus appends them.
 fn metric(family: &Family, samples: &[Sample], now: Timestamp) -> Message {
     let name = family.name.strip_suffix("_total").unwrap_or(family.name);
     let (name, unit) = match name.strip_suffix("_seconds") {
@@ -106,7 +106,7 @@ fn metric(family: &Family, samples: &[Sample], now: Timestamp) -> Message {
     let mut metric = Message::default();
     metric.bytes(1, name.as_bytes());
     metric.bytes(2, family.help.as_bytes());
-    // A gauge of unit 1 would be named a ratio.
+    // Prometheus would name a gauge of unit 1 a ratio.
     if unit == "s" {
         metric.bytes(3, unit.as_bytes());
     }
@@ -161,7 +161,7 @@ fn histogram(point: &mut Message, figures: &Figures, now: u64) {
     let mut packed = Message::default();
     counts.into_iter().for_each(|count| packed.varint(count));
     let mut buckets = Message::default();
-    // The upper bound of a bucket here is the lower bound of the one with its number there.
+    // The upper bound of a bucket here is the lower bound of the OTLP bucket with the same index.
     buckets.signed(1, i64::from(first) - 1);
     buckets.bytes(2, &packed.0);
     point.bytes(8, &buckets.0);

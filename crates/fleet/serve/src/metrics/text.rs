@@ -1,5 +1,4 @@
-//! Metrics as text.
-//! <https://prometheus.io/docs/instrumenting/exposition_formats/>
+//! Metrics as text. <https://prometheus.io/docs/instrumenting/exposition_formats/>
 
 use std::fmt::Write;
 
@@ -7,7 +6,7 @@ use super::{Family, Kind, Sample, Value};
 
 pub(super) const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Writing to a string does not fail.
+/// Encodes metrics as text. Writing to a string cannot fail.
 pub(super) fn encode(families: &[Family]) -> String {
     let mut out = String::new();
     for family in families {
@@ -44,7 +43,7 @@ fn push(out: &mut String, name: &str, sample: &Sample) {
     }
 }
 
-/// The shortest form that reads back as the same.
+/// Formats a number in its shortest form that parses to the same value.
 fn number(value: f64) -> String {
     match value != 0.0 && value.abs() < 1e-3 {
         true => format!("{value:e}"),
