@@ -1,12 +1,12 @@
-//! Made-up machines deliver to a collector, and a page is asked for meanwhile: what
-//! docs/scale.md holds. Options: `fleet ADDRESS MACHINES RUNS SECONDS CONNECTIONS [PID...]`:
-//! each machine delivers RUNS recordings as fast as they are taken, which are made before,
-//! then for SECONDS seconds a window each ten seconds. PIDs are those whose CPU time is
-//! counted, with their children. With PUNCTUAL_FLEET_WINDOWS=6 a request holds six windows,
-//! once in a minute; with PUNCTUAL_FLEET_RECORDING=FILE all recordings are that one (JSON)
-//! but for machine, ID, time and histograms; with PUNCTUAL_FLEET_TOKENS=FILE machines log in.
-//! `fleet collector STORE ADDRESS [TOKENS MACHINES]` is a collector alone, for the same
-//! purpose; it enrols machines and writes their tokens.
+//! Simulates machines that deliver to a collector while a page is requested, the source of the
+//! figures in docs/scale.md. Usage: `fleet ADDRESS MACHINES RUNS SECONDS CONNECTIONS [PID...]`.
+//! Each machine first delivers RUNS prepared recordings as fast as they are accepted. For SECONDS
+//! seconds, it then delivers a window every ten seconds. The CPU time of the PIDs and their
+//! children is reported. With PUNCTUAL_FLEET_WINDOWS=6, a request contains six windows, once a
+//! minute. With PUNCTUAL_FLEET_RECORDING=FILE, all recordings are copies of that one (JSON) except
+//! for machine, ID, time and histograms. With PUNCTUAL_FLEET_TOKENS=FILE, machines log in.
+//! `fleet collector STORE ADDRESS [TOKENS MACHINES]` runs a collector for this purpose; it enrols
+//! machines and writes their tokens.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -23,7 +23,7 @@ use punctual_serve::{Config, enrol};
 use punctual_store::{Collection, PostgresCollection, Role, SqliteCollection, is_database};
 use sha2::{Digest, Sha256};
 
-/// Machines send a window so often.
+/// The interval at which machines send a window.
 const PERIOD: Duration = Duration::from_secs(10);
 
 struct Connection {
@@ -41,7 +41,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request; returns the status and the length of the answer.
+    /// Sends a request. Returns the status and the length of the response.
     fn ask(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> (u16, usize) {
         let (to, length) = (&self.to, body.len());
         let head = format!(
@@ -68,7 +68,8 @@ impl Connection {
     }
 }
 
-/// The recording of a run of a machine: real ones differ in times, names and histograms.
+/// Returns the recording of a machine's run. As in reality, they differ in times, names and
+/// histograms.
 fn recording(like: &Recording, machine: u64, run: u64) -> Recording {
     let mut one = like.clone();
     let started = Timestamp::now().as_millisecond() - 43_200_000 * i64::try_from(run).unwrap();
@@ -117,7 +118,7 @@ fn window(machine: u64, at: Timestamp) -> WakeWindow {
     }
 }
 
-/// A request that is ready to be sent.
+/// A request that is ready to send.
 struct Prepared {
     path: String,
     headers: String,
@@ -148,7 +149,7 @@ impl Prepared {
     }
 }
 
-/// All recordings, made by two threads.
+/// Returns all recordings, made by two threads.
 fn prepare(machines: u64, runs: u64, logins: &Logins) -> Vec<Prepared> {
     let like = match std::env::var("PUNCTUAL_FLEET_RECORDING") {
         Ok(file) => Recording::from_json(&std::fs::read_to_string(file).unwrap()).unwrap(),
@@ -167,7 +168,7 @@ fn prepare(machines: u64, runs: u64, logins: &Logins) -> Vec<Prepared> {
     })
 }
 
-/// The header with the token of each machine, and of the browser.
+/// The header with the token for each machine and for the browser.
 #[derive(Default)]
 struct Logins {
     tokens: Vec<String>,
@@ -206,7 +207,7 @@ fn post(connection: &mut Connection, windows: &[WakeWindow], token: &str) -> u16
         .0
 }
 
-/// CPU seconds of processes and their children that still run.
+/// Returns the CPU seconds of processes and their running children.
 fn cpu(pids: &[String]) -> Vec<f64> {
     let of = |pid: &str| -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -215,7 +216,7 @@ fn cpu(pids: &[String]) -> Vec<f64> {
             .split_whitespace()
             .map(|f| f.parse().unwrap_or(0.0))
             .collect();
-        // utime, stime, and those of children that ended (proc_pid_stat(5)); 100 a second.
+        // utime, stime, and those of ended children (proc_pid_stat(5)), in units of 1/100 s.
         fields
             .get(11..15)
             .map_or(0.0, |four| four.iter().sum::<f64>() / 100.0)
@@ -243,7 +244,7 @@ fn percentile(times: &mut [Duration], share: f64) -> Duration {
         .unwrap_or_default()
 }
 
-/// Asks for a page until `done`; the times that it took.
+/// Requests a page until `done`, and returns the response times.
 fn pages(to: &str, token: &str, done: &AtomicBool) -> Vec<Duration> {
     let mut connection = Connection::new(to);
     let mut times = Vec::new();
@@ -257,7 +258,7 @@ fn pages(to: &str, token: &str, done: &AtomicBool) -> Vec<Duration> {
     times
 }
 
-/// Runs `work` for each number on several connections, and reports.
+/// Runs `work` for each number on several connections, and reports the results.
 fn phase(
     title: &str,
     (to, viewer): (&str, &str),
@@ -318,8 +319,8 @@ fn phase(
     }
 }
 
-/// Serves until it is killed; with `logins`, which are a file for tokens and a number of
-/// machines, to those alone.
+/// Serves until it is killed. With `logins` (a file for tokens and a number of machines), only
+/// these machines have access.
 fn collector(store: &str, address: &str, logins: &[String]) {
     let collection: Arc<dyn Collection> = match is_database(store) {
         true => Arc::new(PostgresCollection::open(store).unwrap()),
@@ -364,7 +365,7 @@ fn main() {
         &|connection, number| prepared[usize::try_from(number).unwrap()].put(connection),
     );
     drop(prepared);
-    // Each machine in its turn, evenly over the period.
+    // The machines take turns, evenly distributed over the period.
     let together = std::env::var("PUNCTUAL_FLEET_WINDOWS");
     let together: u32 = together.map_or(1, |text| text.parse().unwrap());
     let period = PERIOD * together;

@@ -1,4 +1,4 @@
-//! What machines deliver beside recordings: windows of wake-ups, slots, notes, decisions.
+//! Deliveries other than recordings: windows of wake-ups, slots, notes, decisions.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -22,22 +22,22 @@ pub(crate) struct SlotOf {
     pub(crate) slot: Slot,
 }
 
-/// What a machine delivers beside recordings.
+/// A delivery of data other than recordings.
 #[derive(Serialize, Deserialize, schemars::JsonSchema, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Beside {
-    /// The name of the machine, where no token says it.
+    /// The name of the machine, if there is no token.
     pub(crate) machine: String,
     pub(crate) windows: Vec<WakeWindow>,
     pub(crate) slots: Vec<SlotOf>,
-    /// Notes about this machine and its recordings; those about recordings of others are
-    /// left out.
+    /// Notes about this machine and its recordings. Notes about recordings of other machines are
+    /// ignored.
     pub(crate) notes: Vec<Note>,
-    /// Decisions on changes at recordings of this machine; others are left out.
+    /// Decisions on changes in recordings of this machine. Others are ignored.
     pub(crate) decisions: Vec<ChangeMark>,
 }
 
-/// How many of them are new.
+/// The number of new items.
 #[derive(Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct Taken {
     windows: u64,
@@ -46,10 +46,10 @@ pub(crate) struct Taken {
     decisions: u64,
 }
 
-/// The largest body without its compression, in bytes: hundreds of windows.
+/// Maximum size of a decompressed body in bytes, enough for hundreds of windows.
 const UNPACKED: usize = 16 << 20;
 
-/// Takes what is beside recordings.
+/// Accepts data other than recordings.
 pub(super) async fn post(
     State(app): State<App>,
     Extension(who): Extension<Who>,
@@ -58,7 +58,7 @@ pub(super) async fn post(
 ) -> Result<Json<Taken>, Problem> {
     let sent = receive(&app, &headers, body).await?;
     let most = app.config.limits.unpacked.min(UNPACKED);
-    // A small body is read at once: to hand it to another thread costs more.
+    // A small body is read here, because passing it to another thread costs more.
     let mut beside = match is_small(&sent.bytes) {
         true => read(&sent.bytes, most)?,
         false => {
@@ -90,14 +90,14 @@ pub(super) async fn post(
     Ok(Json(Taken { windows, ..taken }))
 }
 
-/// Whether a body says that it unpacks to some windows.
+/// Returns whether the stated size of the decompressed body is small.
 fn is_small(packed: &[u8]) -> bool {
     const SMALL: u64 = 64 << 10;
     let length = zstd::zstd_safe::get_frame_content_size(packed);
     packed.len() as u64 <= SMALL && matches!(length, Ok(Some(length)) if length <= SMALL)
 }
 
-/// What a body holds.
+/// Parses a body.
 pub(crate) fn read(body: &[u8], most: usize) -> Result<Beside, Problem> {
     let refuse = |reason: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason);
     let body = unpack(body, most)?;
@@ -117,7 +117,7 @@ pub(crate) fn read(body: &[u8], most: usize) -> Result<Beside, Problem> {
     Ok(beside)
 }
 
-/// Keeps slots, notes and decisions.
+/// Stores slots, notes and decisions.
 fn keep(app: &Inner, beside: Beside) -> Result<Taken, Problem> {
     let (all, machine) = (app.collection.as_ref(), beside.machine.as_str());
     let slots: Vec<_> = (beside.slots.into_iter())
@@ -134,7 +134,8 @@ fn keep(app: &Inner, beside: Beside) -> Result<Taken, Problem> {
     })
 }
 
-/// Whether the recording is one of this machine: nobody judges those of another.
+/// Returns whether the recording belongs to this machine. Machines cannot make decisions about
+/// recordings of others.
 fn is_own(
     all: &dyn Collection,
     machine: &str,
@@ -147,8 +148,8 @@ fn is_own(
     }
 }
 
-/// What is known stays: somebody may have changed it here. A note is about the machine that
-/// delivers it, whatever it says.
+/// Stores new notes. Known notes stay, because they may have been changed here. A note is always
+/// about the machine that delivers it.
 fn notes(all: &dyn Collection, machine: &str, notes: Vec<Note>) -> Result<u64, Problem> {
     let known = match notes.is_empty() {
         true => Vec::new(),

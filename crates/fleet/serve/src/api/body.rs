@@ -1,4 +1,4 @@
-//! Bodies that machines deliver: received with a limit, unpacked with a limit.
+//! Bodies of deliveries, received and decompressed with limits.
 
 use std::cell::RefCell;
 use std::io::Read;
@@ -13,17 +13,18 @@ use crate::config::Limits;
 use crate::problem::{BUSY, Problem};
 use crate::state::App;
 
-/// The largest window of zstd that is taken, as a power of two: 8 MiB, which each
-/// decoder supports (RFC 8878, 3.1.1.1.2).
+/// The largest accepted zstd window, as a power of two: 8 MiB, which every decoder supports (RFC
+/// 8878, 3.1.1.1.2).
 const WINDOW_LOG: u32 = 23;
 
-/// A body with its share of the room for all bodies: what waits for the store counts.
+/// A body with its share of the memory for all bodies. Bodies that wait for the store count as
+/// well.
 pub(super) struct Sent {
     pub(super) bytes: Bytes,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads a compressed body. Its length must be known: one that is too large is not read.
+/// Receives a compressed body. Its length must be stated, and a body that is too large is not read.
 pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Sent, Problem> {
     let packed = headers.get(header::CONTENT_ENCODING);
     if packed.and_then(|value| value.to_str().ok()) != Some("zstd") {
@@ -52,8 +53,8 @@ pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Resul
     })
 }
 
-/// Reads a body of `length` bytes. It takes room as its bytes arrive: who announces much and
-/// sends little takes little from others.
+/// Reads a body of `length` bytes. Memory is reserved as the bytes arrive, so a client that
+/// announces much and sends little takes little from others.
 async fn read(app: &App, body: Body, length: usize) -> Result<Sent, Problem> {
     let mut body = std::pin::pin!(body);
     let mut bytes = Vec::new();
@@ -86,11 +87,12 @@ async fn read(app: &App, body: Body, length: usize) -> Result<Sent, Problem> {
 }
 
 thread_local! {
-    /// What unpacking needs again and again: to make it costs more than a small body.
+    /// A decompressor for reuse, since creating one costs more than decompressing a small body.
     static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Unpacks a body that says how long it is; `None`: it does not, or it is longer.
+/// Decompresses a body that states its length. Returns `None` if it does not, or if the length is
+/// wrong or too large.
 fn unpack_whole(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
     let length = zstd::zstd_safe::get_frame_content_size(bytes).ok()??;
     let length = usize::try_from(length)
@@ -105,12 +107,12 @@ fn unpack_whole(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
     })
 }
 
-/// Unpacks a body, which may be a bomb.
+/// Decompresses a body, which may be a decompression bomb.
 pub(crate) fn unpack(bytes: &[u8], most: usize) -> Result<Vec<u8>, Problem> {
     unpack_with(bytes, most, &[])
 }
 
-/// Unpacks a body that was compressed with this dictionary; an empty one is none.
+/// Decompresses a body that was compressed with this dictionary, or without one if it is empty.
 pub(super) fn unpack_with(
     bytes: &[u8],
     most: usize,

@@ -9,35 +9,35 @@ use crate::look::Look;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// What changed in a series.
+/// The change points of a series.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct ChangesJson {
     /// The name of the series.
     series: String,
-    /// What it was limited to.
+    /// The limits of the query.
     asked: Asked,
-    /// What it comes to.
+    /// The verdict.
     verdict: TrendVerdict,
-    /// The same as a sentence.
+    /// The verdict as a sentence.
     sentence: String,
     /// The groups of runs, by load and class of CPUs.
     groups: Vec<GroupJson>,
 }
 
-/// What changed in a group of runs.
+/// The change points of a group of runs.
 #[derive(Serialize, schemars::JsonSchema)]
 struct GroupJson {
     /// The load and class of CPUs.
     group: String,
-    /// Whether there were enough runs to look for change points.
+    /// Whether there were enough runs to find change points.
     judged: bool,
     /// Change points in order of time.
     changes: Vec<ChangePoint>,
-    /// Figures that move slowly in one direction since their last change point.
+    /// Figures that slowly drift in one direction since their last change point.
     drifts: Vec<Drifting>,
 }
 
-/// The change points of a series, by the same query as its page.
+/// Returns the change points of a series, for the same query as its page.
 pub(super) async fn get(
     State(app): State<App>,
     Query(look): Query<Look>,

@@ -1,4 +1,4 @@
-//! Dictionaries: what recordings of a machine have in common is sent once.
+//! Dictionaries, which send the common parts of a machine's recordings only once.
 
 use axum::Json;
 use axum::body::Body;
@@ -14,14 +14,14 @@ use crate::state::{App, Inner};
 /// The header with the name of the dictionary that a body is compressed with.
 pub(crate) const DICTIONARY: &str = "punctual-dictionary";
 
-/// What became of a dictionary.
+/// The result of sending a dictionary.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Named {
     /// The first 32 hexadecimal digits of its SHA-256.
     hash: String,
 }
 
-/// Takes a dictionary.
+/// Accepts a dictionary.
 pub(super) async fn put(
     State(app): State<App>,
     Path(hash): Path<String>,
@@ -46,7 +46,7 @@ pub(super) async fn put(
     Ok(Json(Named { hash }))
 }
 
-/// The dictionary that a delivery names.
+/// Returns the dictionary that a delivery names.
 pub(super) fn named(app: &Inner, hash: Option<&str>) -> Result<Option<String>, Problem> {
     let Some(hash) = hash else {
         return Ok(None);

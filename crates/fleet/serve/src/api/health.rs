@@ -1,4 +1,4 @@
-//! Whether the server lives, and whether it can work.
+//! Health checks: whether the server is alive, and whether it is ready.
 
 use std::time::Duration;
 
@@ -8,11 +8,10 @@ use axum::http::StatusCode;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// Whoever asks whether a server is ready waits no longer (a probe of Kubernetes: 1 s, of
-/// load balancers: 2 to 10 s).
+/// Readiness probes do not wait longer (Kubernetes: 1 s, load balancers: 2 to 10 s).
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The process answers.
+/// The process responds.
 pub(super) async fn health() -> &'static str {
     "ok\n"
 }

@@ -1,4 +1,4 @@
-//! What machines deliver.
+//! Deliveries of recordings.
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
@@ -20,20 +20,20 @@ use crate::problem::Problem;
 use crate::state::{App, Inner};
 use crate::token::sha256;
 
-/// The header with the hash of what is delivered.
+/// The header with the hash of the delivered body.
 pub(crate) const HASH: &str = "punctual-sha256";
-/// The most IDs that are asked for at once.
+/// Maximum number of IDs per question.
 const IDS: usize = 10_000;
 
-/// The most bodies of one machine that are put aside.
+/// Maximum number of rejected bodies stored for one machine.
 const MOST_ASIDE: u64 = 100;
-/// The most bytes of bodies of one machine that are put aside, before compression.
+/// Maximum size of the rejected bodies stored for one machine, in bytes before compression.
 const MOST_ASIDE_BYTES: u64 = 256 << 20;
 
-/// What became of a delivery.
+/// The result of a delivery.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Receipt {
-    /// Which recording it is.
+    /// The ID of the recording.
     id: RecordingId,
     /// `new` or `known`.
     state: &'static str,
@@ -43,11 +43,11 @@ pub(crate) struct Receipt {
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ids {
-    /// At most 10000 of them.
+    /// At most 10000 IDs.
     ids: Vec<RecordingId>,
 }
 
-/// Takes a recording.
+/// Accepts a recording.
 pub(super) async fn put(
     State(app): State<App>,
     Extension(who): Extension<Who>,
@@ -65,7 +65,7 @@ pub(super) async fn put(
     let sent = receive(&app, &headers, body).await?;
     let received = app
         .keep(move |app| {
-            // With its share of the room: the client may go away before it is kept.
+            // Keeps its memory reserved, because the client may disconnect before it is stored.
             let sent = sent;
             let dictionary = dictionary::named(app, dictionary.as_deref())?;
             let dictionary = dictionary.as_deref().unwrap_or_default();
@@ -85,7 +85,7 @@ pub(super) async fn put(
     }
 }
 
-/// The hash that the sender names.
+/// Returns the hash in the headers.
 fn check_headers(headers: &HeaderMap) -> Result<String, Problem> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let hash = text(HASH).map(str::to_ascii_lowercase);
@@ -93,7 +93,7 @@ fn check_headers(headers: &HeaderMap) -> Result<String, Problem> {
         .ok_or_else(|| Problem::bad_request("the header Punctual-SHA256 is missing or no SHA-256"))
 }
 
-/// The series that the sender names.
+/// Returns the series in the headers.
 fn series_of(headers: &HeaderMap) -> Result<Option<Membership>, Problem> {
     let Some(value) = headers.get(SERIES) else {
         return Ok(None);
@@ -106,7 +106,7 @@ fn series_of(headers: &HeaderMap) -> Result<Option<Membership>, Problem> {
         .map_err(Problem::bad_request)
 }
 
-/// Keeps a delivery, or puts it aside.
+/// Stores a delivery, or quarantines it.
 fn keep(
     app: &Inner,
     who: &Who,
@@ -160,7 +160,7 @@ fn check_hash(body: &[u8], hash: &str) -> Result<(), Problem> {
     }
 }
 
-/// A recording that can be kept.
+/// Parses a recording, and checks that it can be stored.
 pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> {
     let text = std::str::from_utf8(body).map_err(|_| NotTaken::NotText)?;
     let recording = Recording::from_json(text)?;
@@ -179,7 +179,7 @@ pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> 
     if rows.iter().any(|row| row.thread as usize >= threads) {
         return Err(NotTaken::NoThread);
     }
-    // As a store lists them; of two of one start it keeps one.
+    // The order of a store, which keeps only one of two rows with the same start and thread.
     let place = |row: &IntervalRow| (row.start_ns, row.thread);
     match rows.windows(2).all(|two| place(&two[0]) < place(&two[1])) {
         true => Ok(recording),
@@ -187,8 +187,8 @@ pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> 
     }
 }
 
-/// Keeps a body that is no recording, as far as the quota of its machine goes: what is
-/// refused beyond it stays where it came from.
+/// Quarantines a body that is not a valid recording, unless the machine's quota is full. In that
+/// case, only the sender has the body.
 fn put_aside(app: &Inner, refused: &Refused<'_>) -> Result<Problem, Problem> {
     let collection = app.collection.as_ref();
     let (count, bytes) = collection.quarantined_of(refused.machine)?;
@@ -219,7 +219,7 @@ fn log(collection: &dyn Collection, machine: &str, id: RecordingId) -> Result<()
     })?)
 }
 
-/// Which of these recordings are not kept.
+/// Returns which of these recordings are not stored.
 pub(super) async fn lacking(State(app): State<App>, body: Bytes) -> Result<Json<Ids>, Problem> {
     let asked: Ids = serde_json::from_slice(&body)
         .map_err(|error| Problem::bad_request(format!("the body is not a list of IDs: {error}")))?;

@@ -1,4 +1,4 @@
-//! The runs of a series as numbers for pictures that move.
+//! The runs of a series as data for interactive plots.
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -12,14 +12,14 @@ use crate::look::Look;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// Of more runs neighbours are drawn together.
+/// If there are more runs, adjacent ones are combined.
 const COLUMNS: usize = 400;
-/// Counts up to this one are exact; each level above grows by a tenth.
+/// Levels up to this are exact counts; each level above is 10% more than the previous one.
 const EXACT: u64 = 63;
-/// The growth of the levels above.
+/// The ratio of adjacent levels above.
 const GROWTH: f64 = 1.1;
 
-/// What is asked for.
+/// The parameters of the query.
 #[derive(Deserialize)]
 pub(crate) struct Asked {
     series: String,
@@ -31,7 +31,7 @@ pub(crate) struct Asked {
     to: String,
     #[serde(default)]
     threshold: String,
-    /// Which group, from 0 on.
+    /// The group, from 0.
     #[serde(default)]
     group: usize,
 }
@@ -43,20 +43,20 @@ pub(crate) struct LongTermJson {
     series: String,
     /// The load and class of CPUs.
     group: String,
-    /// Due periods above this are counted.
+    /// The threshold for counting late due periods.
     threshold_ns: Option<Nanos>,
     /// The largest latency that the requirement allows.
     limit_ns: Option<Nanos>,
-    /// Runs, the oldest first; neighbours together where there are very many.
+    /// Runs, oldest first. Adjacent runs are combined if there are very many.
     runs: Vec<RunJson>,
-    /// Edges of the ranges of latency in ns, rising.
+    /// Edges of the latency bins in ns, in ascending order.
     edges: Vec<u64>,
-    /// Of each run a level for each range, as two hexadecimal digits: 0 to 63 is the
-    /// count itself, each level above that is 10% more.
+    /// For each run, a level for each bin as two hexadecimal digits. Levels 0 to 63 are the count
+    /// itself, and each higher level is 10% more.
     levels: Vec<String>,
     /// Change points.
     changes: Vec<MarkJson>,
-    /// What people noted.
+    /// Notes by users.
     notes: Vec<MarkJson>,
     /// Slots that did not run.
     holes: Vec<MarkJson>,
@@ -65,44 +65,44 @@ pub(crate) struct LongTermJson {
 /// A run.
 #[derive(Serialize, schemars::JsonSchema)]
 struct RunJson {
-    /// The recording; of several together the one with the largest latency.
+    /// The ID of the recording. Of combined runs, the one with the largest latency.
     recording: RecordingId,
-    /// When it began.
+    /// When the run began.
     started: Timestamp,
-    /// How many runs are drawn as this one.
+    /// The number of combined runs.
     together: usize,
-    /// Periods that came due.
+    /// Number of due periods.
     due: u64,
-    /// Due periods above the threshold.
+    /// Number of due periods above the threshold.
     above: Option<u64>,
-    /// 50% of the due periods were not later.
+    /// Median of the due periods.
     p50_ns: Option<Nanos>,
-    /// 99% of the due periods were not later.
+    /// 99th percentile of the due periods.
     p99_ns: Option<Nanos>,
     /// The largest latency.
     max_ns: Option<Nanos>,
-    /// Whether its maximum stands out alone.
+    /// Whether its maximum stands out from the other runs.
     spike: bool,
 }
 
-/// Something at a time.
+/// An event at a point in time.
 #[derive(Serialize, schemars::JsonSchema)]
 struct MarkJson {
-    /// When.
+    /// The time of the event.
     at: Timestamp,
-    /// What, in a sentence.
+    /// A description in one sentence.
     text: String,
-    /// Whether it is a worsening that stands unacknowledged.
+    /// Whether it is an open regression.
     open: bool,
 }
 
-/// A count as a level.
+/// Returns the level of a count.
 fn level(count: u64) -> u8 {
     if count <= EXACT {
         return count as u8;
     }
     let steps = ((count as f64 / EXACT as f64).ln() / GROWTH.ln()).round();
-    // Beyond the last level the picture is as high as it gets.
+    // Counts beyond the last level are limited to it.
     (EXACT as f64 + steps.max(1.0)).min(255.0) as u8
 }
 
@@ -113,7 +113,7 @@ fn levels(counts: &[u64]) -> String {
         .collect()
 }
 
-/// The runs of a group of a series.
+/// Returns the runs of a group of a series.
 pub(super) async fn get(
     State(app): State<App>,
     Query(asked): Query<Asked>,
@@ -180,7 +180,7 @@ fn of_group(trend: &Trend, group: &Group, runs: &[Run]) -> LongTermJson {
     }
 }
 
-/// Neighbours as one: the figures of the one with the largest latency.
+/// Combines adjacent runs, with the figures of the one with the largest latency.
 fn run(group: &Group, places: &[usize]) -> Option<RunJson> {
     let of = |place: &usize| group.runs.get(*place);
     let worst = places

@@ -1,4 +1,4 @@
-//! Machines, what was put aside, and the audit log, as JSON.
+//! Machines, quarantined deliveries, and the audit log, as JSON.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,32 +10,32 @@ use crate::fleet::Judge;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// A list of what was put aside, or of the audit log, is no longer.
+/// Maximum number of entries of the quarantine list or the audit log.
 const MOST: usize = 1_000;
 
 /// A machine.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct MachineJson {
-    /// Its name.
+    /// The name of the machine.
     name: String,
     /// `broken`, `worse`, `silent`, `not-proven`, `never-measured`, `no-requirement` or
     /// `held`.
     state: &'static str,
-    /// When something of it was last received, or measured in this store.
+    /// When data of the machine was last received, or measured in this store.
     last_seen: Option<Timestamp>,
-    /// Recordings of it.
+    /// The number of recordings of the machine.
     recordings: u64,
-    /// Its newest recording.
+    /// The newest recording.
     latest: Option<RecordingId>,
-    /// The largest latency of that.
+    /// The largest latency of the newest recording.
     max_ns: Option<Nanos>,
-    /// 99% of its samples were not later.
+    /// The 99th percentile of its samples.
     p99_ns: Option<Nanos>,
-    /// The fingerprint of the machine, in that.
+    /// The fingerprint of the machine in the newest recording.
     fingerprint: Option<String>,
 }
 
-/// All machines.
+/// Returns all machines.
 pub(super) async fn list(State(app): State<App>) -> Result<Json<Vec<MachineJson>>, Problem> {
     let machines = app.stored(|all| all.machines()).await?;
     let judge = Judge::now(app.config.silent_after, &app.worse);
@@ -55,24 +55,24 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<Vec<MachineJson>
     Ok(Json(json.collect()))
 }
 
-/// A delivery that was put aside.
+/// A quarantined delivery.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct QuarantinedJson {
-    /// The ID that it was to have.
+    /// The ID that it was sent with.
     id: RecordingId,
-    /// The machine that delivered.
+    /// The machine that sent it.
     machine: String,
     /// The SHA-256 of its content.
     sha256: String,
     /// When it arrived.
     received: Timestamp,
-    /// Why it was put aside.
+    /// Why it was quarantined.
     reason: String,
-    /// Its length.
+    /// Its length in bytes.
     bytes: u64,
 }
 
-/// What was put aside.
+/// Returns the quarantined deliveries.
 pub(super) async fn quarantine(
     State(app): State<App>,
 ) -> Result<Json<Vec<QuarantinedJson>>, Problem> {
@@ -91,17 +91,17 @@ pub(super) async fn quarantine(
 /// A line of the audit log.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct AuditJson {
-    /// When.
+    /// The time of the action.
     at: Timestamp,
-    /// Who.
+    /// The user or machine.
     who: String,
-    /// What was done.
+    /// The action.
     action: String,
-    /// To what.
+    /// The object of the action.
     what: String,
 }
 
-/// The audit log.
+/// Returns the audit log.
 pub(super) async fn audit(State(app): State<App>) -> Result<Json<Vec<AuditJson>>, Problem> {
     let all = app.stored(|all| all.audit(MOST)).await?;
     let json = all.into_iter().map(|line| AuditJson {

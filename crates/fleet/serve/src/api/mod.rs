@@ -1,4 +1,4 @@
-//! The API: JSON under `/v1`, health, and its description.
+//! The API: JSON under `/v1`, health checks, and its description.
 
 mod beside;
 mod body;
@@ -26,17 +26,17 @@ use crate::route::Route;
 /// A route with its description.
 pub(crate) struct Endpoint {
     pub(crate) route: Route,
-    /// What it is for, in a line.
+    /// The purpose in one line.
     pub(crate) summary: &'static str,
     /// Its parameters.
     pub(crate) parameters: &'static [Parameter],
-    /// The form of its body, with its media type.
+    /// The media type and schema of the request body.
     pub(crate) body: Option<(&'static str, SchemaOf)>,
-    /// Its answers: status, meaning, form.
+    /// The responses: status, meaning, schema.
     pub(crate) answers: &'static [(u16, &'static str, Option<SchemaOf>)],
 }
 
-/// Makes the schema of a type.
+/// A function that returns the schema of a type.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 const fn schema<T: schemars::JsonSchema>() -> SchemaOf {
@@ -46,7 +46,7 @@ const fn schema<T: schemars::JsonSchema>() -> SchemaOf {
 const FAILURE: Option<SchemaOf> = Some(schema::<Failure>());
 const ID: Parameter = ("path", "id", "UUID of the recording", true);
 
-/// A parameter: place, name, what it means, whether it is required.
+/// A parameter: location, name, meaning, and whether it is required.
 pub(crate) type Parameter = (&'static str, &'static str, &'static str, bool);
 const SERIES: Parameter = ("query", "series", "The series", true);
 const MACHINE: Parameter = ("query", "machine", "The machine", false);
@@ -59,7 +59,7 @@ const THRESHOLD: Parameter = (
     false,
 );
 
-/// All endpoints; a new one is an entry here.
+/// All endpoints. Add new ones here.
 pub(crate) const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         route: Route {

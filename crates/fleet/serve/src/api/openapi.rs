@@ -1,4 +1,4 @@
-//! The description of the API, made from its endpoints and their types.
+//! The API description, generated from the endpoints and their types.
 
 use axum::Json;
 use schemars::generate::SchemaSettings;
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 use super::{ENDPOINTS, Endpoint};
 use crate::access::Need;
 
-/// The description, OpenAPI 3.1.
+/// Returns the description in OpenAPI 3.1.
 pub(super) async fn get() -> Json<Value> {
     Json(describe())
 }
 
 fn describe() -> Value {
-    // OpenAPI 3.1 takes JSON Schema 2020-12, with definitions at a place of its own.
+    // OpenAPI 3.1 uses JSON Schema 2020-12, but has another path for definitions.
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut generator = settings.into_generator();

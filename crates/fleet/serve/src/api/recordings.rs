@@ -13,7 +13,7 @@ use crate::place::{place, place_of};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// What is asked for.
+/// The parameters of the query.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Asked {
@@ -24,47 +24,47 @@ pub(crate) struct Asked {
     limit: Option<usize>,
 }
 
-/// Recordings of a page, by default and at most.
+/// Number of recordings per page, by default and at most.
 const USUAL: usize = 100;
 const MOST: usize = 1_000;
 
 /// A page of the list.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Page {
-    /// The newest first.
+    /// The recordings, newest first.
     recordings: Vec<RecordingJson>,
-    /// For the parameter `after` of the next page; null on the last one.
+    /// The parameter `after` for the next page; null on the last page.
     next: Option<String>,
 }
 
 /// A line of the list.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct RecordingJson {
-    /// Which recording it is.
+    /// The ID of the recording.
     id: RecordingId,
-    /// The machine that it is of; empty where it is not known.
+    /// The machine; empty if unknown.
     machine: String,
-    /// A name given by the user.
+    /// A label given by the user.
     label: Option<String>,
-    /// The probe that measured.
+    /// The probe.
     probe: String,
-    /// What was measured, in a line.
+    /// The measurement on one line.
     headline: String,
-    /// When it began; null where its source does not say.
+    /// When it began; null if its source does not contain it.
     started: Option<Timestamp>,
-    /// How long it lasted; null where its source does not say.
+    /// The duration; null if its source does not contain it.
     duration_ns: Option<Nanos>,
-    /// Whether it came to its end.
+    /// Whether and how the run ended.
     completion: Completion,
-    /// Whether its requirement was held.
+    /// Whether the requirement was held.
     outcome: Outcome,
-    /// Samples of all threads.
+    /// The samples of all threads.
     recorded: u64,
-    /// Missed periods of all threads; null where its source does not say.
+    /// The missed periods of all threads; null if its source does not contain them.
     missed: Option<u64>,
     /// The largest latency.
     max_ns: Option<Nanos>,
-    /// 99% of all samples were not later.
+    /// The 99th percentile of all samples.
     p99_ns: Option<Nanos>,
     /// The fingerprint of the machine.
     fingerprint: String,
@@ -92,7 +92,7 @@ impl From<Listed> for RecordingJson {
     }
 }
 
-/// A page of recordings.
+/// Returns a page of recordings.
 pub(super) async fn list(
     State(app): State<App>,
     Query(asked): Query<Asked>,
@@ -107,7 +107,7 @@ pub(super) async fn list(
         probe: asked.probe,
         outcome: asked.outcome,
         after: asked.after.as_deref().map(place).transpose()?,
-        // One more says whether there is a next page.
+        // Ask for one more, to find out if there is a next page.
         most: most + 1,
     };
     let mut found = app.stored(move |all| all.list(&wanted)).await?;
@@ -118,7 +118,7 @@ pub(super) async fn list(
     Ok(Json(Page { recordings, next }))
 }
 
-/// One recording.
+/// Returns one recording.
 pub(super) async fn get(
     State(app): State<App>,
     Path(id): Path<String>,

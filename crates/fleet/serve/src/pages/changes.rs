@@ -1,4 +1,4 @@
-//! Change points of all series, the open worsenings first, and decisions on them.
+//! Change points of all series, open regressions first, and decisions on them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,30 +24,30 @@ use crate::state::{App, Inner};
 use crate::trends::{Decided, SeriesOf, Trends};
 use crate::worse::{Judged, JudgedSeries, is_worse};
 
-/// A reason is no longer than this, in bytes.
+/// Maximum length of a reason, in bytes.
 const WHY: usize = 2_000;
 
-/// Which changes are shown.
+/// The filter of the page.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Asked {
-    /// `open`, `acknowledged`, or all.
+    /// `open`, `acknowledged`, or empty for all.
     show: String,
-    /// Only of machines whose name contains this.
+    /// Only machines whose name contains this.
     machine: String,
-    /// Only of series whose name contains this.
+    /// Only series whose name contains this.
     series: String,
-    /// Count the periods later than this: `100us`; empty: chosen by the runs.
+    /// The threshold above which a period is late: `100us`. If empty, it depends on the runs.
     threshold: String,
-    /// Which page, from 0 on.
+    /// The page, from 0.
     page: usize,
 }
 
-/// Series of a page.
+/// Number of series per page.
 const PAGE: usize = 50;
-/// So many series at most are judged with another threshold at once.
+/// Maximum number of series to judge with another threshold at once.
 const ABOVE: usize = 20;
-/// Decisions that are listed.
+/// Number of decisions to list.
 const DECISIONS: usize = 20;
 
 const SHOWN: [(&str, &str); 3] = [
@@ -79,9 +79,9 @@ impl Asked {
 
 /// The series of the page.
 enum Shown {
-    /// As they were judged last, in the background.
+    /// The latest verdicts from the background.
     Last(Arc<JudgedSeries>),
-    /// Judged now, with late periods above one threshold.
+    /// Judged now, by late periods above one threshold.
     Above(Vec<Judged>),
 }
 
@@ -104,7 +104,8 @@ fn last(app: &Inner, trends: &dyn Trends) -> Result<Arc<JudgedSeries>, Problem> 
     }
 }
 
-/// The series that are asked for; judging takes time, so there may not be many.
+/// Judges the selected series with another threshold. Judging takes time, so there must not be
+/// many.
 fn judged_above(trends: &dyn Trends, asked: &Asked, above: Nanos) -> Result<Vec<Judged>, Problem> {
     let mut all = trends.series()?;
     all.retain(|of| asked.is_of(of));
@@ -142,7 +143,7 @@ pub(super) async fn get(
         .await?;
     let known = look.iter().flat_map(Shown::all);
     let mut all: Vec<&Judged> = known.filter(|one| asked.fits(one)).collect();
-    // Stable: by name beyond that.
+    // The sort is stable, so equal ones stay sorted by name.
     all.sort_by_key(|(_, judged)| match judged {
         Ok(trend) if is_worse(trend) => 0,
         Err(_) => 1,
@@ -195,13 +196,13 @@ fn filter(asked: &Asked) -> Markup {
     }
 }
 
-/// The change points of a series of a machine.
+/// Returns the path to the change points of a machine's series.
 fn changes_path(series: &str, machine: &str, threshold: &str) -> String {
     let [series, machine, threshold] = [series, machine, threshold].map(encoded);
     format!("/changes?series={series}&machine={machine}&threshold={threshold}")
 }
 
-/// The series over time, with this threshold if there is one.
+/// Returns the path to a series over time, with this threshold if there is one.
 fn above_path(of: &SeriesOf, threshold: &str) -> String {
     match threshold.trim() {
         "" => trend_path(of),
@@ -225,7 +226,7 @@ fn turn(asked: &Asked, page: usize, pages: usize) -> Markup {
     }
 }
 
-/// Who decided what and when.
+/// Returns the list of decisions with user and time.
 fn decisions(log: &[AuditLine]) -> Markup {
     let is_decision = |line: &&AuditLine| {
         let decided = [ChangeDecision::Acknowledged, ChangeDecision::Reopened];
@@ -267,7 +268,7 @@ fn series(of: &SeriesOf, judged: &Result<Trend, SourceError>, threshold: &str) -
     }
 }
 
-/// What can be decided of a change point, if anything.
+/// Returns the form for deciding on a change point. It is empty if there is nothing to decide.
 fn form(of: &SeriesOf, change: &ChangePoint, threshold: &str) -> Markup {
     let (word, decision) = match (&change.acknowledged, change.is_open_worsening()) {
         (Some(_), _) => ("Reopen", "reopened"),
@@ -289,7 +290,7 @@ fn form(of: &SeriesOf, change: &ChangePoint, threshold: &str) -> Markup {
     }
 }
 
-/// A decision, as a form sends it.
+/// A decision, as sent by a form.
 #[derive(Deserialize)]
 pub(super) struct Decision {
     series: String,

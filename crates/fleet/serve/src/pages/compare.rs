@@ -1,4 +1,4 @@
-//! Recordings compared: of any machines, in a picture of any kind.
+//! A comparison of recordings from any machines, in a plot of any kind.
 
 use axum::extract::{RawQuery, State};
 use axum::response::Html;
@@ -15,9 +15,9 @@ use crate::paths::{decoded, recording_path};
 use crate::problem::Problem;
 use crate::state::{App, Inner};
 
-/// The most recordings in one picture.
+/// Maximum number of recordings in one plot.
 const MOST: usize = 12;
-/// The kinds of plot that show several recordings.
+/// The kinds of plots that can show several recordings.
 const KINDS: [Kind; 3] = [Kind::Latency, Kind::Percentiles, Kind::Bars];
 const SCALES: [(Scale, &str); 3] = [
     (Scale::Auto, "auto"),
@@ -25,20 +25,20 @@ const SCALES: [(Scale, &str); 3] = [
     (Scale::Log, "log"),
 ];
 
-/// What is compared, and how it is drawn.
+/// The recordings to compare, and how to plot them.
 #[derive(Default)]
 struct Asked {
-    /// IDs of recordings, or names of machines: of these the newest recording.
+    /// IDs of recordings, or names of machines, which stand for their newest recording.
     ids: Vec<String>,
     machines: Vec<String>,
     plot: String,
     scale: String,
-    /// Where the axis of latencies ends.
+    /// The end of the latency axis.
     up_to: String,
 }
 
 impl Asked {
-    /// The values of a query, in order.
+    /// Parses the values of a query, in order.
     fn of(query: Option<&str>) -> Self {
         let mut asked = Self::default();
         for pair in query.unwrap_or_default().split('&') {
@@ -59,7 +59,7 @@ impl Asked {
         asked
     }
 
-    /// The picture that is asked for, if one is.
+    /// Returns the requested plot, if any.
     fn picture(&self, recordings: &[&Recording]) -> Result<Option<Plot>, Problem> {
         let Some(kind) = KINDS.into_iter().find(|kind| kind.name() == self.plot) else {
             return Ok(None);
@@ -167,7 +167,8 @@ fn form(asked: &Asked) -> Markup {
     }
 }
 
-/// All of them in pictures and a table; two are judged, and their facts set side by side.
+/// Returns plots and a table of all recordings. Two recordings are also judged, and their facts are
+/// compared.
 fn compared(asked: &Asked, recordings: &[Recording]) -> Result<Markup, Problem> {
     let judged = match recordings {
         [baseline, candidate] => Some(compare_runs(&[baseline], &[candidate], &Options::default())),
@@ -190,7 +191,7 @@ fn compared(asked: &Asked, recordings: &[Recording]) -> Result<Markup, Problem> 
     let picture = asked.picture(&own)?;
     Ok(html! {
         @if let Some(picture) = &picture { figure {
-            // All texts in what `Plot::svg` returns are escaped.
+            // `Plot::svg` returns escaped texts only.
             (PreEscaped(super::plain_svg(picture)))
         } }
         @if let Some(why) = why_not { p .warn { "Not judged: " (sanitize(&why)) } }

@@ -1,4 +1,4 @@
-//! Measurements that are running.
+//! Running measurements.
 
 use axum::extract::State;
 use axum::response::Html;
@@ -11,7 +11,7 @@ use crate::paths::{machine_path, recording_path};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// Among so many of the newest recordings those that are running are looked for.
+/// Number of newest recordings that are searched for running ones.
 const NEWEST: usize = 200;
 
 pub(super) async fn get(State(app): State<App>) -> Result<Html<String>, Problem> {
@@ -38,7 +38,7 @@ pub(super) async fn get(State(app): State<App>) -> Result<Html<String>, Problem>
     Ok(frame(&app, "Live", "/live", &body))
 }
 
-/// The figures of a run, which a script keeps current.
+/// Returns the figures of a run, which a script updates.
 pub(super) fn panel(id: RecordingId) -> Markup {
     const FIELDS: [(&str, &str); 6] = [
         ("elapsed_ns", "elapsed"),

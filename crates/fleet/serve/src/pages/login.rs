@@ -1,4 +1,4 @@
-//! The login of a browser: a token becomes a cookie.
+//! The login of a browser, which stores a token as a cookie.
 
 use axum::extract::{Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -13,7 +13,7 @@ use crate::access::{COOKIE, Client, bearer};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// A browser forgets the token after so long, in seconds.
+/// How long a browser keeps the token, in seconds.
 const DAYS_30: u32 = 30 * 86_400;
 
 #[derive(Deserialize)]
@@ -42,7 +42,8 @@ pub(super) struct Login {
     to: String,
 }
 
-/// Where to go on: a path of this server. `//x` and `/\x` would be other servers.
+/// Returns the path to continue at after the login, on this server. `//x` and `/\x` would be other
+/// servers.
 fn path_of(to: &str) -> &str {
     let mut characters = to.chars();
     let first = characters.next() == Some('/');
@@ -82,7 +83,7 @@ fn set_cookie(app: &App, response: &mut Response, token: &str, seconds: u32) {
     };
     let cookie =
         format!("{COOKIE}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
-    // A known token is made of plain characters.
+    // A valid token contains only characters that headers allow.
     if let Ok(value) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(header::SET_COOKIE, value);
     }

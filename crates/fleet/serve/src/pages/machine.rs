@@ -20,17 +20,17 @@ use crate::problem::Problem;
 use crate::state::{App, Inner};
 use crate::trends::SeriesOf;
 
-/// Which machine.
+/// The machine to show.
 #[derive(Deserialize)]
 pub(super) struct Asked {
     name: String,
 }
 
-/// Recordings that are shown; the list has the rest.
+/// Number of recordings to show; the list has all.
 const RECORDINGS: usize = 30;
-/// Changes of facts that are shown, the newest ones.
+/// Number of fact changes to show, newest first.
 const CHANGES: usize = 30;
-/// Changes between recordings of no series that are looked at, the newest ones.
+/// Number of changes between recordings without a series to examine, newest first.
 const LOADED: usize = 5;
 
 /// A series of the machine, or why it cannot be judged.
@@ -100,7 +100,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
     })
 }
 
-/// What the audit before the newest recording found.
+/// Returns the findings of the audit before the newest recording.
 fn audit(recording: &Recording) -> Markup {
     let section = document::kept_audit(recording.audit.as_ref());
     shown(&[Document {
@@ -109,7 +109,7 @@ fn audit(recording: &Recording) -> Markup {
     }])
 }
 
-/// The series of the machine, judged.
+/// Returns the series of the machine with their verdicts.
 fn followed(app: &Inner, machine: &str) -> Result<Vec<Followed>, Problem> {
     let Some(trends) = &app.config.trends.0 else {
         return Ok(Vec::new());
@@ -149,7 +149,7 @@ fn series((of, judged): &Followed) -> Markup {
     }
 }
 
-/// Notes about the machine, which has no series to show them with.
+/// Returns notes about the machine, for a machine without series to show them with.
 fn notes_of(app: &Inner, machine: &str) -> Result<Vec<Note>, Problem> {
     let mut all = app.collection.notes()?;
     all.retain(|note| note.machine.as_deref() == Some(machine));
@@ -164,7 +164,7 @@ fn notes_list(notes: &[Note]) -> Markup {
     } }
 }
 
-/// Notes by time, author and text.
+/// Returns notes by time, author and text.
 fn noted<'a>(notes: impl ExactSizeIterator<Item = (jiff::Timestamp, &'a str, &'a str)>) -> Markup {
     html! { @if notes.len() > 0 { ul {
         @for (at, who, text) in notes {
@@ -177,18 +177,18 @@ fn day(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%d").to_string()
 }
 
-/// The usual plot of the newest recording.
+/// Returns the default plot of the newest recording.
 fn latest(recording: &Recording) -> Markup {
     let drawn = plot::default_for(recording, &PlotOptions::default());
     html! {
         h2 { "Newest recording: " a href=(recording_path(recording.id)) { (sanitize(&recording.headline())) } }
-        // A recording without samples has nothing to draw.
+        // A recording without samples has no plot.
         @if let Ok(plot) = drawn { figure { (PreEscaped(super::plain_svg(&plot))) } }
     }
 }
 
-/// What changed between the recordings that are listed, by their fingerprints: of a
-/// machine without series. Few are loaded.
+/// Returns changes between the listed recordings, found by their fingerprints. This is for machines
+/// without series. Only few recordings are loaded.
 fn between(app: &Inner, found: &[Listed]) -> Result<Vec<FactChange>, Problem> {
     let facts = |id: RecordingId| -> Result<Facts, Problem> {
         let (_, recording) = app.collection.load(id)?;
@@ -235,14 +235,14 @@ fn facts_over_time(followed: &[Followed], between: &[FactChange]) -> Markup {
     } }
 }
 
-/// All facts and settings, as the newest recording has them.
+/// Returns all facts and settings of the newest recording.
 fn facts(recording: &Recording) -> Markup {
     let facts = facts_of(&recording.host);
     let unknown: Vec<String> = (facts.iter())
         .filter(|(_, value)| value.is_none())
         .map(|(name, _)| name.replace(['.', '_'], " "))
         .collect();
-    // By topic, which is the first word of a name.
+    // By topic, the first word of a name.
     let known: Vec<(&str, &str, &str)> = (facts.iter())
         .filter_map(|(name, value)| {
             let (topic, rest) = name.split_once('.').unwrap_or(("", name));

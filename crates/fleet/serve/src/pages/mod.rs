@@ -1,4 +1,4 @@
-//! The pages: documents of `report` in one frame. They work without scripts.
+//! The pages, which show documents of `report` in a common frame. They work without scripts.
 
 mod changes;
 mod compare;
@@ -32,7 +32,7 @@ use crate::problem::Problem;
 use crate::route::Route;
 use crate::state::App;
 
-/// All pages; a new one is an entry here.
+/// All pages. Add new ones here.
 pub(crate) const ROUTES: &[Route] = &[
     page("/", || get(overview::get)),
     page("/machine", || get(machine::get)),
@@ -95,7 +95,7 @@ const fn page(path: &'static str, handler: fn() -> axum::routing::MethodRouter<A
 /// The login page. It has no navigation.
 const LOGIN: &str = "/login";
 
-/// The places of the navigation.
+/// The entries of the navigation.
 const PLACES: [(&str, &str); 6] = [
     ("/", "Overview"),
     ("/recordings", "Recordings"),
@@ -105,7 +105,7 @@ const PLACES: [(&str, &str); 6] = [
     ("/live", "Live"),
 ];
 
-/// A page in the frame of all pages; `place` is where the navigation is.
+/// Returns a page in the common frame. `place` is the current entry of the navigation.
 pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<String> {
     let page = html! {
         (DOCTYPE)
@@ -141,18 +141,19 @@ pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<
     Html(page.into_string())
 }
 
-/// Documents as a part of a page.
+/// Returns documents as part of a page.
 pub(super) fn shown(documents: &[Document]) -> Markup {
-    // The renderer escapes each text in it.
+    // The renderer escapes all texts in it.
     PreEscaped(fragment(documents))
 }
 
-/// A plot as it stands inside a page, whose style the policy lets count alone.
+/// Returns a plot to embed in a page. Its inline style is removed, because the policy ignores it
+/// and the page's style sheet has it.
 pub(super) fn plain_svg(plot: &punctual_report::plot::Plot) -> String {
     plot.svg().replacen(r#" style="white-space:pre""#, "", 1)
 }
 
-/// A choice in a query that there is not.
+/// A query value that is not one of the choices.
 fn unknown(what: &str, given: &str) -> Problem {
     Problem::bad_request(format!("there is no {what} '{given}'"))
 }
@@ -162,7 +163,7 @@ pub(super) fn cannot_draw(error: &punctual_report::ReportError) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
 }
 
-/// Shows problems of pages as pages, and sends who is not logged in to the login.
+/// Shows problems of pages as pages, and redirects users without a login to the login page.
 pub(crate) async fn show_problems(
     State(app): State<App>,
     request: Request,
@@ -202,11 +203,11 @@ pub(crate) async fn show_problems(
     shown
 }
 
-/// The longest reason that is read of a refusal.
+/// Maximum length of a rejection reason to read.
 const REASON: usize = 4 << 10;
 
-/// Turns a refusal of the framework (a query, a path, a form or a method that cannot be
-/// read) into a problem with our own text.
+/// Converts a rejection by the framework (an invalid query, path, form or method) into a problem
+/// with our own text.
 async fn as_problem(response: Response) -> Response {
     let status = response.status();
     let is_refusal = status.is_client_error() || status.is_server_error();

@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::state::App;
 use crate::trends::{Noted, SeriesOf};
 
-/// A note, as a form sends it.
+/// A note, as sent by a form.
 #[derive(Deserialize)]
 pub(super) struct Note {
     series: String,

@@ -1,4 +1,4 @@
-//! One explained outlier of a recording, with its events by time.
+//! One explained outlier of a recording, with its events over time.
 
 use axum::extract::{Path, State};
 use axum::response::Html;
@@ -12,10 +12,10 @@ use crate::paths::recording_path;
 use crate::problem::Problem;
 use crate::state::{App, Inner};
 
-/// Outliers that a recording has links to, the worst ones.
+/// Maximum number of outliers to link from a recording, the longest first.
 const LINKS: usize = 50;
 
-/// The explained outliers of a recording, the worst first.
+/// Returns the explained outliers of a recording, the longest first.
 fn outliers(recording: &Recording) -> Vec<&Outlier> {
     let all = recording.explanation.iter().flat_map(|all| &all.outliers);
     let mut all: Vec<&Outlier> = all.collect();
@@ -23,7 +23,7 @@ fn outliers(recording: &Recording) -> Vec<&Outlier> {
     all
 }
 
-/// The worst outlier with its events, where they are kept here.
+/// Returns the longest outlier with its events, if they are stored here.
 pub(super) fn worst(app: &Inner, recording: &Recording) -> Result<Vec<OutlierTimeline>, Problem> {
     let Some(worst) = outliers(recording).first().map(|one| one.number) else {
         return Ok(Vec::new());
@@ -42,7 +42,7 @@ fn timeline(
     }
 }
 
-/// Links to each of the worst outliers.
+/// Returns links to the longest outliers.
 pub(super) fn links(recording: &Recording) -> Markup {
     let all = outliers(recording);
     html! { @if !all.is_empty() {
@@ -96,7 +96,7 @@ fn page(recording: &Recording, timeline: &OutlierTimeline) -> Result<Markup, Pro
             a href=(recording_path(recording.id)) { (punctual_model::sanitize(&recording.headline())) }
         }
         h1 { "Outlier " (timeline.outlier.number) }
-        // All texts in what `Plot::svg` returns are escaped.
+        // `Plot::svg` returns escaped texts only.
         figure { (PreEscaped(super::plain_svg(&drawn))) }
         (shown(&[document::outlier(timeline, true)]))
         nav .turn aria-label="Other outliers" {

@@ -15,21 +15,21 @@ use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// Which machines are shown.
+/// The filter of the page.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Asked {
-    /// Only in this state.
+    /// Only machines in this state.
     state: String,
-    /// Only those whose name contains this.
+    /// Only machines whose name contains this.
     name: String,
-    /// Only those with slots that gave no recording lately; empty: all.
+    /// Only machines with recent slots without a recording; empty for all.
     missed: String,
-    /// Which page, from 0 on.
+    /// The page, from 0.
     page: usize,
 }
 
-/// Machines of a page.
+/// Number of machines per page.
 const PAGE: usize = 100;
 
 pub(super) async fn get(
@@ -80,7 +80,7 @@ pub(super) async fn get(
     Ok(frame(&app, "Machines", "/", &body))
 }
 
-/// How many machines are in each state, each a link to these.
+/// Returns the number of machines in each state, with a link to them.
 fn states(counts: &BTreeMap<MachineState, usize>, asked: &Asked, all: usize) -> Markup {
     let chosen = asked.state.as_str();
     let is_all = chosen.is_empty() && asked.missed.is_empty();
@@ -101,8 +101,8 @@ fn states(counts: &BTreeMap<MachineState, usize>, asked: &Asked, all: usize) -> 
     }
 }
 
-/// Changes that nobody acknowledged, and slots that gave no recording. A server without
-/// series has neither.
+/// Returns the number of open regressions, and of slots without a recording. Without series, a
+/// server has neither.
 fn attention(app: &App, asked: &Asked, missed: usize) -> Markup {
     let tone = |count: usize, tone| if count > 0 { tone } else { "tone-good" };
     html! { @if app.config.trends.0.is_some() {

@@ -1,4 +1,4 @@
-//! One recording: its report, and the same in the formats of other tools.
+//! One recording: its report, and the recording in the formats of other tools.
 
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
@@ -44,7 +44,7 @@ pub(super) async fn get(
     Ok(frame(&app, &title, "", &body))
 }
 
-/// Formats without single samples, which a collector does not keep.
+/// Returns the formats that need no single samples, which a collector does not store.
 fn formats() -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().filter(|format| !format.needs_samples)
 }
@@ -66,7 +66,8 @@ fn downloads(app: &Inner, id: &str) -> Markup {
     }
 }
 
-/// How its report is drawn: with its worst outlier by time, where that is kept here.
+/// Returns the options of the report, which includes the longest outlier if its events are stored
+/// here.
 fn drawn(app: &Inner, recording: &Recording) -> Result<HtmlOptions, Problem> {
     Ok(HtmlOptions {
         outliers: outlier::worst(app, recording)?,
@@ -74,7 +75,7 @@ fn drawn(app: &Inner, recording: &Recording) -> Result<HtmlOptions, Problem> {
     })
 }
 
-/// All that is kept of the recording, in one file.
+/// Returns all data of the recording in one file.
 pub(super) async fn bundle(
     State(app): State<App>,
     Path(id): Path<String>,
@@ -100,7 +101,7 @@ pub(super) async fn bundle(
     Ok((headers, packed).into_response())
 }
 
-/// The report as one page that needs nothing else.
+/// Returns the report as one self-contained page.
 pub(super) async fn report(
     State(app): State<App>,
     Path(id): Path<String>,
@@ -116,7 +117,7 @@ pub(super) async fn report(
     Ok(Html(page))
 }
 
-/// The recording in the format of another tool.
+/// Returns the recording in the format of another tool.
 pub(super) async fn export(
     State(app): State<App>,
     Path((id, format)): Path<(String, String)>,

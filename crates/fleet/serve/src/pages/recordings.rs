@@ -14,7 +14,7 @@ use crate::place::{place, place_of};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// Which recordings are shown.
+/// The filter of the page.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Asked {
@@ -24,11 +24,11 @@ pub(super) struct Asked {
     probe: String,
     /// Only with this outcome.
     outcome: String,
-    /// Only those after this place.
+    /// Only those after this cursor.
     after: String,
 }
 
-/// Recordings of a page.
+/// Number of recordings per page.
 const PAGE: usize = 50;
 
 fn some(text: &str) -> Option<String> {
@@ -87,7 +87,7 @@ fn filter(asked: &Asked) -> Markup {
     }
 }
 
-/// A table of recordings in a form that compares those that are chosen.
+/// Returns a table of recordings in a form that compares the selected ones.
 pub(super) fn table(found: &[Listed]) -> Markup {
     let rows: Vec<ListRow> = found.iter().map(row).collect();
     let mut list = document::list(&rows);

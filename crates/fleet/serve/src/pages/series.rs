@@ -1,5 +1,5 @@
-//! One series over all machines: their figures by a fact, the worst first, and which
-//! facts set the good machines apart from the bad ones.
+//! One series over all machines: their figures grouped by a fact, and the facts that distinguish
+//! good machines from bad ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ use crate::problem::Problem;
 use crate::state::{App, Inner};
 use crate::trends::SeriesOf;
 
-/// What is asked for.
+/// The parameters of the query.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Asked {
-    /// The series; without, all are listed.
+    /// The series; without it, all are listed.
     name: String,
-    /// The fact by which machines are put together.
+    /// The fact to group machines by.
     by: String,
     /// The figure: `p99` or `max`.
     figure: String,
@@ -32,18 +32,18 @@ pub(super) struct Asked {
     group: String,
 }
 
-/// The newest runs of a machine that its figure is made of.
+/// Number of newest runs that the figure of a machine is computed from.
 const RUNS: usize = 20;
-/// A fact is offered first: those of the design.
+/// The facts to offer first.
 const USUAL: [&str; 4] = [
     "kernel.release",
     "processor.model",
     "virtualisation.machine",
     "kernel.command_line",
 ];
-/// Facts that are shown as separating.
+/// Maximum number of distinguishing facts to show.
 const SHOWN: usize = 12;
-/// A p below this is called significant.
+/// A p below this is significant.
 const CHANCE: f64 = 0.05;
 
 /// A machine in a series.
@@ -79,7 +79,7 @@ fn all(app: &Inner) -> Result<Vec<SeriesOf>, Problem> {
     }
 }
 
-/// All series, by name.
+/// Returns all series, by name.
 fn listed(app: &Inner) -> Result<Markup, Problem> {
     let mut names: BTreeMap<String, usize> = BTreeMap::new();
     for of in all(app)? {
@@ -145,7 +145,7 @@ fn across(app: &Inner, asked: &Asked) -> Result<Markup, Problem> {
     })
 }
 
-/// The figures of a machine, one for each group of its runs.
+/// Returns the figures of a machine, one for each group of its runs.
 fn of_machine(of: &SeriesOf, runs: &[Run], by_max: bool) -> Vec<Member> {
     let mut groups: BTreeMap<String, Vec<&Run>> = BTreeMap::new();
     for run in runs {
@@ -211,7 +211,7 @@ fn filter(
     }
 }
 
-/// Machines by a fact; those where it is not known are a group of their own, the last.
+/// Returns the machines grouped by a fact. Those with an unknown value are the last group.
 fn distribution(members: &[Member], by: &str) -> Markup {
     let mut groups: BTreeMap<Option<&str>, Vec<&Member>> = BTreeMap::new();
     for member in members.iter().filter(|one| one.figure.is_some()) {
@@ -289,7 +289,7 @@ fn separators(asked: &Asked, found: &Separation, machines: usize) -> Markup {
     }
 }
 
-/// Values of a fact that are written out.
+/// Maximum number of values of a fact to list.
 const VALUES: usize = 6;
 
 fn separator(asked: &Asked, one: &Separator) -> Markup {

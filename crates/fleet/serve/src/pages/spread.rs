@@ -1,4 +1,4 @@
-//! Figures of several groups, one below the other on one log axis.
+//! Figures of several groups, one below the other on a shared log axis.
 
 use maud::{Markup, html};
 use punctual_model::{Nanos, sanitize};
@@ -6,12 +6,12 @@ use punctual_model::{Nanos, sanitize};
 /// The figures of a group.
 pub(super) struct Spread {
     pub(super) name: String,
-    /// The largest first.
+    /// The figures, largest first.
     pub(super) figures: Vec<Nanos>,
 }
 
 impl Spread {
-    /// The median, of an even number the mean of both in the middle.
+    /// Returns the median, which is the mean of the two middle figures if their number is even.
     pub(super) fn median(&self) -> Nanos {
         let half = self.figures.len() / 2;
         let at = |place: usize| self.figures.get(place).map_or(0, |one| one.0);
@@ -21,7 +21,7 @@ impl Spread {
         })
     }
 
-    /// The figure at a share, from the smallest on.
+    /// Returns the figure at a fraction, counted from the smallest.
     pub(super) fn at(&self, share: f64) -> Nanos {
         let last = self.figures.len().saturating_sub(1);
         let place = last - (share * last as f64).round() as usize;
@@ -32,21 +32,21 @@ impl Spread {
 const WIDTH: f64 = 800.0;
 const LEFT: f64 = 210.0;
 const ROW: f64 = 30.0;
-/// Groups that are drawn; the table has all.
+/// Maximum number of groups in the plot; the table has all.
 const MOST: usize = 20;
-/// Of more machines only the box is drawn.
+/// With more machines than this, only the box is drawn.
 const DOTS: usize = 200;
-/// Characters of a name that fit.
+/// Maximum length of a name, in characters.
 const NAME: usize = 30;
 
-/// Dots, a box from p25 to p75 and a line at the median for each group.
+/// Draws each group as dots, a box from p25 to p75, and a line at the median.
 pub(super) fn spread(groups: &[Spread]) -> Markup {
     let shown = &groups[..groups.len().min(MOST)];
     let all = || shown.iter().flat_map(|group| &group.figures);
     let (Some(least), Some(most)) = (all().min(), all().max()) else {
         return html! { p { "No figures." } };
     };
-    // At least a factor of four, so that there are numbers on the axis.
+    // The axis covers at least a factor of four, so that it has labels.
     let (least, most) = (least.0.max(1) as f64, most.0.max(1) as f64);
     let room = (4.0 * least / most).sqrt().max(1.3);
     let (low, high) = ((least / room).ln(), (most * room).ln());
@@ -96,7 +96,7 @@ fn short(name: &str) -> String {
     }
 }
 
-/// 1, 2 and 5 of each decade, or powers alone where there are many.
+/// Returns 1, 2 and 5 of each decade, or only powers of ten if there are many.
 fn ticks(low: f64, high: f64) -> Vec<Nanos> {
     let factors: &[f64] = if high / low < 200.0 {
         &[1.0, 2.0, 5.0]

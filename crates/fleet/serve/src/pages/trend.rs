@@ -51,7 +51,7 @@ pub(super) async fn get(
     Ok(frame(&app, &look.series, "", &body))
 }
 
-/// From when to when, and above which latency.
+/// Returns the form for the time span and the threshold.
 fn filter(look: &Look) -> Markup {
     html! {
         form .filter method="get" action="/trend" {

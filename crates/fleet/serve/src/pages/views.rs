@@ -1,5 +1,5 @@
-//! The pictures of a series: drawn here as images, and replaced by ones that move where
-//! a browser runs the script, which then never asks for the images.
+//! The plots of a series. They are drawn here as images. In a browser with scripts, interactive
+//! plots replace them, and the images are not requested.
 
 use axum::extract::{Path, Query, State};
 use axum::http::header;
@@ -16,7 +16,7 @@ use crate::state::App;
 
 type Draw = fn(&LongTerm<'_>, &PlotOptions) -> Result<Plot, ReportError>;
 
-/// Name, height and caption of each.
+/// Name, height and caption of each plot.
 const VIEWS: [(&str, u32, &str, Draw); 3] = [
     (
         "trend",
@@ -40,7 +40,7 @@ const VIEWS: [(&str, u32, &str, Draw); 3] = [
 /// The width of an image.
 const WIDTH: u32 = 800;
 
-/// The pictures of each group.
+/// Returns the plots of each group.
 pub(super) fn all(look: &Look, trend: &Trend) -> Markup {
     html! { @for (place, group) in trend.groups.iter().enumerate() {
         h2 { (punctual_model::sanitize(&group.name())) }
@@ -57,14 +57,14 @@ pub(super) fn all(look: &Look, trend: &Trend) -> Markup {
     } }
 }
 
-/// Which group, from 0 on.
+/// The group, from 0.
 #[derive(Deserialize)]
 pub(super) struct Asked {
     #[serde(default)]
     group: usize,
 }
 
-/// One picture as an image.
+/// Returns one plot as an image.
 pub(super) async fn get(
     State(app): State<App>,
     Path(name): Path<String>,

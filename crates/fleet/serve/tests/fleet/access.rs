@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Access control: which clients may do what.
 
 use punctual_serve::{PROXY_SECRET, SignOn, enrol};
 use punctual_store::{Collection, Role};
@@ -36,7 +36,7 @@ fn each_role_may_do_what_it_is_for() {
     assert_eq!(get(server.address, "/v1/recordings").status, 401);
     assert_eq!(get(server.address, "/health").status, 200);
 
-    // The name comes from the token, whatever the recording says.
+    // The name comes from the token, not from the recording.
     let one = recording(1, "somebody-else");
     let deliver = |token: &str| {
         let headers = [("Authorization", token)];
@@ -49,7 +49,7 @@ fn each_role_may_do_what_it_is_for() {
     let machines = collection.machines().unwrap();
     assert_eq!(machines.len(), 1);
     assert_eq!(machines[0].name, "board-1");
-    // No secret is kept.
+    // Secrets are not stored.
     assert!(
         collection
             .tokens()
@@ -57,7 +57,7 @@ fn each_role_may_do_what_it_is_for() {
             .iter()
             .all(|one| !machine.contains(&one.sha256))
     );
-    // A token that is revoked is nothing.
+    // A revoked token gives no access.
     assert!(collection.remove_token("board-1").unwrap());
     assert_eq!(deliver(&machine), 401);
     let log = collection.audit(10).unwrap();
@@ -89,7 +89,7 @@ fn guesses_are_limited() {
     assert_eq!(statuses[..10], [401; 10]);
     assert_eq!(statuses[10..], [429; 2]);
     assert!(guess().header("retry-after").is_some());
-    // Whoever has a token is not locked out by those who guess, from the same address.
+    // Guesses from the same address do not lock out a client with a valid token.
     let token = enrol(&place.collection(), "eve", Role::Viewer).unwrap();
     let headers = [("Authorization", format!("Bearer {token}"))];
     let headers = headers
@@ -107,7 +107,7 @@ fn behind_a_proxy_guesses_are_those_of_its_client() {
         config.proxies = vec!["127.0.0.1".parse().unwrap()];
     });
     let status = |client: &str, number: usize| {
-        // Tokens that begin differently: only the address is the same.
+        // The tokens begin differently, so only the address is the same.
         let token = format!("Bearer punctual_{number:08}");
         let headers = [("Authorization", &*token), ("X-Forwarded-For", client)];
         send(server.address, "GET", "/v1/machines", &headers, b"").status
@@ -119,7 +119,7 @@ fn behind_a_proxy_guesses_are_those_of_its_client() {
     assert_eq!(status("192.0.2.2", 11_000_000), 401);
 }
 
-/// Another user of this machine reaches the server as the proxy does.
+/// Another user of this machine reaches the server in the same way as the proxy.
 #[test]
 fn a_user_is_named_with_the_secret_of_the_proxy_only() {
     let place = Place::new();
@@ -165,7 +165,7 @@ fn a_browser_logs_in_and_out() {
         send(server.address, "GET", "/", &[("Cookie", pair)], b"").status,
         200
     );
-    // A page of another site changes nothing.
+    // A page of another site cannot change anything.
     let foreign = [form[0], ("Origin", "http://evil.example"), ("Cookie", pair)];
     assert_eq!(
         send(server.address, "POST", "/logout", &foreign, b"").status,
@@ -173,7 +173,7 @@ fn a_browser_logs_in_and_out() {
     );
 }
 
-/// A foreign page whose name resolves to this machine (DNS rebinding) reads nothing.
+/// A foreign page whose name resolves to this machine (DNS rebinding) cannot read anything.
 #[test]
 fn without_login_only_the_local_name_is_answered() {
     let place = Place::new();

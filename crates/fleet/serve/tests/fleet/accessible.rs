@@ -1,5 +1,5 @@
-//! The pages as axe-core judges them: PUNCTUAL_AXE names its axe.min.js (npm pack
-//! axe-core), which is not kept here for its size and licence (MPL 2.0).
+//! Checks the pages with axe-core. PUNCTUAL_AXE is the path of axe.min.js (npm pack axe-core),
+//! which is not included because of its size and licence (MPL 2.0).
 
 use serde_json::Value;
 

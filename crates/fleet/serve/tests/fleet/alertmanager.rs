@@ -1,4 +1,4 @@
-//! A real Alertmanager takes alerts, and its webhooks have the form of ours.
+//! A real Alertmanager accepts alerts, and its webhooks have the same format as ours.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn alertmanager(program: &str, place: &Place, receiver: &Receiver) -> Program {
     })
 }
 
-/// The names and kinds of all fields, also of the first alert.
+/// Returns the names and types of all fields, including those of the first alert.
 fn form(payload: &Value) -> Vec<String> {
     fn add(path: &str, value: &Value, found: &mut Vec<String>) {
         let kind = match value {
@@ -53,7 +53,7 @@ fn form(payload: &Value) -> Vec<String> {
     let mut found = Vec::new();
     add("payload", payload, &mut found);
     add("alert", &payload["alerts"][0], &mut found);
-    // An alert that has not ended has no end; Alertmanager writes the year 1.
+    // An active alert has no end, for which Alertmanager writes the year 1.
     found.retain(|field| !field.starts_with("alert.endsAt"));
     found
 }
@@ -76,7 +76,7 @@ fn alertmanager_takes_alerts_and_sends_the_same_form() {
     }
     let own: Value = serde_json::from_slice(&ours.next()).unwrap();
     server.stop();
-    // The same alert by way of Alertmanager.
+    // The same alert, sent through Alertmanager.
     config.webhook = Some(format!("http://{}/api/v2/alerts", alertmanager.address));
     config.state = place.file("other-state.json");
     let server = serve(&place, &config, None);
@@ -90,7 +90,7 @@ fn alertmanager_takes_alerts_and_sends_the_same_form() {
         own["alerts"][0]["annotations"],
         sent["alerts"][0]["annotations"]
     );
-    // It ends there, too.
+    // It also ends in Alertmanager.
     for number in 3..=4 {
         deliver(server.address, &judged(number, false));
     }

@@ -1,5 +1,5 @@
-//! Alerts reach a webhook and a command: once when they begin, once when they end, also
-//! across a restart and a receiver that fails.
+//! Alerts reach a webhook and a command, once when they begin and once when they end, even after a
+//! restart or a failure of the receiver.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn next(receiver: &Receiver) -> Value {
     serde_json::from_slice(&receiver.next()).unwrap()
 }
 
-/// A recording that breaks its requirement, or holds it.
+/// Returns a recording that breaks its requirement, or holds it.
 pub(crate) fn judged(number: u128, broken: bool) -> Recording {
     let mut one = recording(number, "board");
     for limit in &mut one.requirement.limits {
@@ -64,7 +64,7 @@ fn a_requirement_broken_twice_is_sent_once_and_its_end_once() {
     deliver(server.address, &judged(1, true));
     assert!(receiver.more(OFTEN * 4).is_none(), "one is not enough");
     deliver(server.address, &judged(2, true));
-    // The first attempt is refused, and made again.
+    // The first attempt is rejected, and repeated.
     let begun = next(&receiver);
     assert_eq!(begun["version"], "4");
     assert_eq!(begun["status"], "firing");
@@ -137,7 +137,7 @@ fn a_command_reads_what_is_silent_and_a_full_disk_is_known() {
         ]
         .map(str::to_owned)
         .to_vec(),
-        // No disk has more than all of it free.
+        // More than 100% can never be free.
         disk_free: 101.0,
         disk: Some(PathBuf::from("/")),
         ..alerts(&place, &Receiver::new(0))
@@ -177,7 +177,7 @@ fn a_machine_is_silent_after_two_of_its_own_slots() {
     let place = Place::new();
     let receiver = Receiver::new(0);
     let server = serve(&place, &alerts(&place, &receiver), None);
-    // One measures each 700 ms, the other each minute; the configuration waits for years.
+    // One measures every 700 ms, the other every minute. The configured time is years.
     let each = Duration::from_millis(700);
     let often = |number: u128| {
         let mut one = recording(number, "often");

@@ -1,19 +1,19 @@
-//! The pages in a real browser: nothing is written to its console, which is where a
-//! violated policy, a missing file and a failed script are reported.
+//! The pages in a real browser. Its console must stay empty, because it shows policy violations,
+//! missing files and failed scripts.
 
 use std::process::Command;
 
 use crate::devtools::{Tab, browser};
 use crate::place::{Place, deliver, recording};
 
-/// What is served, and a tab to look at it, with its profile in the folder of the server;
-/// `None` where no browser is installed.
+/// Returns the server and a browser tab, with the browser's profile in the folder of the server.
+/// Returns `None` if no browser is installed.
 pub(crate) fn visit<T>(serve: impl FnOnce(&Place) -> T) -> Option<(Place, T, Tab)> {
     let browser = browser()?;
     let place = Place::new();
     let served = serve(&place);
     let tab = Tab::open(browser, &place.file("profile"));
-    // Variables end in reverse order: the browser before the server, the folder last.
+    // Values are dropped in reverse order: the browser before the server, the folder last.
     Some((place, served, tab))
 }
 

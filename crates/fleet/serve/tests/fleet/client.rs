@@ -1,10 +1,10 @@
-//! A client of HTTP that sends what it is asked to, right or wrong.
+//! An HTTP client that can send any request, valid or not.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -21,7 +21,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// A header, by its name in lower case.
+    /// Returns a header by its lower-case name.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines
@@ -31,13 +31,13 @@ impl Answer {
     }
 }
 
-/// Sends bytes, reads until the server closes.
+/// Sends bytes, and reads until the server closes the connection.
 pub(crate) fn raw(to: SocketAddr, bytes: &[u8]) -> Option<Answer> {
     let mut stream = TcpStream::connect(to).ok()?;
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))
         .ok()?;
-    // A server that refuses the head may close before it has the body.
+    // A server that rejects the head may close before it receives the body.
     let _ = stream.write_all(bytes);
     let mut all = Vec::new();
     let _ = stream.read_to_end(&mut all);
@@ -51,7 +51,7 @@ pub(crate) fn raw(to: SocketAddr, bytes: &[u8]) -> Option<Answer> {
     })
 }
 
-/// A request with these headers.
+/// Sends a request with these headers.
 pub(crate) fn send(
     to: SocketAddr,
     method: &str,

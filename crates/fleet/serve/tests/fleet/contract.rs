@@ -1,4 +1,4 @@
-//! What the API promises.
+//! The guarantees of the API.
 
 use std::collections::BTreeSet;
 
@@ -23,13 +23,13 @@ fn a_delivery_is_kept_once_and_read_back() {
     let list = get(server.address, "/v1/recordings").json();
     assert_eq!(list["recordings"].as_array().unwrap().len(), 1);
     assert_eq!(list["recordings"][0]["machine"], "board");
-    // The other one is put aside, and somebody can find out.
+    // The other one is quarantined, and the API lists it.
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), 1);
     assert_eq!(aside[0]["id"], one.id.to_string());
     let log = get(server.address, "/v1/audit").json();
     assert_eq!(log[0]["action"], "quarantine");
-    // It is the same after a restart.
+    // The result is the same after a restart.
     drop(server);
     let server = place.serve();
     assert_eq!(deliver(server.address, &one).status, 200);
@@ -61,7 +61,7 @@ fn what_is_no_recording_is_put_aside_with_its_reason() {
     }
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), bodies.len());
-    // The same again takes no further room.
+    // The same delivery does not take more space.
     put(server.address, id, &bodies[0].0, &[]);
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), bodies.len());
@@ -133,8 +133,8 @@ fn what_is_not_kept_is_named() {
     assert_eq!(answer.status, 400);
 }
 
-/// Each reference of the description leads somewhere, and each path that it names
-/// answers with a status that it names.
+/// All references in the description can be resolved, and each path responds with a documented
+/// status.
 #[test]
 fn the_description_of_the_api_is_true() {
     fn references(value: &serde_json::Value, found: &mut BTreeSet<String>) {
@@ -171,7 +171,7 @@ fn the_description_of_the_api_is_true() {
             let answer = send(server.address, &method.to_uppercase(), &path, &[], b"");
             let known = &operation["responses"];
             let status = answer.status.to_string();
-            // An empty body is wrong for each that takes one.
+            // An empty body is invalid for all methods with a body.
             let wrong = method != "get" && answer.status / 100 == 4;
             assert!(
                 wrong || known.get(&status).is_some(),
@@ -205,7 +205,7 @@ fn pages_answer_and_carry_a_strict_policy() {
         assert!(policy.starts_with("default-src 'none'"), "{policy}");
         assert!(!policy.contains("unsafe"), "{policy}");
         let page = answer.text();
-        // What the policy forbids is not there, and nothing of another server is.
+        // The page contains nothing that the policy forbids, and nothing from other servers.
         for forbidden in [
             " style=",
             "<style",
@@ -268,7 +268,7 @@ fn counters_are_the_same_after_a_restart() {
     assert!(answer.header("content-type").unwrap().contains("delimited"));
 }
 
-/// What was measured in the store itself is shown and counted, too.
+/// Measurements made in the store itself are shown and counted as well.
 #[test]
 fn recordings_of_this_machine_need_no_delivery() {
     let place = Place::new();

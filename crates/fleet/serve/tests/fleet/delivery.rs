@@ -1,4 +1,4 @@
-//! A machine delivers; the collector is killed, restored, and refuses.
+//! Delivery while the collector is killed, restored, or rejects data.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -22,12 +22,12 @@ use punctual_testing::skip;
 use crate::client::get;
 use crate::place::{Place, all_are_kept, json, measured, recording, small};
 
-/// Where the collector of [`collector_process`] keeps and listens.
+/// The store and the address of [`collector_process`].
 const STORE: &str = "PUNCTUAL_TEST_COLLECTOR_STORE";
 const LISTEN: &str = "PUNCTUAL_TEST_COLLECTOR_LISTEN";
-/// How often the collector is killed; the gate does it a few times.
+/// How often the collector is killed. Automated checks do it a few times.
 const KILLS: &str = "PUNCTUAL_TEST_KILLS";
-/// How many recordings are delivered meanwhile, and how long a collector lives at least, in ms.
+/// Number of recordings to deliver meanwhile, and the minimum lifetime of a collector, in ms.
 const RECORDINGS: &str = "PUNCTUAL_TEST_RECORDINGS";
 const STEP: &str = "PUNCTUAL_TEST_STEP";
 
@@ -82,14 +82,14 @@ fn all_that_is_finished_is_delivered_once() {
     );
 }
 
-/// Pages are not late because machines deliver.
+/// Deliveries do not delay pages.
 #[test]
 fn deliveries_are_kept_by_threads_of_lower_priority() {
     let place = Place::new();
     let server = place.serve();
     let sent = crate::place::deliver(server.address, &recording(1, "board"));
     assert_eq!(sent.status, 201);
-    // The 19th field (proc_pid_stat(5)), behind the name in brackets.
+    // The 19th field (proc_pid_stat(5)), after the name in parentheses.
     let nice = |folder: &Path| -> Option<i32> {
         let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
         let (_, rest) = stat.rsplit_once(')')?;
@@ -184,7 +184,7 @@ fn without_an_answer_all_stays_due() {
     assert_eq!(machine.outbox(&to).unwrap().due, 1);
 }
 
-/// The collector as a process of its own, for the test that kills it.
+/// The collector as a separate process, for the test that kills it.
 #[test]
 fn collector_process() {
     let (Ok(store), Ok(listen)) = (std::env::var(STORE), std::env::var(LISTEN)) else {
@@ -193,7 +193,7 @@ fn collector_process() {
     let collection = open(&store);
     let config = Config::new(listen.parse().unwrap());
     let _server = start(config, collection).unwrap();
-    // Its parent kills it; a parent that died must not leave it behind.
+    // The parent kills it. If the parent has died, it ends after this time.
     std::thread::sleep(Duration::from_secs(3_600));
 }
 
@@ -215,7 +215,7 @@ fn spawn(store: &str, listen: SocketAddr) -> Child {
         .unwrap();
     let end = Instant::now() + Duration::from_secs(30);
     while TcpStream::connect(listen).is_err() && Instant::now() < end {
-        // One that cannot reach its database ends.
+        // A collector that cannot reach its database ends.
         if child.try_wait().unwrap().is_some() {
             break;
         }
@@ -224,18 +224,18 @@ fn spawn(store: &str, listen: SocketAddr) -> Child {
     child
 }
 
-/// A number of the environment.
+/// Returns a number from the environment.
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap())
 }
 
-/// Kills a collector on `store` while a machine delivers; `crash` is called between. Then
-/// all is there once, by ID and content.
+/// Kills a collector on `store` repeatedly while a machine delivers, and calls `crash` in between.
+/// Afterwards, all recordings are there exactly once, by ID and content.
 fn killed_collector(place: &Place, store: &str, crash: &dyn Fn(u64)) {
     let kills = number(KILLS, 2);
     let machine_store = place.file("machine.db");
     let machine = Store::open(&machine_store).unwrap();
-    // Thousands of whole recordings would fill the memory.
+    // Thousands of full recordings would not fit into memory.
     let count = u128::from(number(RECORDINGS, kills * 15));
     let all = (0..count).map(|number| small(number, "board"));
     all.clone().for_each(|one| measured(&machine, &[one]));
@@ -249,7 +249,7 @@ fn killed_collector(place: &Place, store: &str, crash: &dyn Fn(u64)) {
     });
     for kill in 0..kills {
         let mut child = spawn(store, listen);
-        // A while, another one each time, so that it dies at different steps.
+        // The lifetime varies, so that the collector dies at different steps.
         let step = number(STEP, 40);
         std::thread::sleep(Duration::from_millis(step + kill * 17 % (2 * step + 10)));
         child.kill().unwrap();
@@ -286,8 +286,8 @@ fn a_collector_that_is_killed_loses_nothing_and_doubles_nothing() {
     killed_collector(&place, &store, &|_| {});
 }
 
-/// Membership of a series, windows, slots and decisions arrive; a restored collector gets
-/// them again, and nobody judges what is another machine's.
+/// Series membership, windows, slots and decisions arrive. A restored collector gets them again,
+/// and decisions about recordings of other machines are ignored.
 #[test]
 fn what_is_beside_recordings_is_delivered() {
     let place = Place::new();
@@ -344,7 +344,7 @@ fn what_is_beside_recordings_is_delivered() {
         id: RecordingId::new(),
         recording,
         series: None,
-        // The machine that delivers is meant, whatever it says.
+        // The note is about the machine that delivers it, not the one it names.
         machine: recording.map(|_| "board-2".to_owned()),
         at: now,
         text: "new <b>fan</b>".to_owned(),
@@ -389,7 +389,7 @@ fn what_is_beside_recordings_is_delivered() {
     }
     deliver();
     check();
-    // A second time changes nothing; what a restored collector lacks comes again.
+    // A second delivery changes nothing. A restored collector gets the missing data again.
     deliver();
     check();
     let restored = Store::open(&place.store).unwrap();

@@ -1,4 +1,4 @@
-//! A browser driven by its DevTools protocol: one tab, commands in order.
+//! A browser controlled by its DevTools protocol: one tab, with commands in order.
 //! <https://chromedevtools.github.io/devtools-protocol/>
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 const BROWSERS: [&str; 2] = ["chromium", "chromium-browser"];
-/// A page that is not as expected after so long never will be.
+/// Time until a page must be as expected.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The browser that is installed; where none is, a SKIP.
+/// Returns the installed browser, or prints SKIP.
 pub(crate) fn browser() -> Option<&'static str> {
     let works = |name: &&&str| {
         let version = Command::new(name)
@@ -35,13 +35,13 @@ pub(crate) struct Tab {
     stream: TcpStream,
     number: u64,
     session: Option<String>,
-    /// What the page wrote to its console.
+    /// The console output of the page.
     pub(crate) console: Vec<String>,
 }
 
 impl Drop for Tab {
     fn drop(&mut self) {
-        // Ended already: nothing is left to end.
+        // If it has already ended, there is nothing to do.
         let _ = self.browser.kill();
         let _ = self.browser.wait();
     }
@@ -69,7 +69,7 @@ impl Tab {
                 break url.trim().to_owned();
             }
         };
-        // A full pipe would stop the browser.
+        // Drain the pipe, because a full one would block the browser.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         let (address, path) = url.split_once('/').unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
@@ -104,7 +104,7 @@ impl Tab {
     }
 
     fn send(&mut self, text: &str) {
-        // A masked text frame (RFC 6455, 5.2); a mask of zeros changes nothing.
+        // A masked text frame (RFC 6455, 5.2). A zero mask leaves the text unchanged.
         let mut frame = vec![0x81];
         match text.len() {
             short @ 0..126 => frame.push(0x80 | short as u8),
@@ -142,7 +142,7 @@ impl Tab {
             };
             let mut part = vec![0; length as usize];
             self.stream.read_exact(&mut part).unwrap();
-            // Pings need no answer in so short a time.
+            // Pings can be ignored during such a short time.
             if head[0] & 0x0f <= 2 {
                 whole.extend_from_slice(&part);
                 if head[0] & 0x80 != 0 {
@@ -174,7 +174,7 @@ impl Tab {
         }
     }
 
-    /// The value of an expression, of a promise when it is there.
+    /// Returns the value of an expression, or the result of a promise.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.command("Runtime.evaluate", asked);
@@ -200,7 +200,7 @@ impl Tab {
     }
 
     pub(crate) fn go(&mut self, url: &str) {
-        // What is known of the page before does not count as the next one's.
+        // A marker, so that the previous page is not mistaken for the next one.
         self.eval("window.punctual_before = true");
         let gone = self.command("Page.navigate", json!({"url": url}));
         assert!(gone["errorText"].is_null(), "{url}: {gone}");
@@ -223,20 +223,20 @@ impl Tab {
         );
     }
 
-    /// Shows pages as they are printed, until another medium is set.
+    /// Shows pages as in print, until another medium is set.
     pub(crate) fn print(&mut self) {
         self.command("Emulation.setEmulatedMedia", json!({"media": "print"}));
     }
 
-    /// The page as a picture, all of it.
+    /// Returns an image of the whole page.
     pub(crate) fn shot(&mut self) -> String {
         let asked = json!({"format": "png", "captureBeyondViewport": true});
         let shot = self.command("Page.captureScreenshot", asked);
         shot["data"].as_str().unwrap().to_owned()
     }
 
-    /// Moves the pointer to a place within the first element that fits; `press`: what is
-    /// done there.
+    /// Moves the pointer to a position in the first element that matches. `press` lists the actions
+    /// there.
     pub(crate) fn point(&mut self, selector: &str, at: (f64, f64), press: &[&str]) {
         let place = self.eval(&format!(
             "(() => {{ const one = document.querySelector({selector:?}); \
@@ -257,7 +257,7 @@ impl Tab {
     pub(crate) fn key(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
             let mut event = json!({"type": kind, "key": key, "code": key});
-            // What the browser itself does at a key follows from its number.
+            // The browser's built-in reaction to a key depends on its code.
             match key {
                 "Tab" => event["windowsVirtualKeyCode"] = json!(9),
                 "Enter" => {

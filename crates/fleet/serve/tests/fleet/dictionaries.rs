@@ -1,4 +1,4 @@
-//! What recordings of a machine have in common is sent once.
+//! Dictionaries send the common parts of a machine's recordings only once.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::client::send;
 use crate::faults::deliver;
 use crate::place::{Place, all_are_kept, json, measured, put, sha256, small};
 
-/// A recording with an audit.
+/// Returns a recording with an audit.
 fn audited(number: u128) -> Recording {
     let mut one = small(number, "board");
     let finding = |number: usize| KeptFinding {
@@ -36,7 +36,7 @@ fn a_collector_that_lost_the_dictionary_gets_it_again() {
     let all: Vec<Recording> = (0..4).map(audited).collect();
     let server = place.serve();
     let deliver = || deliver(server.address, &machine, Duration::ZERO).unwrap().0;
-    // Removes the dictionaries; how many there were.
+    // Removes the dictionaries, and returns their number.
     let lost = || {
         let connection = rusqlite::Connection::open(&place.store).unwrap();
         let sql = "DELETE FROM facts WHERE hash NOT IN
@@ -77,7 +77,8 @@ fn a_dictionary_is_what_its_name_says_or_refused() {
     assert_eq!(to(&hash, &packed(text.as_bytes())), 200);
     let collection = place.collection();
     assert_eq!(collection.text(&hash).unwrap().as_deref(), Some(text));
-    // With it, in another way than it says, and as it says.
+    // Compressed with the dictionary: first with a wrong name in the header, then with the right
+    // one.
     let body = json(&one);
     let mut compressor = zstd::bulk::Compressor::with_dictionary(3, text.as_bytes()).unwrap();
     let packed = compressor.compress(&body).unwrap();

@@ -13,7 +13,7 @@ use punctual_testing::postgres::Cluster;
 
 use crate::place::{Place, measured, recording};
 
-/// A certificate of 127.0.0.1 and its key; `None`: skipped.
+/// Returns a certificate for 127.0.0.1 and its key, or `None` to skip the test.
 fn certificate(place: &Place) -> Option<(PathBuf, PathBuf)> {
     let [certificate, key] = ["cert.pem", "key.pem"].map(|name| place.file(name));
     let made = Command::new("openssl")
@@ -53,7 +53,7 @@ fn a_machine_delivers_only_to_a_collector_that_it_trusts() {
         let deliverer = Deliverer::new(target, || false)?;
         deliverer.deliver(&machine, Duration::ZERO, &mut |_| {})
     };
-    // What the system trusts, if anything, does not sign for this one.
+    // The system's trusted certificates, if any, did not sign this one.
     let refused = deliver(None).unwrap_err();
     assert!(
         matches!(refused, DeliverError::GaveUp(_) | DeliverError::Roots(_)),
@@ -63,15 +63,14 @@ fn a_machine_delivers_only_to_a_collector_that_it_trusts() {
     assert_eq!(place.collection().machines().unwrap()[0].recordings, 1);
 }
 
-/// A database that is asked for with TLS is never spoken to without, nor one that nobody
-/// known signs for.
+/// A database with TLS enabled is never accessed without it, nor with an untrusted certificate.
 #[test]
 fn a_database_is_reached_by_tls_or_refused() {
     let place = Place::new();
     let Some((certificate, key)) = certificate(&place) else {
         return;
     };
-    // The user of the server reaches it; the key is its own.
+    // The server's user can read the certificate, and owns the key.
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(certificate.parent().unwrap(), open).unwrap();
     Cluster::own(&key).unwrap();

@@ -1,4 +1,4 @@
-//! What goes wrong on the way and on the machine: nothing is lost, nothing doubled.
+//! Faults of the network and the machine: nothing is lost or duplicated.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use punctual_testing::skip;
 use crate::client::{get, send};
 use crate::place::{Place, all_are_kept, measured, recording, small};
 
-/// A delivery that ends as asked: without pauses it ends at the first failure.
+/// Delivers, and returns how that ended. Without patience, it ends at the first failure.
 pub(crate) fn deliver(
     to: SocketAddr,
     store: &Store,
@@ -55,11 +55,11 @@ pub(crate) fn recordings(numbers: std::ops::Range<u128>) -> Vec<Recording> {
     numbers.map(|number| small(number, "board")).collect()
 }
 
-/// Answers that pass on a connection that is not broken at once.
+/// Number of responses on a connection that is not broken at once.
 const ANSWERS: usize = 5;
 
-/// A network that breaks each connection: after some bytes of the request, before the
-/// answer, which the collector has given by then, and every fourth after some answers.
+/// A network that breaks each connection: after some bytes of the request, before the response
+/// (which the collector has sent by then), or, for every fourth, after some responses.
 struct Cutter {
     address: SocketAddr,
     cuts: Arc<AtomicUsize>,
@@ -79,7 +79,7 @@ impl Cutter {
                 };
                 let count = Arc::clone(&count);
                 std::thread::spawn(move || {
-                    // Inside the head, inside the body, behind both, or nowhere.
+                    // In the head, in the body, after both, or never.
                     let most = [100, 1_500, usize::MAX, usize::MAX][number % 4];
                     let answers = if number % 4 == 3 { ANSWERS } else { 0 };
                     forward(client, server, most, answers);
@@ -91,7 +91,8 @@ impl Cutter {
     }
 }
 
-/// Forwards at most so many bytes of a client, and so many answers: each comes at once.
+/// Forwards at most `most` bytes from a client and `answers` responses, assuming that each response
+/// arrives in one read.
 fn forward(mut client: TcpStream, mut server: TcpStream, most: usize, mut answers: usize) {
     let (mut to_client, mut of_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let back = std::thread::spawn(move || {
@@ -132,7 +133,7 @@ fn a_network_that_is_cut_loses_nothing_and_doubles_nothing() {
     }
     let server = place.serve();
     let cutter = Cutter::before(server.address);
-    // Each call ends at the first cut: what is left is due at the next one.
+    // Each call ends at the first cut. The rest is due in the next call.
     let left = (0..400)
         .find_map(|_| deliver(cutter.address, &machine, Duration::ZERO).ok())
         .expect("it comes to an end");
@@ -144,7 +145,7 @@ fn a_network_that_is_cut_loses_nothing_and_doubles_nothing() {
     assert_eq!(lost, [0, 1, 2]);
 }
 
-/// Neither a page of some other server nor its error is an answer of a collector.
+/// Pages and errors of other servers are not answers of a collector.
 #[test]
 fn what_is_not_a_collector_takes_and_refuses_nothing() {
     let place = Place::new();
@@ -174,8 +175,8 @@ fn what_is_not_a_collector_takes_and_refuses_nothing() {
     }
 }
 
-/// The machine's store is an older copy of itself: what it delivered since is known, what
-/// it recorded since is with the collector alone, and what it records now is new.
+/// The machine's store is replaced by an older copy. Recordings delivered since then are known,
+/// those made since then exist only in the collector, and new ones are new.
 #[test]
 fn a_machine_restored_from_a_backup_doubles_nothing() {
     let place = Place::new();
@@ -206,8 +207,8 @@ fn a_machine_restored_from_a_backup_doubles_nothing() {
     assert_eq!(lost, [0, 1, 2]);
 }
 
-/// A collector that is an older copy of itself gets back what came since; what it removed
-/// by itself comes only when somebody asks for all.
+/// A collector replaced by an older copy gets the later recordings again. Recordings that it
+/// removed are only delivered if all are requested.
 #[test]
 fn a_restored_collector_gets_back_what_came_since() {
     let place = Place::new();
@@ -246,7 +247,7 @@ fn ids(all: &[Recording]) -> Vec<RecordingId> {
     all.iter().map(|one| one.id).collect()
 }
 
-/// A damaged recording or window in the machine's store stands in nobody's way.
+/// Damaged recordings or windows in the machine's store do not block others.
 #[test]
 fn what_is_damaged_is_named_and_the_rest_is_delivered() {
     let place = Place::new();
@@ -276,8 +277,8 @@ fn what_is_damaged_is_named_and_the_rest_is_delivered() {
     assert_eq!(windows.unwrap().len(), 2);
 }
 
-/// Clocks that are wrong by years: all is kept, and the state of the machine is that of
-/// its last recording, not of the one that its clock calls the newest.
+/// With clocks that are wrong by years, everything is stored. The state of the machine is that of
+/// its last recording, not of the one with the newest time.
 #[test]
 fn wrong_clocks_hide_no_later_recording() {
     let place = Place::new();
@@ -314,7 +315,7 @@ fn wrong_clocks_hide_no_later_recording() {
     measured(&machine, std::slice::from_ref(&right));
     deliver(server.address, &machine, Duration::ZERO).unwrap();
     assert_eq!(state(), (right.id, Outcome::Met));
-    // What was measured before and comes late changes no state.
+    // A late delivery of an earlier measurement does not change the state.
     let late = at(minutes(60), 5, Outcome::Exceeded);
     measured(&machine, std::slice::from_ref(&late));
     deliver(server.address, &machine, Duration::ZERO).unwrap();
@@ -323,8 +324,8 @@ fn wrong_clocks_hide_no_later_recording() {
     all_are_kept(&place.collection(), &[first, second, third, right, late]);
 }
 
-/// Windows and slots come once, whatever the clock of the machine says, and only months
-/// that changed are sent again.
+/// Windows and slots are delivered once, even if the machine's clock is wrong. Only months that
+/// changed are sent again.
 #[test]
 fn slots_of_years_are_sent_once() {
     use punctual_model::{Slot, SlotCause, SlotState};
@@ -351,8 +352,8 @@ fn slots_of_years_are_sent_once() {
     deliver();
     let kept = || place.collection().slots(&SlotFilter::default()).unwrap();
     assert_eq!(kept().len(), 90);
-    // What the collector lost in months that did not change is not sent again: it was
-    // answered. The month of a new slot is.
+    // Data that the collector lost in unchanged months is not sent again, because it was
+    // acknowledged. The month of a new slot is sent again.
     let connection = rusqlite::Connection::open(&place.store).unwrap();
     connection.execute_batch("DELETE FROM slot").unwrap();
     let mut next = slot(0);
@@ -365,8 +366,8 @@ fn slots_of_years_are_sent_once() {
     assert_eq!(kept().len(), 4);
 }
 
-/// Whoever asks whether the server is ready hears soon that its database is not there,
-/// and that it is there again; a machine keeps what is due meanwhile.
+/// The readiness check soon shows that the database is missing, and that it is back. Meanwhile, the
+/// machine keeps the due recordings.
 #[test]
 fn a_server_without_its_database_is_not_ready() {
     let cluster = match Cluster::start() {
@@ -387,7 +388,7 @@ fn a_server_without_its_database_is_not_ready() {
     let down = ready();
     assert_eq!(down.status, 503, "{down:?}");
     assert!(down.header("retry-after").is_some(), "{down:?}");
-    // The process lives: nobody need restart it.
+    // The process is alive and needs no restart.
     assert_eq!(get(server.address, "/health").status, 200);
     let ended = deliver(server.address, &machine, Duration::ZERO);
     assert!(matches!(ended, Err(DeliverError::GaveUp(_))), "{ended:?}");
@@ -399,8 +400,8 @@ fn a_server_without_its_database_is_not_ready() {
     drop(server);
 }
 
-/// What many machines send at once is written together: each is answered for its own, and
-/// nothing is lost or doubled.
+/// Simultaneous deliveries of many machines are stored together. Each gets its own response, and
+/// nothing is lost or duplicated.
 #[test]
 fn windows_of_many_machines_at_once_are_each_answered() {
     let place = Place::new();

@@ -1,8 +1,8 @@
-//! Deliveries with any value in any place.
+//! Deliveries with arbitrary values in arbitrary fields.
 
 use crate::sound::{delivery, series, windows};
 
-/// Texts in the place of a value: what a program that means no good would try.
+/// Values that a malicious program would try.
 const VALUES: [&str; 20] = [
     "null",
     "true",
@@ -26,7 +26,7 @@ const VALUES: [&str; 20] = [
     "\"-009999-01-01T00:00:00Z\"",
 ];
 
-/// How many are tried; the gate has no time for more.
+/// Returns the number of cases. Automated checks have time for few.
 fn cases() -> u16 {
     let given = std::env::var("PUNCTUAL_TEST_CASES").ok();
     given.and_then(|text| text.parse().ok()).unwrap_or(30)
@@ -42,7 +42,7 @@ fn whatever_is_accepted_is_kept_and_shown() {
         let place = ((state >> 33) as u16).to_le_bytes();
         for value in VALUES {
             let case = [&[2][..], &place, value.as_bytes()].concat();
-            // Shown where something panics.
+            // The output shows which case panicked.
             println!("{} {value}", u16::from_le_bytes(place));
             kept += u64::from(delivery(&case).is_some());
             kept += u64::from(windows(&case).is_some());

@@ -1,4 +1,4 @@
-//! Clients that mean no good.
+//! Malicious clients.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ fn bodies_that_are_too_large_are_refused_by_their_length() {
         server.address,
         sha256(b"")
     );
-    // Without a length there is no limit that it keeps.
+    // Without a length, no limit could be checked.
     let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
     assert_eq!(raw(server.address, chunked.as_bytes()).unwrap().status, 411);
     let wrong = format!("{head}Content-Length: 99999999999999999999\r\n\r\n");
@@ -33,7 +33,7 @@ fn bodies_that_are_too_large_are_refused_by_their_length() {
         raw(server.address, wrong.as_bytes()).unwrap().status / 100,
         4
     );
-    // Other bodies have a limit of their own.
+    // Other bodies have a separate limit.
     let many = vec![b' '; 2 << 20];
     assert_eq!(
         send(server.address, "POST", "/v1/lacking", &[], &many).status,
@@ -48,7 +48,7 @@ fn a_bomb_is_not_unpacked() {
     let bomb = vec![b' '; 64 << 20];
     let answer = put(server.address, recording(1, "board").id, &bomb, &[]);
     assert_eq!(answer.status, 413, "{answer:?}");
-    // It still works.
+    // The server still works.
     assert_eq!(deliver(server.address, &recording(1, "board")).status, 201);
 }
 
@@ -70,7 +70,7 @@ fn a_damaged_body_may_be_sent_again() {
     assert_eq!(put("zstd", &hash, &body), 400);
     assert_eq!(put("zstd", "x", &packed), 400);
     assert_eq!(put("gzip", &hash, &packed), 415);
-    // Nothing of that was put aside: it is not what anybody meant to deliver.
+    // None of that was quarantined, because no client meant to deliver it.
     assert_eq!(
         get(server.address, "/v1/quarantine").json(),
         serde_json::json!([])
@@ -99,7 +99,7 @@ fn paths_lead_nowhere_else() {
     assert_eq!(send(server.address, "PUT", path, &[], b"").status, 400);
 }
 
-/// A finding that differs from recording to recording.
+/// Returns an audit with a finding that differs between recordings.
 fn hostile_audit(text: &str, more: String) -> KeptAudit {
     let finding = |state, title: String| KeptFinding {
         id: text.to_owned(),
@@ -167,7 +167,7 @@ fn who_is_too_slow_is_cut_off() {
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.write_all(start.as_bytes()).unwrap();
         let mut answer = String::new();
-        // Ends because the server closes.
+        // Ends when the server closes the connection.
         let _ = stream.read_to_string(&mut answer);
         answer
     };
@@ -182,7 +182,7 @@ fn who_is_too_slow_is_cut_off() {
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
 }
 
-/// Connections that never end their request hold no seat that others need.
+/// Connections with incomplete requests do not block others.
 #[test]
 fn half_sent_bodies_do_not_keep_others_out() {
     let place = Place::new();
@@ -204,7 +204,7 @@ fn half_sent_bodies_do_not_keep_others_out() {
     for number in 0..3_u128 {
         held.extend((0..40).map(|_| half(&format!("{head}{kind}\r\n\r\ntok"))));
         held.extend((0..40).map(|_| half(&head)));
-        // In the midst of the flood a machine delivers, and somebody looks.
+        // During the flood, a machine delivers and a user views a page.
         let headers = [("Authorization", &*bearer)];
         let one = recording(number, "board");
         let answer = put(server.address, one.id, &json(&one), &headers);
@@ -213,7 +213,7 @@ fn half_sent_bodies_do_not_keep_others_out() {
     }
 }
 
-/// Machines that announce large bodies and send nothing take no room from others.
+/// Machines that announce large bodies without sending them take no memory from others.
 #[test]
 fn announced_bodies_take_no_room() {
     let place = Place::new();
@@ -236,7 +236,7 @@ fn announced_bodies_take_no_room() {
     drop(held);
 }
 
-/// A client that asks and never reads is cut off.
+/// A client that sends requests but never reads is disconnected.
 #[test]
 fn a_client_that_never_reads_is_cut_off() {
     let place = Place::new();
@@ -244,7 +244,7 @@ fn a_client_that_never_reads_is_cut_off() {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
     let before = Instant::now();
-    // Until the buffers of both sides are full, and the server closes.
+    // Until the buffers of both sides are full and the server closes the connection.
     stream
         .set_write_timeout(Some(Duration::from_secs(60)))
         .unwrap();
@@ -258,7 +258,7 @@ fn a_client_that_never_reads_is_cut_off() {
     assert!(closed.contains(&error.kind()), "{error}");
 }
 
-/// A form that is sent a byte at a time ends with its deadline.
+/// A form sent one byte at a time ends at its deadline.
 #[test]
 fn a_request_has_a_deadline() {
     let place = Place::new();

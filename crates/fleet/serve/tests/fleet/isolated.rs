@@ -1,4 +1,4 @@
-//! In namespaces of their own: a network that goes away, and disks that are full.
+//! Tests in separate namespaces, with network failures and full disks.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use punctual_testing::skip;
 use crate::faults::{deliver, recordings};
 use crate::place::{Place, all_are_kept, measured};
 
-/// The name of the test that runs in namespaces.
+/// The name of the test to run in namespaces.
 const INSIDE: &str = "PUNCTUAL_TEST_ISOLATED";
 /// The size of a small disk.
 const DISK: u64 = 24 << 20;
-/// That of a database: an empty one takes 40 MB, and its log twice 16.
+/// The disk size for a database: an empty one takes 40 MB, and its log 2 × 16 MB.
 const DISK_OF_DATABASE: u64 = 160 << 20;
 
-/// Whether this process is in namespaces of its own: network (loopback alone) and mounts.
+/// Returns whether this process is in separate namespaces for network (loopback only) and mounts.
 /// Otherwise runs the test again in such a process, and asserts that it succeeds.
 fn is_inside(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some_and(|name| name == test) {
@@ -89,7 +89,7 @@ fn a_network_that_goes_away_loses_nothing_and_doubles_nothing() {
     all_are_kept(&place.collection(), &all);
 }
 
-/// A small disk of this process, on which there is little room left.
+/// A small disk of this process with little free space.
 struct Disk {
     folder: PathBuf,
 }
@@ -107,7 +107,7 @@ fn mount(folder: &Path, size: u64) {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // The folder can be removed then; it ends with the process at the latest.
+        // Then the folder can be removed. The mount ends with the process at the latest.
         let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
         let _ = std::fs::remove_dir(&self.folder);
     }
@@ -125,7 +125,7 @@ impl Disk {
         self.folder.join(name)
     }
 
-    /// Leaves room for so many bytes.
+    /// Fills the disk until `left` bytes are free.
     fn fill(&self, left: u64) {
         let path = self.file("filler");
         let mut file = std::fs::File::create(&path).unwrap();
@@ -168,7 +168,7 @@ fn a_full_disk_of_the_collector_loses_nothing() {
     let outbox = machine.outbox(&to.unwrap()).unwrap();
     assert!(outbox.due > 0 && outbox.delivered > 0, "{outbox:?}");
     assert_eq!(outbox.refused, 0);
-    // It still reads.
+    // Reading still works.
     assert_eq!(crate::client::get(server.address, "/ready").status, 200);
     disk.make_room();
     let (done, _) = deliver(server.address, &machine, Duration::ZERO).unwrap();
@@ -176,8 +176,8 @@ fn a_full_disk_of_the_collector_loses_nothing() {
     all_are_kept(&SqliteCollection::open(&store).unwrap(), &all);
 }
 
-/// The database has no room: nothing is answered that is not kept, and all arrives once when
-/// there is room again.
+/// With a full database disk, no delivery is acknowledged unless it is stored, and all arrive
+/// exactly once when there is space again.
 #[test]
 fn a_full_disk_of_the_database_loses_nothing() {
     if let Err(why) = Cluster::installed() {
@@ -218,7 +218,7 @@ fn a_full_disk_of_the_database_loses_nothing() {
     assert_eq!(outbox.refused, 0);
     let answered = machine.delivered(&to, 0, all.len()).unwrap();
     assert_eq!(collection.lacking(&answered).unwrap(), []);
-    // Once more: it is still full, and nothing changes.
+    // The disk is still full, and nothing changes.
     deliver().unwrap_err();
     assert_eq!(machine.outbox(&to).unwrap(), outbox);
     disk.make_room();
@@ -226,7 +226,7 @@ fn a_full_disk_of_the_database_loses_nothing() {
     assert_eq!((done.due, done.delivered), (0, 60));
     all_are_kept(collection.as_ref(), &all);
     drop(server);
-    // The database ends before its disk.
+    // The database must end before its disk.
     drop((collection, cluster));
 }
 
@@ -245,7 +245,7 @@ fn a_full_disk_of_the_machine_loses_nothing() {
         .destination(&format!("http://{}", server.address))
         .unwrap();
     disk.fill(0);
-    // What it cannot remember as delivered is delivered again.
+    // A delivery that could not be marked as delivered is repeated.
     let full = deliver(server.address, &machine, Duration::ZERO);
     if let Err(error) = &full {
         assert!(matches!(error, DeliverError::Store(_)), "{error}");

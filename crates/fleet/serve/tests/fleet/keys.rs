@@ -17,7 +17,7 @@ fn each_page_works_without_scripts() {
     );
     for (name, path) in &pages {
         tab.go(&format!("http://{}{path}", server.address));
-        // No picture is missing, none waits for a script.
+        // All images are there, and none waits for a script.
         tab.until("[...document.images].every((one) => one.complete)");
         let bad = "[...document.images].filter((one) => !one.naturalWidth || !one.clientWidth)";
         assert_eq!(tab.eval(&format!("{bad}.length")), 0, "{name}");
@@ -50,7 +50,7 @@ fn the_keyboard_reaches_the_content_and_leads_on() {
     assert_eq!(tab.eval(seen), true);
     tab.key("Enter");
     tab.until("location.hash === '#main'");
-    // From there on the states, the filter, then the machines.
+    // Next are the states, the filter, then the machines.
     let mut passed = Vec::new();
     while !passed
         .iter()

@@ -1,4 +1,4 @@
-//! A measurement that runs, seen as it goes.
+//! A live view of a running measurement.
 
 use punctual_model::Completion;
 use punctual_store::{Batch, Lease, Store};

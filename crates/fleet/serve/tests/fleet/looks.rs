@@ -1,5 +1,5 @@
-//! Each page at three widths, light and dark: nothing is cut off sideways. With
-//! PUNCTUAL_SHOTS=FOLDER the pages are written there as pictures, to be looked at.
+//! Each page at three widths, light and dark, must not be cut off horizontally. With
+//! PUNCTUAL_SHOTS=FOLDER, images of the pages are written there for inspection.
 
 use punctual_serve::Running;
 
@@ -45,10 +45,10 @@ pub(crate) fn served(place: &Place) -> (Running, Vec<(&'static str, String)>) {
     (server, pages)
 }
 
-/// Widths, with whether the page is dark there; all of them where pictures are wanted.
+/// Widths, and whether the page is dark there. All combinations are used for images.
 const SIZES: [(u32, bool); 3] = [(400, false), (800, true), (1_280, false)];
 
-/// Looks at pages at each width; they are written to the folder of PUNCTUAL_SHOTS.
+/// Checks pages at each width, and writes them to the folder of PUNCTUAL_SHOTS.
 fn look(tab: &mut Tab, server: &Running, pages: &[(&str, String)]) {
     let shots = std::env::var_os("PUNCTUAL_SHOTS").map(std::path::PathBuf::from);
     let others = SIZES.map(|(width, dark)| (width, !dark));
@@ -64,7 +64,8 @@ fn look(tab: &mut Tab, server: &Running, pages: &[(&str, String)]) {
                 over.as_f64().unwrap() <= 0.0,
                 "{name} at {width}: {over} too wide"
             );
-            // No column of single letters, and no page that is nothing but scrolling.
+            // Columns must not be as narrow as single letters, and pages must not be too long to
+            // scroll.
             let narrow = tab.eval(
                 "[...document.querySelectorAll('td:not(.n, .whole), dd')].filter((one) => \
                  one.innerText.length > 15 && one.getBoundingClientRect().width < 90).length",

@@ -1,4 +1,4 @@
-//! A collector over real HTTP on loopback: what it takes, keeps, shows and refuses.
+//! A collector over real HTTP on loopback: what it accepts, stores, shows and rejects.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,4 @@
-//! Fifty machines, of which one fact sets the late ones apart, or nothing does; and ten
-//! thousand in the overview.
+//! Fifty machines, of which the late ones share a fact or do not, and ten thousand in the overview.
 
 use std::fmt::Write;
 
@@ -12,11 +11,11 @@ use crate::client::{get, send};
 use crate::place::{Place, deliver, recording};
 use crate::years::Nightly;
 
-/// What all parts of a page may weigh, compressed.
+/// Maximum size of a page with all its parts, compressed, in bytes.
 const MOST_BYTES: usize = 150_000;
 
-/// The newest recordings of a machine; those with the governor `powersave` are late where
-/// that `separates`.
+/// Returns the newest recordings of a machine. If the governor `separates`, those with `powersave`
+/// are late.
 fn runs(machine: u128, separates: bool) -> (String, Vec<Recording>) {
     let name = format!("board-{machine:02}");
     let mut one = recording(machine * 1_000, &name);
@@ -38,7 +37,7 @@ fn runs(machine: u128, separates: bool) -> (String, Vec<Recording>) {
     one.host.kernel.release = known(release.to_owned());
     one.host.processor.microcode = known(format!("0x{:x}", 240 + machine % 5));
     one.host.kernel.command_line = known(format!("quiet root=UUID={:x}", machine * 7_919));
-    // What goes with no fact.
+    // Noise that is unrelated to any fact.
     let noise = machine * 7_919 % 23;
     let late = 20 + noise + if separates && powersave { 40 } else { 0 };
     for thread in &mut one.threads {
@@ -65,7 +64,7 @@ fn runs(machine: u128, separates: bool) -> (String, Vec<Recording>) {
     (name, all.collect())
 }
 
-/// A collector of fifty machines.
+/// Starts a collector with fifty machines.
 pub(crate) fn fifty(place: &Place, separates: bool) -> Running {
     let mut nightly = Nightly::default();
     let all: Vec<_> = (1..=50).map(|machine| runs(machine, separates)).collect();
@@ -80,7 +79,7 @@ pub(crate) fn fifty(place: &Place, separates: bool) -> Running {
     server
 }
 
-/// What a page says, without its markup.
+/// Returns the text of a page without its markup.
 fn text(page: &str) -> String {
     let mut text = String::new();
     for part in page.split('<') {
@@ -119,7 +118,7 @@ fn the_fact_that_separates_is_named_first() {
         let row = &row[..row.find(':').unwrap()];
         assert!(row.contains("not significant"), "{other}: {row}");
     }
-    // By that fact the worse group is the first.
+    // Grouped by that fact, the worse group is first.
     let page = get(server.address, "/series?name=nightly&by=cpu.governor").text();
     let table = page.split("<tbody>").nth(1).unwrap();
     assert!(table.find("powersave").unwrap() < table.find("performance").unwrap());
@@ -140,7 +139,7 @@ fn where_nothing_separates_no_fact_is_blamed() {
     }
 }
 
-/// So many further machines like one that has delivered.
+/// Adds as many machines, similar to one that has delivered.
 pub(crate) fn enrol(place: &Place, machines: u32) {
     let store = rusqlite::Connection::open(&place.store).unwrap();
     let changed = store.execute(
@@ -160,7 +159,7 @@ pub(crate) fn enrol(place: &Place, machines: u32) {
     assert_eq!(changed.unwrap(), machines as usize);
 }
 
-/// What a path sends, compressed.
+/// Returns the compressed size of the response for a path.
 fn weight(server: &Running, path: &str) -> usize {
     let answer = send(
         server.address,
@@ -188,7 +187,7 @@ fn ten_thousand_machines_are_shown_in_small_pages() {
     assert_eq!(page.matches("/machine?name=").count(), 100);
     let last = get(server.address, "/?page=100").text();
     assert_eq!(last.matches("/machine?name=").count(), 1);
-    // The worst first; a state and a name are found among all.
+    // The most urgent are first. A state and a name are searched among all machines.
     let broken = text(&page).find("broken").unwrap();
     assert!(broken < text(&page).find("✓ held").unwrap_or(usize::MAX));
     let found = get(server.address, "/?name=BOARD-00042&state=").text();

@@ -1,4 +1,4 @@
-//! The pages as somebody uses them, in a real browser.
+//! Use of the pages in a real browser.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::years::{Nightly, runs};
 
 const TREND: &str = "/trend?series=nightly&machine=board-1";
 
-/// A collector with the newest so many recordings of the first machine.
+/// Returns a collector with the newest recordings of the first machine, `newest` in number.
 fn served(place: &Place, newest: usize) -> (Arc<Nightly>, Running) {
     let mut nightly = Nightly::default();
     let of_machine = [("board-1", 1, true), ("board-2", 1_001, false)];
@@ -23,7 +23,7 @@ fn served(place: &Place, newest: usize) -> (Arc<Nightly>, Running) {
     }
     let (nightly, source) = nightly.source();
     let server = place.serve_as(|config| config.trends = source);
-    // Those of the other machine are looked at together only.
+    // The recordings of the other machine are only shown combined.
     for one in all[0].1.iter().rev().take(newest) {
         assert_eq!(deliver(server.address, one).status, 201);
     }
@@ -60,7 +60,7 @@ fn a_picture_is_given_as_numbers() {
         let path = format!("/v1/longterm?series=nightly&machine=board-1{wrong}");
         assert_eq!(get(server.address, &path).status, status, "{wrong}");
     }
-    // With all its parts, compressed.
+    // The size of all parts, compressed.
     let mut sent = 0;
     for path in [TREND.to_owned(), TREND.replace("/trend", "/v1/longterm")]
         .into_iter()
@@ -81,7 +81,7 @@ fn somebody_turns_points_and_clicks() {
     };
     tab.size(1_200, 900);
     tab.go(&format!("http://{}{TREND}", server.address));
-    // The surface turns by keys and by dragging, and the URL shows the same again.
+    // The surface turns by keys and by dragging, and the URL restores the same view.
     tab.eval("document.querySelector('[data-view=surface]').scrollIntoView()");
     tab.until("document.querySelector('[data-view=surface] canvas + canvas')");
     tab.eval("document.querySelector('[data-view=surface] canvas + canvas').focus()");
@@ -99,8 +99,8 @@ fn somebody_turns_points_and_clicks() {
     tab.eval("document.querySelector('[data-view=surface]').scrollIntoView()");
     tab.until("document.querySelector('[data-view=surface] canvas')");
     assert_eq!(tab.eval("location.href"), url);
-    // Both pictures have the same colours for the same counts, and say which: many is far
-    // from the paper, whatever the paper is.
+    // Both plots use the same colours for the same counts, and have a legend. High counts contrast
+    // with the background, light or dark.
     tab.eval("document.querySelector('[data-view=heatmap]').scrollIntoView()");
     tab.until("document.querySelectorAll('.colours').length === 2");
     for (dark, [few, many]) in [
@@ -128,7 +128,7 @@ fn somebody_turns_points_and_clicks() {
         1,
         "colours beside `ink_of`"
     );
-    // The heat map says what is under the pointer, and leads to the recording.
+    // The heat map shows details at the pointer, and links to the recording.
     tab.eval("document.querySelector('[data-view=heatmap]').scrollIntoView()");
     tab.until("document.querySelector('[data-view=heatmap] canvas')");
     tab.point("[data-view=heatmap] canvas", (0.5, 0.85), &[]);
@@ -137,7 +137,7 @@ fn somebody_turns_points_and_clicks() {
     tab.until("location.pathname.startsWith('/recordings/')");
     tab.eval("history.back()");
     tab.until("location.pathname === '/trend'");
-    // The trend says what somebody noted, as text.
+    // The trend shows a user's note as text.
     tab.until("document.querySelector('[data-view=trend] canvas')");
     tab.eval("document.querySelector('[data-view=trend] canvas').focus()");
     for _ in 0..30 {
@@ -191,7 +191,7 @@ fn somebody_compares_and_acknowledges() {
     tab.until("location.pathname === '/compare' && document.querySelector('svg')");
     let text = tab.eval("document.querySelector('main').innerText");
     assert!(text.as_str().unwrap().contains("Facts of"), "{text}");
-    // A plot of one's choice is in the URL.
+    // The selected plot is in the URL.
     tab.eval("document.querySelector('select[name=plot]').value = 'percentiles'");
     tab.eval("document.querySelector('form.filter button').click()");
     tab.until(

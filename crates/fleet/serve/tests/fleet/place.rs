@@ -1,4 +1,4 @@
-//! A store in a folder that vanishes, a collector on it, and recordings to deliver.
+//! A store in a temporary folder, a collector on it, and recordings to deliver.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -49,12 +49,12 @@ impl Place {
     }
 }
 
-/// The recording with this number, of this machine.
+/// Returns the recording with this number, of this machine.
 pub(crate) fn recording(number: u128, host: &str) -> Recording {
     numbered(punctual_model::testing::recording(2, 3), number, host)
 }
 
-/// The same, of one thread and a second.
+/// Returns the same, with one thread and one second.
 pub(crate) fn small(number: u128, host: &str) -> Recording {
     numbered(punctual_model::testing::recording(1, 1), number, host)
 }
@@ -97,7 +97,8 @@ pub(crate) fn deliver(to: SocketAddr, recording: &Recording) -> Answer {
     put(to, recording.id, &json(recording), &[])
 }
 
-/// All of these are kept, each once, by ID and content; nothing else, nothing put aside.
+/// Asserts that all of these are stored exactly once, by ID and content, and nothing else is stored
+/// or quarantined.
 pub(crate) fn all_are_kept(
     collection: &dyn Collection,
     all: impl IntoIterator<Item = impl Borrow<Recording>>,
@@ -121,7 +122,7 @@ pub(crate) fn all_are_kept(
     assert!(collection.quarantined(10).unwrap().is_empty());
 }
 
-/// Keeps recordings as if they had been made there.
+/// Stores recordings as if they had been made there.
 pub(crate) fn measured(store: &Store, recordings: &[Recording]) {
     for recording in recordings {
         let writer = store.begin(recording, &Lease::default()).unwrap();

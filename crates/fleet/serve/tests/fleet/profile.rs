@@ -1,5 +1,5 @@
-//! The page of a machine: what the audit found; two machines compared with their
-//! configurations; a recording with all that can be downloaded.
+//! The page of a machine with its audit, two machines compared with their configurations, and a
+//! recording with all its downloads.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn audited(number: u128, host: &str) -> Recording {
     one
 }
 
-/// One thing fails, one is unknown.
+/// Returns an audit with one failure and one unknown check.
 pub(crate) fn audit() -> KeptAudit {
     let finding = |id: &str, state, title: &str, reason: Option<&str>| KeptFinding {
         id: id.to_owned(),
@@ -69,7 +69,7 @@ fn a_machine_shows_what_its_audit_found() {
     ] {
         assert!(page.contains(part), "{part}\n{page}");
     }
-    // What was delivered is kept whole.
+    // The delivered data is stored in full.
     let id = audited(2, "board-1").id;
     let kept = get(server.address, &format!("/v1/recordings/{id}")).json();
     assert_eq!(kept["audit"]["ok"], 61);
@@ -150,7 +150,7 @@ fn configurations_and_audits_are_compared() {
 
 const DUE: Nanos = Nanos(1_000_000);
 
-/// A late timer.
+/// Returns an outlier caused by a late timer.
 fn outlier(number: u64, latency: Nanos, recording: &Recording) -> Outlier {
     Outlier {
         number,
@@ -213,7 +213,7 @@ fn timeline(outlier: &Outlier, recording: &Recording) -> OutlierTimeline {
     }
 }
 
-/// Keeps the events of the outlier 3 of each recording.
+/// Has the events of outlier 3 of each recording.
 struct OneOutlier;
 
 impl Evidence for OneOutlier {
@@ -260,7 +260,7 @@ fn each_link_of_a_recording_leads_somewhere() {
     assert!(own.count() >= 10, "{links:?}");
     for link in links.into_iter().filter(|link| link.starts_with('/')) {
         let answer = get(server.address, link);
-        // The events of this one are not there.
+        // The events of this one are missing.
         let status = if link.ends_with("/outliers/4") {
             404
         } else {

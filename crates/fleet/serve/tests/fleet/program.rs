@@ -1,4 +1,4 @@
-//! Servers that others wrote, started for a test on a port that is free.
+//! Servers by third parties, started for a test on a free port.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::place::Place;
 
-/// What is not as expected after so long never will be.
+/// Time until a program must respond as expected.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The first of these programs that is installed; where none is, a SKIP.
+/// Returns the first of these programs that is installed, or prints SKIP.
 pub(crate) fn installed(names: &[&'static str]) -> Option<&'static str> {
     let works = |name: &&&str| {
         let version = Command::new(name).arg("--version").output();
@@ -25,19 +25,19 @@ pub(crate) fn installed(names: &[&'static str]) -> Option<&'static str> {
     found
 }
 
-/// A port that nobody listens on.
+/// Returns a free port.
 pub(crate) fn free() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
 }
 
-/// What a program is started with.
+/// The parameters for starting a program.
 pub(crate) struct Setup {
-    /// The file with its settings.
+    /// The path of the settings file.
     pub(crate) settings: String,
-    /// A folder of its own, which is not there yet.
+    /// The path of its data folder, which does not exist yet.
     pub(crate) data: String,
-    /// Where it is to listen.
+    /// The address to listen on.
     pub(crate) address: SocketAddr,
 }
 
@@ -49,15 +49,15 @@ pub(crate) struct Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Ended already: nothing is left to end.
+        // If it has already ended, there is nothing to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Program {
-    /// Starts the program of this name on a free port, with these settings; its files are in
-    /// a folder of the test.
+    /// Starts the named program on a free port with these settings. Its files are in a folder of
+    /// the test.
     pub(crate) fn configured(
         name: &str,
         place: &Place,
@@ -65,7 +65,7 @@ impl Program {
         arguments: impl FnOnce(&Setup) -> Vec<String>,
     ) -> Self {
         let file = |kind: &str| place.file(&format!("{name}{kind}"));
-        // JSON is YAML.
+        // JSON is valid YAML.
         std::fs::write(file(".yml"), settings.to_string()).unwrap();
         let setup = Setup {
             settings: file(".yml").display().to_string(),
@@ -77,7 +77,7 @@ impl Program {
         Self::start(command, setup.address, &file(".log"))
     }
 
-    /// Starts it, with its log in a file.
+    /// Starts the program, with its log in a file.
     pub(crate) fn start(mut command: Command, address: SocketAddr, log: &Path) -> Self {
         let log = std::fs::File::create(log).unwrap();
         let child = command
@@ -89,14 +89,14 @@ impl Program {
         Self { child, address }
     }
 
-    /// What a path answers; nothing while the server starts.
+    /// Returns the response for a path, or `None` while the server starts.
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         let url = format!("http://{}{path}", self.address);
         let text = ureq::get(url).call().ok()?.body_mut().read_to_string();
         serde_json::from_str(&text.ok()?).ok()
     }
 
-    /// Asks until an answer is as wanted.
+    /// Polls until a response is as wanted.
     pub(crate) fn until<T>(&self, path: &str, wanted: impl Fn(&Value) -> Option<T>) -> T {
         let began = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! Prometheus' own checker reads the metrics and the rules.
+//! Checks the metrics and the rules with Prometheus' own checker.
 
 use std::io::Write;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn promtool_accepts_metrics_and_rules() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// The queries of the dashboard for Grafana, with its variables filled in.
+/// Returns the queries of the Grafana dashboard, with its variables filled in.
 fn queries() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/grafana/punctual.json");
     let dashboard: serde_json::Value =
@@ -84,7 +84,7 @@ fn promtool_reads_each_query_of_the_dashboard() {
     if installed(&["promtool"]).is_none() {
         return;
     }
-    // As rules: this version of the checker takes no query alone.
+    // As rules, because this version of the checker does not accept single queries.
     let place = Place::new();
     let rules = place.file("rules.yml");
     let each = queries().into_iter().enumerate();

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::place::{Place, deliver, recording};
 use crate::receiver::Receiver;
 
-/// A field of a message: its number, and its bytes or its number as bytes.
+/// Returns the fields of a message: the field number, and its bytes or its value as bytes.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let mut number = 0;
@@ -45,7 +45,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     found
 }
 
-/// The message in the first field with each of these numbers, one in the other.
+/// Returns the innermost message, following the first field with each of these numbers.
 fn inner(bytes: &[u8], path: &[u64]) -> Vec<u8> {
     path.iter().fold(bytes.to_vec(), |bytes, number| {
         let mut fields = fields(&bytes).into_iter();
@@ -76,7 +76,7 @@ fn a_collector_gets_the_histogram_and_the_sums() {
     let metric = inner(&receiver.next(), &[1, 2, 2]);
     assert_eq!(inner(&metric, &[1]), b"punctual_latency");
     assert_eq!(inner(&metric, &[3]), b"s");
-    // The histogram is cumulative, and holds each due period once.
+    // The histogram is cumulative, and contains each due period once.
     assert_eq!(number(&inner(&metric, &[10, 2])), 2);
     let point = inner(&metric, &[10, 1]);
     assert_eq!(inner(&point, &[1, 1]), b"machine");
@@ -101,8 +101,8 @@ fn a_collector_gets_the_histogram_and_the_sums() {
     assert_eq!(value, 1.0);
 }
 
-/// Reads requests one after the other, each behind its length, with the classes that the
-/// OpenTelemetry project makes of its own definitions.
+/// Reads consecutive requests, each preceded by its length, with the classes that the OpenTelemetry
+/// project generates from its definitions.
 const READER: &str = "
 import json, sys
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -158,7 +158,7 @@ fn the_classes_of_the_project_read_what_is_pushed() {
         "AGGREGATION_TEMPORALITY_CUMULATIVE"
     );
     let point = &histogram["dataPoints"][0];
-    // 64-bit numbers are texts in this form.
+    // 64-bit numbers are strings in this format.
     let count = |value: &Value| value.as_str().unwrap_or("0").parse::<u64>().unwrap();
     let buckets = point["positive"]["bucketCounts"].as_array().unwrap();
     let sum: u64 = buckets.iter().map(count).sum();

@@ -1,11 +1,11 @@
-//! A loopback server that takes what is posted to it.
+//! A loopback server that records the requests posted to it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// A longer wait is for nothing.
+/// Maximum time to wait for a request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Receiver {
@@ -14,12 +14,12 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Answers the first `refused` requests with 503.
+    /// Returns a receiver that answers the first `refused` requests with 503.
     pub(crate) fn new(refused: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, bodies) = mpsc::channel();
-        // Ends with the process, or when nobody asks any more.
+        // Ends with the process, or when the receiver is dropped.
         std::thread::spawn(move || {
             for (number, stream) in listener.incoming().enumerate() {
                 let mut stream = stream.unwrap();
@@ -58,7 +58,7 @@ impl Receiver {
         self.bodies.recv_timeout(PATIENCE).unwrap()
     }
 
-    /// What came within a moment.
+    /// Returns the next request that arrives within `moment`, if any.
     pub(crate) fn more(&self, moment: Duration) -> Option<Vec<u8>> {
         self.bodies.recv_timeout(moment).ok()
     }

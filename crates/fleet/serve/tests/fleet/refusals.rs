@@ -1,4 +1,4 @@
-//! What cannot be read is refused in our words, as a page or as JSON.
+//! Unreadable requests are rejected with our own texts, as a page or as JSON.
 
 use crate::client::send;
 use crate::place::{Place, deliver, small};

@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes a collector, and the rules that are shipped raise alerts.
+//! A real Prometheus scrapes a collector, and the shipped rules raise alerts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn rules() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/prometheus/punctual.rules.yml")
 }
 
-/// Prometheus with the rules that are shipped, whose alerts need not stand for minutes.
+/// Starts Prometheus with the shipped rules, without their delays of minutes.
 fn prometheus(place: &Place, target: std::net::SocketAddr) -> Program {
     let rules = std::fs::read_to_string(rules()).unwrap();
     let lines = rules
@@ -43,7 +43,7 @@ fn prometheus(place: &Place, target: std::net::SocketAddr) -> Program {
     })
 }
 
-/// The alerts that fire: name and machine, sorted.
+/// Returns the active alerts as (name, machine), sorted.
 fn firing(answer: &Value) -> Option<Vec<(String, String)>> {
     let alerts = answer["data"]["alerts"].as_array()?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -66,7 +66,7 @@ fn prometheus_raises_the_alerts_of_the_rules() {
         return;
     }
     let place = Place::new();
-    // Silent at once, what is broken is broken all the same.
+    // Machines are silent at once, but a broken requirement is still reported.
     let server = place.serve_as(|config| config.silent_after = Duration::ZERO);
     assert_eq!(deliver(server.address, &judged(1, true)).status, 201);
     assert_eq!(deliver(server.address, &recording(2, "quiet")).status, 201);
@@ -79,7 +79,7 @@ fn prometheus_raises_the_alerts_of_the_rules() {
     prometheus.until("/api/v1/alerts", |answer| {
         firing(answer).filter(|firing| *firing == expected)
     });
-    // As native histograms: the counts are those of the text form.
+    // The native histograms have the same counts as the text format.
     let text = get(server.address, "/metrics").text();
     let count = "punctual_latency_seconds_count{machine=\"quiet\"} ";
     let count: f64 = text

@@ -1,4 +1,4 @@
-//! One token is for one machine, and a collector is asked even if nothing is due.
+//! Each token is for one machine, and the collector is asked even if nothing is due.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn two_machines_with_one_token_are_not_kept_as_one() {
     };
     let kept = || collection.machines().unwrap()[0].recordings;
     assert_eq!(deliver(&stores[0], "aaaa 1 one").unwrap().delivered, 1);
-    // A reboot and another name are the same machine.
+    // After a reboot or with another name, it is the same machine.
     assert_eq!(deliver(&stores[0], "aaaa 2 renamed").unwrap().due, 0);
     let refused = deliver(&stores[1], "bbbb 9 two").unwrap_err();
     let DeliverError::Token { status, message } = &refused else {
@@ -52,13 +52,13 @@ fn two_machines_with_one_token_are_not_kept_as_one() {
     ] {
         assert!(message.contains(part), "{part}: {message}");
     }
-    // Copies of one disk image: both have one machine-id, the first boot returns.
+    // Copies of one disk image have the same machine-id, and the first boot returns.
     assert!(deliver(&stores[1], "aaaa 3 renamed").is_ok());
     let copy = deliver(&stores[0], "aaaa 2 renamed").unwrap_err();
     assert!(copy.to_string().contains("disk image"), "{copy}");
     assert_eq!(kept(), 2);
 
-    // The collector says it, too: in its audit log, once a machine, and on its page.
+    // The collector also reports it: in its audit log, once per machine, and on its page.
     let lines = collection.audit(20).unwrap();
     let refusals = lines.iter().filter(|line| line.action == "refuse");
     assert_eq!(refusals.count(), 2, "{lines:?}");
@@ -73,7 +73,7 @@ fn two_machines_with_one_token_are_not_kept_as_one() {
     let text = page.text();
     assert!(text.contains("<b>two</b> uses the token"), "{text}");
 
-    // Only on purpose does another machine take the place of the first.
+    // Another machine only replaces the first on request.
     let noted = collection.tokens().unwrap().into_iter();
     let noted = noted
         .filter(|one| one.name == "board")
@@ -105,7 +105,7 @@ fn a_collector_is_asked_even_if_nothing_is_due() {
         );
         url
     };
-    // Nobody listens there any more.
+    // The server is gone.
     let gone = deliver(url, None);
     assert!(matches!(gone, Err(DeliverError::GaveUp(_))), "{gone:?}");
 }

@@ -1,4 +1,4 @@
-//! Series over time: shown, and decided upon.
+//! Series over time: shown, and decided on.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -117,8 +117,7 @@ fn series_are_listed_and_a_decision_is_logged() {
     );
 }
 
-/// A threshold of one's own holds on the page, in the API, in the link to the series and
-/// in the decision.
+/// A custom threshold applies to the page, the API, the link to the series, and the decision.
 #[test]
 fn changes_are_judged_above_a_threshold_of_ones_own() {
     let place = Place::new();
@@ -138,7 +137,7 @@ fn changes_are_judged_above_a_threshold_of_ones_own() {
     assert_eq!(api["asked"]["threshold_ns"], 120_000);
     let change = &api["groups"][0]["changes"][0];
     assert_eq!(change["threshold_ns"], 120_000, "{api:#}");
-    // Above all that is late there is nothing.
+    // Above all latencies, there are no changes.
     let none = query.replace("120us", "900us");
     let api = get(server.address, &format!("/v1/changes?{none}")).json();
     assert_eq!(api["verdict"], "no_worsening", "{api:#}");
@@ -160,7 +159,7 @@ fn changes_are_judged_above_a_threshold_of_ones_own() {
     assert!(page.contains("Reopen"), "{page}");
 }
 
-/// The overview says what demands attention: worsenings, and slots without a recording.
+/// The overview shows open regressions, and slots without a recording.
 #[test]
 fn the_overview_counts_open_changes_and_missed_slots() {
     let place = Place::new();

@@ -1,5 +1,4 @@
-//! A series of a machine over a month, made up: a step to the worse, one run that stands
-//! out, a note.
+//! A simulated series of a machine over a month, with a regression, one outlying run, and a note.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,11 +13,11 @@ use punctual_stats::trend::{
 
 use crate::place::recording;
 
-/// Runs of each machine.
+/// Number of runs per machine.
 pub(crate) const RUNS: u128 = 60;
 
-/// The runs of a machine, twice a day; those from the 40th on are late more often if it
-/// `worsens`.
+/// Returns the runs of a machine, twice a day. If it `worsens`, runs from the 40th on are late more
+/// often.
 pub(crate) fn runs(machine: &str, first: u128, worsens: bool) -> Vec<Recording> {
     let one = |number: u128| {
         let mut one = recording(first + number, machine);
@@ -42,7 +41,7 @@ pub(crate) fn runs(machine: &str, first: u128, worsens: bool) -> Vec<Recording> 
     (0..RUNS).map(one).collect()
 }
 
-/// The series `nightly` of some machines, with decisions kept in memory.
+/// The series `nightly` of some machines, with decisions in memory.
 #[derive(Default)]
 pub(crate) struct Nightly {
     runs: BTreeMap<String, Vec<Run>>,

@@ -1,5 +1,5 @@
-//! What must hold of whatever a machine delivers, however hostile: shared by the tests and
-//! by the fuzz targets (`fuzz/`).
+//! Properties that must hold for any delivery, however hostile. Shared by the tests and the fuzz
+//! targets (`fuzz/`).
 
 #![allow(unreachable_pub)]
 #![allow(clippy::expect_used, reason = "a panic is the report")]
@@ -13,10 +13,10 @@ use punctual_report::html::{HtmlOptions, documents};
 use punctual_serve::incoming;
 use punctual_store::{Collection, Delivery, Received, SqliteCollection, Store};
 
-/// The most that a body may unpack to: a bomb is one at this size, too.
+/// Maximum size of a decompressed body, small enough to test decompression bombs.
 const MOST: usize = 1 << 20;
 
-/// A collector of this thread's own.
+/// A collector for this thread.
 struct Collector {
     _folder: tempfile::TempDir,
     file: PathBuf,
@@ -25,7 +25,7 @@ struct Collector {
 
 impl Collector {
     fn new() -> Self {
-        // In memory where the machine has a folder for that: each case waits for the disk.
+        // In memory if the machine supports it, because each case waits for the disk.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let folder = folder.expect("a folder");
         let file = folder.path().join("all.db");
@@ -42,14 +42,14 @@ thread_local! {
     static COLLECTOR: OnceCell<Collector> = const { OnceCell::new() };
 }
 
-/// A complete recording, as JSON.
+/// Returns a complete recording, as JSON.
 fn whole() -> Recording {
     let mut one = punctual_model::testing::recording(2, 3);
     one.samples = None;
     one
 }
 
-/// The JSON of a recording or window in which the value behind a colon is another text.
+/// Returns the JSON of a recording or window with a value replaced by another text.
 fn changed(json: &[u8], bytes: &[u8]) -> Vec<u8> {
     let Some((place, value)) = bytes.split_first_chunk::<2>() else {
         return json.to_vec();
@@ -64,11 +64,11 @@ fn changed(json: &[u8], bytes: &[u8]) -> Vec<u8> {
     [&json[..at], value, &rest[end..]].concat()
 }
 
-/// Delivers a body: the first byte says whether the rest is it as it is sent, its JSON, or
-/// a change of the JSON of a recording.
+/// Delivers a body. The first byte selects whether the rest is the body itself, its JSON, or a
+/// change to the JSON of a recording.
 ///
 /// # Panics
-/// Where what is accepted cannot be kept, read back, summed and shown.
+/// Panics if an accepted delivery cannot be stored, read, summed and shown.
 pub fn delivery(bytes: &[u8]) -> Option<Recording> {
     let (how, rest) = bytes.split_first()?;
     let whole = whole();
@@ -81,7 +81,7 @@ pub fn delivery(bytes: &[u8]) -> Option<Recording> {
     let (body, recording) = incoming::recording(whole.id, &packed, MOST).ok()?;
     COLLECTOR.with(|collector| keep(collector.get_or_init(Collector::new), &body, &recording));
     let shown = documents(std::slice::from_ref(&recording), &HtmlOptions::default());
-    // What cannot be drawn is said.
+    // A report that cannot be drawn returns an error.
     let _ = shown.map(|(_, documents)| assert!(!documents.is_empty()));
     Some(recording)
 }
@@ -111,10 +111,10 @@ fn keep(collector: &Collector, body: &[u8], recording: &Recording) {
     store.delete(recording.id).expect("deleted");
 }
 
-/// Delivers windows of wake-ups, likewise.
+/// Delivers windows of wake-ups in the same way.
 ///
 /// # Panics
-/// Where what is accepted is not read back.
+/// Panics if an accepted delivery cannot be read back.
 pub fn windows(bytes: &[u8]) -> Option<Vec<WakeWindow>> {
     let (how, rest) = bytes.split_first()?;
     let json = serde_json::json!({"machine": "m", "windows": [{
@@ -143,7 +143,7 @@ pub fn windows(bytes: &[u8]) -> Option<Vec<WakeWindow>> {
     Some(windows)
 }
 
-/// Reads the header of a series.
+/// Parses the header of a series.
 pub fn series(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(incoming::is_series)
 }
