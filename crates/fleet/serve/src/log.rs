@@ -5,6 +5,6 @@ use std::io::Write;
 /// Writes a line to the log of the process, which is stderr.
 pub(crate) fn complain(text: &str) {
     let text = punctual_model::sanitize(text);
-    // If stderr is closed, there is no other place to report it.
+    // A closed stderr cannot be reported anywhere.
     let _ = writeln!(std::io::stderr(), "punctual: {text}");
 }

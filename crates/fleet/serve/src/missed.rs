@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use punctual_model::{SeriesEpoch, SlotState};
 use punctual_store::{Collection, Machine, SlotFilter, StoreError};
 
-/// The time span in which slots were due.
+/// Slots that were due within this time are counted.
 const SPAN: Duration = Duration::from_secs(86_400);
 /// The count is cached for this time, because many users may view it.
 const FRESH: Duration = Duration::from_secs(10);

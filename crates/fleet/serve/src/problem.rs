@@ -20,7 +20,7 @@ pub(crate) struct Problem {
 /// The same as JSON.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Failure {
-    /// What failed, and how to solve it.
+    /// The failure, and how to resolve it.
     error: String,
 }
 

@@ -79,7 +79,7 @@ impl State {
         }
         for (key, alert) in now {
             match self.alerts.get_mut(&key) {
-                // The same alert may have a new text, but keeps its start time.
+                // An alert that is already active keeps its start time, but may have a new text.
                 Some(known) if known.ended.is_none() => {
                     let since = known.alert.since;
                     known.alert = Alert { since, ..alert };

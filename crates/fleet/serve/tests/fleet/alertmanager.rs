@@ -53,7 +53,7 @@ fn form(payload: &Value) -> Vec<String> {
     let mut found = Vec::new();
     add("payload", payload, &mut found);
     add("alert", &payload["alerts"][0], &mut found);
-    // An active alert has no end, for which Alertmanager writes the year 1.
+    // Alertmanager writes the year 1 as the end of an active alert.
     found.retain(|field| !field.starts_with("alert.endsAt"));
     found
 }
@@ -76,7 +76,7 @@ fn alertmanager_takes_alerts_and_sends_the_same_form() {
     }
     let own: Value = serde_json::from_slice(&ours.next()).unwrap();
     server.stop();
-    // The same alert, sent through Alertmanager.
+    // Send this alert through Alertmanager.
     config.webhook = Some(format!("http://{}/api/v2/alerts", alertmanager.address));
     config.state = place.file("other-state.json");
     let server = serve(&place, &config, None);

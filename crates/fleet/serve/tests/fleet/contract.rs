@@ -61,7 +61,7 @@ fn what_is_no_recording_is_put_aside_with_its_reason() {
     }
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), bodies.len());
-    // The same delivery does not take more space.
+    // A repeated delivery does not take more space.
     put(server.address, id, &bodies[0].0, &[]);
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), bodies.len());

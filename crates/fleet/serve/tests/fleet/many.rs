@@ -1,4 +1,4 @@
-//! Fifty machines, of which the late ones share a fact or do not, and ten thousand in the overview.
+//! Fifty machines, whose late ones share a fact or not, and ten thousand in the overview.
 
 use std::fmt::Write;
 
