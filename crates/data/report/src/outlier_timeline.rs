@@ -73,7 +73,7 @@ impl OutlierTimeline {
         ends(self.window.delay)
     }
 
-    /// `outlier 3: 143 µs late on CPU 1`.
+    /// Returns a title such as `outlier 3: 143 µs late on CPU 1`.
     pub(crate) fn title(&self) -> String {
         let outlier = &self.outlier;
         format!(

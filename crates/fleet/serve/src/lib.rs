@@ -9,17 +9,17 @@
 //! **Must not know:** how anything is measured: neither probes nor the tracer, nor the machine that
 //! it runs on.
 //!
-//! # Who may do what
+//! # Access control
 //! On a loopback address, every user of this machine has full access, unless a login is required.
 //! On any other address, each request needs a token, which is stored as its SHA-256. A request to
 //! an address without login must name a loopback host, so that a foreign page cannot reach it
 //! through a name that resolves to this machine (DNS rebinding).
 //!
-//! # What a machine sends is hostile
+//! # Hostile input
 //! Bodies are limited in size, both compressed and decompressed. Slow senders are disconnected.
 //! Each renderer escapes all texts, and a strict Content-Security-Policy is a second barrier.
 //!
-//! # What is answered is kept
+//! # Durability
 //! A delivery is answered once it is on disk. If it cannot be stored as a recording, it is set
 //! aside with the reason, and never dropped.
 

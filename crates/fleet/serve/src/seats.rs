@@ -1,5 +1,5 @@
 //! Simultaneous connections, limited in total and by address. A client that has shown a valid token
-//! keeps its connection. Other connections are closed when new ones arrive.
+//! keeps its connection. Other connections may be closed to admit new ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

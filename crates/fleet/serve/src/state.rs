@@ -37,7 +37,7 @@ pub(crate) struct Inner {
     pub(crate) room: Arc<Semaphore>,
     /// Combined token lookups, by hash.
     pub(crate) tokens: Arc<Gather<String, Option<Token>>>,
-    /// Combined stores of wake-up windows; the answer is the number of new ones.
+    /// Combined requests to store wake-up windows; the answer is the number of new ones.
     pub(crate) windows: Arc<Gather<Vec<WakeWindow>, u64>>,
     workers: Workers,
 }

@@ -101,7 +101,7 @@ fn list(one: &FactDifference) -> Section {
 }
 
 /// Returns the options that differ. If the configurations differ only in options that recordings do
-/// not keep, a text states that.
+/// not keep, the section explains this.
 fn configuration(differ: &FactsDiffer, options: Table) -> Section {
     let mut differences = differ.differences.iter();
     let differs = differences.any(|one| one.fact == "kernel.configuration");

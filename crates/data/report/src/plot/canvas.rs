@@ -127,7 +127,7 @@ pub(super) fn corners(((x, y), (width, height)): (Point, Point)) -> [Point; 4] {
 }
 
 /// Returns the approximate width of `text` at `size` pixels. It uses the widths of DejaVu Sans, the
-/// font of the PNG and one of the widest, so text in other fonts is rarely wider.
+/// font of the PNG and one of the widest, so text in other fonts fits as well.
 pub(super) fn text_width(text: &str, size: u32) -> f64 {
     let thousandths: u32 = text.chars().map(char_width).sum();
     f64::from(thousandths) * f64::from(size) / 1000.0

@@ -217,7 +217,7 @@ pub fn timeline(recording: &Recording, options: &PlotOptions) -> Result<Plot, Re
 /// colour (darker is later) and a colour scale. Cells include the number if all numbers fit. A pair
 /// without samples is grey.
 ///
-/// Threads measured between the same two CPUs are combined. Threads that are not a pair are
+/// Threads measured between the same two CPUs are combined. Threads without two CPUs are
 /// counted, not shown. Notes below the plot mention both.
 ///
 /// # Errors
