@@ -24,9 +24,9 @@ const STEPS: [u64; 40] = [
 ];
 
 impl Bins {
-    /// Returns about `most` bins of equal width at most, from 0 to beyond `max`. They end at the
-    /// end of the histogram's range. No bin is narrower than the histogram's bucket at `max`, or
-    /// than `row`, the row width of an imported histogram.
+    /// Returns at most about `most` bins of equal width, from 0 to beyond `max` or to the end of the
+    /// histogram's range. No bin is narrower than the histogram's bucket at `max`, or than `row`,
+    /// the row width of an imported histogram.
     pub(super) fn linear(max: Nanos, most: usize, row: Nanos) -> Self {
         let max = max.min(Nanos(MAX_TRACKABLE_NS));
         let finest = bucket_width(max.0).max(row.0);
