@@ -116,7 +116,7 @@ def main():
     expected = dashboard_rows(options.punctual, options.store)
     failed = False
     with tempfile.TemporaryDirectory(prefix="punctual-lake-") as lake:
-        said = subprocess.run([options.punctual, "--store", options.store, "lake", "export", "--by",
+        said = subprocess.run([options.punctual, "--store", options.store, "export", "--by",
                                options.by, "--to", f"file://{lake}"], check=True, capture_output=True, text=True)
         print(said.stdout.strip())
         for name, rows in (("duckdb", duckdb_rows), ("spark", spark_rows)):

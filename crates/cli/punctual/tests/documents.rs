@@ -17,7 +17,6 @@ use common::{Place, signal, text};
 /// Other tests hold that their options exist, and that documented experiments fit their time.
 const NOT_RUN: &[&str] = &[
     "app record",
-    "changes ack",
     "exec",
     "experiment",
     "explain --cgroup",
@@ -28,6 +27,7 @@ const NOT_RUN: &[&str] = &[
     "irqs move",
     "measure timer --cgroup",
     "monitor",
+    "trend ack",
     "trend osadl",
     "tune apply",
     "tune cmdline",

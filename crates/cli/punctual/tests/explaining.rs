@@ -1,4 +1,4 @@
-//! `punctual measure --explain` and `punctual trace`, as a user runs them, on
+//! `punctual measure --explain` and `punctual export --format trace-dat`, as a user runs them, on
 //! this machine.
 
 #![allow(clippy::unwrap_used)]
@@ -249,12 +249,12 @@ fn outliers_are_explained_and_the_run_goes_on() {
     let worst = &recording.worst[0];
     assert!(worst.blame.is_some(), "{worst:?}");
 
-    let note = text(&place.run("trace export -o all.dat").stderr);
+    let note = text(&place.run("export -f trace-dat -o all.dat").stderr);
     assert!(note.contains("trace-cmd report"), "{note}");
     let found = recording.explanation.as_ref().unwrap();
     let first = found.outliers[0].number;
     assert_told(&place, &recording);
-    place.done(&format!("trace export --outlier {first} -o one.dat"));
+    place.done(&format!("export -f trace-dat --outlier {first} -o one.dat"));
     let file = |name: &str| std::fs::metadata(place.path(name)).unwrap().len();
     assert!(file("one.dat") < file("all.dat"));
     let reported = std::process::Command::new("trace-cmd")
@@ -279,7 +279,7 @@ fn outliers_are_explained_and_the_run_goes_on() {
         }
         Err(error) => punctual_testing::skip!(Program, "trace-cmd report: {error}"),
     }
-    let error = place.refused("trace export --outlier 4294967296", 2);
+    let error = place.refused("export -f trace-dat --outlier 4294967296", 2);
     assert!(
         error.contains(&format!("those whose are: {first}")),
         "{error}"
@@ -479,7 +479,7 @@ fn a_break_stops_at_the_first_and_keeps_its_trace() {
     let found = recording.explanation.unwrap();
     assert_eq!(found.threshold_ns, Nanos::from_micros(1));
     assert!(found.events.contains(&"timer:hrtimer_start".to_owned()));
-    place.done("trace export");
+    place.done("export -f trace-dat");
     assert!(place.path("trace.dat").exists());
 }
 
@@ -515,7 +515,7 @@ fn nothing_is_left_behind_however_it_ends() {
             assert!(!found.outliers.is_empty());
             assert_eq!(found.threshold_ns, Nanos::from_micros(1));
             assert!(!found.events.is_empty());
-            place.done("trace export");
+            place.done("export -f trace-dat");
         }
         place.done("delete last");
     }
@@ -544,7 +544,7 @@ fn what_cannot_be_explained_is_refused_before_anything_is_measured() {
     assert!(!place.path("store.db").exists());
     // A recording without any.
     place.done("measure timer -q --policy other --dma-latency off -D 100ms");
-    let error = place.refused("trace export last", 1);
+    let error = place.refused("export last -f trace-dat", 1);
     assert!(error.contains("no trace events"), "{error}");
     assert!(!place.path("trace.dat").exists());
 }

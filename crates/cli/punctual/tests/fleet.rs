@@ -75,10 +75,10 @@ fn a_service_delivers_what_it_records() {
     let server = serve();
     assert!(eventually(|| !finished(&collector).is_empty()));
     let first = finished(&collector).into_keys().next().unwrap();
-    let mut note = machine.command("note add");
+    let mut note = machine.command("trend note add");
     let noted = note.args([&first, "new fan"]).output().unwrap();
     assert!(noted.status.success(), "{}", text(&noted.stderr));
-    let arrived = || collector.done("note list --json").contains("new fan");
+    let arrived = || collector.done("trend note list --json").contains("new fan");
     assert!(eventually(arrived), "the note does not arrive");
     server.end();
     // What is recorded meanwhile is due.

@@ -45,7 +45,7 @@ fn each_probe_has_its_page() {
     let update = std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some();
     let mut names: Vec<String> = Vec::new();
     for probe in punctual_probes::PROBES {
-        let page = place.done(&format!("probes {}", probe.name));
+        let page = place.done(&format!("measure --list {}", probe.name));
         let path = folder.join(format!("{}.md", probe.name));
         if update {
             std::fs::create_dir_all(&folder).unwrap();
@@ -55,7 +55,7 @@ fn each_probe_has_its_page() {
         assert_eq!(
             kept,
             page,
-            "{} is not what `punctual probes {}` says",
+            "{} is not what `punctual measure --list {}` says",
             path.display(),
             probe.name
         );
@@ -185,6 +185,7 @@ fn the_formats_have_their_page() {
         let (name, ending) = (format.name, format.extension);
         page += &format!("| `{name}` | {summary} | `.{ending}` | {samples} |\n");
     }
+    page += "| `trace-dat` | trace events around outliers, for trace-cmd and KernelShark | `.dat` | no |\n";
     page += "\n## Read by `import`\n\nThe kind of a file is detected from its content; \
              `--format` names it.\n";
     for import in punctual_formats::IMPORTS {

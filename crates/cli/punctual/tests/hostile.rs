@@ -39,7 +39,7 @@ const COMMANDS: [&str; 17] = [
     "explain last",
     "explain last --outlier 1 --json",
     "compare last last~1",
-    "trace export last -o out.dat",
+    "export last -f trace-dat -o out.dat",
     "bundle last --without-machine -o out.tar.zst",
     "delete last",
 ];

@@ -219,20 +219,20 @@ fn monthly(place: &Place) {
 
 /// The worsening that stands is acknowledged with a reason, and reopened.
 fn decisions(place: &Place) {
-    let open = json(place, "changes list osadl --open --json", 0);
+    let open = json(place, "trend changes osadl --open --json", 0);
     let id = open[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(open.as_array().unwrap().len(), 1, "{open:#}");
-    place.refused(&format!("changes reopen {id} mistaken"), 2);
-    place.refused("changes ack no-such known", 2);
-    place.done(&format!("changes ack {id} wanted --who ada"));
+    place.refused(&format!("trend reopen {id} mistaken"), 2);
+    place.refused("trend ack no-such known", 2);
+    place.done(&format!("trend ack {id} wanted --who ada"));
     let trend = json(place, "trend --json", 0);
     assert_eq!(trend["verdict"], "no_worsening");
     assert!(
         place
-            .done("changes list")
+            .done("trend changes")
             .contains("acknowledged by ada: wanted")
     );
-    place.done(&format!("changes reopen {id} mistaken --series osadl"));
+    place.done(&format!("trend reopen {id} mistaken --series osadl"));
     json(place, "trend osadl --json", 3);
 }
 
@@ -313,12 +313,12 @@ fn the_printed_command_works_as_printed() {
         }
         assert_eq!(punctual(&way).status.code(), Some(0), "{way:?}");
         // Open again for the next way.
-        let list = [&["changes", "list", "--json"], &way[1..]].concat();
+        let list = [&["trend", "changes", "--json"], &way[1..]].concat();
         let known: Value = serde_json::from_slice(&punctual(&list).stdout).unwrap();
         for change in known.as_array().unwrap() {
             if !change["acknowledged"].is_null() {
                 let id = change["id"].as_str().unwrap();
-                let series = ["changes", "reopen", id, "again", "--series"];
+                let series = ["trend", "reopen", id, "again", "--series"];
                 let reopened = punctual(&[&series, &way[1..]].concat());
                 assert_eq!(
                     reopened.status.code(),
@@ -330,7 +330,7 @@ fn the_printed_command_works_as_printed() {
         }
     }
     let wrong = [
-        &["changes", "ack", "none", "why", "--series", "osadl"][..],
+        &["trend", "ack", "none", "why", "--series", "osadl"][..],
         &ways[1][2..],
         &store,
     ];
@@ -417,34 +417,48 @@ fn notes_and_facts() {
             .done("facts diff last last")
             .contains("no known difference")
     );
-    place.done("note add --at 2026-11-03 replaced --who ada");
-    place.done("note add last slower");
-    place.refused("note add last slower --host board-7", 2);
-    place.done("note add --at 2026-11-02 moved --series osadl --host board-7");
-    let notes = json(&place, "note list --json", 0);
+    place.done("trend note add --at 2026-11-03 replaced --who ada");
+    place.done("trend note add last slower");
+    place.refused("trend note add last slower --host board-7", 2);
+    place.done("trend note add --at 2026-11-02 moved --series osadl --host board-7");
+    let notes = json(&place, "trend note list --json", 0);
     let moved = notes.as_array().unwrap().iter();
     let moved = moved.clone().find(|note| note["text"] == "moved").unwrap();
     assert_eq!(moved["machine"], "board-7", "{notes:#}");
-    place.done(&format!("note remove {}", moved["id"].as_str().unwrap()));
+    place.done(&format!(
+        "trend note delete {}",
+        moved["id"].as_str().unwrap()
+    ));
     // A report and a plot are of the last recording unless another is named.
     for verb in ["report --format text", "plot"] {
         let named = place.done(&format!("{verb} -o - last"));
         assert_eq!(place.done(&format!("{verb} -o -")), named);
         assert_ne!(place.done(&format!("{verb} -o - last~1")), named);
     }
-    place.refused("note add slower", 2);
-    place.refused("note add no-such-recording slower", 1);
-    let notes = json(&place, "note list --json", 0);
+    place.done("trend note add slowest");
+    let notes = json(&place, "trend note list --json", 0);
+    let added = notes.as_array().unwrap().iter();
+    let added = added
+        .clone()
+        .find(|note| note["text"] == "slowest")
+        .unwrap();
+    assert_eq!(added["recording"], place.last().id.to_string());
+    place.done(&format!(
+        "trend note delete {}",
+        added["id"].as_str().unwrap()
+    ));
+    place.refused("trend note add no-such-recording slower", 1);
+    let notes = json(&place, "trend note list --json", 0);
     assert_eq!(notes[1]["text"], "replaced");
     assert_eq!(notes[1]["author"], "ada");
     let id = notes[1]["id"].as_str().unwrap();
-    place.done(&format!("note remove {id}"));
+    place.done(&format!("trend note delete {id}"));
     assert_eq!(
-        json(&place, "note list --json", 0)
+        json(&place, "trend note list --json", 0)
             .as_array()
             .unwrap()
             .len(),
         1
     );
-    place.refused("note remove nothing", 2);
+    place.refused("trend note delete nothing", 2);
 }

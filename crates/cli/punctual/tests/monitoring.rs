@@ -341,7 +341,7 @@ fn a_snapshot_keeps_the_events_of_the_flight_recorder() {
         .1;
     let bytes = std::fs::read(file).unwrap();
     assert!(bytes.starts_with(b"\x17\x08\x44tracing"), "{file}");
-    let notes = place.done("note list --json");
+    let notes = place.done("trend note list --json");
     assert!(notes.contains("snapshot: stutter ("), "{notes}");
     let process = service.id();
     assert_eq!(common::instances_of(process).len(), 1);

@@ -188,10 +188,10 @@ fn so_does_what_looks_back() {
     keep_runs(&place);
     let trend = follows(&place, "trend", "trend nightly --json");
     assert_eq!(trend["groups"][0]["runs"].as_array().unwrap().len(), 16);
-    let changes = follows(&place, "changes", "changes list nightly --json");
+    let changes = follows(&place, "changes", "trend changes nightly --json");
     assert!(!changes.as_array().unwrap().is_empty());
-    place.done("note add last fan");
-    let notes = follows(&place, "notes", "note list --json");
+    place.done("trend note add last fan");
+    let notes = follows(&place, "notes", "trend note list --json");
     assert_eq!(notes[0]["text"], "fan");
     let differ = follows(&place, "facts-difference", "facts diff last~1 last --json");
     assert!(differ.is_object());

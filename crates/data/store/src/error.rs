@@ -199,7 +199,7 @@ pub enum StoreError {
     },
     /// The machine already has the maximum number of notes.
     #[error(
-        "the store {path} has {most} notes about this machine, the most that it keeps: remove some with punctual note remove"
+        "the store {path} has {most} notes about this machine, the most that it keeps: delete some with punctual trend note delete"
     )]
     ManyNotes {
         /// The store.

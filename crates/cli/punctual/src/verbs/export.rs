@@ -1,41 +1,56 @@
-//! `export`: a recording in another tool's format.
+//! `export`: a recording in another tool's format, or all recordings as Parquet.
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use clap::Parser;
+use clap::{Parser, ValueEnum, value_parser};
+use jiff::Timestamp;
 use punctual_formats::{Export, ExportOptions, FORMATS, Format, SampleSource};
 use punctual_model::{RecordingId, Sample};
 use punctual_store::{Store, StoreError};
 
-use super::select::OneRecording;
-use super::{Run, Verb, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
-use crate::output::Output;
+use crate::output::{Output, note};
+use crate::verbs::list::since;
+use crate::verbs::select::OneRecording;
+use crate::verbs::{Run, Verb, fleet, named};
 
 pub(super) const VERB: Verb = Verb::of::<ExportFile>("export");
 
-/// Write a recording in another tool's format
+/// The name of the format that a store's trace events are written in.
+const TRACE: &str = "trace-dat";
+
+/// The default file of trace-cmd(1), and of this format.
+const TRACE_FILE: &str = "trace.dat";
+
+const LONG: &str = "Write a recording in a format that other tools read.\n\n\
+             trace-dat contains the pages of the kernel's ring buffer around the explained \
+             outliers of a recording (measure --threshold 100us --explain), unchanged, with the \
+             events of --event merged into them. No events were kept between two outliers: the \
+             file marks them as missing. Times are of CLOCK_MONOTONIC if the kernel offers it for \
+             tracing. trace-cmd and KernelShark read the file; for Perfetto, convert it: \
+             trace-cmd report -N -i trace.dat > trace.txt.\n\n\
+             With --to, write all recordings of the store as Parquet files for Spark, Trino, \
+             ClickHouse or DuckDB: a folder for each table (runs, histograms, worst, facts, \
+             changes), with partitions by date (UTC) and machine, or by date alone. An export \
+             replaces existing partitions. For a bucket, set AWS_ACCESS_KEY_ID, \
+             AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL.";
+
+/// Write a recording for another tool, or all as Parquet
 #[derive(Parser)]
-#[command(after_help = formats())]
+#[command(long_about = LONG, after_help = formats())]
 struct ExportFile {
     #[command(flatten)]
     selected: OneRecording,
     /// Format, see below
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
-    #[arg(value_parser = named(FORMATS.iter().map(|format| (format.name, format)).collect()))]
-    format: &'static Format,
-    /// File [default: stdout]
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "-",
-        hide_default_value = true
-    )]
-    output: PathBuf,
+    #[arg(required_unless_present = "to", value_parser = named(forms()))]
+    format: Option<Form>,
+    /// File [default: stdout; for trace-dat, trace.dat]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// cyclictest-hist: omit rows without a sample, and `# Total:`
     #[arg(long)]
     sparse_rows: bool,
@@ -46,22 +61,74 @@ struct ExportFile {
     /// for all]
     #[arg(long, value_name = "US")]
     histogram: Option<usize>,
+    /// trace-dat: only the events around this outlier [default: all]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    outlier: Option<u64>,
+    /// Write all recordings as Parquet to file:///FOLDER or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "URL", conflicts_with_all = ["recording", "format", "output"])]
+    #[arg(conflicts_with_all = ["sparse_rows", "extra_key", "histogram", "outlier"])]
+    to: Option<String>,
+    /// One partition a day for each machine, or for all
+    #[arg(long, value_enum, default_value = "machine", requires = "to")]
+    by: Partition,
+    /// Only days since: 2026-11-03, an RFC 3339 time, or 112d
+    #[arg(long, value_name = "TIME", value_parser = since, requires = "to")]
+    since: Option<Timestamp>,
+}
+
+/// What a partition holds.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Partition {
+    /// A day of a machine
+    Machine,
+    /// A day of all machines
+    Day,
+}
+
+/// A format of `--format`.
+#[derive(Clone, Copy)]
+enum Form {
+    /// One made from the recording.
+    Made(&'static Format),
+    /// The trace events kept beside it.
+    Trace,
+}
+
+fn forms() -> Vec<(&'static str, Form)> {
+    let made = FORMATS
+        .iter()
+        .map(|format| (format.name, Form::Made(format)));
+    made.chain([(TRACE, Form::Trace)]).collect()
 }
 
 fn formats() -> String {
-    let list: Vec<String> = FORMATS
-        .iter()
-        .map(|format| format!("  {:<16} {}", format.name, format.summary))
+    let made = FORMATS.iter().map(|format| (format.name, format.summary));
+    let trace = "trace events around outliers, for trace-cmd and KernelShark";
+    let list: Vec<String> = made
+        .chain([(TRACE, trace)])
+        .map(|(name, summary)| format!("  {name:<16} {summary}"))
         .collect();
     format!("Formats:\n{}", list.join("\n"))
 }
 
 impl Run for ExportFile {
     fn run(self, context: &Context) -> Result<Exit> {
-        let options = self.options()?;
+        match (&self.to, self.format) {
+            (Some(to), _) => fleet::to_parquet(to, self.by == Partition::Day, self.since, context),
+            (None, Some(Form::Made(format))) => self.write(format, context),
+            (None, Some(Form::Trace)) => self.write_trace(context),
+            (None, None) => Err(UsageError("--format is missing".to_owned()).into()),
+        }
+    }
+}
+
+impl ExportFile {
+    fn write(&self, format: &'static Format, context: &Context) -> Result<Exit> {
+        let options = self.options(format.name, format.micro_rows)?;
         let store = context.store_to_read()?;
         let recording = self.selected.load(&store)?;
-        let mut output = Output::open(&self.output)?;
+        let path = self.output.as_deref().unwrap_or(Path::new("-"));
+        let mut output = Output::open(path)?;
         let export = Export {
             recording: &recording,
             samples: &Samples {
@@ -71,19 +138,34 @@ impl Run for ExportFile {
             options,
         };
         let mut buffered = BufWriter::new(&mut output);
-        (self.format.write)(&export, &mut buffered)?;
+        (format.write)(&export, &mut buffered)?;
         buffered
             .flush()
-            .with_context(|| format!("cannot write {}", self.output.display()))?;
+            .with_context(|| format!("cannot write {}", path.display()))?;
         drop(buffered);
         output.finish()?;
         Ok(Exit::Done)
     }
-}
 
-impl ExportFile {
-    fn options(&self) -> Result<ExportOptions> {
-        let format = self.format;
+    fn write_trace(&self, context: &Context) -> Result<Exit> {
+        self.options(TRACE, false)?;
+        let store = context.store_to_read()?;
+        let recording = self.selected.load(&store)?;
+        let bytes = punctual_session::export_trace(&store, recording.id, self.outlier)?;
+        let path = self.output.as_deref().unwrap_or(Path::new(TRACE_FILE));
+        Output::open(path)?.put(&bytes)?;
+        if path != Path::new("-") {
+            note(&format!(
+                "{} bytes in {place}; read them with: trace-cmd report -i {place}",
+                bytes.len(),
+                place = path.display()
+            ));
+        }
+        Ok(Exit::Done)
+    }
+
+    /// The options of a format, after a check that those given are for it.
+    fn options(&self, name: &str, micro_rows: bool) -> Result<ExportOptions> {
         for (option, given, formats) in [
             ("--sparse-rows", self.sparse_rows, &["cyclictest-hist"][..]),
             (
@@ -91,18 +173,18 @@ impl ExportFile {
                 self.extra_key,
                 &["cyclictest-json", "rt-dataset"],
             ),
+            ("--outlier", self.outlier.is_some(), &[TRACE]),
         ] {
-            if given && !formats.contains(&format.name) {
-                let (formats, name) = (formats.join(" and "), format.name);
+            if given && !formats.contains(&name) {
+                let formats = formats.join(" and ");
                 return Err(
                     UsageError(format!("{option} is for {formats}, not for {name}")).into(),
                 );
             }
         }
-        if self.histogram.is_some() && !format.micro_rows {
+        if self.histogram.is_some() && !micro_rows {
             return Err(UsageError(format!(
-                "--histogram is for formats with rows of 1 µs (cyclictest-hist, cyclictest-json, rt-dataset), not for {}",
-                format.name
+                "--histogram is for formats with rows of 1 µs (cyclictest-hist, cyclictest-json, rt-dataset), not for {name}"
             ))
             .into());
         }

@@ -2,7 +2,6 @@
 
 mod app;
 mod bundle;
-mod changes;
 mod check;
 mod clocks;
 mod compare;
@@ -11,7 +10,6 @@ mod complete;
 mod completions;
 mod delete;
 mod doctor;
-mod echo;
 mod exec;
 mod experiment;
 mod explain;
@@ -30,10 +28,9 @@ mod looking_back;
 mod man;
 mod measure;
 mod monitor;
-mod note;
 mod overview;
 mod plot;
-mod probes;
+mod renamed;
 mod report;
 mod schema;
 mod select;
@@ -45,7 +42,6 @@ mod show;
 mod store;
 mod threads;
 mod topology;
-mod trace;
 mod trend;
 mod tune;
 mod watch;
@@ -116,25 +112,20 @@ const VERBS: &[Verb] = &[
     explain::VERB,
     compare::VERB,
     trend::VERB,
-    changes::VERB,
-    note::VERB,
     plot::VERB,
     report::VERB,
     export::VERB,
     import::VERB,
     bundle::VERB,
-    trace::VERB,
     delete::VERB,
     store::VERB,
     tune::VERB,
-    probes::VERB,
     exec::VERB,
     threads::VERB,
     irqs::VERB,
     topology::VERB,
     topology::PLACE,
     clocks::VERB,
-    echo::VERB,
     compat::VERB,
     schema::VERB,
     completions::VERB,
@@ -148,7 +139,7 @@ const VERBS: &[Verb] = &[
 ];
 
 /// The verbs of the feature `fleet`.
-const OF_FLEET: &[&str] = &["serve", "push", "lake"];
+const OF_FLEET: &[&str] = &["serve", "push"];
 
 /// The verbs of this build.
 pub(crate) fn verbs() -> impl Iterator<Item = &'static Verb> {
@@ -179,12 +170,19 @@ pub(crate) fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
     });
     match alone {
         Some(Ok(matches)) => Ok(matches),
-        Some(Err(_)) => command().try_get_matches_from(words),
+        Some(Err(_)) => whole(words),
         None => match first.and_then(|word| left_out(word)) {
             Some(error) => Err(error),
-            None => command().try_get_matches_from(words),
+            None => whole(words),
         },
     }
+}
+
+/// Reads these words with the options of all verbs.
+fn whole(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    let mut command = command();
+    let read = command.try_get_matches_from_mut(words);
+    read.map_err(|error| renamed::explained(&error, words, &mut command).unwrap_or(error))
 }
 
 /// The words without `--help` after `help`, which clap takes for the name of a verb.

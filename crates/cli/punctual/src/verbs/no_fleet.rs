@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
+use jiff::Timestamp;
 use punctual_monitor::Push;
 
 use super::Verb;
@@ -19,4 +20,8 @@ pub(super) fn copy(_: &str, _: &str, _: bool, _: &Context) -> Result<Exit> {
 
 pub(super) fn push_once(_: &Push, _: &Path, _: &Arc<AtomicBool>) -> Result<()> {
     bail!("this program was built without the feature 'fleet', which pushes")
+}
+
+pub(super) fn to_parquet(_: &str, _: bool, _: Option<Timestamp>, _: &Context) -> Result<Exit> {
+    bail!("this program was built without the feature 'fleet', which export --to needs")
 }

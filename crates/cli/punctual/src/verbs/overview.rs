@@ -19,28 +19,11 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Recordings",
         &[
-            "list", "show", "plot", "report", "export", "import", "trace", "bundle", "delete",
-            "store",
+            "list", "show", "plot", "report", "export", "import", "bundle", "delete", "store",
         ],
     ),
-    (
-        "Years and fleets",
-        &[
-            "monitor", "trend", "changes", "note", "serve", "push", "lake",
-        ],
-    ),
-    (
-        "More",
-        &[
-            "app",
-            "probes",
-            "echo",
-            "compat",
-            "schema",
-            "completions",
-            "man",
-        ],
-    ),
+    ("Years and fleets", &["monitor", "trend", "serve", "push"]),
+    ("More", &["app", "compat", "schema", "completions", "man"]),
 ];
 
 const EXAMPLES: &str = "\

@@ -42,7 +42,7 @@ fn assert_shown(place: &Place, name: &str) -> Recording {
 
 /// Whether the exported trace has the event, in the one buffer that Perfetto reads.
 fn assert_exported(place: &Place, name: &str) {
-    place.done("trace export -o trace.dat");
+    place.done("export -f trace-dat -o trace.dat");
     let reported = Command::new("trace-cmd")
         .args(["report", "-N", "-i"])
         .arg(place.path("trace.dat"))

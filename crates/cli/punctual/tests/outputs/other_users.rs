@@ -65,9 +65,10 @@ fn no_command_writes_where_another_user_has_put_a_link_or_a_pipe() {
     let mut writers = WRITERS.to_vec();
     // Where the kernel's tracer may be used, there is a trace as well.
     let explained = place.run(&format!("{RUN} --threshold 1us --explain"));
-    match explained.status.success() && place.run("trace export last -o -").status.success() {
-        true => writers.push(("trace export last -o @", "trace.dat")),
-        false => punctual_testing::skip_refused("trace export", text(&explained.stderr)),
+    match explained.status.success() && place.run("export last -f trace-dat -o -").status.success()
+    {
+        true => writers.push(("export last -f trace-dat -o @", "trace.dat")),
+        false => punctual_testing::skip_refused("export -f trace-dat", text(&explained.stderr)),
     }
     let folder = place.path("shared");
     fs::create_dir(&folder).unwrap();

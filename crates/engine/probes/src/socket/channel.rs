@@ -123,7 +123,7 @@ impl Target {
     fn name(&self) -> String {
         match self {
             Self::Own(server) => format!("of this process at {}", server.address()),
-            Self::Other(_, name) => format!("at {name} (punctual echo --listen there)"),
+            Self::Other(_, name) => format!("at {name} (punctual measure socket --serve there)"),
         }
     }
 }

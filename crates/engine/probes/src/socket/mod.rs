@@ -55,7 +55,7 @@ so that its reply never waits.
 By default the server is two or more threads of this process with the normal \
 policy, reached over the loopback (the Unix socket is a socketpair), on the second \
 of the chosen CPUs if there is one, else on the same. `--connect HOST:PORT` measures \
-to another machine, where `punctual echo --listen` runs.
+to another machine, where `punctual measure socket --serve` runs.
 
 The ways take the run's time in equal parts, one after the other, each on a \
 connection of its own and each with its own warm-up at the start of its part; \

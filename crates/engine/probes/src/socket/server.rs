@@ -1,7 +1,7 @@
 //! The other end of the `socket` probe: a server that answers its messages.
 //!
 //! This code serves both on the loopback interface, in the measuring process, and on another
-//! machine (`punctual echo`). It answers only messages of this program, each of [`MESSAGE_BYTES`]
+//! machine (`punctual measure socket --serve`). It answers only messages of this program, each of [`MESSAGE_BYTES`]
 //! bytes with as many: over TCP once all of them have arrived, over UDP if they arrive as one
 //! datagram. It drops everything else.
 

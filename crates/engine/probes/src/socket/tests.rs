@@ -151,7 +151,7 @@ fn nobody_there_is_an_error() {
     let error = measure(socket(&[("connect", name)]), OTHER, 200).unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains(name) && text.contains("punctual echo"),
+        text.contains(name) && text.contains("punctual measure socket --serve"),
         "{text}"
     );
     assert!(!error.is_usage());

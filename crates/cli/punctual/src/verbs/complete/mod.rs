@@ -122,7 +122,7 @@ mod tests {
             ("punctual tune profiles --show ", "control"),
             ("punctual tune settings swapp", "swappiness"),
             ("punctual tune plan control --set swapp", "swappiness="),
-            ("punctual probes wake", "wakeup"),
+            ("punctual measure --list wake", "wakeup"),
             ("punctual plot last --kind per", "percentiles"),
             ("punctual export last --format csv-h", "csv-histogram"),
             ("punctual show ", "last"),

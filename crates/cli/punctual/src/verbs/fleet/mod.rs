@@ -2,16 +2,17 @@
 
 mod collection;
 mod copy;
-mod lake;
+mod parquet;
 mod push;
 mod serve;
 mod serve_config;
 mod serve_evidence;
 
 pub(super) use copy::copy;
+pub(super) use parquet::to_parquet;
 pub(super) use push::push_once;
 
 use super::Verb;
 
 /// Its verbs.
-pub(super) const VERBS: &[Verb] = &[serve::VERB, push::VERB, lake::VERB];
+pub(super) const VERBS: &[Verb] = &[serve::VERB, push::VERB];

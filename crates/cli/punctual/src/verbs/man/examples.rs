@@ -74,7 +74,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Copy the store of a collector to PostgreSQL.",
     ),
     (
-        "punctual lake export --to file:///lake --by day",
+        "punctual export --to file:///lake --by day",
         "Write all recordings as Parquet, a file a day and table.",
     ),
     (
@@ -163,15 +163,15 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Show a series of the plan over 112 days; exit 3 at an open worsening.",
     ),
     (
-        "punctual changes list osadl --open",
-        "List the worsenings that nobody has acknowledged.",
+        "punctual trend changes osadl --open",
+        "List the open regressions.",
     ),
     (
-        "punctual changes ack 350df237-tail replaced",
+        "punctual trend ack 350df237-tail replaced",
         "Acknowledge a change point, with the reason.",
     ),
     (
-        "punctual note add --at 2026-11-03 rebooted",
+        "punctual trend note add --at 2026-11-03 rebooted",
         "Note what happened at a time; trends show it.",
     ),
     (
@@ -199,7 +199,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Pack a recording with the facts of the machine.",
     ),
     (
-        "punctual trace export last -o trace.dat",
+        "punctual export last --format trace-dat -o trace.dat",
         "Write the trace events for trace-cmd(1).",
     ),
     ("punctual delete last", "Delete the newest recording."),
@@ -210,7 +210,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ("punctual tune status", "Show what is in force."),
     ("punctual tune revert", "Restore all settings."),
     (
-        "punctual probes timer",
+        "punctual measure --list timer",
         "Print the documentation of a probe.",
     ),
     (
@@ -229,7 +229,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("punctual clocks", "List the clock sources."),
     (
-        "punctual echo",
+        "punctual measure socket --serve",
         "Answer the socket probe of another machine.",
     ),
     (

@@ -1,8 +1,10 @@
 //! `measure`: one measurement, from the command line to the verdict.
 
+mod answering;
+mod listing;
 mod options;
 
-pub(super) use options::{LEVELS, help_of, run_length};
+pub(super) use options::{LEVELS, run_length};
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -36,10 +38,16 @@ pub(super) const VERB: Verb = Verb {
 };
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    if let Some(name) = matches.get_one::<String>("probe") {
+        return listing::print(name, context);
+    }
     let (name, matches) = matches
         .subcommand()
         .ok_or_else(|| UsageError("no probe was given: see punctual measure --help".to_owned()))?;
     let probe = punctual_probes::probe(name).map_err(|error| UsageError(error.to_string()))?;
+    if let Some(listen) = answering::requested(probe.name, matches) {
+        return answering::serve(&listen);
+    }
     let options = Options::read(probe, matches)?;
     let (json, quiet) = (options.keeping.json.clone(), options.keeping.quiet);
     let (share, cgroup) = (options.run.share_cpus, options.run.cgroup.clone());

@@ -11,6 +11,7 @@ use punctual_model::{
 use punctual_probes::{PROBES, ProbeEntry};
 use punctual_session::{EventChoice, Level, PhaseError, PhaseRequest, RunLength};
 
+use super::answering;
 use crate::verbs::{Invalid, named};
 
 /// The options that all probes share stand under this heading of the help.
@@ -19,8 +20,16 @@ const SHARED: &str = "Options of every measurement";
 pub(super) fn command() -> Command {
     Command::new("measure")
         .about("Measure this machine, keep the recording, judge it")
-        .subcommand_required(true)
         .arg_required_else_help(true)
+        .arg(
+            Arg::new("probe")
+                .long("list")
+                .value_name("PROBE")
+                .num_args(0..=1)
+                .default_missing_value("")
+                .help("List the probes, or show the documentation of one"),
+        )
+        .args_conflicts_with_subcommands(true)
         .subcommand_value_name("PROBE")
         .subcommand_help_heading("Probes")
         .disable_help_subcommand(true)
@@ -59,7 +68,8 @@ fn probe_options(probe: &'static ProbeEntry, command: Command) -> Command {
             .mut_arg("explain", |arg| arg.hide(true))
             .mut_arg("event", |arg| arg.hide(true)),
     };
-    globals_last(Keeping::augment_args(Judging::augment_args(command)))
+    let command = Keeping::augment_args(Judging::augment_args(command));
+    globals_last(answering::option(probe.name, command))
 }
 
 /// Has the help list the options of all verbs last: the parent adds them before a probe's
@@ -123,7 +133,7 @@ fn parameter_option(parameter: &'static Parameter) -> Arg {
 }
 
 /// What a parameter does, with its choices.
-pub(in crate::verbs) fn help_of(parameter: &Parameter) -> String {
+pub(super) fn help_of(parameter: &Parameter) -> String {
     let mut help = parameter.help.to_owned();
     if let ParameterKind::Choice(choices) = parameter.kind {
         let words: Vec<String> = choices

@@ -82,8 +82,8 @@ enum Tune {
         #[command(flatten)]
         form: Form,
     },
-    /// Show or do what the units of `enable` do
-    #[command(subcommand)]
+    /// Run by the units of `enable`; shows or does what they do
+    #[command(subcommand, hide = true)]
     Boot(every_boot::Boot),
     /// Edit the kernel's command line in the boot loader's files
     #[command(subcommand)]

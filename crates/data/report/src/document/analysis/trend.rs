@@ -136,7 +136,7 @@ pub fn acknowledge(trend: &Trend, store: Option<&Path>) -> Option<String> {
     let given = options
         .iter()
         .filter_map(|(name, value)| Some([*name, value.as_deref()?]));
-    let words = ["punctual", "changes", "ack", &newest.id].into_iter();
+    let words = ["punctual", "trend", "ack", &newest.id].into_iter();
     let words = words.chain(given.flatten()).chain(["WHY"]);
     // The arguments of a program never contain NUL.
     let quoted = words.map(|word| shlex::try_quote(word).unwrap_or_default());

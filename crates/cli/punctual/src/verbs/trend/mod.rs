@@ -1,34 +1,60 @@
-//! `trend`: the runs of a series over time, judged.
+//! `trend`: the runs of a series over time, judged; decisions and notes about them.
+
+mod changes;
+mod notes;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use clap::Parser;
-use punctual_model::{Nanos, RecordingId};
+use clap::{Args, Parser, Subcommand};
+use punctual_model::{ChangeDecision, Nanos, RecordingId};
 use punctual_report::{document, text};
 use punctual_stats::trend::{Trend, TrendVerdict};
 use punctual_store::{Filter, Store};
 
-use super::looking_back::{self, Series, Span};
-use super::{Run, Verb, measure, watching};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
+use crate::verbs::looking_back::{self, Series, Span};
+use crate::verbs::{Run, Verb, measure, watching};
 
 pub(super) const VERB: Verb = Verb::of::<TrendOf>("trend");
 
 /// How often the store is looked at for a new run.
 const LOOK: Nanos = Nanos::from_secs(1);
 
-/// Show a series over time: levels, change points, spikes, holes
+/// Show whether a series got better or worse over time
 ///
-/// A series is a name of the plan of punctual monitor; other names are labels of
-/// recordings. Of each load and class of CPUs three figures are followed: the rate of late
-/// periods (above several thresholds), p99 and p50. A step is listed where it is larger
-/// than levels that wander from run to run, drift or follow seasons make it.
+/// A series is a name in the plan of punctual monitor, or a label that recordings share.
+/// For each load and class of CPUs, it follows three figures: the rate of late periods (above
+/// several thresholds), p99 and p50. A step is reported only if it is larger than the
+/// differences between runs, drift and seasons explain.
 #[derive(Parser)]
-#[command(after_help = crate::exit::OF_TREND)]
+#[command(after_help = crate::exit::OF_TREND, args_conflicts_with_subcommands = true)]
+#[command(disable_help_subcommand = true)]
 struct TrendOf {
+    #[command(subcommand)]
+    other: Option<Other>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+#[derive(Subcommand)]
+enum Other {
+    /// List change points of a series, with what changed on the machine
+    Changes(changes::List),
+    /// Acknowledge a change point: it no longer counts as a regression
+    Ack(changes::Decide),
+    /// Reopen an acknowledged change point: it counts again
+    Reopen(changes::Decide),
+    /// Add, list or delete notes on recordings and times
+    #[command(subcommand, disable_help_subcommand = true)]
+    Note(notes::Notes),
+}
+
+// Which series, and how it is shown.
+#[derive(Args)]
+struct Shown {
     /// Series, or label of recordings [default: the only series]
     #[arg(value_name = "SERIES")]
     series: Option<String>,
@@ -44,6 +70,18 @@ struct TrendOf {
 
 impl Run for TrendOf {
     fn run(self, context: &Context) -> Result<Exit> {
+        match self.other {
+            None => self.shown.run(context),
+            Some(Other::Changes(list)) => list.run(context),
+            Some(Other::Ack(decide)) => decide.run(context, ChangeDecision::Acknowledged),
+            Some(Other::Reopen(decide)) => decide.run(context, ChangeDecision::Reopened),
+            Some(Other::Note(notes)) => notes.run(context),
+        }
+    }
+}
+
+impl Shown {
+    fn run(self, context: &Context) -> Result<Exit> {
         let store = context.store_to_read()?;
         let (mut trend, mut known) = self.show(&store, context)?;
         if self.follow {
@@ -58,9 +96,7 @@ impl Run for TrendOf {
             TrendVerdict::NoWorsening => Exit::Done,
         })
     }
-}
 
-impl TrendOf {
     /// Also returns the newest run that it can be about.
     fn show(&self, store: &Store, context: &Context) -> Result<(Trend, Option<RecordingId>)> {
         let name = looking_back::name_of(store, self.series.as_deref())?;

@@ -1,43 +1,30 @@
-//! `probes`: the list of probes and their documentation.
+//! `measure --list`: the list of probes and their documentation.
 
 use std::fmt::Write;
 use std::iter::{once, repeat};
 
 use anyhow::Result;
-use clap::Parser;
 use punctual_model::Delay;
 use punctual_probes::{PROBES, ProbeEntry};
 use punctual_report::wrap;
 
-use super::{Run, Verb};
+use super::options::help_of;
 use crate::context::{Context, terminal_width};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Probes>("probes");
-
-/// List the probes, or show the documentation of one
-#[derive(Parser)]
-struct Probes {
-    /// Probe to show
-    #[arg(value_name = "PROBE")]
-    probe: Option<String>,
-}
-
-impl Run for Probes {
-    fn run(self, context: &Context) -> Result<Exit> {
-        let text = match &self.probe {
-            Some(name) => {
-                let probe = punctual_probes::probe(name);
-                let page = page(probe.map_err(|error| UsageError(error.to_string()))?);
-                // Without a terminal it is the page of the documentation.
-                wrapped(&page, terminal_width().unwrap_or(usize::MAX))
-            }
-            None => list(context.style().width),
-        };
-        output::print(&text)?;
-        Ok(Exit::Done)
-    }
+/// Prints the documentation of the named probe; lists all probes if the name is empty.
+pub(super) fn print(name: &str, context: &Context) -> Result<Exit> {
+    let text = if name.is_empty() {
+        list(context.style().width)
+    } else {
+        let probe = punctual_probes::probe(name);
+        let page = page(probe.map_err(|error| UsageError(error.to_string()))?);
+        // Without a terminal it is the page of the documentation.
+        wrapped(&page, terminal_width().unwrap_or(usize::MAX))
+    };
+    output::print(&text)?;
+    Ok(Exit::Done)
 }
 
 fn list(columns: usize) -> String {
@@ -56,7 +43,7 @@ fn list(columns: usize) -> String {
         }
         text.push('\n');
     }
-    text.push_str("punctual probes PROBE shows the documentation of one.\n");
+    text.push_str("punctual measure --list PROBE shows the documentation of one.\n");
     text
 }
 
@@ -129,7 +116,7 @@ fn page(probe: &ProbeEntry) -> String {
             text,
             "| {short}`--{}` | {default} | {} |",
             parameter.name,
-            super::measure::help_of(parameter).replace('|', "\\|")
+            help_of(parameter).replace('|', "\\|")
         );
     }
     text.push_str("\nThe options of every measurement: `punctual measure ");

@@ -1,40 +1,36 @@
-//! `note`: what people write about a recording or a moment.
+//! `trend note`: what people write about a recording or a moment.
 
 use anyhow::Result;
-use clap::{Args, Parser};
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use punctual_model::{LONGEST_NOTE, Note, RecordingId};
 use punctual_report::{document, text};
 use punctual_store::Store;
 
-use super::list::since;
-use super::looking_back::author;
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::verbs::list::since;
+use crate::verbs::looking_back::author;
 
-pub(super) const VERB: Verb = Verb::of::<Notes>("note");
-
-/// Keep notes on recordings and moments, shown in trends
-#[derive(Parser)]
-#[command(disable_help_subcommand = true)]
-enum Notes {
+/// What to do with notes.
+#[derive(Subcommand)]
+pub(super) enum Notes {
     /// Add a note to a recording, or to a time with --at
     Add(Add),
     /// List all notes
     List(List),
-    /// Remove a note
-    Remove(Remove),
+    /// Delete a note
+    Delete(Delete),
 }
 
 #[derive(Args)]
 #[command(
-    override_usage = "punctual note add RECORDING TEXT\n       punctual note add --at TIME [--series SERIES] [--host MACHINE] TEXT"
+    override_usage = "punctual trend note add [RECORDING] TEXT\n       punctual trend note add --at TIME [--series SERIES] [--host MACHINE] TEXT"
 )]
-struct Add {
-    /// Recording and text; with --at the text alone
-    #[arg(value_name = "RECORDING TEXT", required = true, num_args = 1..=2)]
+pub(super) struct Add {
+    /// Text, after the recording that it is about [default: last]
+    #[arg(value_name = "TEXT", required = true, num_args = 1..=2)]
     words: Vec<String>,
     /// Time that the note is about: 2026-11-03, an RFC 3339 time, or 24h ago
     #[arg(long, value_name = "TIME", value_parser = since)]
@@ -43,7 +39,7 @@ struct Add {
     #[arg(long, value_name = "SERIES")]
     series: Option<String>,
     /// Machine that the note is about [default: all of the series]
-    #[arg(long, value_name = "MACHINE", requires = "at", value_parser = super::select::host_name)]
+    #[arg(long, value_name = "MACHINE", requires = "at", value_parser = crate::verbs::select::host_name)]
     host: Option<String>,
     /// Author [default: the user]
     #[arg(long, value_name = "NAME")]
@@ -51,25 +47,25 @@ struct Add {
 }
 
 #[derive(Args)]
-struct List {
+pub(super) struct List {
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
-struct Remove {
+pub(super) struct Delete {
     /// Note: its ID or the end of it
     #[arg(value_name = "NOTE")]
     note: String,
 }
 
-impl Run for Notes {
-    fn run(self, context: &Context) -> Result<Exit> {
+impl Notes {
+    pub(super) fn run(self, context: &Context) -> Result<Exit> {
         match self {
             Self::Add(add) => add.run(&context.store_to_change()?),
             Self::List(list) => list.run(context),
-            Self::Remove(remove) => remove.run(&context.store_to_change()?),
+            Self::Delete(delete) => delete.run(&context.store_to_change()?),
         }
     }
 }
@@ -82,9 +78,9 @@ impl Add {
                 let id = store.find(name)?;
                 (Some(id), store.load(id)?.started, text)
             }
-            ([_], None) => {
-                let text = "a note needs a recording or --at TIME, then its text in quotes";
-                return Err(UsageError(text.to_owned()).into());
+            ([text], None) => {
+                let id = store.find("last")?;
+                (Some(id), store.load(id)?.started, text)
             }
             _ => {
                 let text = "with --at give the text alone, in quotes";
@@ -106,7 +102,11 @@ impl Add {
             written: Timestamp::now(),
         };
         store.put_note(&note)?;
-        output::note(&format!("note {} added", note.id.short()));
+        let about = match note.recording {
+            Some(recording) => format!("recording {}", recording.short()),
+            None => at.to_string(),
+        };
+        output::note(&format!("note {} about {about} added", note.id.short()));
         Ok(Exit::Done)
     }
 }
@@ -126,7 +126,7 @@ impl List {
     }
 }
 
-impl Remove {
+impl Delete {
     fn run(self, store: &Store) -> Result<Exit> {
         let is_meant = |note: &Note| {
             let id = note.id.to_string();
@@ -135,13 +135,13 @@ impl Remove {
         let notes: Vec<Note> = store.notes()?.into_iter().filter(is_meant).collect();
         let [note] = notes.as_slice() else {
             let text = match notes.len() {
-                0 => format!("no note '{}': see punctual note list", self.note),
+                0 => format!("no note '{}': see punctual trend note list", self.note),
                 _ => format!("several notes end with '{}'", self.note),
             };
             return Err(UsageError(text).into());
         };
         store.delete_note(note.id)?;
-        output::note(&format!("note {} removed", note.id.short()));
+        output::note(&format!("note {} deleted", note.id.short()));
         Ok(Exit::Done)
     }
 }

@@ -1,41 +1,28 @@
-//! `changes`: change points of a series, and what people decided about them.
+//! `trend changes`, `trend ack`, `trend reopen`: change points of a series, and what people
+//! decided about them.
 
 use anyhow::Result;
-use clap::{Args, Parser};
+use clap::Args;
 use jiff::Timestamp;
 use punctual_model::{ChangeDecision, ChangeMark, RecordingId};
 use punctual_report::{document, text};
 use punctual_stats::trend::{ChangePoint, Group, Trend};
 use punctual_store::SeriesStore;
 
-use super::looking_back::{Series, Span, author, figure};
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::verbs::looking_back::{Series, Span, author, figure};
 
-pub(super) const VERB: Verb = Verb::of::<Changes>("changes");
-
-/// List change points of a series; acknowledge or reopen one
-#[derive(Parser)]
-#[command(disable_help_subcommand = true)]
-enum Changes {
-    /// List change points with what changed on the machine
-    List(List),
-    /// Acknowledge a change point: it no longer counts as worsening
-    Ack(Decide),
-    /// Reopen a change point: it counts again
-    Reopen(Decide),
-}
-
+// Which change points.
 #[derive(Args)]
-struct List {
+pub(super) struct List {
     /// Series, or label of recordings [default: the only series]
     #[arg(value_name = "SERIES")]
     series: Option<String>,
     #[command(flatten)]
     span: Span,
-    /// Only worsenings that stand unacknowledged
+    /// Only open regressions: worse, and not acknowledged
     #[arg(long)]
     open: bool,
     /// Print JSON
@@ -43,8 +30,9 @@ struct List {
     json: bool,
 }
 
+// A decision.
 #[derive(Args)]
-struct Decide {
+pub(super) struct Decide {
     /// Change point, as listed
     #[arg(value_name = "CHANGE")]
     change: String,
@@ -61,18 +49,8 @@ struct Decide {
     span: Span,
 }
 
-impl Run for Changes {
-    fn run(self, context: &Context) -> Result<Exit> {
-        match self {
-            Self::List(list) => list.run(context),
-            Self::Ack(decide) => decide.run(context, ChangeDecision::Acknowledged),
-            Self::Reopen(decide) => decide.run(context, ChangeDecision::Reopened),
-        }
-    }
-}
-
 impl List {
-    fn run(self, context: &Context) -> Result<Exit> {
+    pub(super) fn run(self, context: &Context) -> Result<Exit> {
         let series = Series::load(
             &context.store_to_read()?,
             self.series.as_deref(),
@@ -94,7 +72,7 @@ impl List {
             judged,
         ) {
             (true, true) if self.open => {
-                output::note(&format!("no unacknowledged worsening in {}", trend.series))
+                output::note(&format!("no open regression in {}", trend.series))
             }
             (true, true) => output::note(&format!("no change points in {}", trend.series)),
             (true, false) => output::note(&trend.sentence),
@@ -108,7 +86,7 @@ impl List {
 }
 
 impl Decide {
-    fn run(self, context: &Context, decision: ChangeDecision) -> Result<Exit> {
+    pub(super) fn run(self, context: &Context, decision: ChangeDecision) -> Result<Exit> {
         if self.why.trim().is_empty() {
             return Err(UsageError("a decision needs a reason: give WHY".to_owned()).into());
         }
@@ -179,7 +157,7 @@ fn found<'a>(trend: &'a Trend, name: &str) -> Result<(&'a Group, &'a ChangePoint
                 false => known.join(", "),
             };
             format!(
-                "{} has no change point '{name}' as it is looked at; it has {known}",
+                "{} has no change point '{name}' in these runs; it has {known}",
                 trend.series
             )
         }

@@ -1,0 +1,36 @@
+//! `export --to`: recordings of the store as Parquet, for distributed engines.
+
+use anyhow::Result;
+use jiff::Timestamp;
+use punctual_model::grouped;
+
+use super::collection;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::output;
+
+/// Writes the recordings of the store as Parquet below `to`, with a partition for each day
+/// (`daily`), or for each day and machine.
+pub(in crate::verbs) fn to_parquet(
+    to: &str,
+    daily: bool,
+    since: Option<Timestamp>,
+    context: &Context,
+) -> Result<Exit> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let place = punctual_lake::Place::of(to, &variable)?;
+    let all = collection::of_store(context)?;
+    let by = if daily {
+        punctual_lake::By::Day
+    } else {
+        punctual_lake::By::Machine
+    };
+    let exported = punctual_lake::export(all.as_ref(), &place, by, since)?;
+    output::print(&format!(
+        "{} recordings in {} partitions, {} kB\n",
+        grouped(exported.recordings),
+        grouped(exported.partitions),
+        grouped(exported.bytes.div_ceil(1 << 10))
+    ))?;
+    Ok(Exit::Done)
+}

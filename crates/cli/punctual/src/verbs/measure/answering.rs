@@ -1,0 +1,106 @@
+//! `measure socket --serve`: the server of the `socket` probe, for a measurement from
+//! another machine.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Arg, ArgMatches, Command};
+use punctual_probes::echo::{MESSAGE_BYTES, Server};
+
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+/// The probe that the server is for.
+const PROBE: &str = "socket";
+
+/// The option, and the ID of its value.
+const SERVE: &str = "serve";
+
+/// Polling interval of the stop flag.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Adds `--serve` to the options of its probe.
+pub(super) fn option(probe: &str, command: Command) -> Command {
+    if probe != PROBE {
+        return command;
+    }
+    let option = Arg::new(SERVE)
+        .long(SERVE)
+        .value_name("[ADDR:]PORT")
+        .num_args(0..=1)
+        .default_missing_value("127.0.0.1:0")
+        .exclusive(true)
+        .help("Answer --connect of another machine until Ctrl-C, and measure nothing")
+        .long_help(format!(
+            "Answer --connect of another machine until Ctrl-C, and measure nothing [default \
+             address: 127.0.0.1 and a free port]\n\n\
+             Listens for TCP and UDP on one port, and answers messages of this probe only, each \
+             of {MESSAGE_BYTES} bytes with as many. Anyone who can reach the address can make it \
+             answer."
+        ));
+    command.arg(option)
+}
+
+/// The address of `--serve`, if it was given.
+pub(super) fn requested(probe: &str, matches: &ArgMatches) -> Option<String> {
+    let is_here = probe == PROBE;
+    is_here.then(|| matches.get_one::<String>(SERVE).cloned())?
+}
+
+/// Answers until Ctrl-C.
+pub(super) fn serve(listen: &str) -> Result<Exit> {
+    let address = address(listen)?;
+    // Before the server: from here on Ctrl-C stops it cleanly.
+    let stop = super::stop_flag()?;
+    let server = Server::listen(address, &[])?;
+    let listening = server.address();
+    output::note(&format!("listening on {listening}, TCP and UDP"));
+    if listening.ip().is_unspecified() {
+        output::note("listening on every address: reachable from all networks");
+    }
+    while !stop.load(Ordering::Relaxed) {
+        thread::sleep(LOOK_AGAIN);
+    }
+    output::note(&format!(
+        "answered {} messages",
+        punctual_model::grouped(server.answered())
+    ));
+    Ok(Exit::Done)
+}
+
+/// `PORT`, `ADDR:PORT`, or a name in place of the address.
+fn address(text: &str) -> Result<SocketAddr> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    }
+    let wrong = |reason: String| UsageError(format!("--serve {text}: {reason}"));
+    let found: Vec<SocketAddr> = text
+        .to_socket_addrs()
+        .map_err(|error| wrong(format!("{error} (it takes PORT or ADDR:PORT)")))?
+        .collect();
+    let ipv4 = found.iter().find(|address| address.is_ipv4());
+    match ipv4.or(found.first()) {
+        Some(address) => Ok(*address),
+        None => Err(wrong("the name has no address".to_owned()).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_listens_on_this_machine_unless_told_otherwise() {
+        let read = |text| address(text).unwrap().to_string();
+        assert_eq!(read("7007"), "127.0.0.1:7007");
+        assert_eq!(read("0.0.0.0:7007"), "0.0.0.0:7007");
+        assert_eq!(read("[::1]:7"), "[::1]:7");
+        for wrong in ["", "65536", "127.0.0.1", "127.0.0.1:x", ":"] {
+            let error = address(wrong).unwrap_err();
+            assert!(error.is::<UsageError>(), "{wrong}: {error}");
+        }
+    }
+}
