@@ -21,8 +21,8 @@ use super::{collection, serve_config};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::verbs::changes::decide;
 use crate::verbs::looking_back::{Series, Span};
+use crate::verbs::trend::changes::decide;
 use crate::verbs::{Invalid, Run, Verb, named};
 
 pub(super) const VERB: Verb = Verb::of::<Serve>("serve");

@@ -108,7 +108,7 @@ impl Decide {
 
 /// Writes a decision on the change point of this name, or the only one that begins so;
 /// returns its whole name.
-pub(super) fn decide(
+pub(in crate::verbs) fn decide(
     store: &dyn SeriesStore,
     trend: &Trend,
     name: &str,

@@ -1,6 +1,6 @@
 //! `trend`: the runs of a series over time, judged; decisions and notes about them.
 
-mod changes;
+pub(super) mod changes;
 mod notes;
 
 use std::sync::atomic::{AtomicBool, Ordering};
