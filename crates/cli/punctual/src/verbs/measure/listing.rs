@@ -43,7 +43,7 @@ fn list(columns: usize) -> String {
         }
         text.push('\n');
     }
-    text.push_str("punctual measure --list PROBE shows the documentation of one.\n");
+    text.push_str("punctual measure --list PROBE documents one probe.\n");
     text
 }
 
