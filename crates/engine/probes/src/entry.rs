@@ -157,7 +157,7 @@ impl Ready {
 }
 
 /// The result of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// The result of each lane, in the order of the lanes.
     pub lanes: Vec<LaneOutcome>,

@@ -2,51 +2,38 @@
 //! priority.
 
 use punctual_model::{IntervalRow, Nanos, Suspension, WorstSample};
-use punctual_store::{Batch, StoreError, Writer, commit_interval};
+use punctual_store::Batch;
 
 use crate::collect::{Collector, Sighting, Snapshot, worst_of_all};
 use crate::explain::Explainer;
+use crate::lifecycle::{RowLog, StoreWriter};
 use crate::outlier_command::{Occasion, OutlierCommand};
 use crate::suspension::SuspensionWatch;
 use crate::time::Start;
 use crate::watcher::Watcher;
 
-/// Begins the recording in the store.
-pub(crate) type Begin<'a> = Box<dyn FnOnce() -> Result<Writer, StoreError> + 'a>;
-
-/// Drains the lanes, cuts the time series, writes to the store.
-pub(crate) struct Housekeeping<'a> {
+/// Drains the lanes and cuts the time series.
+pub(crate) struct Housekeeping {
     pub(crate) collectors: Vec<Collector>,
     pub(crate) titles: Vec<String>,
     pub(crate) start: Start,
     pub(crate) row_length: Nanos,
     pub(crate) duration: Option<Nanos>,
-    pub(crate) writer: Option<Writer>,
-    /// What makes the writer, where it comes at the first turn.
-    pub(crate) begin: Option<Begin<'a>>,
-    /// All finished rows, for the recording.
-    rows: Vec<IntervalRow>,
-    /// Of these, those that are in the store.
-    rows_committed: usize,
-    committed_at: Nanos,
-    /// Explains outliers, where that was asked for.
+    pub(crate) rows: RowLog,
+    /// Explains outliers, if requested.
     pub(crate) explainer: Option<Explainer>,
-    /// Runs the user's command at an outlier, where that was asked for.
+    /// Runs the user's command at an outlier, if requested.
     pub(crate) command: Option<OutlierCommand>,
     /// Finds the times in which the user stopped the process.
     pub(crate) suspensions: SuspensionWatch,
-    /// The first failure of the store. Measuring goes on; what is measured is
-    /// kept in memory, and writing it is tried again at the end.
-    pub(crate) store_error: Option<StoreError>,
 }
 
-impl Housekeeping<'_> {
+impl Housekeeping {
     pub(crate) fn new(
         titles: Vec<String>,
         start: Start,
         row_length: Nanos,
         duration: Option<Nanos>,
-        writer: Option<Writer>,
     ) -> Self {
         Self {
             collectors: Vec::new(),
@@ -54,56 +41,36 @@ impl Housekeeping<'_> {
             start,
             row_length,
             duration,
-            writer,
-            begin: None,
-            rows: Vec::new(),
-            rows_committed: 0,
-            committed_at: Nanos::ZERO,
+            rows: RowLog::default(),
             explainer: None,
             command: None,
             suspensions: SuspensionWatch::new(),
-            store_error: None,
         }
     }
 
-    /// One turn: to be called several times a second.
-    pub(crate) fn turn(&mut self, warnings: &[String]) {
+    /// Reads what the lanes have recorded. Called several times a second.
+    pub(crate) fn poll(&mut self, store: &mut StoreWriter<'_>) {
         self.suspensions.turn(&self.start);
-        self.begin_writing();
-        // All that came due before is drained.
-        let elapsed = self.start.elapsed();
+        store.open();
         for collector in &mut self.collectors {
             collector.drain(self.row_length);
-            self.rows.append(&mut collector.take_finished());
+            self.rows.extend(collector.take_finished());
         }
         let waits = self.collectors.iter().filter_map(Collector::longest);
         self.suspensions.short_stop(&self.start, waits);
-        self.explain();
-        self.write_samples();
-        if elapsed >= self.committed_at + commit_interval(self.row_length) {
-            self.commit(elapsed, warnings);
-        }
+        self.explain(store);
+        self.write_samples(store);
     }
 
-    fn begin_writing(&mut self) {
-        match self.begin.take().map(|begin| begin()) {
-            Some(Ok(writer)) => self.writer = Some(writer),
-            Some(Err(error)) => _ = self.store_error.get_or_insert(error),
-            None => {}
-        }
-    }
-
-    /// The last turn: all rows are closed and written.
-    pub(crate) fn finish(&mut self, warnings: &[String]) {
-        let elapsed = self.start.elapsed();
+    /// Reads the last records, and closes all rows.
+    pub(crate) fn finish(&mut self, store: &mut StoreWriter<'_>) {
         for collector in &mut self.collectors {
             collector.drain(self.row_length);
             collector.close_row(self.row_length);
-            self.rows.append(&mut collector.take_finished());
+            self.rows.extend(collector.take_finished());
         }
-        self.explain();
-        self.write_samples();
-        self.commit(elapsed, warnings);
+        self.explain(store);
+        self.write_samples(store);
     }
 
     /// Has outliers explained from now on.
@@ -125,7 +92,7 @@ impl Housekeeping<'_> {
     }
 
     /// Before all else that waits: the events are soon overwritten.
-    fn explain(&mut self) {
+    fn explain(&mut self, store: &mut StoreWriter<'_>) {
         if self.explainer.is_none() && self.command.is_none() {
             return;
         }
@@ -144,9 +111,8 @@ impl Housekeeping<'_> {
         if let Some(explainer) = &mut self.explainer {
             explainer.see(beyond);
             explainer.pass_over(stopped.len() as u64);
-            if let Err(error) = explainer.explain(seen, &self.start, self.writer.as_mut()) {
-                self.store_error.get_or_insert(error);
-            }
+            let stored = explainer.explain(seen, &self.start, store.writer());
+            store.note(stored);
             explainer.watch(collectors.iter().flat_map(Collector::tids));
             for occasion in &mut occasions {
                 occasion.cause = explainer.cause(occasion.expected, occasion.latency);
@@ -157,11 +123,9 @@ impl Housekeeping<'_> {
         }
     }
 
-    /// The finished rows, by start and then by thread.
+    /// Returns all rows, by start and then by thread.
     pub(crate) fn take_rows(&mut self) -> Vec<IntervalRow> {
-        let mut rows = std::mem::take(&mut self.rows);
-        rows.sort_by_key(|row| (row.start_ns, row.thread));
-        rows
+        std::mem::take(&mut self.rows).all(std::iter::empty())
     }
 
     /// When the first lane began to measure: threads are made and measure
@@ -212,45 +176,33 @@ impl Housekeeping<'_> {
         worst
     }
 
-    fn write_samples(&mut self) {
+    fn write_samples(&mut self, store: &mut StoreWriter<'_>) {
         for (thread, collector) in self.collectors.iter_mut().enumerate() {
             let samples = collector.take_samples();
-            if let (Some(writer), false) = (&mut self.writer, samples.is_empty())
-                && let Err(error) = writer.samples(thread as u32, &samples)
+            if !samples.is_empty()
+                && let Some(writer) = store.writer()
             {
-                self.store_error.get_or_insert(error);
+                let stored = writer.samples(thread as u32, &samples);
+                store.note(stored);
             }
         }
     }
 
-    fn commit(&mut self, elapsed: Nanos, warnings: &[String]) {
+    /// Returns what the store does not have yet.
+    pub(crate) fn batch(&self, elapsed: Nanos, warnings: &[String]) -> Batch {
         let open = (self.collectors.iter()).filter_map(|c| c.open_row(self.row_length));
         let now = self.start.monotonic + elapsed;
         let cut_off = self.collectors.iter().map(|lane| lane.cut_off(now));
         let (accounting, lateness) = cut_off.unzip();
-        let batch = Batch {
+        Batch {
             elapsed,
-            rows: self.rows[self.rows_committed..]
-                .iter()
-                .cloned()
-                .chain(open)
-                .collect(),
+            rows: self.rows.uncommitted(open),
             accounting,
             lateness,
             suspensions: self.suspensions.found().to_vec(),
             worst: self.worst(),
             dropped: self.dropped(),
             warnings: warnings.to_vec(),
-        };
-        let Some(writer) = &mut self.writer else {
-            return;
-        };
-        match writer.commit(&batch) {
-            Ok(()) => self.rows_committed = self.rows.len(),
-            Err(error) => {
-                self.store_error.get_or_insert(error);
-            }
         }
-        self.committed_at = elapsed;
     }
 }

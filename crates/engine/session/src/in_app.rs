@@ -7,21 +7,22 @@ mod explained;
 mod lanes;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use punctual_app::find::{self, Found, Refusal};
 use punctual_app::{Counts, LaneHead, Unfit};
 use punctual_host::Host;
 use punctual_model::{
-    Chart, Completion, HostFacts, Nanos, Observer, Policy, ProbeRun, Recording, Requirement,
-    Scheduling, ThreadRecord, grouped,
+    Chart, Completion, HostFacts, Nanos, Policy, ProbeRun, Recording, Requirement, Scheduling,
+    TaskRecord, ThreadRecord, grouped,
 };
-use punctual_store::{Batch, Store, StoreError, Writer};
+use punctual_probes::Broke;
+use punctual_store::{Batch, Store};
 
 use crate::collect::Snapshot;
-use crate::quota::quota_warnings;
+use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter, sleep_until_poll};
+use crate::recording_sink::RecordingSink;
 use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
@@ -32,9 +33,6 @@ use lanes::Lanes;
 /// The longest time between two readings: a ring of worst samples is read before it
 /// is full, unless an application exceeds its budget all the time.
 const TURN: Duration = Duration::from_millis(50);
-
-/// How often the store is written and the view is updated.
-const LOOK: Nanos = Nanos::from_millis(500);
 
 /// What is asked of such a recording.
 #[derive(Clone, Debug)]
@@ -140,10 +138,6 @@ pub fn record_application(
         });
     }
     let mut recording = head(request, host, host.facts(), &found, &heads);
-    let before = host.counters();
-    let mut power = host.watch_power(host.online().unwrap_or_default());
-    let quotas = host.quotas(&[request.pid]);
-    let used_before = punctual_rt::process_usage();
     let tasks = host.tasks_of(request.pid);
     let start = Start::now();
     recording.started = start.wall;
@@ -160,143 +154,118 @@ pub fn record_application(
     });
     let marks = marks.transpose()?;
     recording.explanation = marks.as_ref().map(Marks::head);
-    let mut run = Run {
+    let application = ApplicationMemory {
         marks,
         lanes: Lanes::begin(&found, heads, &start, recording.series.interval_ns)?,
         found,
+        host: host.clone(),
+        tasks,
         start,
         duration: request.length.duration(),
-        writer: match store {
-            Some(store) => Some(store.begin(&recording, &crate::lease(host))?),
-            None => None,
-        },
-        store_error: None,
         warnings: Vec::new(),
     };
-    watcher.begin(&recording);
-    let completion = run.measure(&proc, watcher, stop);
-    watcher.end();
-    let used = punctual_rt::process_usage();
-    let elapsed = run.start.elapsed();
-    let cpus = host.online().unwrap_or_default();
-    recording.interference = host.counters().since(&before, &cpus, elapsed);
-    recording.interference.groups = quotas.finish();
-    power.finish(&mut recording.interference);
-    let class = recording.threads.iter().map(|thread| thread.scheduling);
-    run.warnings
-        .extend(quota_warnings(&recording.interference, class));
-    recording.observer = Observer {
-        peak_memory_bytes: used.peak_memory_bytes,
-        cpu_time_ns: Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time),
-        ..Observer::default()
+    let mut context = Context {
+        host,
+        store: store.map(|store| store as &dyn RecordingSink),
+        watcher,
+        stop,
     };
-    recording.completion = completion;
-    recording.duration_ns = elapsed;
-    let after = host.tasks_of(request.pid);
-    recording.tables = vec![run.lanes.table(&tasks, &after)];
-    Ok(run.finish(recording))
+    let cpus = host.online().unwrap_or_default();
+    let begun = Begun::new(recording, &mut context, cpus, &[request.pid])?;
+    begun.run(application, &mut context)
 }
 
-/// A recording under way.
-struct Run {
+/// The memory in which an application publishes its figures.
+struct ApplicationMemory {
     found: Found,
+    host: Host,
     lanes: Lanes,
+    /// Its threads at the start.
+    tasks: Vec<TaskRecord>,
     start: Start,
     duration: Option<Nanos>,
-    writer: Option<Writer>,
-    store_error: Option<StoreError>,
-    /// What explains outliers, if that was asked for.
+    /// Explains outliers, if requested.
     marks: Option<Marks>,
     warnings: Vec<String>,
 }
 
-impl Run {
-    fn measure(
-        &mut self,
-        proc: &std::path::Path,
-        watcher: &mut dyn Watcher,
-        stop: &AtomicBool,
-    ) -> Completion {
-        let mut looked = Nanos::ZERO;
-        loop {
-            thread::sleep(TURN.min(self.left()));
-            let elapsed = self.start.elapsed();
-            if let Err(why) = self.lanes.read(&self.found, elapsed) {
-                self.warnings
-                    .push(format!("reading ended after {elapsed}: {why}"));
-                return Completion::Stopped;
-            }
-            self.explain();
-            let over = self.duration.is_some_and(|duration| elapsed >= duration);
-            let stopped = stop.load(Ordering::Relaxed);
-            if elapsed >= looked + LOOK || over || stopped {
-                looked = elapsed;
-                self.commit(elapsed);
-                watcher.progress(&Snapshot {
-                    elapsed,
-                    duration: self.duration,
-                    lanes: self.lanes.views(),
-                    worst: self.lanes.worst(&self.start).into_iter().next(),
-                });
-            }
-            if stopped {
-                return Completion::Stopped;
-            }
-            if over {
-                return Completion::Finished;
-            }
-            if !find::is_open(proc, &self.found) {
-                // What it counted up to its end is in the memory still.
-                let _ = self.lanes.read(&self.found, elapsed);
-                self.explain();
-                self.warnings.push(format!(
-                    "the application ended or closed its figures after {elapsed}"
-                ));
-                return Completion::Finished;
-            }
-        }
-    }
-
-    fn explain(&mut self) {
+impl ApplicationMemory {
+    fn explain(&mut self, store: &mut StoreWriter<'_>) {
         let found = self.lanes.over_budget();
-        let Some(marks) = &mut self.marks else { return };
-        if let Err(error) = marks.explain(&found, self.writer.as_mut()) {
-            self.store_error.get_or_insert(error);
+        if let Some(marks) = &mut self.marks {
+            let stored = marks.explain(&found, store.writer());
+            store.note(stored);
         }
     }
+}
 
-    /// The time that is left, as long as there is an end.
-    fn left(&self) -> Duration {
-        let elapsed = self.start.elapsed();
-        let left = self
-            .duration
-            .map(|duration| duration.saturating_sub(elapsed));
-        left.map_or(TURN, Duration::from)
-            .max(Duration::from_millis(1))
+impl Source for ApplicationMemory {
+    fn start(&self) -> Start {
+        self.start
     }
 
-    fn commit(&mut self, elapsed: Nanos) {
-        let batch = Batch {
+    fn duration(&self) -> Option<Nanos> {
+        self.duration
+    }
+
+    fn warnings(&mut self) -> &mut Vec<String> {
+        &mut self.warnings
+    }
+
+    fn wait(&mut self, _: &dyn Watcher) {
+        sleep_until_poll(TURN, self.start, self.duration);
+    }
+
+    fn poll(
+        &mut self,
+        store: &mut StoreWriter<'_>,
+        moment: Moment,
+    ) -> Result<Option<Completion>, SessionError> {
+        let elapsed = moment.elapsed;
+        if let Err(why) = self.lanes.read(&self.found, elapsed) {
+            self.warnings
+                .push(format!("reading ended after {elapsed}: {why}"));
+            return Ok(Some(Completion::Stopped));
+        }
+        self.explain(store);
+        let ended = moment.completion();
+        if ended.is_none() && !find::is_open(&self.host.root().join("proc"), &self.found) {
+            // What it counted up to its end is in the memory still.
+            let _ = self.lanes.read(&self.found, elapsed);
+            self.explain(store);
+            self.warnings.push(format!(
+                "the application ended or closed its figures after {elapsed}"
+            ));
+            return Ok(Some(Completion::Finished));
+        }
+        Ok(ended)
+    }
+
+    fn batch(&self, elapsed: Nanos) -> Batch {
+        Batch {
             elapsed,
-            rows: self.lanes.rows(),
+            rows: self.lanes.uncommitted_rows(),
             accounting: self.lanes.accounting(),
             worst: self.lanes.worst(&self.start),
             warnings: self.warnings.clone(),
             ..Batch::default()
-        };
-        let Some(writer) = &mut self.writer else {
-            return;
-        };
-        match writer.commit(&batch) {
-            Ok(()) => self.lanes.committed(),
-            Err(error) => {
-                self.store_error.get_or_insert(error);
-            }
         }
     }
 
-    /// Puts what was read into the recording and hands it to the store.
-    fn finish(mut self, mut recording: Recording) -> Outcome {
+    fn committed(&mut self) {
+        self.lanes.rows.committed();
+    }
+
+    fn report(&mut self, watcher: &mut dyn Watcher, elapsed: Nanos) {
+        watcher.progress(&Snapshot {
+            elapsed,
+            duration: self.duration,
+            lanes: self.lanes.views(),
+            worst: self.lanes.worst(&self.start).into_iter().next(),
+        });
+    }
+
+    fn finish(mut self, recording: &mut Recording, _: &mut StoreWriter<'_>) -> Option<Broke> {
         self.warnings.extend(self.lanes.warnings());
         if let Ok(lanes) = self.found.reader.lanes()
             && lanes.len() > recording.threads.len()
@@ -306,29 +275,17 @@ impl Run {
                 "lanes made after the start are not recorded: {more}"
             ));
         }
+        let after = self.host.tasks_of(self.found.pid);
+        recording.tables = vec![self.lanes.table(&self.tasks, &after)];
         recording.worst = self.lanes.worst(&self.start);
-        recording.series.rows = self.lanes.all_rows();
-        self.lanes.fill(&mut recording.threads);
+        recording.series.rows = self.lanes.fill(&mut recording.threads);
         if let Some(marks) = self.marks.take() {
             let explanation = marks.finish(&mut recording.worst, &mut self.warnings);
             recording.explanation = Some(explanation);
         }
         recording.verdict = recording.judge();
         recording.warnings = self.warnings;
-        let mut store_error = self.store_error;
-        if let Some(writer) = self.writer {
-            match writer.finish(&recording) {
-                Ok(()) => store_error = None,
-                Err(error) => {
-                    store_error.get_or_insert(error);
-                }
-            }
-        }
-        Outcome {
-            broke: None,
-            recording,
-            store_error,
-        }
+        None
     }
 }
 

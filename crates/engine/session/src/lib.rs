@@ -22,6 +22,7 @@ mod guards;
 mod housekeeping;
 mod in_app;
 mod lease;
+mod lifecycle;
 mod lint;
 mod membership;
 mod memory;

@@ -4,7 +4,7 @@ mod places;
 mod targets;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,9 @@ use punctual_host::Host;
 use punctual_model::{ActKind, LintFacts, LintProcess, LintThread, Nanos, TaskRecord, TaskUsage};
 use punctual_trace::{LintAsk, LintWatch, TraceError, Tracefs};
 
+use crate::lifecycle::{RunClock, sleep_until_poll};
 use crate::no_programs::NoPrograms;
+use crate::time::Start;
 use crate::{SessionError, Targets};
 use places::Places;
 use targets::LintTargets;
@@ -63,7 +65,7 @@ struct Lint {
     threads: BTreeMap<u32, (TaskRecord, TaskUsage, bool)>,
     processes: BTreeMap<u32, LintProcess>,
     facts: LintFacts,
-    began: Instant,
+    start: Start,
 }
 
 impl Lint {
@@ -109,49 +111,52 @@ impl Lint {
             threads: BTreeMap::new(),
             processes: BTreeMap::new(),
             facts,
-            began: Instant::now(),
+            start: Start::now(),
         };
         lint.look(true);
         Ok(lint)
     }
 
     fn run(&mut self, request: &LintRequest, stop: &AtomicBool, note: &mut dyn FnMut(&str)) {
-        let duration = Duration::from(request.duration);
-        let calls_from = duration.saturating_sub(Duration::from(request.calls));
+        let calls_from = request.duration.saturating_sub(request.calls);
         let mut calls_since = None;
+        let clock = RunClock {
+            start: self.start,
+            duration: Some(request.duration),
+            stop,
+        };
         loop {
-            let elapsed = self.began.elapsed();
-            let over = elapsed >= duration || stop.load(Ordering::Relaxed);
+            sleep_until_poll(TURN, clock.start, clock.duration);
+            let moment = clock.moment();
             if let Some(watch) = &mut self.watch
                 && calls_since.is_none()
-                && elapsed >= calls_from
+                && moment.elapsed >= calls_from
                 && request.calls > Nanos::ZERO
             {
                 note(&format!(
                     "tracing system calls for {}: each system call of the machine takes a \
-                         little longer",
+                     little longer",
                     request.calls
                 ));
                 watch.trace_calls();
                 calls_since = Some(Instant::now());
             }
             self.read();
-            if over {
+            if moment.completion().is_some() {
                 break;
             }
             if self.targets.all_gone() {
-                let text = format!("all targets had ended after {}", Nanos::from(elapsed));
+                let text = format!("all targets had ended after {}", moment.elapsed);
                 self.facts.notes.push(text);
                 break;
             }
             self.look(false);
-            thread::sleep(TURN.min(duration.saturating_sub(elapsed)));
         }
         self.facts.calls_traced = calls_since.map_or(Nanos::ZERO, |at| Nanos::from(at.elapsed()));
         if let Some(watch) = &mut self.watch {
             watch.stop_calls();
         }
-        self.facts.duration = Nanos::from(self.began.elapsed());
+        self.facts.duration = self.start.elapsed();
     }
 
     /// Reads the acts, and finds the places of new ones while their process lives.

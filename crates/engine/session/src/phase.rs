@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use punctual_host::Host;
 use punctual_loads::{LoadRequest, Running};
@@ -13,11 +13,11 @@ use punctual_probes::{Control, LaneSpec, Measured, Plan, ProbeError, Ready, Reco
 
 use crate::collect::Collector;
 use crate::guards::Elsewhere;
-use crate::housekeeping::Housekeeping;
+use crate::lifecycle::Moment;
 use crate::noise::TimerlatStacks;
 use crate::request::PhaseRequest;
 use crate::resources::{Machine, Used};
-use crate::watcher::Watcher;
+use crate::time::Start;
 use crate::{Request, RunLength, SessionError};
 
 /// How often the lanes are drained where outliers are explained: the events of
@@ -40,15 +40,6 @@ pub(crate) struct Phase {
     /// The CPUs whose idle states are limited, and the deepest that they may enter.
     idle: Option<(CpuSet, i64)>,
     ready: Ready,
-}
-
-/// What all phases of a run share.
-pub(crate) struct Surroundings<'a, 'b> {
-    pub(crate) control: &'a Arc<Control>,
-    pub(crate) stop: &'a AtomicBool,
-    pub(crate) housekeeping: &'a mut Housekeeping<'b>,
-    pub(crate) warnings: &'a mut Vec<String>,
-    pub(crate) watcher: &'a mut dyn Watcher,
 }
 
 impl Phase {
@@ -153,40 +144,156 @@ impl Phase {
             .unzip()
     }
 
-    /// Starts its loads, measures, stops them. What the loads were comes with
-    /// an error, too.
-    pub(crate) fn run(
+    /// Starts its loads, then the probe on a thread of its own. An error comes with the records
+    /// of the loads that ran.
+    pub(crate) fn start(
         mut self,
         recorders: Vec<Recorder>,
-        around: &mut Surroundings<'_, '_>,
-    ) -> (Result<Measured, SessionError>, Vec<LoadRecord>) {
-        let mut running = Vec::new();
+        control: &Arc<Control>,
+        start: &Start,
+        warnings: &mut Vec<String>,
+    ) -> Result<RunningPhase, (SessionError, Vec<LoadRecord>)> {
+        let mut loads = Vec::new();
         for load in std::mem::take(&mut self.loads) {
             match load.start() {
-                Ok(load) => running.push(load),
+                Ok(load) => loads.push(load),
                 Err(error) => {
-                    let records = stop(running, self.name.as_deref(), &mut Vec::new());
-                    return (Err(error.into()), records);
+                    let records = stop(loads, self.name.as_deref(), &mut Vec::new());
+                    return Err((error.into(), records));
                 }
             }
         }
-        let measured = match self.limit_idle(around.warnings) {
-            Ok(()) => measure(self.ready, recorders, &mut running, around),
-            Err(error) => Err(error),
-        };
-        // Whatever became of the probe.
-        self.used.undo(around.warnings);
-        let records = stop(running, self.name.as_deref(), around.warnings);
-        (measured, records)
+        if let Err(error) = self.limit_idle(warnings) {
+            self.used.undo(warnings);
+            return Err((error, stop(loads, self.name.as_deref(), warnings)));
+        }
+        let elsewhere = Elsewhere::than(&cpus_of(&self.ready.lanes));
+        let began = start.elapsed();
+        let deadline = (self.ready.duration).map(|duration| began + duration + OVERTIME);
+        let (done, finished) = mpsc::channel();
+        let (run, shared) = (self.ready.run, Arc::clone(control));
+        let thread = thread::spawn(move || {
+            // The receiver lives until this thread is joined.
+            let _ = done.send(run(recorders, &shared));
+        });
+        Ok(RunningPhase {
+            name: self.name,
+            used: self.used,
+            loads,
+            control: Arc::clone(control),
+            deadline,
+            finished,
+            result: None,
+            thread: Some(thread),
+            _elsewhere: elsewhere,
+        })
     }
 
-    /// Disables idle states, where that is asked for.
+    /// Disables idle states, if requested.
     fn limit_idle(&self, warnings: &mut Vec<String>) -> Result<(), SessionError> {
         if let (Some(settings), Some((cpus, deepest))) = (&self.used.settings, &self.idle) {
             let said = settings.limit_idle(cpus, *deepest);
             warnings.extend(said.map_err(SessionError::IdleStates)?);
         }
         Ok(())
+    }
+}
+
+/// A phase that is measured now.
+pub(crate) struct RunningPhase {
+    name: Option<String>,
+    used: Used,
+    loads: Vec<Running>,
+    control: Arc<Control>,
+    /// When the probe is stopped if it has not ended by itself, from the start of the run.
+    deadline: Option<Nanos>,
+    finished: Receiver<Result<Measured, ProbeError>>,
+    result: Option<Result<Measured, SessionError>>,
+    thread: Option<JoinHandle<()>>,
+    /// Keeps the polling thread off the measured CPUs.
+    _elsewhere: Elsewhere,
+}
+
+impl RunningPhase {
+    /// Waits for the end of the probe, at most until the next poll.
+    pub(crate) fn wait(&mut self, report: Duration, explains: bool) {
+        if self.result.is_some() {
+            return;
+        }
+        let wait = if explains {
+            report.min(WATCHFUL)
+        } else if self.control.stopping() {
+            report.min(STOP_AGAIN)
+        } else {
+            report
+        };
+        match self.finished.recv_timeout(wait) {
+            Ok(result) => self.result = Some(result.map_err(SessionError::from)),
+            Err(RecvTimeoutError::Disconnected) => self.result = Some(Err(SessionError::Panicked)),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.result.is_some()
+    }
+
+    /// Stops the probe if the user asks for it or its time is over.
+    pub(crate) fn stop_if_due(&self, moment: Moment) {
+        let overdue = (self.deadline).is_some_and(|deadline| moment.elapsed > deadline);
+        if moment.stopped || overdue || self.control.stopping() {
+            self.control.stop();
+        }
+    }
+
+    /// Notes which loads have ended.
+    pub(crate) fn check_loads(&mut self) {
+        for load in &mut self.loads {
+            // The record of the load says how it ended.
+            load.check();
+        }
+    }
+
+    /// Joins the probe's thread, undoes what it used, and stops the loads. Returns their records
+    /// with an error, too.
+    pub(crate) fn end(
+        mut self,
+        warnings: &mut Vec<String>,
+    ) -> (Result<Measured, SessionError>, Vec<LoadRecord>) {
+        self.join();
+        self.used.undo(warnings);
+        let records = stop(
+            std::mem::take(&mut self.loads),
+            self.name.as_deref(),
+            warnings,
+        );
+        let result = self.result.take().unwrap_or(Err(SessionError::Panicked));
+        let named = result.map(|mut measured| {
+            if let Some(name) = &self.name {
+                for table in &mut measured.tables {
+                    table.title = format!("{name}: {}", table.title);
+                }
+            }
+            measured
+        });
+        (named, records)
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic is in the result already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for RunningPhase {
+    /// No probe outlives its run, whatever ended that.
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.control.stop();
+            self.join();
+        }
     }
 }
 
@@ -202,63 +309,6 @@ fn stop(loads: Vec<Running>, phase: Option<&str>, warnings: &mut Vec<String>) ->
         .filter(|record| record.did_nothing() && !record.failed);
     warnings.extend(idle.map(|record| format!("the load {} did nothing", record.name)));
     records
-}
-
-/// Runs the probe on a thread of its own, and does the housekeeping on this one.
-fn measure(
-    ready: Ready,
-    recorders: Vec<Recorder>,
-    loads: &mut [Running],
-    around: &mut Surroundings<'_, '_>,
-) -> Result<Measured, SessionError> {
-    let elsewhere = Elsewhere::than(&cpus_of(&ready.lanes));
-    let start = around.housekeeping.start;
-    let began = start.elapsed();
-    let deadline = ready.duration.map(|duration| began + duration + OVERTIME);
-    let run = ready.run;
-    let control = around.control;
-    let (done, finished) = mpsc::channel::<Result<Measured, ProbeError>>();
-    let result = thread::scope(|scope| {
-        let runner = scope.spawn(move || {
-            // The receiver lives as long as the scope.
-            let _ = done.send(run(recorders, control));
-        });
-        let mut reported = Instant::now();
-        let result = loop {
-            let every = around.watcher.every();
-            let wait = match around.housekeeping.explainer {
-                Some(_) => every.min(WATCHFUL),
-                None if control.stopping() => every.min(STOP_AGAIN),
-                None => every,
-            };
-            match finished.recv_timeout(wait) {
-                Ok(result) => break result.map_err(SessionError::from),
-                Err(RecvTimeoutError::Disconnected) => break Err(SessionError::Panicked),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            let overdue = deadline.is_some_and(|deadline| start.elapsed() > deadline);
-            if around.stop.load(Ordering::Relaxed) || overdue || control.stopping() {
-                control.stop();
-            }
-            around.housekeeping.turn(around.warnings);
-            if reported.elapsed() < every && wait < every {
-                continue;
-            }
-            reported = Instant::now();
-            for load in &mut *loads {
-                // The record of the load says how it ended.
-                load.check();
-            }
-            around.housekeeping.report(around.watcher);
-        };
-        // What came last is explained as soon as what came before.
-        around.housekeeping.turn(around.warnings);
-        // A panic is already in `result`.
-        let _ = runner.join();
-        result
-    });
-    drop(elsewhere);
-    result
 }
 
 /// The CPUs of both ends of these lanes.

@@ -1,6 +1,6 @@
 //! A recording before and after it is measured.
 
-use punctual_model::{Nanos, Observer, ProbeRun, Recording, Scheduling, ThreadRecord};
+use punctual_model::{Nanos, ProbeRun, Recording, Scheduling, ThreadRecord};
 use punctual_probes::{LaneOutcome, LaneSpec, Measured};
 
 use crate::collect::{worst_of_all, worst_samples};
@@ -82,12 +82,14 @@ impl Session {
         &mut self,
         recording: &mut Recording,
         measured: Measured,
-        housekeeping: &mut Housekeeping<'_>,
+        housekeeping: &mut Housekeeping,
     ) {
         let start = housekeeping.start;
         let mut worst = Vec::new();
         let mut dropped = 0;
-        recording.observer = observer(&measured.lanes);
+        let slowest = |of: fn(&LaneOutcome) -> Nanos| measured.lanes.iter().map(of).max();
+        recording.observer.clock_read_ns = slowest(|lane| lane.cost.clock_read).unwrap_or_default();
+        recording.observer.loop_ns = slowest(|lane| lane.cost.turn).unwrap_or_default();
         for (place, (thread, lane)) in (0..).zip(recording.threads.iter_mut().zip(measured.lanes)) {
             worst.extend(worst_samples(place, thread.cpu, &lane.worst, &start));
             dropped += lane.dropped;
@@ -136,15 +138,5 @@ fn thread_of(lane: &LaneSpec) -> ThreadRecord {
         label: lane.label.clone(),
         from_cpu: lane.from_cpu,
         ..ThreadRecord::new(lane.cpu, lane.scheduling)
-    }
-}
-
-/// The cost on the slowest CPU.
-fn observer(lanes: &[LaneOutcome]) -> Observer {
-    let slowest = |of: fn(&LaneOutcome) -> Nanos| lanes.iter().map(of).max().unwrap_or_default();
-    Observer {
-        clock_read_ns: slowest(|lane| lane.cost.clock_read),
-        loop_ns: slowest(|lane| lane.cost.turn),
-        ..Observer::default()
     }
 }

@@ -1,22 +1,25 @@
 //! The life of a measurement.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use punctual_model::{Completion, Nanos, Recording, SamplesKept, ThreadRecord};
-use punctual_probes::{Broke, Control, Measured, OnBreak};
-use punctual_store::{Lease, StoreError, Writer};
+use punctual_model::{
+    Completion, LoadRecord, Nanos, Recording, RecordingId, SamplesKept, ThreadRecord,
+};
+use punctual_probes::{Broke, Control, Measured, OnBreak, Recorder};
+use punctual_store::{Batch, StoreError, commit_interval};
 use punctual_trace::Level;
 
 use crate::break_handler::BreakHandler;
 use crate::collect::Collector;
 use crate::explain::Explainer;
 use crate::guards::Guards;
-use crate::housekeeping::{Begin, Housekeeping};
+use crate::housekeeping::Housekeeping;
+use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter};
 use crate::outlier_command::OutlierCommand;
-use crate::phase::{Phase, Surroundings};
-use crate::quota::quota_warnings;
+use crate::phase::{Phase, RunningPhase};
 use crate::recording_sink::RecordingSink;
 use crate::time::Start;
 use crate::tracemark::TraceStop;
@@ -59,78 +62,35 @@ impl Session {
         let mut recording = self.head();
         recording.tune = tune;
         recording.explanation = explainer.as_ref().map(Explainer::head);
-        let (now, later) = match store.map(|store| (store, store.comes_first())) {
-            Some((store, true)) => (
-                Some(store.begin(&recording, &crate::lease(&self.host))?),
-                None,
-            ),
-            Some((store, false)) => (
-                None,
-                Some(begin_later(store, &recording, crate::lease(&self.host))),
-            ),
-            None => (None, None),
-        };
-        watcher.begin(&recording);
         let control = Arc::new(Control::new());
         let handler = self.break_handler(&control, explainer.as_ref());
-        let before = self.host.counters();
-        let quotas = self.host.quotas(&[]);
-        let mut power = self
-            .host
-            .watch_power(self.host.online().unwrap_or_default());
-        let used_before = punctual_rt::process_usage();
+        let host = self.host.clone();
+        let mut context = Context {
+            host: &host,
+            store,
+            watcher,
+            stop,
+        };
+        let id = recording.id;
         let titles = recording.threads.iter().map(ThreadRecord::title).collect();
+        let begun = Begun::new(recording, &mut context, self.cpus(), &[])?;
         let mut housekeeping =
-            Housekeeping::new(titles, Start::now(), self.row_length, self.duration(), now);
-        housekeeping.begin = later;
+            Housekeeping::new(titles, Start::now(), self.row_length, self.duration());
         housekeeping.explainer = explainer;
-        let cpus = self.cpus();
         guards.lock_memory(&mut self.warnings);
-        let measured = self.run_phases(&mut recording, &control, stop, &mut housekeeping, watcher);
-        housekeeping.turn(&self.warnings);
-        housekeeping.report(watcher);
-        watcher.end();
-        self.warnings.extend(handler.warnings());
-
-        let start = housekeeping.start;
-        let counted = start.elapsed();
-        let used = punctual_rt::process_usage();
-        let counters = self.host.counters();
-        recording.interference = counters.since(&before, &cpus, counted);
-        recording.interference.groups = quotas.finish();
-        power.finish(&mut recording.interference);
-        let threads = recording.threads.iter().map(|thread| thread.scheduling);
-        let throttled = quota_warnings(&recording.interference, threads);
-        self.warnings.extend(throttled);
-        drop(guards);
-        housekeeping.finish(&self.warnings);
-        if let Some(command) = housekeeping.command.take() {
-            self.warnings.extend(command.finish());
-        }
-        let measured = match measured {
-            Ok(measured) => measured,
-            Err(error) => {
-                take_back(store, recording, housekeeping);
-                return Err(error);
-            }
+        let mut probe = ProbeThreads {
+            session: self,
+            control,
+            handler,
+            guards: Some(guards),
+            housekeeping,
+            waiting: VecDeque::new(),
+            running: None,
+            measured: Measured::default(),
+            loads: Vec::new(),
         };
-        let began = housekeeping.began();
-        recording.started = start.wall_at(began);
-        recording.duration_ns = counted - (began - start.monotonic);
-        recording.completion = match () {
-            () if control.broke().is_some() => Completion::Break,
-            () if stop.load(Ordering::Relaxed) => Completion::Stopped,
-            () => Completion::Finished,
-        };
-        self.fill(&mut recording, measured, &mut housekeeping);
-        recording.observer.cpu_time_ns =
-            Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time);
-        recording.observer.peak_memory_bytes = used.peak_memory_bytes;
-        let outcome = Outcome {
-            broke: control.broke(),
-            ..self.finish_store(recording, housekeeping)
-        };
-        Ok(outcome)
+        probe.open(id, context.watcher.wants_samples(), stop);
+        begun.run(probe, &mut context)
     }
 
     /// Has the recorder stop at the break, and the break marked in the user's trace,
@@ -198,123 +158,207 @@ impl Session {
         explainer.switch(true)?;
         Ok(Some(explainer))
     }
+}
 
-    /// One phase after the other.
-    fn run_phases(
-        &mut self,
-        recording: &mut Recording,
-        control: &Arc<Control>,
-        stop: &AtomicBool,
-        housekeeping: &mut Housekeeping<'_>,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Measured, SessionError> {
-        let mut all = Measured {
-            lanes: Vec::new(),
-            tables: Vec::new(),
-            warnings: Vec::new(),
-        };
+/// The threads of a probe, one phase after the other.
+struct ProbeThreads {
+    session: Session,
+    control: Arc<Control>,
+    handler: Arc<BreakHandler>,
+    /// Held until the threads have ended.
+    guards: Option<Guards>,
+    housekeeping: Housekeeping,
+    /// The phases that have not begun.
+    waiting: VecDeque<(Phase, Vec<Recorder>)>,
+    running: Option<RunningPhase>,
+    measured: Measured,
+    loads: Vec<LoadRecord>,
+}
+
+impl ProbeThreads {
+    /// Opens the lanes of all phases: their memory is touched before anything is measured, and
+    /// the store knows all threads from the start.
+    fn open(&mut self, recording: RecordingId, watches_samples: bool, stop: &AtomicBool) {
+        let Self {
+            session,
+            housekeeping,
+            ..
+        } = self;
+        let cpus = session.cpus();
         let mut after = Nanos::ZERO;
-        let mut ready = Vec::new();
-        // All lanes are opened first: their memory is touched before anything
-        // is measured, and the store knows of all threads from the start.
-        for phase in &self.phases {
+        for phase in std::mem::take(&mut session.phases) {
             let first = housekeeping.collectors.len() as u32;
-            let (recorders, collectors) = phase.open(&self.request, control, stop, first, after);
+            let (recorders, collectors) =
+                phase.open(&session.request, &self.control, stop, first, after);
             housekeeping.collectors.extend(collectors);
-            if watcher.wants_samples() {
-                (housekeeping.collectors.iter_mut()).for_each(Collector::watch_samples);
-            }
-            ready.push(recorders);
             after += phase.duration().unwrap_or_default();
+            self.waiting.push_back((phase, recorders));
+        }
+        if watches_samples {
+            (housekeeping.collectors.iter_mut()).for_each(Collector::watch_samples);
         }
         if let Some(mut explainer) = housekeeping.explainer.take() {
-            explainer.begin(&self.host, &self.facts, self.cpus().iter());
+            explainer.begin(&session.host, &session.facts, cpus.iter());
             housekeeping.explain_with(explainer);
         }
-        if let Some(asked) = self.request.on_outlier.clone() {
-            housekeeping.run_at_outliers(OutlierCommand::new(asked, recording.id));
+        if let Some(asked) = session.request.on_outlier.clone() {
+            housekeeping.run_at_outliers(OutlierCommand::new(asked, recording));
         }
-        for (phase, recorders) in std::mem::take(&mut self.phases).into_iter().zip(ready) {
-            if control.stopping() || stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let mut around = Surroundings {
-                control,
-                stop,
-                housekeeping,
-                warnings: &mut self.warnings,
-                watcher,
-            };
-            let name = phase.name().map(str::to_owned);
-            let (measured, loads) = phase.run(recorders, &mut around);
-            recording.load.extend(loads);
-            let mut measured = measured?;
-            if let Some(name) = name {
-                for table in &mut measured.tables {
-                    table.title = format!("{name}: {}", table.title);
-                }
-            }
-            all.lanes.append(&mut measured.lanes);
-            all.tables.append(&mut measured.tables);
-            all.warnings.append(&mut measured.warnings);
-        }
-        Ok(all)
     }
 
-    /// Hands the recording to the store.
-    fn finish_store(&self, mut recording: Recording, housekeeping: Housekeeping<'_>) -> Outcome {
-        let mut store_error = housekeeping.store_error;
-        if let Some(mut writer) = housekeeping.writer {
-            if self.request.samples {
-                match writer.seal() {
-                    Ok(kept) => {
-                        recording.samples = Some(SamplesKept {
-                            dropped: recording.series.dropped,
-                            ..kept
-                        });
-                    }
-                    Err(error) => {
-                        store_error.get_or_insert(error);
-                    }
-                }
+    /// Starts the next phase. Returns `false` if there is none.
+    fn start_next(&mut self) -> Result<bool, SessionError> {
+        let Some((phase, recorders)) = self.waiting.pop_front() else {
+            return Ok(false);
+        };
+        let warnings = &mut self.session.warnings;
+        let started = phase.start(recorders, &self.control, &self.housekeeping.start, warnings);
+        match started {
+            Ok(running) => {
+                self.running = Some(running);
+                Ok(true)
             }
-            match writer.finish(&recording) {
-                // All that an earlier failure kept back is in it now.
-                Ok(()) => store_error = None,
-                Err(error) => {
-                    store_error.get_or_insert(error);
-                }
+            Err((error, loads)) => {
+                self.loads.extend(loads);
+                Err(error)
             }
         }
-        Outcome {
-            recording,
-            store_error,
-            broke: None,
+    }
+
+    fn end(&mut self, running: RunningPhase) -> Result<(), SessionError> {
+        let (measured, loads) = running.end(&mut self.session.warnings);
+        self.loads.extend(loads);
+        let mut measured = measured?;
+        self.measured.lanes.append(&mut measured.lanes);
+        self.measured.tables.append(&mut measured.tables);
+        self.measured.warnings.append(&mut measured.warnings);
+        Ok(())
+    }
+
+    fn completion(&self, stopped: bool) -> Completion {
+        if self.control.broke().is_some() {
+            Completion::Break
+        } else if stopped {
+            Completion::Stopped
+        } else {
+            Completion::Finished
         }
     }
 }
 
-fn begin_later<'a>(store: &'a dyn RecordingSink, recording: &Recording, lease: Lease) -> Begin<'a> {
-    let recording = recording.clone();
-    Box::new(move || store.begin(&recording, &lease))
-}
-
-/// What becomes of a recording whose probe failed. Where something was
-/// measured, it stays in the store as it is, and reads as interrupted once this
-/// program has ended; where nothing was, it goes.
-fn take_back(
-    store: Option<&dyn RecordingSink>,
-    mut recording: Recording,
-    housekeeping: Housekeeping<'_>,
-) {
-    if housekeeping.has_begun() {
-        return;
+impl Source for ProbeThreads {
+    fn start(&self) -> Start {
+        self.housekeeping.start
     }
-    recording.completion = Completion::Interrupted;
-    let finish = |writer: Writer| writer.finish(&recording);
-    if let (Some(store), Some(Ok(()))) = (store, housekeeping.writer.map(finish)) {
-        // The failure of the probe is what is reported; an empty recording
-        // that stays does no harm.
-        let _ = store.delete(recording.id);
+
+    /// Probes end by themselves.
+    fn duration(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn warnings(&mut self) -> &mut Vec<String> {
+        &mut self.session.warnings
+    }
+
+    fn wait(&mut self, watcher: &dyn Watcher) {
+        let explains = self.housekeeping.explainer.is_some();
+        if let Some(running) = &mut self.running {
+            running.wait(watcher.every(), explains);
+        }
+    }
+
+    fn poll(
+        &mut self,
+        store: &mut StoreWriter<'_>,
+        moment: Moment,
+    ) -> Result<Option<Completion>, SessionError> {
+        match self.running.take() {
+            Some(running) if !running.has_ended() => {
+                running.stop_if_due(moment);
+                self.running = Some(running);
+                self.housekeeping.poll(store);
+                return Ok(None);
+            }
+            Some(ended) => {
+                // The last outliers are explained as soon as those before.
+                self.housekeeping.poll(store);
+                self.end(ended)?;
+            }
+            None => {}
+        }
+        let ends = self.control.stopping() || moment.stopped;
+        if !ends && self.start_next()? {
+            return Ok(None);
+        }
+        self.housekeeping.poll(store);
+        Ok(Some(self.completion(moment.stopped)))
+    }
+
+    fn refresh(&mut self) -> Result<(), SessionError> {
+        if let Some(running) = &mut self.running {
+            running.check_loads();
+        }
+        Ok(())
+    }
+
+    fn commit_interval(&self) -> Nanos {
+        commit_interval(self.housekeeping.row_length)
+    }
+
+    fn report_interval(&self, watcher: &dyn Watcher) -> Nanos {
+        Nanos::from(watcher.every())
+    }
+
+    fn batch(&self, elapsed: Nanos) -> Batch {
+        self.housekeeping.batch(elapsed, &self.session.warnings)
+    }
+
+    fn committed(&mut self) {
+        self.housekeeping.rows.committed();
+    }
+
+    fn report(&mut self, watcher: &mut dyn Watcher, _: Nanos) {
+        self.housekeeping.report(watcher);
+    }
+
+    fn has_measured(&self) -> bool {
+        self.housekeeping.has_begun()
+    }
+
+    fn finish(mut self, recording: &mut Recording, store: &mut StoreWriter<'_>) -> Option<Broke> {
+        self.guards = None;
+        let Self {
+            mut session,
+            mut housekeeping,
+            ..
+        } = self;
+        session.warnings.extend(self.handler.warnings());
+        housekeeping.finish(store);
+        if let Some(command) = housekeeping.command.take() {
+            session.warnings.extend(command.finish());
+        }
+        let start = housekeeping.start;
+        let began = housekeeping.began();
+        recording.started = start.wall_at(began);
+        recording.duration_ns = recording.duration_ns - (began - start.monotonic);
+        recording.load = self.loads;
+        session.fill(recording, self.measured, &mut housekeeping);
+        if session.request.samples {
+            match store.writer().map(|writer| writer.seal()) {
+                Some(Ok(kept)) => {
+                    recording.samples = Some(SamplesKept {
+                        dropped: recording.series.dropped,
+                        ..kept
+                    });
+                }
+                Some(Err(error)) => {
+                    recording
+                        .warnings
+                        .push(format!("samples are not kept: {error}"));
+                }
+                None => {}
+            }
+        }
+        self.control.broke()
     }
 }

@@ -9,7 +9,8 @@ use punctual_model::{
 use punctual_probes::WORST_KEPT;
 
 use super::explained::OverBudget;
-use crate::collect::{LaneView, worst_of_all};
+use crate::collect::{LaneView, worst_of_all, worst_samples};
+use crate::lifecycle::RowLog;
 use crate::time::Start;
 
 /// One lane.
@@ -39,8 +40,7 @@ pub(super) struct Lanes {
     lanes: Vec<Lane>,
     row_length: Nanos,
     started: Nanos,
-    finished: Vec<IntervalRow>,
-    committed: usize,
+    pub(super) rows: RowLog,
 }
 
 impl Lanes {
@@ -74,8 +74,7 @@ impl Lanes {
             lanes: lanes.collect::<Result<_, Unfit>>()?,
             row_length: Nanos(row_length.0.max(1)),
             started: start.monotonic,
-            finished: Vec::new(),
-            committed: 0,
+            rows: RowLog::default(),
         })
     }
 
@@ -84,7 +83,7 @@ impl Lanes {
         for (number, lane) in self.lanes.iter_mut().enumerate() {
             let row = elapsed.0 / self.row_length.0;
             if row > lane.row {
-                self.finished
+                self.rows
                     .extend(lane.close_row(number as u32, self.row_length));
                 lane.row = row;
                 lane.row_from = lane.last.clone();
@@ -127,14 +126,9 @@ impl Lanes {
             .collect()
     }
 
-    /// The rows that are not in the store yet, with the open ones.
-    pub(super) fn rows(&self) -> Vec<IntervalRow> {
-        let new = self.finished[self.committed..].iter().cloned();
-        new.chain(self.open_rows()).collect()
-    }
-
-    pub(super) fn committed(&mut self) {
-        self.committed = self.finished.len();
+    /// Returns the rows that the store does not have yet, and the open ones.
+    pub(super) fn uncommitted_rows(&self) -> Vec<IntervalRow> {
+        self.rows.uncommitted(self.open_rows())
     }
 
     fn open_rows(&self) -> impl Iterator<Item = IntervalRow> {
@@ -142,30 +136,14 @@ impl Lanes {
         lanes.filter_map(|(number, lane)| lane.close_row(number, self.row_length))
     }
 
-    /// All rows, by start and then by thread.
-    pub(super) fn all_rows(&self) -> Vec<IntervalRow> {
-        let mut rows = self.finished.clone();
-        rows.extend(self.open_rows());
-        rows.sort_by_key(|row| (row.start_ns, row.thread));
-        rows
-    }
-
     pub(super) fn accounting(&self) -> Vec<Accounting> {
         self.lanes.iter().map(|lane| lane.accounting().0).collect()
     }
 
     pub(super) fn worst(&self, start: &Start) -> Vec<WorstSample> {
-        let samples = (0..).zip(&self.lanes).flat_map(|(thread, lane)| {
-            let sorted = lane.worst.sorted().into_iter();
-            sorted.map(move |(latency, at)| WorstSample {
-                time: start.wall_at(at),
-                monotonic_ns: at,
-                cpu: None,
-                thread,
-                latency_ns: latency,
-                blame: None,
-            })
-        });
+        let samples = (0..)
+            .zip(&self.lanes)
+            .flat_map(|(thread, lane)| worst_samples(thread, None, &lane.worst.sorted(), start));
         worst_of_all(samples.collect())
     }
 
@@ -189,12 +167,14 @@ impl Lanes {
         self.lanes.iter().map(view).collect()
     }
 
-    /// Puts what was counted into the recording's threads.
-    pub(super) fn fill(self, threads: &mut [ThreadRecord]) {
+    /// Puts the counts into the recording's threads. Returns all rows.
+    pub(super) fn fill(self, threads: &mut [ThreadRecord]) -> Vec<IntervalRow> {
+        let open: Vec<IntervalRow> = self.open_rows().collect();
         for (thread, lane) in threads.iter_mut().zip(self.lanes) {
             thread.accounting = lane.accounting().0;
             thread.histogram = lane.since(&lane.first, lane.largest);
         }
+        self.rows.all(open.into_iter())
     }
 
     /// What the lanes say beside latencies, and what their threads used.

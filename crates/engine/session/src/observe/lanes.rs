@@ -10,7 +10,8 @@ use punctual_model::{
 use punctual_probes::WORST_KEPT;
 
 use super::watched::Watched;
-use crate::collect::{LaneView, worst_of_all};
+use crate::collect::{LaneView, worst_of_all, worst_samples};
+use crate::lifecycle::RowLog;
 use crate::time::Start;
 
 /// The lane of all threads that were made after the start: their number is not
@@ -80,8 +81,7 @@ struct Row {
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     places: BTreeMap<u32, u32>,
-    finished: Vec<IntervalRow>,
-    committed: usize,
+    pub(super) rows: RowLog,
 }
 
 impl Lanes {
@@ -98,8 +98,7 @@ impl Lanes {
         Self {
             lanes: threads.iter().map(lane).collect(),
             places: watched.first.keys().copied().zip(0..).collect(),
-            finished: Vec::new(),
-            committed: 0,
+            rows: RowLog::default(),
         }
     }
 
@@ -151,11 +150,6 @@ impl Lanes {
         }
     }
 
-    /// How each of them is scheduled.
-    pub(super) fn schedulings(&self) -> impl Iterator<Item = Scheduling> + '_ {
-        self.lanes.iter().map(|lane| lane.scheduling)
-    }
-
     /// Counts a wait; `since`: when it began, from the start.
     pub(super) fn record(&mut self, wait: &Late, since: Nanos, row_length: Nanos) {
         let place = self.place(wait.tid);
@@ -163,7 +157,7 @@ impl Lanes {
             return;
         };
         let latency = SignedNanos(i64::try_from(wait.latency().0).unwrap_or(i64::MAX));
-        let row = open_row(lane, &mut self.finished, (place, since, row_length));
+        let row = open_row(lane, &mut self.rows, (place, since, row_length));
         row.histogram.record(latency);
         lane.all.record(latency);
         lane.accounting.expected += 1;
@@ -172,14 +166,9 @@ impl Lanes {
         lane.last = Some(latency);
     }
 
-    /// The rows that are not in the store yet, with the open ones.
-    pub(super) fn rows(&self, row_length: Nanos) -> Vec<IntervalRow> {
-        let new = self.finished[self.committed..].iter().cloned();
-        new.chain(self.open_rows(row_length)).collect()
-    }
-
-    pub(super) fn committed(&mut self) {
-        self.committed = self.finished.len();
+    /// Returns the rows that the store does not have yet, and the open ones.
+    pub(super) fn uncommitted_rows(&self, row_length: Nanos) -> Vec<IntervalRow> {
+        self.rows.uncommitted(self.open_rows(row_length))
     }
 
     fn open_rows(&self, row_length: Nanos) -> impl Iterator<Item = IntervalRow> {
@@ -188,30 +177,14 @@ impl Lanes {
             .filter_map(move |(place, lane)| Some(row(place, lane.open.as_ref()?, row_length)))
     }
 
-    /// All rows, by start and then by thread.
-    pub(super) fn all_rows(&self, row_length: Nanos) -> Vec<IntervalRow> {
-        let mut rows = self.finished.clone();
-        rows.extend(self.open_rows(row_length));
-        rows.sort_by_key(|row| (row.start_ns, row.thread));
-        rows
-    }
-
     pub(super) fn accounting(&self) -> Vec<Accounting> {
         self.lanes.iter().map(|lane| lane.accounting).collect()
     }
 
     pub(super) fn worst(&self, start: &Start) -> Vec<WorstSample> {
-        let samples = (0..).zip(&self.lanes).flat_map(|(thread, lane)| {
-            let sorted = lane.worst.sorted().into_iter();
-            sorted.map(move |(latency, at)| WorstSample {
-                time: start.wall_at(at),
-                monotonic_ns: at,
-                cpu: None,
-                thread,
-                latency_ns: latency,
-                blame: None,
-            })
-        });
+        let samples = (0..)
+            .zip(&self.lanes)
+            .flat_map(|(thread, lane)| worst_samples(thread, None, &lane.worst.sorted(), start));
         worst_of_all(samples.collect())
     }
 
@@ -234,25 +207,27 @@ impl Lanes {
             .collect()
     }
 
-    /// Puts what was seen into the recording's threads.
-    pub(super) fn fill(self, threads: &mut [ThreadRecord]) {
+    /// Puts the results into the recording's threads. Returns all rows.
+    pub(super) fn fill(self, threads: &mut [ThreadRecord], row_length: Nanos) -> Vec<IntervalRow> {
+        let open: Vec<IntervalRow> = self.open_rows(row_length).collect();
         for (thread, lane) in threads.iter_mut().zip(self.lanes) {
             thread.label = Some(lane.title);
             thread.accounting = lane.accounting;
             thread.histogram = lane.all;
         }
+        self.rows.all(open.into_iter())
     }
 }
 
 /// The row that `since` lies in, or a later one that is open already.
 fn open_row<'a>(
     lane: &'a mut Lane,
-    finished: &mut Vec<IntervalRow>,
+    rows: &mut RowLog,
     (place, since, row_length): (u32, Nanos, Nanos),
 ) -> &'a mut Row {
     let number = since.0 / row_length.0.max(1);
     if let Some(open) = lane.open.take_if(|open| number > open.number) {
-        finished.push(row(place, &open, row_length));
+        rows.extend([row(place, &open, row_length)]);
     }
     lane.open.get_or_insert_with(|| Row {
         number,

@@ -14,24 +14,26 @@ mod warnings;
 mod watched;
 mod windows;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
 use punctual_culprit::Late;
 use punctual_host::Host;
 use punctual_model::{
-    Chart, Completion, EventKind, Explanation, HostFacts, Jobs, Nanos, Observer, ProbeRun,
-    Recording, Requirement, ThreadJobs,
+    Chart, Completion, EventKind, Explanation, HostFacts, Jobs, Nanos, ProbeRun, Recording,
+    Requirement, ThreadJobs,
 };
-use punctual_store::{Batch, Store, StoreError, Writer};
+use punctual_probes::Broke;
+use punctual_store::{Batch, Store};
 use punctual_trace::{
     CallCost, EventChoice, Followed, HELD_BACK, JobRecorder, Level, ScoutEvent, TraceError,
 };
 
 use crate::collect::{Sighting, Snapshot};
 use crate::explain::Explainer;
-use crate::quota::quota_warnings;
+use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter};
+use crate::recording_sink::RecordingSink;
 use crate::request::usual_series_interval;
 use crate::time::{Start, monotonic};
 use crate::watcher::Watcher;
@@ -40,7 +42,7 @@ pub(crate) use background::Background;
 use finder::Finder;
 pub use jobs::{JobRequest, Release, ReleaseError};
 use lanes::Lanes;
-use source::Source;
+use source::EventSource;
 use warnings::{by_tracer, lost_warnings};
 use watched::Watched;
 use windows::{Step, Taken, Windows};
@@ -51,10 +53,6 @@ const TURN: Duration = Duration::from_millis(20);
 
 /// The longest pause while nothing is recorded: so soon it ends when it is asked to.
 const LONG_TURN: Duration = Duration::from_millis(250);
-
-/// How often new threads are looked for, the store is written and the view is
-/// updated.
-const LOOK: Nanos = Nanos::from_millis(500);
 
 /// What each figure holds, and what not. That a thread has begun to run is the
 /// last event of the scheduler.
@@ -101,36 +99,16 @@ pub fn observe(
 ) -> Result<Outcome, SessionError> {
     let watched = Watched::find(&request.targets, host)?;
     let mut recording = head(request, host.facts(), &watched);
-    let mut observation = Observation::begin(request, host, watched, &mut recording)?;
-    observation.writer = match store {
-        Some(store) => Some(store.begin(&recording, &crate::lease(host))?),
-        None => None,
+    let observation = Observation::begin(request, host, watched, &mut recording)?;
+    let mut context = Context {
+        host,
+        store: store.map(|store| store as &dyn RecordingSink),
+        watcher,
+        stop,
     };
-    watcher.begin(&recording);
-    let before = host.counters();
-    let mut power = host.watch_power(host.online().unwrap_or_default());
-    let quotas = host.quotas(&observation.watched.tids());
-    let used_before = punctual_rt::process_usage();
-    let ended = observation.run(request, watcher, stop);
-    watcher.end();
-    let completion = ended?;
-    let used = punctual_rt::process_usage();
-    let elapsed = observation.start.elapsed();
     let cpus = host.online().unwrap_or_default();
-    recording.interference = host.counters().since(&before, &cpus, elapsed);
-    recording.interference.groups = quotas.finish();
-    power.finish(&mut recording.interference);
-    let class = observation.lanes.schedulings();
-    let throttled = quota_warnings(&recording.interference, class);
-    observation.warnings.extend(throttled);
-    recording.observer = Observer {
-        peak_memory_bytes: used.peak_memory_bytes,
-        cpu_time_ns: Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time),
-        ..Observer::default()
-    };
-    recording.completion = completion;
-    recording.duration_ns = elapsed;
-    Ok(observation.finish(&request.targets, recording))
+    let begun = Begun::new(recording, &mut context, cpus, &observation.watched.tids())?;
+    begun.run(observation.in_background(), &mut context)
 }
 
 impl ObserveRequest {
@@ -172,36 +150,33 @@ fn taken(programs: &JobRecorder, cost: CallCost) -> Taken {
 }
 
 /// One observation under way.
-struct Observation {
+struct Observation<'a> {
+    request: &'a ObserveRequest,
     host: Host,
     explainer: Explainer,
-    source: Source,
+    source: EventSource,
     finder: Finder,
-    /// Where the cost is limited.
+    /// Set if the cost is limited.
     windows: Option<Windows>,
     followed: Followed,
     watched: Watched,
     lanes: Lanes,
     start: Start,
     row_length: Nanos,
-    /// What is longer is explained.
-    limit: Nanos,
-    duration: Option<Nanos>,
-    writer: Option<Writer>,
-    store_error: Option<StoreError>,
+    background: Option<Background>,
     /// Waits without an end event.
     without_end: u64,
     warnings: Vec<String>,
 }
 
-impl Observation {
+impl<'a> Observation<'a> {
     fn begin(
-        request: &ObserveRequest,
+        request: &'a ObserveRequest,
         host: &Host,
         watched: Watched,
         recording: &mut Recording,
     ) -> Result<Self, SessionError> {
-        let (source, mut explainer, no_programs) = Source::arm(request, host)?;
+        let (source, mut explainer, no_programs) = EventSource::arm(request, host)?;
         explainer.record_too(host, &request.requested)?;
         if !request.no_bpf {
             explainer.take_stacks(host);
@@ -220,6 +195,7 @@ impl Observation {
         recording.started = start.wall;
         recording.explanation = Some(explainer.head());
         Ok(Self {
+            request,
             host: host.clone(),
             lanes: Lanes::of(&recording.threads, &watched),
             explainer,
@@ -227,63 +203,24 @@ impl Observation {
             windows,
             finder,
             followed,
-            limit: request.limit(),
             watched,
             start,
             row_length: recording.series.interval_ns,
-            duration: request.length.duration(),
-            writer: None,
-            store_error: None,
+            background: None,
             without_end: 0,
             warnings: no_programs.map(by_tracer).into_iter().collect(),
         })
     }
 
-    fn run(
-        &mut self,
-        request: &ObserveRequest,
-        watcher: &mut dyn Watcher,
-        stop: &AtomicBool,
-    ) -> Result<Completion, SessionError> {
-        let mut looked = self.start.elapsed();
-        let background = Background::begin(TURN);
+    /// Gives this thread a background policy for the time of the observation.
+    fn in_background(mut self) -> Self {
+        self.background = Some(Background::begin(TURN));
         self.explainer.observed_by(&self.host.own_threads());
-        loop {
-            match self.pause() {
-                Some(pause) => background.pause(pause),
-                None => thread::sleep(TURN),
-            }
-            self.turn()?;
-            self.open_or_shut()?;
-            background.turn();
-            let elapsed = self.start.elapsed();
-            let over = self.duration.is_some_and(|duration| elapsed >= duration);
-            let stopped = stop.load(Ordering::Relaxed);
-            if elapsed >= looked + LOOK || over || stopped {
-                looked = elapsed;
-                self.commit(elapsed);
-                watcher.progress(&self.snapshot(elapsed));
-                self.look_for_threads(request)?;
-            }
-            if stopped {
-                return Ok(Completion::Stopped);
-            }
-            if over {
-                return Ok(Completion::Finished);
-            }
-            if self.watched.all_gone(&self.host) {
-                // Their last events, with their last names.
-                thread::sleep(HELD_BACK);
-                self.turn()?;
-                self.warnings
-                    .push(format!("all that was watched had ended after {elapsed}"));
-                return Ok(Completion::Finished);
-            }
-        }
+        self
     }
 
-    /// Takes in what the scout has seen, and has explained what took too long.
-    fn turn(&mut self) -> Result<(), TraceError> {
+    /// Reads the events, and explains what took too long.
+    fn read(&mut self, store: &mut StoreWriter<'_>) -> Result<(), TraceError> {
         let mut late = Vec::new();
         for event in self.source.read(&mut self.explainer)? {
             let event = match event {
@@ -302,7 +239,7 @@ impl Observation {
         }
         // They have no length, and no period that was missed.
         self.without_end += self.finder.without_end();
-        self.explain(&late);
+        self.explain(&late, store);
         Ok(())
     }
 
@@ -346,20 +283,18 @@ impl Observation {
     fn record(&mut self, found: &Late) -> bool {
         let since = found.expected.saturating_sub(self.start.monotonic);
         self.lanes.record(found, since, self.row_length);
-        found.latency() > self.limit
+        found.latency() > self.request.limit()
     }
 
-    fn explain(&mut self, late: &[Late]) {
+    fn explain(&mut self, late: &[Late], store: &mut StoreWriter<'_>) {
         let seen: Vec<Sighting> = late.iter().map(|late| self.sighting(late)).collect();
-        let stored = (self.explainer).explain(seen, &self.start, self.writer.as_mut());
-        if let Err(error) = stored {
-            self.store_error.get_or_insert(error);
-        }
+        let stored = (self.explainer).explain(seen, &self.start, store.writer());
+        store.note(stored);
     }
 
     /// What is known of the jobs in the end; those of threads whose release wait is found
     /// only now count, too.
-    fn jobs(&mut self) -> Option<Jobs> {
+    fn jobs(&mut self, store: &mut StoreWriter<'_>) -> Option<Jobs> {
         let Finder::Jobs(watch) = &mut self.finder else {
             return None;
         };
@@ -368,7 +303,7 @@ impl Observation {
             .into_iter()
             .filter(|found| self.record(found))
             .collect();
-        self.explain(&late);
+        self.explain(&late, store);
         let Finder::Jobs(watch) = &self.finder else {
             return None;
         };
@@ -403,15 +338,61 @@ impl Observation {
             story_from: late.events_from,
         }
     }
+}
 
-    /// Threads that were made meanwhile are watched, too.
-    fn look_for_threads(&mut self, request: &ObserveRequest) -> Result<(), SessionError> {
+impl Source for Observation<'_> {
+    fn start(&self) -> Start {
+        self.start
+    }
+
+    fn duration(&self) -> Option<Nanos> {
+        self.request.length.duration()
+    }
+
+    fn warnings(&mut self) -> &mut Vec<String> {
+        &mut self.warnings
+    }
+
+    fn wait(&mut self, _: &dyn Watcher) {
+        match (self.pause(), &self.background) {
+            (Some(pause), Some(background)) => background.pause(pause),
+            _ => thread::sleep(TURN),
+        }
+    }
+
+    fn poll(
+        &mut self,
+        store: &mut StoreWriter<'_>,
+        moment: Moment,
+    ) -> Result<Option<Completion>, SessionError> {
+        self.read(store)?;
+        self.open_or_shut()?;
+        if let Some(background) = &self.background {
+            background.turn();
+        }
+        let ended = moment.completion();
+        if ended.is_none() && self.watched.all_gone(&self.host) {
+            // Their last events, with their last names.
+            thread::sleep(HELD_BACK);
+            self.read(store)?;
+            self.warnings.push(format!(
+                "all that was watched had ended after {}",
+                moment.elapsed
+            ));
+            return Ok(Some(Completion::Finished));
+        }
+        Ok(ended)
+    }
+
+    /// Watches threads that were made meanwhile.
+    fn refresh(&mut self) -> Result<(), SessionError> {
         let Self { lanes, finder, .. } = self;
         let anew = |tid| {
             lanes.forget(tid);
             finder.forget(tid);
         };
-        let new = self.watched.look_again(&request.targets, &self.host, anew);
+        let targets = &self.request.targets;
+        let new = self.watched.look_again(targets, &self.host, anew);
         self.lanes.rename(&self.watched);
         let followed = self.finder.followed(self.watched.tids());
         if new || followed != self.followed {
@@ -422,41 +403,37 @@ impl Observation {
         Ok(())
     }
 
-    fn commit(&mut self, elapsed: Nanos) {
-        let batch = Batch {
+    fn batch(&self, elapsed: Nanos) -> Batch {
+        Batch {
             elapsed,
-            rows: self.lanes.rows(self.row_length),
+            rows: self.lanes.uncommitted_rows(self.row_length),
             accounting: self.lanes.accounting(),
             worst: self.lanes.worst(&self.start),
             warnings: self.warnings.clone(),
             ..Batch::default()
-        };
-        let Some(writer) = &mut self.writer else {
-            return;
-        };
-        match writer.commit(&batch) {
-            Ok(()) => self.lanes.committed(),
-            Err(error) => {
-                self.store_error.get_or_insert(error);
-            }
         }
     }
 
-    fn snapshot(&self, elapsed: Nanos) -> Snapshot {
-        Snapshot {
+    fn committed(&mut self) {
+        self.lanes.rows.committed();
+    }
+
+    fn report(&mut self, watcher: &mut dyn Watcher, elapsed: Nanos) {
+        watcher.progress(&Snapshot {
             elapsed,
-            duration: self.duration,
+            duration: self.duration(),
             lanes: self.lanes.views(),
             worst: self.lanes.worst(&self.start).into_iter().next(),
-        }
+        });
     }
 
-    /// Puts what was seen into the recording and hands it to the store.
-    fn finish(mut self, targets: &Targets, mut recording: Recording) -> Outcome {
+    fn finish(mut self, recording: &mut Recording, store: &mut StoreWriter<'_>) -> Option<Broke> {
+        // Its thread is this one: what follows is no observation.
+        self.background = None;
         let lost = self.source.lost(&mut self.explainer);
-        let jobs = self.jobs();
+        let jobs = self.jobs(store);
         self.lanes.rename(&self.watched);
-        let names = targets.named(&self.watched.first);
+        let names = self.request.targets.named(&self.watched.first);
         let parameters = &mut recording.probe.parameters;
         parameters.insert(ProbeRun::WATCHED.to_owned(), names.into());
         match &jobs {
@@ -486,24 +463,10 @@ impl Observation {
             self.warnings
                 .push(format!("{error}; the next command of punctual tries again"));
         }
-        recording.series.rows = self.lanes.all_rows(self.row_length);
-        self.lanes.fill(&mut recording.threads);
+        recording.series.rows = self.lanes.fill(&mut recording.threads, self.row_length);
         recording.verdict = recording.judge();
         recording.warnings = self.warnings;
-        let mut store_error = self.store_error;
-        if let Some(writer) = self.writer {
-            match writer.finish(&recording) {
-                Ok(()) => store_error = None,
-                Err(error) => {
-                    store_error.get_or_insert(error);
-                }
-            }
-        }
-        Outcome {
-            broke: None,
-            recording,
-            store_error,
-        }
+        None
     }
 }
 

@@ -14,14 +14,14 @@ use crate::explain::Explainer;
 const USUAL_PID_MAX: u32 = 4 << 20;
 
 /// Where the events of the watched threads come from.
-pub(super) enum Source {
+pub(super) enum EventSource {
     /// A trace instance of its own.
     Scout(Box<Scout>),
     /// The programs of the explainer.
     Programs,
 }
 
-impl Source {
+impl EventSource {
     /// Arms the recorder and the stream of the watched threads. Also returns why no
     /// programs record, where they could have.
     pub(super) fn arm(

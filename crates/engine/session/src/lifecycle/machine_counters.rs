@@ -1,0 +1,47 @@
+//! The counters of the machine around a run.
+
+use punctual_host::{Counters, Host, PowerWatch, Quotas};
+use punctual_model::{CpuSet, Nanos, Recording};
+use punctual_rt::ProcessUsage;
+
+use crate::quota::quota_warnings;
+
+/// The counters when the run began.
+pub(super) struct MachineCounters {
+    host: Host,
+    cpus: CpuSet,
+    before: Counters,
+    power: PowerWatch,
+    quotas: Quotas,
+    used: ProcessUsage,
+}
+
+impl MachineCounters {
+    pub(super) fn begin(host: &Host, cpus: CpuSet, quota_pids: &[u32]) -> Self {
+        Self {
+            cpus,
+            before: host.counters(),
+            power: host.watch_power(host.online().unwrap_or_default()),
+            quotas: host.quotas(quota_pids),
+            used: punctual_rt::process_usage(),
+            host: host.clone(),
+        }
+    }
+
+    /// Puts the differences into the recording. Returns a warning for each control group that
+    /// was throttled.
+    pub(super) fn finish(mut self, recording: &mut Recording, elapsed: Nanos) -> Vec<String> {
+        let used = punctual_rt::process_usage();
+        recording.interference = self
+            .host
+            .counters()
+            .since(&self.before, &self.cpus, elapsed);
+        recording.interference.groups = self.quotas.finish();
+        self.power.finish(&mut recording.interference);
+        recording.observer.peak_memory_bytes = used.peak_memory_bytes;
+        recording.observer.cpu_time_ns =
+            Nanos::from(used.cpu_time) - Nanos::from(self.used.cpu_time);
+        let threads = recording.threads.iter().map(|thread| thread.scheduling);
+        quota_warnings(&recording.interference, threads)
+    }
+}

@@ -1,0 +1,247 @@
+//! The life of every run: begin, poll until it ends, finish, record.
+//!
+//! Runs differ in their [`Source`]: the threads of a probe, the kernel's events of watched
+//! threads, or the memory of an application.
+
+mod machine_counters;
+mod row_log;
+mod store_writer;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use punctual_host::Host;
+use punctual_model::{Completion, CpuSet, Nanos, Recording};
+use punctual_probes::Broke;
+use punctual_store::Batch;
+
+use crate::SessionError;
+use crate::recording_sink::RecordingSink;
+use crate::run::Outcome;
+use crate::time::Start;
+use crate::watcher::Watcher;
+use machine_counters::MachineCounters;
+pub(crate) use row_log::RowLog;
+pub(crate) use store_writer::StoreWriter;
+
+/// Default time between two commits to the store, and between two reports to the watcher.
+const REFRESH: Nanos = Nanos::from_millis(500);
+
+/// The state of a run at a poll.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// Time since the start.
+    pub(crate) elapsed: Nanos,
+    /// The run has lasted as long as requested.
+    pub(crate) over: bool,
+    /// The user stops the run.
+    pub(crate) stopped: bool,
+}
+
+impl Moment {
+    /// Returns how a source that can end at any time ends now; `None` if it goes on.
+    pub(crate) fn completion(&self) -> Option<Completion> {
+        if self.stopped {
+            Some(Completion::Stopped)
+        } else if self.over {
+            Some(Completion::Finished)
+        } else {
+            None
+        }
+    }
+}
+
+/// When a run began, and what ends it.
+pub(crate) struct RunClock<'a> {
+    pub(crate) start: Start,
+    /// `None`: until it is stopped.
+    pub(crate) duration: Option<Nanos>,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl RunClock<'_> {
+    /// Returns the state of the run now.
+    pub(crate) fn moment(&self) -> Moment {
+        let elapsed = self.start.elapsed();
+        Moment {
+            elapsed,
+            over: self.duration.is_some_and(|duration| elapsed >= duration),
+            stopped: self.stop.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Sleeps until the next poll, or until the end of the run if that comes first.
+pub(crate) fn sleep_until_poll(interval: Duration, start: Start, duration: Option<Nanos>) {
+    let left = duration.map_or(interval, |duration| {
+        Duration::from(duration.saturating_sub(start.elapsed()))
+    });
+    thread::sleep(interval.min(left.max(Duration::from_millis(1))));
+}
+
+/// Where the figures of a recording come from.
+pub(crate) trait Source {
+    /// Returns the start of the run.
+    fn start(&self) -> Start;
+
+    /// Returns how long the run lasts; `None` until it is stopped.
+    fn duration(&self) -> Option<Nanos>;
+
+    /// Returns the warnings so far.
+    fn warnings(&mut self) -> &mut Vec<String>;
+
+    /// Waits for the next poll.
+    fn wait(&mut self, watcher: &dyn Watcher);
+
+    /// Reads what is new, and explains new outliers. Returns how the run ended, or `None`.
+    fn poll(
+        &mut self,
+        store: &mut StoreWriter<'_>,
+        moment: Moment,
+    ) -> Result<Option<Completion>, SessionError>;
+
+    /// Looks for changes of what is measured, such as new threads, after each report.
+    fn refresh(&mut self) -> Result<(), SessionError> {
+        Ok(())
+    }
+
+    /// Returns the time between two commits to the store.
+    fn commit_interval(&self) -> Nanos {
+        REFRESH
+    }
+
+    /// Returns the time between two reports to the watcher.
+    fn report_interval(&self, _watcher: &dyn Watcher) -> Nanos {
+        REFRESH
+    }
+
+    /// Returns what the store does not have yet.
+    fn batch(&self, elapsed: Nanos) -> Batch;
+
+    /// Notes that the store has the last batch.
+    fn committed(&mut self);
+
+    /// Reports progress to the watcher.
+    fn report(&mut self, watcher: &mut dyn Watcher, elapsed: Nanos);
+
+    /// Returns whether anything was measured. If not, a failed run leaves no recording.
+    fn has_measured(&self) -> bool {
+        true
+    }
+
+    /// Puts the results into the recording. Returns the sample that ended the run.
+    fn finish(self, recording: &mut Recording, store: &mut StoreWriter<'_>) -> Option<Broke>;
+}
+
+/// What a run works with.
+pub(crate) struct Context<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) store: Option<&'a dyn RecordingSink>,
+    pub(crate) watcher: &'a mut dyn Watcher,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// A recording that has begun in the store and for the watcher.
+pub(crate) struct Begun<'a> {
+    recording: Recording,
+    store: StoreWriter<'a>,
+    counters: MachineCounters,
+}
+
+impl<'a> Begun<'a> {
+    /// Begins the recording and reads the counters of the machine. `cpus`: those whose
+    /// interference belongs to the recording. `quota_pids`: the processes whose CPU quotas count;
+    /// none for this process.
+    ///
+    /// # Errors
+    /// Returns the error of a store that refuses the recording.
+    pub(crate) fn new(
+        recording: Recording,
+        context: &mut Context<'a>,
+        cpus: CpuSet,
+        quota_pids: &[u32],
+    ) -> Result<Self, SessionError> {
+        let store = StoreWriter::begin(context.store, &recording, context.host)?;
+        context.watcher.begin(&recording);
+        Ok(Self {
+            store,
+            counters: MachineCounters::begin(context.host, cpus, quota_pids),
+            recording,
+        })
+    }
+
+    /// Polls the source until the run ends, and completes the recording.
+    ///
+    /// # Errors
+    /// Returns the error that ended the run. What was measured until then stays in the store.
+    pub(crate) fn run(
+        mut self,
+        mut source: impl Source,
+        context: &mut Context<'a>,
+    ) -> Result<Outcome, SessionError> {
+        let ended = poll_until_end(&mut source, &mut self.store, context);
+        context.watcher.end();
+        let elapsed = source.start().elapsed();
+        let completion = match ended {
+            Ok(completion) => completion,
+            Err(error) => {
+                commit(&mut source, &mut self.store, elapsed);
+                if !source.has_measured() {
+                    self.store.take_back(context.store, self.recording);
+                }
+                return Err(error);
+            }
+        };
+        let mut recording = self.recording;
+        let warnings = self.counters.finish(&mut recording, elapsed);
+        source.warnings().extend(warnings);
+        recording.completion = completion;
+        recording.duration_ns = elapsed;
+        let broke = source.finish(&mut recording, &mut self.store);
+        let store_error = self.store.finish(&recording);
+        Ok(Outcome {
+            recording,
+            store_error,
+            broke,
+        })
+    }
+}
+
+fn poll_until_end(
+    source: &mut impl Source,
+    store: &mut StoreWriter<'_>,
+    context: &mut Context<'_>,
+) -> Result<Completion, SessionError> {
+    let clock = RunClock {
+        start: source.start(),
+        duration: source.duration(),
+        stop: context.stop,
+    };
+    let start = clock.start;
+    let (mut committed, mut reported) = (start.elapsed(), start.elapsed());
+    loop {
+        source.wait(context.watcher);
+        let moment = clock.moment();
+        let elapsed = moment.elapsed;
+        let ended = source.poll(store, moment)?;
+        if elapsed >= committed + source.commit_interval() {
+            committed = elapsed;
+            commit(source, store, elapsed);
+        }
+        if ended.is_some() || elapsed >= reported + source.report_interval(context.watcher) {
+            reported = elapsed;
+            source.report(context.watcher, elapsed);
+            source.refresh()?;
+        }
+        if let Some(completion) = ended {
+            return Ok(completion);
+        }
+    }
+}
+
+fn commit(source: &mut impl Source, store: &mut StoreWriter<'_>, elapsed: Nanos) {
+    if store.is_open() && store.commit(&source.batch(elapsed)) {
+        source.committed();
+    }
+}
