@@ -94,7 +94,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Opens a store that no program writes; returns whether it has tables, too.
+    /// Opens a store that no program writes. Also returns whether it has tables.
     fn at_rest(path: &Path, flags: OpenFlags, busy: Duration) -> Result<(bool, Self), StoreError> {
         let uri = immutable_uri(path);
         let flags = flags | OpenFlags::SQLITE_OPEN_URI;
@@ -143,7 +143,7 @@ impl Link {
         self.budget.begin();
     }
 
-    /// Makes the tables in a new file. One that has them is not written to.
+    /// Creates the tables in a new file. Does not write to a file that has them.
     fn prepare(&mut self) -> Result<(), StoreError> {
         {
             // Read in one transaction, because another process may be creating the tables.

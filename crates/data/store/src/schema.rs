@@ -1,4 +1,4 @@
-//! The schema of a store file: read, checked, and made in a new file.
+//! Schema of a store file: reads and checks it, and creates it in a new file.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ pub(crate) fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i6
     connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
-/// Whether it is a store of this program's schema; `false` for a file without content. A file
-/// of another program or another schema is refused.
+/// Returns whether the file is a store with this program's schema; `false` for a file without
+/// content. Rejects a file of another program or with another schema.
 pub(crate) fn is_made(connection: &Connection, context: &Context) -> Result<bool, StoreError> {
     let read = |name: &str| pragma(connection, name).map_err(|error| context.on(error));
     if is_blank(connection).map_err(|error| context.on(error))? {
@@ -54,8 +54,8 @@ pub(crate) fn is_made(connection: &Connection, context: &Context) -> Result<bool
 /// Type and name of each database object, with its SQL statement; indexes of constraints have none.
 type Objects = BTreeMap<(String, String), Option<String>>;
 
-/// Refuses a store that holds anything but our tables: a view in place of a table, a trigger
-/// or a virtual table would run statements of whoever made the file.
+/// Rejects a store that contains anything but our tables. A view instead of a table, a trigger or a
+/// virtual table would run statements written by the creator of the file.
 pub(crate) fn check_objects(connection: &Connection, context: &Context) -> Result<(), StoreError> {
     let on = |error| context.on(error);
     let model = Connection::open_in_memory().map_err(on)?;
@@ -109,8 +109,8 @@ fn is_by_product(name: &str, sql: Option<&str>) -> bool {
         && columns.is_some_and(|columns| columns.split(',').map(str::trim).all(plain))
 }
 
-/// Makes the tables in a file without content, in one transaction. Another process may do the
-/// same at once: the file is looked at again under the lock.
+/// Creates the tables in a file without content, in one transaction. Another process may do the
+/// same concurrently, so the file is checked again under the lock.
 pub(crate) fn make(connection: &mut Connection, context: &Context) -> Result<(), StoreError> {
     let on = |error| context.on(error);
     let transaction = connection

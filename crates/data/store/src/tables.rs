@@ -1,49 +1,48 @@
-//! The tables of a store.
+//! Tables of a store.
 
-/// The number of this schema. Each change of [`TABLES`] raises it; a program reads and writes
-/// its own schema only.
+/// Number of this schema. Each change of [`TABLES`] increments it. A program only reads and writes
+/// its own schema.
 pub(crate) const SCHEMA: i64 = 11;
 
-/// What makes the tables in an empty file.
+/// SQL that creates the tables in an empty file.
 ///
-/// * `recording` is what a list shows, in small rows that are read in one go,
-///   with the lease of the writer while it runs. `origin` is where it comes from if it was
-///   made elsewhere, as JSON. `experiment` is the experiment that it is a block of: the
-///   checksum does not cover it. `facts` and `audit` are hashes of what lies in `facts`.
+/// * `recording` has the data of a list in small rows that are read in one go, including the lease
+///   of the writer while it runs. `origin` is the origin of an imported recording, as JSON.
+///   `experiment` is the experiment of a block; the checksum does not cover it. `facts` and `audit`
+///   are hashes of rows in `facts`.
 /// * `head` is the rest of a recording as JSON, without threads and rows.
-/// * `progress` is what replaces parts of the head while it runs.
-/// * `thread` holds a measuring thread while it runs; its histogram is the sum of the rows.
-/// * `pack` replaces head and threads of a recording that is done: together, compressed.
-/// * `series` holds one interval of one thread.
-/// * `chunk` is a run of samples in two compressed streams.
-/// * `attachment` is what belongs to a recording and is no part of its JSON: of
-///   each explained outlier the events around it. `about` is JSON, `body` is
-///   compressed (zstd), `length` what it is without.
-/// * `experiment` is an experiment as JSON. There are few: one page does for the table.
-/// * `facts` is a machine's facts, or an audit, as JSON, once for all recordings with equal
-///   ones. `hash` is of the content.
-/// * `plan_series` is an epoch of a series of a plan, `slot` a due time of one with what
-///   became of it. `run` is what a trend needs of a recording that belongs to a series.
-/// * `wake_window` is a window of watching all wake-ups.
-/// * `plan_state` is what a service remembers: the last boot and kernel of a series.
-/// * `note` and `change_mark` are what users wrote, as JSON: few.
-/// * `collected` says who delivered a recording, and the hash of what was delivered.
-/// * `machine` is a line of the overview, kept up to date with each delivery: ten
-///   thousand machines are shown without a look at their recordings. `due` is the sum
-///   of the histograms of all that was delivered: a counter, which deleting a recording
-///   does not decrease.
-/// * `quarantine` holds what cannot be kept as a recording; `body` is compressed.
-/// * `token` holds no secret, only its hash. `machine` is the machine that uses it, as it
-///   names itself; null until one has.
-/// * `destination` and `delivery` are of a machine that delivers. A finished recording
-///   without a line in `delivery` is due: what is due needs no row of its own, so it
-///   cannot be lost between two transactions. `reason` says why one was refused.
+/// * `progress` replaces parts of the head while the recording runs.
+/// * `thread` is a measuring thread while the recording runs; its histogram is the sum of the rows.
+/// * `pack` replaces head and threads of a completed recording; both are compressed together.
+/// * `series` is one interval of one thread.
+/// * `chunk` is a sequence of samples in two compressed streams.
+/// * `attachment` is data that belongs to a recording but is not part of its JSON, such as the
+///   events around each explained outlier. `about` is JSON, `body` is compressed (zstd), `length`
+///   is its uncompressed size.
+/// * `experiment` is an experiment as JSON. There are few, so that the table fits on one page.
+/// * `facts` is the facts of a machine, or an audit, as JSON, stored once for all recordings with
+///   equal ones. `hash` is the hash of the content.
+/// * `plan_series` is an epoch of a series of a plan. `slot` is a due time of an epoch, with its
+///   result. `run` contains the data of a recording in a series that a trend needs.
+/// * `wake_window` is a window of all wake-ups, from continuous monitoring.
+/// * `plan_state` is persistent state of a service: the last boot and kernel of a series.
+/// * `note` and `change_mark` are written by users, as JSON; there are few.
+/// * `collected` names the machine that delivered a recording, and the hash of the delivery.
+/// * `machine` is a line of the overview, updated with each delivery, so that ten thousand machines
+///   can be shown without reading their recordings. `due` is the sum of the histograms of all
+///   deliveries. It is a counter: deleting a recording does not decrease it.
+/// * `quarantine` is a delivery that cannot be stored as a recording; `body` is compressed.
+/// * `token` contains only the hash of a secret. `machine` is the name of the machine that uses the
+///   token, as reported by the machine; null until the token is used.
+/// * `destination` and `delivery` are used by a machine that delivers. A finished recording without
+///   a row in `delivery` is due. No separate row marks it as due, so it cannot be lost between two
+///   transactions. `reason` is the reason of a refusal.
 ///
-/// Rowid tables throughout: rows with large blobs are slow in WITHOUT ROWID
-/// ones (sqlite.org/withoutrowid.html). Unsigned 64-bit numbers are kept as
-/// the signed ones of the same bits. `crc` is the CRC-32 of the row's other
-/// columns, because SQLite does not checksum what is in the file. A list of the newest and the
-/// search for runs that were killed have indexes: they need not read all of ten years.
+/// All tables are rowid tables: rows with large blobs are slow in WITHOUT ROWID tables
+/// (sqlite.org/withoutrowid.html). Unsigned 64-bit numbers are stored as the signed ones with the
+/// same bits. `crc` is the CRC-32 of the row's other columns, because SQLite does not checksum the
+/// content of the file. Indexes allow listing the newest recordings and finding killed runs without
+/// reading ten years of data.
 pub(crate) const TABLES: &str = "
 CREATE TABLE facts (
     hash TEXT NOT NULL PRIMARY KEY,

@@ -7,7 +7,7 @@ pub(super) const VERSION: i32 = 4;
 /// Number of the advisory lock that collectors take while they change tables.
 pub(super) const LOCK: i64 = 0x7075_6e63_7475_616c;
 
-/// What makes the tables.
+/// SQL that creates the tables.
 ///
 /// * `recording` is partitioned by its UUIDv7, whose first 48 bits are the time in ms (RFC 9562,
 ///   5.7): the ID alone is unique, and a month is a range of IDs. Rows with other IDs are in
