@@ -4,16 +4,16 @@ use punctual_checks::Request;
 use punctual_host::Host;
 use punctual_model::{CpuSet, FactSet, HostFacts, KeptAudit, Role};
 
-/// The state of the machine, as far as it is asked for.
+/// State of the machine, as far as requested.
 pub(crate) enum Seen {
-    /// The facts of each recording.
+    /// The facts that every recording contains.
     Facts(Box<HostFacts>),
-    /// All that an audit reads.
+    /// Everything that an audit reads.
     All(Box<FactSet>, Role),
 }
 
 impl Seen {
-    /// Reads it; for an audit some hundred files and all processes.
+    /// Reads the state. For an audit, this reads a few hundred files and all processes.
     pub(crate) fn of(host: &Host, role: Option<Role>) -> Self {
         match role {
             None => Self::Facts(Box::new(host.facts())),
@@ -21,13 +21,13 @@ impl Seen {
         }
     }
 
-    /// The facts, and what the audit found for the CPUs that are measured.
+    /// Returns the facts, and the audit's findings for the measured CPUs.
     pub(crate) fn judged(self, cpus: &CpuSet) -> (HostFacts, Option<KeptAudit>) {
         match self {
             Self::Facts(facts) => (*facts, None),
             Self::All(all, role) => {
                 let cpus = Some(cpus.clone());
-                // CPUs that went offline meanwhile: the run itself will say so.
+                // CPUs that went offline meanwhile are reported by the run itself.
                 let audit = punctual_checks::audit(&all, &Request { role, cpus }).ok();
                 (all.host, audit.as_ref().map(KeptAudit::of))
             }

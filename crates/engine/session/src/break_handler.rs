@@ -1,4 +1,4 @@
-//! What must stop at the break, before anything else happens.
+//! Stops recording at the break, before anything else happens.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -8,9 +8,9 @@ use punctual_trace::StopHandle;
 
 use crate::tracemark::TraceStop;
 
-/// Told of the break by the thread that measured it: stops the own flight
-/// recorder, whose events of the outlier would soon be written over where the
-/// thread that takes them out gets no CPU, and marks the user's own trace.
+/// Called at the break by the thread that measured it. Stops our own flight recorder, because its
+/// events of the outlier would soon be overwritten if the reading thread gets no CPU. Marks the
+/// user's own trace.
 #[derive(Debug)]
 pub(crate) struct BreakHandler {
     pub(crate) recorder: Option<Arc<StopHandle>>,
@@ -27,7 +27,7 @@ impl BreakHandler {
         }
     }
 
-    /// What the reader must know of it.
+    /// Returns warnings for the reader of the recording.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let recorder = self.failure.get().map(|error| {
             format!(

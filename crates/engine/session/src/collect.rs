@@ -1,5 +1,4 @@
-//! From the lanes' events to the time series, the live view and the interim
-//! account.
+//! Turns events of lanes into the time series, the live view and the interim accounts.
 
 mod grid;
 
@@ -18,66 +17,66 @@ use crate::outlier_command::Occasion;
 use crate::suspension::Wait;
 use crate::time::Start;
 
-/// The reading side of one lane.
+/// Reading side of one lane.
 pub(crate) struct Collector {
     thread: u32,
     cpu: Option<u32>,
     scheduling: Scheduling,
     reader: LaneReader,
-    /// The lane's first expected wake-up: its rows count from here.
+    /// First expected wake-up of the lane; its rows count from here.
     started: Nanos,
-    /// How long after the start of the recording that is: the phases before.
+    /// Offset of this time from the start of the recording: the duration of the phases before.
     after: Nanos,
     row: OpenRow,
     finished: Vec<IntervalRow>,
     accounting: Accounting,
     grid: Grid,
-    /// Samples without a place in the ring when it was last drained.
+    /// Number of samples without space in the ring at the last drain.
     dropped_before: u64,
-    /// The longest wait of this drain and of the one before, where there are periods.
+    /// Longest wait of this drain and the previous one, if the lane has periods.
     longest: [Option<Wait>; 2],
-    /// How late missed periods were, of those where it is known.
+    /// Lateness of missed periods, as far as known.
     late: Option<Box<Histogram>>,
     all: Histogram,
     worst: WorstList<WORST_KEPT>,
     last: Option<SignedNanos>,
-    /// To what samples are rounded down; `None`: none are kept.
+    /// Samples are rounded down to a multiple of this; `None` if samples are not stored.
     resolution: Option<Nanos>,
     samples: Vec<Sample>,
-    /// Who is late, and what samples span, where the lane says so.
+    /// Thread that is late and span of the samples, if the lane specifies them.
     spans: Option<(Option<Tid>, Delay)>,
-    /// Who measures, once it does, and the other end in another process.
+    /// Measuring thread, once known, and the other end in another process.
     tid: Option<Tid>,
     partner: Option<Tid>,
     timeouts: Timeouts,
-    /// Samples for a watcher that wants them.
+    /// Samples for a watcher that requested them.
     watched: Option<Vec<Sample>>,
-    /// Later than this is an outlier; `None`: nobody asks.
+    /// Threshold for outliers; `None` if nothing requires them.
     threshold: Option<Nanos>,
     outliers: Vec<Sighting>,
-    /// Outliers that are no span of a thread's time.
+    /// Number of outliers that are not a time span of a thread.
     beyond: u64,
 }
 
-/// An outlier, as it was measured.
+/// An outlier as measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sighting {
-    /// The lane, as its place in `threads`.
+    /// Index of the lane in `threads`.
     pub(crate) thread: u32,
-    /// The thread's number.
+    /// Thread ID.
     pub(crate) tid: u32,
     pub(crate) cpu: Option<u32>,
     pub(crate) scheduling: Scheduling,
     pub(crate) expected: Nanos,
     pub(crate) latency: Nanos,
-    /// From when on there are events of it.
+    /// Start of the time with events for this outlier.
     pub(crate) story_from: Nanos,
-    /// What it spans; `None`: what all samples of the probe do.
+    /// Time span of the sample; `None` for the usual one of the probe.
     pub(crate) delay: Option<Delay>,
 }
 
 impl Sighting {
-    /// The same for a command of the user's.
+    /// Converts the outlier for the user's command.
     pub(crate) fn occasion(&self) -> Occasion {
         Occasion {
             latency: self.latency,
@@ -89,18 +88,18 @@ impl Sighting {
     }
 }
 
-/// The row of the time series that is being filled.
+/// Open row of the time series.
 struct OpenRow {
     number: Option<u64>,
     missed: u64,
     histogram: Histogram,
 }
 
-/// Waits given up for one exchange.
+/// Timeouts while waiting for one exchange.
 #[derive(Default)]
 struct Timeouts {
     count: u64,
-    /// It has come; the next one given up is for another.
+    /// The exchange has arrived; the next timeout belongs to another one.
     over: bool,
 }
 
@@ -113,44 +112,43 @@ impl Timeouts {
     }
 }
 
-/// How one lane stands, for a live view.
+/// State of one lane, for a live view.
 #[derive(Clone, Debug)]
 pub struct LaneView {
-    /// Its name on screen.
+    /// Name on the screen.
     pub title: String,
-    /// Its account so far.
+    /// Account so far.
     pub accounting: Accounting,
-    /// The thread that measures, once it does.
+    /// Measuring thread, once known.
     pub tid: Option<Tid>,
-    /// The other end's, where that is in a process of its own.
+    /// Thread of the other end, if that is in a separate process.
     pub partner: Option<Tid>,
-    /// How often the thread gave up waiting for the latest exchange that had it
-    /// do so.
+    /// Number of timeouts for the latest exchange that had any.
     pub timeouts: u64,
-    /// Samples that are in the lane's own histogram only.
+    /// Number of samples that are only in the lane's own histogram.
     pub dropped: u64,
-    /// The latest latency.
+    /// Latest latency.
     pub last: Option<SignedNanos>,
-    /// The smallest so far.
+    /// Minimum so far.
     pub min: Option<Nanos>,
-    /// The mean so far.
+    /// Mean so far.
     pub mean: Option<Nanos>,
-    /// The 99th percentile so far.
+    /// 99th percentile so far.
     pub p99: Option<Nanos>,
-    /// The largest so far.
+    /// Maximum so far.
     pub max: Option<Nanos>,
 }
 
-/// How a run stands.
+/// State of a run.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Since the start, warm-up included.
+    /// Time since the start, including warm-up.
     pub elapsed: Nanos,
-    /// How long it will last; `None`: until stopped.
+    /// Planned duration; `None` if the run lasts until stopped.
     pub duration: Option<Nanos>,
-    /// Each lane.
+    /// State of each lane.
     pub lanes: Vec<LaneView>,
-    /// The worst sample so far.
+    /// Largest sample so far.
     pub worst: Option<WorstSample>,
 }
 
@@ -200,23 +198,23 @@ impl Collector {
         }
     }
 
-    /// Has outliers noted from now on: what is later than this.
+    /// Reports samples above this threshold as outliers from now on.
     pub(crate) fn note_above(&mut self, threshold: Nanos) {
         self.threshold = Some(threshold);
     }
 
-    /// The outliers that came since the last time.
+    /// Returns the outliers since the last call.
     pub(crate) fn take_outliers(&mut self) -> Vec<Sighting> {
         std::mem::take(&mut self.outliers)
     }
 
-    /// How many outliers came since the last time that nothing can explain.
+    /// Returns the number of outliers since the last call that cannot be explained.
     pub(crate) fn take_beyond(&mut self) -> u64 {
         std::mem::take(&mut self.beyond)
     }
 
-    /// The numbers of the thread that records, once it does, and of the one that
-    /// is late where that is another.
+    /// Returns the ID of the measuring thread, once known, and of the late thread if that is
+    /// another one.
     pub(crate) fn tids(&self) -> impl Iterator<Item = u32> + use<> {
         let late = self.spans.and_then(|(tid, _)| tid);
         [self.tid, late].into_iter().flatten().map(number)
@@ -227,8 +225,7 @@ impl Collector {
         self.watched = Some(Vec::new());
     }
 
-    /// The samples since the last time, as they were measured; none unless they
-    /// are watched.
+    /// Returns the exact samples since the last call; none unless they are watched.
     pub(crate) fn take_watched(&mut self) -> Vec<Sample> {
         self.watched
             .as_mut()
@@ -236,7 +233,7 @@ impl Collector {
             .unwrap_or_default()
     }
 
-    /// Takes in what has come since the last time.
+    /// Processes the events since the last drain.
     pub(crate) fn drain(&mut self, row_length: Nanos) {
         let dropped = self.reader.dropped();
         self.grid.unsure = std::mem::replace(&mut self.dropped_before, dropped) != dropped;
@@ -271,8 +268,8 @@ impl Collector {
         } = self;
         let mut at = |row: &mut OpenRow, since_start: Nanos| {
             let number = (since_start + *after).0 / row_length.0;
-            // Late events of an earlier row stay in the open one: rows follow
-            // the order of events, which is that of time.
+            // Late events of an earlier row are counted in the open row: rows follow the order of
+            // events, which is by time.
             if row.number.is_none_or(|open| number > open) {
                 finished.extend(row.close(*thread, row_length));
                 row.number = Some(number);
@@ -361,41 +358,41 @@ impl Collector {
         accounting.expected = accounting.recorded + accounting.missed + accounting.warm_up;
     }
 
-    /// Of a lane that has periods: its longest wait of the last two drains.
+    /// Returns the longest wait of the last two drains, if the lane has periods.
     pub(crate) fn longest(&self) -> Option<Option<Wait>> {
         self.grid.times?;
         let waits = self.longest.into_iter().flatten();
         Some(waits.max_by_key(Wait::length))
     }
 
-    /// Takes the rows that are finished.
+    /// Returns and removes the finished rows.
     pub(crate) fn take_finished(&mut self) -> Vec<IntervalRow> {
         std::mem::take(&mut self.finished)
     }
 
-    /// The row that is being filled, as it stands.
+    /// Returns the open row in its current state.
     pub(crate) fn open_row(&self, row_length: Nanos) -> Option<IntervalRow> {
         self.row.as_row(self.thread, row_length)
     }
 
-    /// Ends the row that is being filled.
+    /// Closes the open row.
     pub(crate) fn close_row(&mut self, row_length: Nanos) {
         self.finished
             .extend(self.row.close(self.thread, row_length));
     }
 
-    /// The samples that came since the last time.
+    /// Returns the samples since the last call.
     pub(crate) fn take_samples(&mut self) -> Vec<Sample> {
         std::mem::take(&mut self.samples)
     }
 
-    /// When its measurement began; `None` before it did.
+    /// Returns when the measurement began; `None` before that.
     pub(crate) fn started(&self) -> Option<Nanos> {
         (self.started > Nanos::ZERO).then_some(self.started)
     }
 
-    /// The account at `now`, which is before all was drained, and how late missed
-    /// periods are: should the program be killed, the run ends there.
+    /// Returns the account at `now`, before everything is drained, and the lateness of missed
+    /// periods. If the program is killed, the run ends there.
     pub(crate) fn cut_off(&self, now: Nanos) -> (Accounting, Lateness) {
         let started = self.started().filter(|_| !self.reader.is_over());
         let open = started.and_then(|started| self.grid.open(started, now));
@@ -458,7 +455,7 @@ impl OpenRow {
     }
 }
 
-/// One lane's worst, with their place and wall time.
+/// Returns the largest samples of one lane, with their position and wall time.
 pub(crate) fn worst_samples(
     thread: u32,
     cpu: Option<u32>,
@@ -478,7 +475,7 @@ pub(crate) fn worst_samples(
         .collect()
 }
 
-/// The worst of all lanes, the worst first.
+/// Returns the largest samples of all lanes, in descending order.
 pub(crate) fn worst_of_all(mut samples: Vec<WorstSample>) -> Vec<WorstSample> {
     samples.sort_by(|a, b| {
         (b.latency_ns.cmp(&a.latency_ns)).then(a.monotonic_ns.cmp(&b.monotonic_ns))

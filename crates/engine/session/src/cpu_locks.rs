@@ -1,4 +1,4 @@
-//! One measurement at a time on a CPU.
+//! Locks that allow only one measurement at a time on a CPU.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,18 +11,18 @@ use punctual_model::{CpuSet, ProcessId};
 
 use crate::{Session, SessionError};
 
-/// Limit of the file that names a measurement, in bytes.
+/// Maximum size of the file that names a measurement, in bytes.
 const STATE: u64 = 1_024;
 
-/// CPUs that no other measurement takes until this is dropped.
+/// Keeps other measurements off these CPUs until it is dropped.
 #[derive(Debug)]
 pub struct CpuLocks {
     held: Vec<Held>,
     refusal: Option<String>,
 }
 
-/// A CPU that is held in one folder, by two files. Only the folder's owner can open the
-/// lock. Every user can read the other file, which names the measurement.
+/// A CPU that is locked in one folder, with two files. Only the folder's owner can open the lock.
+/// Every user can read the other file, which names the measurement.
 #[derive(Debug)]
 struct Held {
     state: PathBuf,
@@ -31,15 +31,14 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // A file that stays names a process that has ended.
+        // If the file remains, it names a process that has ended.
         let _ = fs::remove_file(&self.state);
     }
 }
 
 impl CpuLocks {
-    /// Holds `cpus` in each of `folders`. A folder that is not there is made where that is
-    /// possible; in one of another user the CPUs are looked at, and others cannot be kept
-    /// off.
+    /// Locks `cpus` in each of `folders`. Creates missing folders if possible. In another user's
+    /// folder, the CPUs are only checked, and other measurements cannot be kept off.
     ///
     /// # Errors
     /// [`SessionError::CpuInUse`], without waiting.
@@ -52,7 +51,7 @@ impl CpuLocks {
         };
         for place in folders {
             let locks = place.join("locks");
-            // What is lacking is seen at the file.
+            // If a folder is missing, opening the file reports that.
             let _ = folder::make(place, 0o755);
             let _ = folder::make(&locks, 0o700);
             let _ = rights::close_to_others(&locks);
@@ -81,7 +80,7 @@ impl CpuLocks {
         Ok(all)
     }
 
-    /// Why a lock was not taken although the folder could be used; said once.
+    /// Returns why a lock was not taken although the folder is usable; reported once.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
@@ -91,10 +90,10 @@ impl CpuLocks {
         self.refusal.get_or_insert_with(text);
     }
 
-    /// Those of this machine that a program without a CPU list measures.
+    /// Locks the CPUs that a program without a CPU list measures on this machine.
     ///
     /// # Errors
-    /// As [`hold`](Self::hold); CPUs that cannot be read.
+    /// Same as [`hold`](Self::hold); also if the CPUs cannot be read.
     pub fn hold_usual(
         folders: &[PathBuf],
         cpus: Option<&CpuSet>,
@@ -108,7 +107,7 @@ impl CpuLocks {
     }
 }
 
-/// Tells all users who measures.
+/// Publishes for all users who is measuring.
 fn say(state: &Path, this: ProcessId, note: &str) -> Result<(), FileError> {
     Output::private(state)?.put(format!("{} {} {note}\n", this.pid, this.start).as_bytes())?;
     let opened = fs::set_permissions(state, Permissions::from_mode(0o644));
@@ -118,9 +117,9 @@ fn say(state: &Path, this: ProcessId, note: &str) -> Result<(), FileError> {
     })
 }
 
-/// Returns the note of the process that measures a CPU, read from another user's folder. A lock
-/// on this file proves nothing, because every reader can hold it. The file counts if this user
-/// or root wrote it and its process runs.
+/// Returns the note of the process that measures a CPU, read from another user's folder. A lock on
+/// this file proves nothing, because every reader can hold it. The file counts if this user or root
+/// wrote it and its process is running.
 fn measures(state: &Path) -> Option<String> {
     let text = trusted::text(state, STATE).ok()?;
     let mut words = text.trim_end().splitn(3, ' ');
@@ -133,10 +132,10 @@ fn measures(state: &Path) -> Option<String> {
 }
 
 impl Session {
-    /// Holds the CPUs that it measures.
+    /// Locks the CPUs that it measures.
     ///
     /// # Errors
-    /// As [`CpuLocks::hold`].
+    /// Same as [`CpuLocks::hold`].
     pub fn hold_cpus(&self, folders: &[PathBuf]) -> Result<CpuLocks, SessionError> {
         CpuLocks::hold(folders, &self.cpus(), self.request.probe.name)
     }
@@ -176,8 +175,8 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let place = top.path().join("punctual");
         let cpus = CpuSet::from_iter([3]);
-        // Other users can open the file of an earlier version, and one that a killed
-        // measurement left.
+        // Other users can open the file of an earlier version, or one that a killed measurement
+        // left behind.
         fs::create_dir(&place).unwrap();
         fs::write(place.join("cpu-3"), "1 1 timer, process 1\n").unwrap();
         let opened = fs::File::open(place.join("cpu-3")).unwrap();
@@ -207,7 +206,7 @@ mod tests {
             fs::write(&state, text).unwrap();
             assert_eq!(measures(&state), None, "{text:?}");
         }
-        // Anybody could have written it.
+        // Any user could have written it.
         say(&state, this, "timer").unwrap();
         fs::set_permissions(&state, Permissions::from_mode(0o666)).unwrap();
         assert_eq!(measures(&state), None);

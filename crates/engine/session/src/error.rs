@@ -1,4 +1,4 @@
-//! Why a measurement cannot be made.
+//! Errors that prevent a measurement.
 
 use punctual_app::find::Refusal;
 use punctual_loads::LoadError;
@@ -7,18 +7,18 @@ use punctual_probes::{ProbeError, SettingsError};
 
 use crate::{PhaseError, TargetError};
 
-/// Why a measurement cannot be made.
+/// Reason why a measurement is impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// CPUs that are asked for are not there or offline.
+    /// Requested CPUs are missing or offline.
     #[error("CPU {missing} cannot be measured: the CPUs online are {online}")]
     NotOnline {
-        /// Those that are missing.
+        /// The missing CPUs.
         missing: CpuSet,
-        /// Those that are there.
+        /// The online CPUs.
         online: CpuSet,
     },
-    /// Another measurement is on a CPU.
+    /// Another measurement uses a CPU.
     #[error(
         "CPU {cpu} is being measured by {who}: two measurements on a CPU disturb each other. Wait, \
          choose other --cpus, or give --share-cpus"
@@ -26,13 +26,13 @@ pub enum SessionError {
     CpuInUse {
         /// The CPU.
         cpu: u32,
-        /// Who measures.
+        /// The measurement that uses it.
         who: String,
     },
-    /// No CPU at all.
+    /// The list of CPUs is empty.
     #[error("no CPU to measure: the list is empty")]
     NoCpu,
-    /// A priority for a policy that has none.
+    /// A priority for a policy without priorities.
     #[error(
         "policy {policy} has no priority, so {priority} cannot be set: leave --priority, or choose \
          fifo or rr"
@@ -40,72 +40,72 @@ pub enum SessionError {
     NoPriority {
         /// The policy.
         policy: Policy,
-        /// What was asked for.
+        /// The requested priority.
         priority: u8,
     },
-    /// The lanes would take most of the memory.
+    /// The lanes would use most of the memory.
     #[error(
         "{threads} threads at this rate need {needed_mib} MiB of memory, more than half of the \
          {available_mib} MiB available: give fewer threads, or a longer interval"
     )]
     Memory {
-        /// How many lanes there are.
+        /// Number of lanes.
         threads: u64,
-        /// What they take.
+        /// Memory that they need.
         needed_mib: u64,
-        /// What the machine has left.
+        /// Available memory of the machine.
         available_mib: u64,
     },
-    /// There is nowhere to keep samples.
+    /// There is no store for the samples.
     #[error("samples are kept in the store, and there is none: leave --samples or name a --store")]
     SamplesNotKept,
-    /// What is to be watched or joined.
+    /// The target of watching or joining is invalid.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The phases of a plan.
+    /// The phases of a plan are invalid.
     #[error(transparent)]
     Phase(#[from] PhaseError),
-    /// An application whose figures cannot be used.
+    /// The figures of an application are unusable.
     #[error(transparent)]
     Application(#[from] Refusal),
-    /// Figures that cannot be read.
+    /// The figures cannot be read.
     #[error(transparent)]
     Figures(#[from] punctual_app::Unfit),
-    /// An application that has not begun to measure.
+    /// The application has not begun to measure.
     #[error("process {pid} ({comm}) has no lane in its figures yet")]
     NoLane {
-        /// Its number.
+        /// Process ID.
         pid: u32,
-        /// Its name.
+        /// Process name.
         comm: String,
     },
-    /// An application of which no lane can be explained.
+    /// No lane of the application can be explained.
     #[error("{}", .0.join("; "))]
     NoLaneExplained(Vec<String>),
-    /// Jobs can be watched all the time alone.
+    /// Jobs can only be watched continuously.
     #[error(
         "the cost of watching cannot be limited: only BPF programs are switched quickly enough \
          ({0}). Leave out --cost"
     )]
     CostNotLimited(String),
-    /// The warm-up would take all of the run.
+    /// The warm-up would take the entire run.
     #[error("a warm-up of {warm_up} leaves nothing of a run of {duration}")]
     OnlyWarmUp {
-        /// The warm-up.
+        /// Length of the warm-up.
         warm_up: Nanos,
-        /// The run.
+        /// Length of the run.
         duration: Nanos,
     },
-    /// The probe.
+    /// Error of the probe.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// A load.
+    /// Error of a load.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The machine could not be read.
+    /// The machine's state could not be read.
     #[error(transparent)]
     Host(#[from] punctual_host::HostError),
-    /// The system refused something.
+    /// The system refused an operation.
     #[error(transparent)]
     System(#[from] punctual_rt::Error),
     /// A control group refuses real-time priority.
@@ -117,45 +117,45 @@ pub enum SessionError {
     GroupWithoutRealTime {
         /// Policy and priority.
         refused: String,
-        /// The group's `cpu.rt_runtime_us`.
+        /// `cpu.rt_runtime_us` of the group.
         file: String,
     },
-    /// A control group that takes no process.
+    /// A control group does not accept processes.
     #[error("cannot join by {file}: {source}; {why}")]
     Group {
-        /// The file that takes a process.
+        /// File for joining the group.
         file: String,
-        /// What the error means there.
+        /// Meaning of the error for this file.
         why: &'static str,
-        /// The kernel's error.
+        /// Error of the kernel.
         source: std::io::Error,
     },
-    /// The store.
+    /// Error of the store.
     #[error(transparent)]
     Store(#[from] punctual_store::StoreError),
-    /// Wake-ups cannot be watched in the kernel.
+    /// The kernel cannot watch wake-ups.
     #[error(transparent)]
     Watch(#[from] punctual_trace::WatchError),
     /// Outliers of this probe cannot be explained.
     #[error("outliers of the {probe} probe cannot be explained. {why} --explain is for {able}")]
     NotExplained {
-        /// The probe.
+        /// Error of the probe.
         probe: &'static str,
-        /// Why not, as a sentence.
+        /// Reason, as a sentence.
         why: &'static str,
-        /// Those whose can.
+        /// Probes with outliers that can be explained.
         able: String,
     },
-    /// Idle states that could not be disabled.
+    /// Idle states could not be disabled.
     #[error("the deepest idle state could not be set: {0}")]
     IdleStates(#[source] SettingsError),
-    /// The flight recorder.
+    /// Error of the flight recorder.
     #[error("outliers cannot be explained: {0}")]
     Trace(#[source] punctual_trace::TraceError),
-    /// An event that the user asked for.
+    /// An event that the user requested is invalid.
     #[error("--event: {0}")]
     Event(#[source] punctual_trace::TraceError),
-    /// A recording without trace events.
+    /// The recording has no trace events.
     #[error(
         "recording {id} holds no trace events: they are kept of explained outliers (punctual \
          measure timer --threshold 100us --explain), of jobs only with --no-bpf"
@@ -164,23 +164,23 @@ pub enum SessionError {
         /// The recording.
         id: RecordingId,
     },
-    /// An outlier whose events are not kept.
+    /// No events are stored for the outlier.
     #[error("no trace events are kept of outlier {number}: those whose are: {kept}")]
     NoSuchOutlier {
-        /// What was asked for.
+        /// The requested number.
         number: u64,
-        /// What there is.
+        /// Outliers with stored events.
         kept: String,
     },
-    /// Trace events that cannot be read.
+    /// The trace events cannot be read.
     #[error("the trace events of recording {id} cannot be read: {what}")]
     UnreadableTrace {
         /// The recording.
         id: RecordingId,
-        /// What is wrong.
+        /// Kind of damage.
         what: String,
     },
-    /// The thread that ran the probe panicked: a defect of ours.
+    /// The probe's thread panicked, which is a bug.
     #[error("the probe's thread ended in a panic; what was measured until then is kept")]
     Panicked,
 }
@@ -195,8 +195,8 @@ impl From<punctual_trace::TraceError> for SessionError {
 }
 
 impl SessionError {
-    /// Whether the command line is to blame (exit code 2), rather than the
-    /// machine (1).
+    /// Returns whether the command line caused the error (exit code 2), rather than the machine
+    /// (1).
     pub fn is_usage(&self) -> bool {
         match self {
             Self::NotOnline { .. }

@@ -1,5 +1,5 @@
-//! Explaining outliers while a measurement runs: the flight recorder is armed,
-//! and what it holds is taken out when one was seen.
+//! Explains outliers while a measurement runs: arms the flight recorder, and reads its events after
+//! each outlier.
 
 mod names;
 mod outlier_buffer;
@@ -36,34 +36,33 @@ use crate::collect::Sighting;
 use crate::noise::TimerlatStacks;
 use crate::time::{Start, monotonic};
 
-/// How much is kept from before the story begins: what ran then, and what was set
-/// off.
+/// Time before the outlier's window that is kept, to show what ran before and what was triggered.
 const BEFORE: Nanos = Nanos::from_millis(1);
 
-/// And from after the actual time, for the picture.
+/// Time after the actual wake-up that is kept, for the plot.
 const AFTER: Nanos = Nanos::from_micros(20);
 
-/// How many outliers are explained in one turn at most, the worst of them: more
-/// would keep this thread from its other work. The others are counted.
+/// Maximum number of outliers that are explained per poll, the largest ones. More would keep this
+/// thread from its other work. The others are only counted.
 const AT_ONCE: usize = 200;
 
-/// No more than fit into this time: with the turn that it takes to see them, each
-/// is explained within 50 ms of its happening.
+/// Time limit for explanations per poll. Including the poll that detects it, each outlier is
+/// explained within 50 ms.
 const TURN: Nanos = Nanos::from_millis(30);
 
-/// What one takes, until that is known.
+/// Assumed time to explain one outlier, until it is measured.
 const USUAL_COST: Nanos = Nanos::from_millis(1);
 
-/// Looks after the flight recorder of one run.
+/// Controls the flight recorder of one run.
 pub(crate) struct Explainer {
     flight: Recorder,
     requested: Option<Requested>,
     stacks: Option<LateStacks>,
-    /// None are taken now, whatever is watched.
+    /// No stacks are taken now, whichever threads are watched.
     stacks_shut: bool,
-    /// Of the kernel's timerlat, where that is measured.
+    /// Stacks of the kernel's timerlat tracer, if it is measured.
     pub(crate) timerlat_stacks: Vec<Arc<TimerlatStacks>>,
-    /// What they had recorded when outliers were last explained.
+    /// Stacks recorded up to the last explanation.
     latest: Vec<TraceEvent>,
     threshold: Nanos,
     delay: Delay,
@@ -72,16 +71,16 @@ pub(crate) struct Explainer {
     missing: Vec<String>,
     watched: BTreeSet<u32>,
     theft: Option<TheftWatch>,
-    /// `None` if the kernel accepts no BPF programs.
+    /// `None` if the kernel does not accept BPF programs.
     steal: Option<StealRecorder>,
     quotas: QuotaHistory,
     names: Names,
     seen: u64,
-    /// Of these, those that nothing can explain.
+    /// Number of these that cannot be explained.
     beyond: u64,
     explained: u64,
     within: Option<Nanos>,
-    /// What one outlier took to explain, lately.
+    /// Recent time to explain one outlier.
     cost: Nanos,
     tally: Tally,
     buffer: OutlierBuffer,
@@ -115,7 +114,7 @@ impl Explainer {
         )
     }
 
-    /// The same with programs that are loaded already.
+    /// Creates an explainer with programs that are already loaded.
     pub(crate) fn with_programs(
         host: &Host,
         programs: JobRecorder,
@@ -164,22 +163,22 @@ impl Explainer {
         })
     }
 
-    /// The probe looks each `interval`.
+    /// Sets the wake-up interval of the probe.
     pub(crate) fn looking_each(&mut self, interval: Nanos) {
         self.tally = Tally::new().looking_each(interval);
     }
 
-    /// The threads of this program: what they take is counted apart.
+    /// Sets the threads of this program; outliers that they cause are counted separately.
     pub(crate) fn observed_by(&mut self, own: &[OwnThread]) {
         self.observer = own.iter().map(|own| own.tid.unsigned_abs()).collect();
     }
 
-    /// Explained outliers whose largest share this program took itself.
+    /// Returns the number of explained outliers whose largest share was caused by this program.
     pub(crate) const fn by_observer(&self) -> u64 {
         self.by_observer
     }
 
-    /// How times of the trace stand to CLOCK_MONOTONIC.
+    /// Returns the offset between times of the trace and CLOCK_MONOTONIC.
     pub(crate) const fn clock(&self) -> ClockMap {
         self.flight.clock()
     }
@@ -188,12 +187,12 @@ impl Explainer {
         self.threshold
     }
 
-    /// What stops the recorder at a break.
+    /// Returns the handle that stops the recorder at a break.
     pub(crate) fn stop_handle(&self) -> Option<Arc<StopHandle>> {
         self.flight.stop_handle()
     }
 
-    /// Has the events recorded, or not.
+    /// Turns the recording of events on or off.
     pub(crate) fn switch(&mut self, on: bool) -> Result<(), TraceError> {
         if let Some(requested) = &mut self.requested {
             requested.switch(on)?;
@@ -202,13 +201,12 @@ impl Explainer {
         self.flight.switch(on)
     }
 
-    /// By how much the events raised the probe's median, and how long it took to
-    /// find out.
+    /// Sets how much the events raised the probe's median, and how long measuring this took.
     pub(crate) fn set_overhead(&mut self, overhead: Option<Nanos>, took: Nanos) {
         (self.overhead, self.overhead_took) = (overhead, Some(took));
     }
 
-    /// Reads the counters that outliers are held against.
+    /// Reads the initial values of the counters that serve as evidence for outliers.
     pub(crate) fn begin(
         &mut self,
         host: &Host,
@@ -219,13 +217,13 @@ impl Explainer {
         self.theft = Some(TheftWatch::begin(host, facts, &cpus));
     }
 
-    /// The threads that are late are others than this process's own: their control
-    /// groups count.
+    /// Sets the late threads if they do not belong to this process, so that their control groups
+    /// are checked.
     pub(crate) fn late_are(&mut self, host: &Host, tids: &[u32]) {
         self.quotas = QuotaHistory::begin(host, tids);
     }
 
-    /// Records of these threads what is recorded of watched ones only.
+    /// Records events that are limited to watched threads for these threads.
     pub(crate) fn watch(&mut self, tids: impl Iterator<Item = u32>) {
         let tids: BTreeSet<u32> = tids.collect();
         if tids != self.watched {
@@ -238,20 +236,20 @@ impl Explainer {
         }
     }
 
-    /// Counts outliers that nothing can explain.
+    /// Counts outliers that cannot be explained.
     pub(crate) const fn see(&mut self, count: u64) {
         self.seen += count;
         self.beyond += count;
     }
 
-    /// Counts outliers that the user made by stopping the process: nobody on the
-    /// machine took their time.
+    /// Counts outliers caused by the user, who stopped the process: nothing on the machine took
+    /// that time.
     pub(crate) const fn pass_over(&mut self, count: u64) {
         self.seen += count;
     }
 
-    /// What is known of the explanation before anything is explained: should the
-    /// program be killed, it is what the outliers that are kept belong to.
+    /// Returns the metadata of the explanation before anything is explained. If the program is
+    /// killed, it describes the stored outliers.
     pub(crate) fn head(&self) -> Explanation {
         let requested = self.requested.iter().flat_map(Requested::names);
         Explanation {
@@ -265,11 +263,11 @@ impl Explainer {
         }
     }
 
-    /// Explains what was seen, and keeps the worst in the store as it goes: a
-    /// killed program loses no explanation.
+    /// Explains the outliers, and stores the largest immediately, so that a killed program loses no
+    /// explanation.
     ///
     /// # Errors
-    /// What the store says; what it did not take is tried again next time.
+    /// Returns an error of the store. Outliers that were not stored are retried in the next call.
     pub(crate) fn explain(
         &mut self,
         mut seen: Vec<Sighting>,
@@ -312,7 +310,7 @@ impl Explainer {
             self.explain_one(number, &sighting, start);
             stored = stored.and(self.buffer.store(writer.as_deref_mut()));
         }
-        // Between what it was and what it is now: one alone says little.
+        // Averages the old value and the new one, because a single one is unreliable.
         let now = Nanos(monotonic().saturating_sub(began).0 / count.max(1));
         self.cost = Nanos(self.cost.0.midpoint(now.0));
         stored
@@ -320,7 +318,7 @@ impl Explainer {
 
     fn explain_one(&mut self, number: u64, sighting: &Sighting, start: &Start) {
         let actual = sighting.expected + sighting.latency;
-        // Of what came after the break only the beginning was recorded.
+        // After the break, only the beginning was recorded.
         let stopped = self.flight.stop_handle();
         let stopped = stopped.and_then(|handle| handle.stopped_at());
         if stopped.is_some_and(|at| at < actual) {
@@ -357,7 +355,7 @@ impl Explainer {
             let (events, pages) = requested.between(from, actual + AFTER);
             window.events.extend(events);
             asked_for = pages;
-            // Stable: events of one CPU at one time stay in their order.
+            // The sort is stable: events of one CPU with equal times keep their order.
             window.events.sort_by_key(|event| event.time);
         }
         let outlier = Outlier {
@@ -372,7 +370,7 @@ impl Explainer {
         self.buffer.add(outlier, window, &pages, &asked_for);
     }
 
-    /// The events of an outlier with its stacks, and what counters show beside them.
+    /// Builds the window of an outlier: its events and stacks, and the evidence from counters.
     fn window_of(
         &mut self,
         sighting: &Sighting,
@@ -387,7 +385,7 @@ impl Explainer {
         let cpu = cpu.or_else(|| ended_on(&events, tid)).unwrap_or_default();
         let stacks = self.stacks_of((tid, cpu), (expected, actual + AFTER), &events);
         events.extend(stacks);
-        // Stable: events of one CPU at one time stay in their order.
+        // The sort is stable: events of one CPU with equal times keep their order.
         events.sort_by_key(|event| event.time);
         let throttles = self.quotas.between(expected, actual);
         let in_group = self.quotas.inside(&throttles, &events);
@@ -420,7 +418,7 @@ impl Explainer {
         }
     }
 
-    /// The main cause of an outlier, where it was explained and kept.
+    /// Returns the main cause of an outlier, if it was explained and kept.
     pub(crate) fn cause(&self, expected: Nanos, latency: Nanos) -> Option<String> {
         let mut outliers = self.buffer.outliers();
         let found =
@@ -428,7 +426,7 @@ impl Explainer {
         Some(found.blame.culprit.clone())
     }
 
-    /// Fills in who took the time of the worst samples.
+    /// Fills in the causes of the largest samples.
     pub(crate) fn blame(&self, worst: &mut [WorstSample]) {
         for sample in worst {
             let same = |outlier: &&Outlier| {
@@ -439,7 +437,7 @@ impl Explainer {
         }
     }
 
-    /// Ends the recorder. Returns what was found out.
+    /// Ends the recorder and returns the explanation.
     pub(crate) fn finish(self, warnings: &mut Vec<String>) -> Explanation {
         self.add_warnings(warnings);
         let mut outliers: Vec<Outlier> = self.buffer.outliers().cloned().collect();
@@ -463,7 +461,7 @@ impl Explainer {
         explanation
     }
 
-    /// What the reader must know.
+    /// Adds warnings for the reader of the recording.
     fn add_warnings(&self, warnings: &mut Vec<String>) {
         warnings.extend(self.flight.warnings());
         warnings.extend(self.requested.iter().flat_map(Requested::warnings));
@@ -484,7 +482,7 @@ impl Explainer {
     }
 }
 
-/// The CPU that the thread was last seen on.
+/// Returns the CPU on which the thread was last seen.
 fn ended_on(events: &[TraceEvent], tid: u32) -> Option<u32> {
     let on = |event: &&TraceEvent| match &event.kind {
         EventKind::Switch { next, .. } => next.pid == tid,
@@ -493,7 +491,7 @@ fn ended_on(events: &[TraceEvent], tid: u32) -> Option<u32> {
     events.iter().rev().find(on).map(|event| event.cpu)
 }
 
-/// The thread's name, by the events.
+/// Returns the thread's name according to the events.
 fn name_of(events: &[TraceEvent], tid: u32) -> Comm {
     let named = |event: &TraceEvent| match &event.kind {
         EventKind::Switch { next, .. } if next.pid == tid => Some(next.comm),

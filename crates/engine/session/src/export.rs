@@ -1,4 +1,4 @@
-//! What the flight recorder kept, for other tools.
+//! Exports events of the flight recorder for other tools.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use punctual_trace::{Description, LARGEST_TRACE, RawPage, trace_dat, unpack_page
 use crate::SessionError;
 use crate::explain::{DESCRIPTION, PAGES, REQUESTED};
 
-/// More names of addresses than any kernel has functions.
+/// More symbols than any kernel has functions.
 const MOST_SYMBOLS: usize = 1 << 20;
 
-/// The trace events around the outliers of a recording as a `trace.dat`, which
-/// trace-cmd and KernelShark read; of all that are kept, or of one, by
-/// its number.
+/// Exports the trace events around the outliers of a recording as a `trace.dat` file, which
+/// trace-cmd and KernelShark read. `outlier` selects one outlier by number; otherwise, all stored
+/// events are exported.
 ///
 /// # Errors
-/// The recording has no such events, or they cannot be read.
+/// Returns an error if the recording has no such events, or if they cannot be read.
 pub fn export_trace(
     store: &Store,
     id: RecordingId,
@@ -80,7 +80,7 @@ pub fn export_trace(
     Ok(trace_dat(&description, &stretches, &requested, &symbols)?)
 }
 
-/// `1, 2, 5 and 9 more`.
+/// Formats as `1, 2, 5 and 9 more`.
 fn list(numbers: &[u64]) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<String> = numbers.iter().take(SHOWN).map(u64::to_string).collect();

@@ -1,4 +1,4 @@
-//! What is held while measuring, and given back however the run ends.
+//! Guards that are held during a measurement and released however the run ends.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ use punctual_rt::{DmaLatency, Error, LockMode, MemoryLock};
 
 use crate::rights;
 
-/// Locked memory, and CPUs kept out of deep idle states.
+/// Locks memory, and keeps CPUs out of deep idle states.
 #[derive(Default)]
 pub(crate) struct Guards {
     _memory: Option<MemoryLock>,
     _dma_latency: Option<DmaLatency>,
-    /// Rights without which one of them is not held.
+    /// Missing rights that one of them requires.
     lacks: Vec<&'static str>,
 }
 
 impl Guards {
-    /// Refusals are warnings: the figures stand, but the reader must know.
+    /// Refusals become warnings: the measurement is still valid, but the reader must know.
     pub(crate) fn awake(dma_latency_us: Option<i32>, warnings: &mut Vec<String>) -> Self {
         let mut guards = Self::default();
         if let Some(micros) = dma_latency_us {
@@ -31,8 +31,8 @@ impl Guards {
         guards
     }
 
-    /// Locks the pages that are used from here on. To be called last before the measuring
-    /// threads start.
+    /// Locks the pages that are used from now on. Must be called last before the measuring threads
+    /// start.
     pub(crate) fn lock_memory(&mut self, warnings: &mut Vec<String>) {
         self._memory = punctual_rt::lock_process_memory(LockMode::OnFault)
             .map_err(|error| {
@@ -50,14 +50,14 @@ impl Guards {
         warnings: &mut Vec<String>,
     ) {
         match error.is_privilege() {
-            // Memory is asked for last, and named first.
+            // Memory is requested last, but named first.
             true => self.lacks.insert(0, right),
             false => warnings.push(format!("{what}: {error}")),
         }
     }
 }
 
-/// Keeps the calling thread off the measured CPUs, where there are others.
+/// Keeps the calling thread off the measured CPUs, if there are others.
 pub(crate) struct Elsewhere(Option<Vec<u32>>);
 
 impl Elsewhere {
@@ -77,8 +77,8 @@ impl Elsewhere {
 impl Drop for Elsewhere {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
-            // It was in force before; should it be refused now, staying
-            // elsewhere does no harm.
+            // This affinity was in force before. If it is refused now, staying on the other CPUs
+            // does no harm.
             let _ = punctual_rt::affinity::set(punctual_rt::current_tid(), before);
         }
     }

@@ -1,5 +1,4 @@
-//! What is done beside the measuring threads while they measure, at normal
-//! priority.
+//! Tasks that run during the measurement in addition to the measuring threads, at normal priority.
 
 use punctual_model::{IntervalRow, Nanos, Suspension, WorstSample};
 use punctual_store::Batch;
@@ -24,7 +23,7 @@ pub(crate) struct Housekeeping {
     pub(crate) explainer: Option<Explainer>,
     /// Runs the user's command at an outlier, if requested.
     pub(crate) command: Option<OutlierCommand>,
-    /// Finds the times in which the user stopped the process.
+    /// Detects times in which the user stopped the process.
     pub(crate) suspensions: SuspensionWatch,
 }
 
@@ -73,7 +72,7 @@ impl Housekeeping {
         self.write_samples(store);
     }
 
-    /// Has outliers explained from now on.
+    /// Explains outliers from now on.
     pub(crate) fn explain_with(&mut self, explainer: Explainer) {
         for collector in &mut self.collectors {
             collector.note_above(explainer.threshold());
@@ -81,7 +80,7 @@ impl Housekeeping {
         self.explainer = Some(explainer);
     }
 
-    /// Has the command run at outliers from now on.
+    /// Runs the command at outliers from now on.
     pub(crate) fn run_at_outliers(&mut self, command: OutlierCommand) {
         if self.explainer.is_none() {
             for collector in &mut self.collectors {
@@ -91,7 +90,7 @@ impl Housekeeping {
         self.command = Some(command);
     }
 
-    /// Before all else that waits: the events are soon overwritten.
+    /// Runs before other work, because the events are soon overwritten.
     fn explain(&mut self, store: &mut StoreWriter<'_>) {
         if self.explainer.is_none() && self.command.is_none() {
             return;
@@ -128,14 +127,14 @@ impl Housekeeping {
         std::mem::take(&mut self.rows).all(std::iter::empty())
     }
 
-    /// When the first lane began to measure: threads are made and measure
-    /// their own cost before. Nothing of that is part of the recording.
+    /// Returns when the first lane began to measure. Before that, threads are created and measure
+    /// their own overhead, which is not part of the recording.
     pub(crate) fn began(&self) -> Nanos {
         let started = self.collectors.iter().filter_map(Collector::started);
         started.min().unwrap_or(self.start.monotonic)
     }
 
-    /// Whether any lane began to measure.
+    /// Returns whether any lane began to measure.
     pub(crate) fn has_begun(&self) -> bool {
         self.collectors.iter().any(|c| c.started().is_some())
     }
@@ -144,7 +143,7 @@ impl Housekeeping {
         self.collectors.iter().map(Collector::dropped).sum()
     }
 
-    /// Tells the watcher what has come since the last time.
+    /// Reports new data to the watcher.
     pub(crate) fn report(&mut self, watcher: &mut dyn Watcher) {
         for (thread, collector) in (0..).zip(&mut self.collectors) {
             let samples = collector.take_watched();
@@ -155,7 +154,7 @@ impl Housekeeping {
         watcher.progress(&self.snapshot());
     }
 
-    /// How the run stands.
+    /// Returns the state of the run.
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             elapsed: self.start.elapsed(),

@@ -1,7 +1,7 @@
-//! The recording of an application that measures itself: its figures are read from
-//! sealed memory, and joined with the machine's facts and interference.
+//! Records an application that measures itself: reads its figures from sealed memory, and combines
+//! them with the machine's facts and interference.
 //!
-//! The application is neither stopped nor changed, and does not see that it is read.
+//! The application is neither stopped nor changed, and does not notice the reading.
 
 mod explained;
 mod lanes;
@@ -30,50 +30,50 @@ use crate::{Outcome, RunLength, SessionError};
 use explained::Marks;
 use lanes::Lanes;
 
-/// The longest time between two readings: a ring of worst samples is read before it
-/// is full, unless an application exceeds its budget all the time.
+/// Maximum time between two readings, so that a ring of largest samples is read before it is full,
+/// unless an application exceeds its budget all the time.
 const TURN: Duration = Duration::from_millis(50);
 
-/// What is asked of such a recording.
+/// Parameters of such a recording.
 #[derive(Clone, Debug)]
 pub struct InAppRequest {
-    /// The process.
+    /// Process ID.
     pub pid: u32,
-    /// How long.
+    /// Length of the recording.
     pub length: RunLength,
-    /// Explain samples above the budget of their lane, which traces the machine.
+    /// Explains samples above the budget of their lane, which traces the machine.
     pub explain: bool,
-    /// A name for the recording.
+    /// Name of the recording.
     pub label: Option<String>,
-    /// The command line, as the program got it.
+    /// Command line as passed to the program.
     pub command_line: Vec<String>,
 }
 
 /// An application that publishes its figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
-    /// Its process.
+    /// Process ID.
     pub pid: u32,
-    /// The process's name.
+    /// Process name.
     pub comm: String,
-    /// The name that it chose for its figures.
+    /// Name that the application chose for its figures.
     pub name: String,
-    /// Its lanes.
+    /// Lanes of the application.
     pub lanes: Vec<LaneState>,
 }
 
-/// A lane of an application, and what it has counted since the application made it.
+/// A lane of an application, with its counts since the application created it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneState {
-    /// What it is for.
+    /// Description of the lane.
     pub head: LaneHead,
-    /// Its counters.
+    /// Counters of the lane.
     pub counts: Counts,
 }
 
-/// The applications that publish their figures, by process number; and why the figures
-/// of others cannot be used. Processes whose open files may not be read are only
-/// counted, as the last value: they may publish figures or not.
+/// Returns the applications that publish their figures, by process ID, and the reasons why the
+/// figures of others are unusable. The last value counts processes whose open files may not be
+/// read, which may or may not publish figures.
 pub fn applications(host: &Host) -> (Vec<Application>, Vec<Refusal>, usize) {
     let (mut all, mut refused, mut closed) = (Vec::new(), Vec::new(), 0);
     let proc = host.root().join("proc");
@@ -88,13 +88,13 @@ pub fn applications(host: &Host) -> (Vec<Application>, Vec<Refusal>, usize) {
                 }),
             },
             Err(Refusal::OtherUser { .. } | Refusal::NotDumpable { .. }) => closed += 1,
-            // Inherited by a fork, or read by another punctual.
+            // Inherited through fork, or opened by another punctual process.
             Err(Refusal::Unfit {
                 why: Unfit::OtherProcess,
                 ..
             }) => {}
             Err(refusal @ Refusal::Unfit { .. }) => refused.push(refusal),
-            // It has none, or has ended meanwhile.
+            // It publishes none, or has ended meanwhile.
             Err(_) => {}
         }
     }
@@ -115,12 +115,13 @@ fn state_of(found: &Found) -> Result<Application, Unfit> {
     })
 }
 
-/// Records what an application measures of its own jobs, until the time is over, the
-/// application has ended, or `stop` is set.
+/// Records an application's measurements of its own jobs, until the time is over, the application
+/// has ended, or `stop` is set.
 ///
 /// # Errors
-/// Figures that are not there or cannot be read; a store that refuses the recording at
-/// its start. A store that fails later ends nothing: see [`Outcome::store_error`].
+/// Returns an error if the figures are missing or unreadable, or if the store rejects the recording
+/// at its start. A later error of the store does not end the recording; see
+/// [`Outcome::store_error`].
 pub fn record_application(
     request: &InAppRequest,
     host: &Host,
@@ -230,7 +231,7 @@ impl Source for ApplicationMemory {
         self.explain(store);
         let ended = moment.completion();
         if ended.is_none() && !find::is_open(&self.host.root().join("proc"), &self.found) {
-            // What it counted up to its end is in the memory still.
+            // Everything that it counted before its end is still in the memory.
             let _ = self.lanes.read(&self.found, elapsed);
             self.explain(store);
             self.warnings.push(format!(
@@ -289,7 +290,7 @@ impl Source for ApplicationMemory {
     }
 }
 
-/// The recording as it is known before the start.
+/// Returns the recording as known before the start.
 fn head(
     request: &InAppRequest,
     host: &Host,
@@ -315,7 +316,7 @@ fn head(
         program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
         command_line: request.command_line.clone(),
     };
-    // A thread that is not of this process is not believed to be its recorder.
+    // A thread that does not belong to this process is not accepted as its recorder.
     let tasks = host.tasks_of(found.pid);
     let threads = heads.iter().map(|lane| {
         let task = tasks.iter().find(|task| task.tid == lane.tid);

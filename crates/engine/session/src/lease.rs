@@ -1,10 +1,10 @@
-//! The writer of a recording: this process, with what identifies it.
+//! Identifies this process as the writer of a recording.
 
 use punctual_host::Host;
 use punctual_model::ProcessId;
 use punctual_store::Lease;
 
-/// That of this process.
+/// Returns the lease of this process.
 pub fn lease(host: &Host) -> Lease {
     let ProcessId { pid, start } = host.own_process();
     Lease {
@@ -15,8 +15,8 @@ pub fn lease(host: &Host) -> Lease {
     }
 }
 
-/// Whether the process of a lease may live, by its number. In other namespaces the
-/// number says nothing: what cannot be known counts as alive.
+/// Returns whether the process of a lease may be alive, according to its PID. In other namespaces
+/// the PID is meaningless; unknown counts as alive.
 pub fn may_live(host: &Host, lease: &Lease) -> bool {
     if host.boot_id().unwrap_or_default() != lease.boot_id {
         return false;
@@ -48,7 +48,7 @@ mod tests {
             ..gone.clone()
         };
         assert!(may_live(&host, &elsewhere));
-        // Stores of earlier versions do not say where the number belongs.
+        // Stores of earlier versions do not contain the namespaces of the PID.
         let unsaid = Lease {
             namespaces: None,
             ..gone

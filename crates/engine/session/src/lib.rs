@@ -1,13 +1,12 @@
 //! One measurement from start to finish: host facts, load, probe, recording.
 //!
-//! **For:** the order of things in a run ([`Session::prepare`], then
-//! [`Session::run`]), what is asked of it ([`Request`]), and the housekeeping
-//! while it runs: draining the lanes, cutting the time series, writing to the
-//! store, reporting to a [`Watcher`].
+//! **For:** the sequence of a run ([`Session::prepare`], then [`Session::run`]), its parameters
+//! ([`Request`]), and the housekeeping while it runs: draining the lanes, building the time series,
+//! writing to the store, reporting to a [`Watcher`].
 //!
 //! **Knows:** probes, loads, tune, trace, culprit, checks, host, store, `rt`.
 //!
-//! **Must not know:** the terminal, other tools' formats, how a report looks.
+//! **Must not know:** the terminal, other tools' formats, the appearance of a report.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -1,4 +1,4 @@
-//! What a running program's real-time threads do that costs latency: collected.
+//! Collects actions of a running program's real-time threads that cost latency.
 
 mod places;
 mod targets;
@@ -19,31 +19,32 @@ use crate::{SessionError, Targets};
 use places::Places;
 use targets::LintTargets;
 
-/// What is asked of `lint`.
+/// Parameters of `lint`.
 #[derive(Clone, Debug)]
 pub struct LintRequest {
-    /// Whose threads.
+    /// Threads to watch.
     pub targets: Targets,
-    /// How long.
+    /// Duration.
     pub duration: Nanos,
-    /// How long system calls are traced, at the end; at most `duration`.
+    /// Duration of system call tracing, at the end; at most `duration`.
     pub calls: Nanos,
-    /// Collect by trace events instead of BPF programs.
+    /// Uses trace events instead of BPF programs.
     pub no_bpf: bool,
 }
 
-/// Waits and time of each thread that are not judged.
+/// Number of waits and duration at the start of each thread that are not judged.
 const FIRST_SLEEPS: u32 = 5;
 const FIRST: Nanos = Nanos::from_millis(500);
 
-/// How often acts are read: places are resolved while their process lives.
+/// Interval of reading actions, so that locations are resolved while their process is alive.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Watches until the time is over, all targets have ended, or `stop` is set. `note` gets
-/// what the user has to know at once.
+/// Watches until the time is over, all targets have ended, or `stop` is set. `note` is called with
+/// messages that the user must see immediately.
 ///
 /// # Errors
-/// There is no such process; it is one of the kernel, or this program itself.
+/// Returns an error if the process does not exist, belongs to the kernel, or is this program
+/// itself.
 pub fn lint(
     request: &LintRequest,
     host: &Host,
@@ -55,13 +56,14 @@ pub fn lint(
     Ok(lint.finish(request))
 }
 
-/// One run under way.
+/// A run in progress.
 struct Lint {
     host: Host,
     targets: LintTargets,
     watch: Option<LintWatch>,
     places: Places,
-    /// Each real-time thread with its usage when it was first seen, and the process.
+    /// Each real-time thread with its usage when first seen, and whether its whole process is
+    /// watched.
     threads: BTreeMap<u32, (TaskRecord, TaskUsage, bool)>,
     processes: BTreeMap<u32, LintProcess>,
     facts: LintFacts,
@@ -159,7 +161,7 @@ impl Lint {
         self.facts.duration = self.start.elapsed();
     }
 
-    /// Reads the acts, and finds the places of new ones while their process lives.
+    /// Reads the actions, and resolves the locations of new ones while their process is alive.
     fn read(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         match watch.read() {
@@ -172,13 +174,13 @@ impl Lint {
         }
     }
 
-    /// Nothing more is seen.
+    /// Ends watching; nothing more is seen.
     fn fail(&mut self, why: &str) {
         self.facts.unseen = ActKind::ALL.map(|kind| (kind, why.to_owned())).to_vec();
         self.watch = None;
     }
 
-    /// Looks at threads and processes: new ones, changed ones, ended ones.
+    /// Updates threads and processes: new, changed and ended ones.
     fn look(&mut self, first: bool) {
         let (new, gone) = self.targets.look_again(&self.host);
         if let Some(watch) = &mut self.watch
@@ -232,7 +234,7 @@ impl Lint {
             }
         }
         for pid in self.processes.clone().into_keys() {
-            // Memory is locked, and limits are set, while it runs.
+            // Memory may be locked and limits set while it runs.
             let now = self.host.lint_process(pid);
             if now.locked.is_ok() {
                 self.processes.insert(pid, now);
@@ -255,7 +257,7 @@ impl Lint {
     }
 }
 
-/// Why no act can be seen.
+/// Reason why no action can be seen.
 #[derive(Debug, thiserror::Error)]
 #[error("{programs}; {events}")]
 struct NotWatched {
@@ -269,7 +271,7 @@ fn by_events(host: &Host, ask: &LintAsk, why: &str) -> Result<LintWatch, TraceEr
         .and_then(|tracefs| LintWatch::by_events(&tracefs, host.own_process(), ask, why))
 }
 
-/// Children of the targets that have real-time threads, and are no targets.
+/// Returns children of the targets that have real-time threads and are not targets themselves.
 fn forked(host: &Host, targets: &LintTargets) -> Vec<String> {
     let watched = targets.processes(host);
     let children = watched.iter().flat_map(|pid| host.children_of(*pid));
@@ -286,10 +288,10 @@ fn forked(host: &Host, targets: &LintTargets) -> Vec<String> {
     real_time.collect()
 }
 
-/// A stack pointer is visible only while the thread waits: some tries.
+/// A stack pointer is visible only while the thread waits, so try several times.
 const STACK_TRIES: u32 = 20;
 
-/// Resident bytes below the stack pointers, by thread.
+/// Returns the resident bytes below the stack pointers, by thread.
 fn stacks<'a>(host: &Host, tasks: impl Iterator<Item = &'a TaskRecord>) -> BTreeMap<u32, u64> {
     let mut pending: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     tasks.for_each(|task| pending.entry(task.pid).or_default().push(task.tid));

@@ -1,4 +1,5 @@
-//! This process in a control group of others, so that it gets what their threads get.
+//! Moves this process into a control group of others, so that it gets the same resources as their
+//! threads.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -10,8 +11,8 @@ use punctual_model::GroupFacts;
 
 use crate::{SessionError, TargetError};
 
-/// This process is in a control group until this is dropped. The end of the process,
-/// however it comes, ends its membership, too.
+/// Keeps this process in a control group until dropped. The membership also ends with the process,
+/// however it ends.
 #[derive(Debug)]
 pub struct Membership {
     joined: Vec<GroupPlace>,
@@ -20,11 +21,12 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Moves this process into a control group, with all its threads and those that it
-    /// makes: its name, or the path of its folder.
+    /// Moves this process with all its current and future threads into a control group, given by
+    /// name or folder path.
     ///
     /// # Errors
-    /// There is no such group, or it cannot be joined; then this process is where it was.
+    /// Returns an error if the group does not exist or cannot be joined; this process then remains
+    /// in its group.
     pub fn join(host: &Host, path: &str) -> Result<Self, SessionError> {
         let group = host.control_group(path);
         let group = group.ok_or_else(|| TargetError::NoGroup(path.to_owned()))?;
@@ -32,7 +34,7 @@ impl Membership {
         if places.is_empty() {
             return Err(TargetError::Unlimited(group.name).into());
         }
-        // Each that was joined is left again if a later one cannot be.
+        // If a later group cannot be joined, leave the earlier ones again.
         let mut membership = Self {
             joined: Vec::new(),
             outside: Outside {
@@ -52,12 +54,12 @@ impl Membership {
         Ok(membership)
     }
 
-    /// Where loads run that shall not be in the group: where this process was.
+    /// Returns where loads run that must not be in the group: the previous place of this process.
     pub const fn outside(&self) -> &Outside {
         &self.outside
     }
 
-    /// What the group's threads get.
+    /// Returns the resources of the group's threads.
     pub const fn facts(&self) -> &GroupFacts {
         &self.facts
     }
@@ -66,19 +68,19 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         for place in self.joined.drain(..).rev() {
-            // A refusal does no harm: the process ends soon.
+            // A refusal does no harm, because the process ends soon.
             let _ = enter(&place.home);
         }
     }
 }
 
-/// Writes the number of this process, in one write(2).
+/// Writes the ID of this process with a single write(2).
 fn enter(file: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(file)?;
     file.write_all(std::process::id().to_string().as_bytes())
 }
 
-/// What an error of a write to `cgroup.procs` means (cgroups(7), cgroup-v2.rst).
+/// Explains an error of a write to `cgroup.procs` (cgroups(7), cgroup-v2.rst).
 fn reason(source: &io::Error) -> &'static str {
     use rustix::io::Errno;
     match Errno::from_io_error(source) {
@@ -152,7 +154,7 @@ mod tests {
         let error = |path: &str| Membership::join(&host, path).unwrap_err().to_string();
         assert!(error("/none").contains("no control group /none"));
         assert!(error("/b").contains("in no hierarchy that limits CPUs"));
-        // The second is a folder now: it opens for reading, and refuses the write.
+        // The second file is a folder now: it opens for reading but refuses the write.
         let second = folder.path().join("sys/fs/cgroup/cpuset/a/cgroup.procs");
         fs::remove_file(&second).unwrap();
         fs::create_dir(&second).unwrap();

@@ -1,25 +1,25 @@
-//! The memory of a run: its lanes, made to fit before any of it is touched.
+//! Limits the memory of a run: its lanes are reduced to fit before any of it is touched.
 
 use punctual_probes::{Lane, LaneSpec};
 
 use crate::SessionError;
 
-/// What all rings take together where they hold less than they would.
+/// Total size of all rings when they are shortened.
 const RINGS: u64 = 1 << 30;
 
-/// What a lane takes beside its ring: histograms, its part of the time series, a thread with
-/// its stack.
+/// Memory of a lane in addition to its ring: histograms, its part of the time series, and a thread
+/// with its stack.
 const BESIDE: u64 = 232 << 10;
 
-/// A ring may hold this part of what it would, a quarter of a second: it is emptied
-/// ten times a second.
+/// Divisor: a ring may shrink to this fraction of its usual size, a quarter of a second. It is
+/// emptied ten times per second.
 const LEAST: u64 = 5;
 
-/// Shortens the rings of very many fast lanes.
+/// Shortens the rings if there are very many fast lanes.
 ///
 /// # Errors
-/// [`SessionError::Memory`] where the lanes would take more than half of the memory
-/// that is `available` (in bytes; `None`: not known).
+/// [`SessionError::Memory`] if the lanes would use more than half of the `available` memory (in
+/// bytes; `None` if unknown).
 pub(crate) fn fit(lanes: &mut [&mut LaneSpec], available: Option<u64>) -> Result<(), SessionError> {
     let rings = |lanes: &[&mut LaneSpec]| {
         let bytes = lanes.iter().map(|lane| Lane::ring_bytes(lane.rate_hz));

@@ -1,14 +1,14 @@
-//! Why BPF programs count nothing, and trace events have to be read instead.
+//! Reasons for using trace events instead of BPF programs.
 
 use punctual_trace::WatchError;
 
-/// Why no BPF programs count.
+/// Reason why BPF programs are not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoPrograms {
-    /// The user wants none.
+    /// The user disabled them.
     #[error("BPF programs were not asked for (--no-bpf)")]
     NotWanted,
-    /// The kernel takes none.
+    /// The kernel rejects them.
     #[error(transparent)]
     Refused(#[from] WatchError),
 }

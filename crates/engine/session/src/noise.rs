@@ -1,4 +1,4 @@
-//! The kernel's tracers timerlat and osnoise, as a probe uses them.
+//! The kernel's tracers timerlat and osnoise, as used by a probe.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +10,14 @@ use punctual_trace::{Files, NoiseAsk, Osnoise, RealFiles, TraceError, UserWait};
 
 use crate::tracer_handle::{Running, StopError, TracerHandle};
 
-/// So many stacks are kept for outliers that are not explained yet: more than are
-/// explained in one turn.
+/// Maximum number of stacks kept for outliers that have not been explained yet; more than the
+/// outliers that one poll explains.
 const STACKS: usize = 512;
 
-/// These tracers of this machine.
+/// The tracers of this machine.
 pub(crate) struct KernelNoise {
     tracer: TracerHandle<Osnoise>,
-    /// Timerlat's stacks are taken if its thread is later than this.
+    /// Timerlat records stacks if its thread is later than this.
     stacks_above: Option<Nanos>,
     stacks: Arc<TimerlatStacks>,
 }
@@ -36,21 +36,21 @@ impl KernelNoise {
         }
     }
 
-    /// Ends it, if it runs.
+    /// Stops the tracer if it runs.
     ///
     /// # Errors
-    /// What could not be put back, for the reader of the recording.
+    /// Returns an error, for the reader of the recording, if settings could not be restored.
     pub(crate) fn stop(&self) -> Result<(), StopError> {
         self.tracer.stop()
     }
 
-    /// The stacks that timerlat writes, for who explains outliers.
+    /// Returns the stacks of timerlat, for the explanation of outliers.
     pub(crate) fn stacks(&self) -> Arc<TimerlatStacks> {
         Arc::clone(&self.stacks)
     }
 }
 
-/// The latest stacks of timerlat: the probe's thread reads the trace, another explains.
+/// Latest stacks of timerlat: the probe's thread reads the trace, and another thread explains.
 #[derive(Debug, Default)]
 pub(crate) struct TimerlatStacks(Mutex<VecDeque<TimerlatStack>>);
 
@@ -62,7 +62,7 @@ impl TimerlatStacks {
         stacks.drain(..beyond);
     }
 
-    /// As events.
+    /// Returns the stacks as events.
     pub(crate) fn events(&self) -> Vec<TraceEvent> {
         let stacks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let event = |stack: &TimerlatStack| TraceEvent {
@@ -130,7 +130,7 @@ fn ask(plan: &NoisePlan, stacks_above: Option<Nanos>) -> NoiseAsk {
             cpus,
             period,
             user,
-            // For threads of user space the kernel prints none.
+            // The kernel prints no stacks for user-space threads.
             stacks_above: stacks_above.filter(|_| !user),
         },
         NoisePlan::Osnoise {

@@ -1,5 +1,5 @@
-//! A command of the user's that is run at an outlier: beside the measurement, never by
-//! a measuring thread.
+//! Runs a command of the user at an outlier, in parallel to the measurement and never on a
+//! measuring thread.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 use punctual_model::{Nanos, RecordingId};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// What is run, and at which latencies.
+/// The command, and its threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnOutlier {
-    /// The command, for `sh -c`.
+    /// Command for `sh -c`.
     pub command: OsString,
-    /// Latencies above this.
+    /// Runs at latencies above this.
     pub threshold: Nanos,
 }
 
-/// The interval between two starts: the command itself disturbs the measurement.
+/// Minimum interval between two starts, because the command itself disturbs the measurement.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time that the last command has to end after the run.
+/// Time for the last command to end after the run.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// An outlier, as passed to the command in its environment.
@@ -31,13 +31,13 @@ pub(crate) struct Occasion {
     pub(crate) latency: Nanos,
     pub(crate) cpu: Option<u32>,
     pub(crate) tid: u32,
-    /// When it was due, on CLOCK_MONOTONIC.
+    /// Due time on CLOCK_MONOTONIC.
     pub(crate) expected: Nanos,
-    /// The cause, where it was explained.
+    /// Cause, if it was explained.
     pub(crate) cause: Option<String>,
 }
 
-/// Runs the command, one at a time.
+/// Runs the command, one instance at a time.
 #[derive(Debug)]
 pub(crate) struct OutlierCommand {
     asked: OnOutlier,
@@ -68,7 +68,7 @@ impl OutlierCommand {
         self.asked.threshold
     }
 
-    /// Runs the command for the worst of these; reaps the one before.
+    /// Reaps the previous command, and runs the command for the largest of these outliers.
     pub(crate) fn turn(&mut self, mut seen: Vec<Occasion>) {
         self.reap();
         seen.retain(|one| one.latency > self.asked.threshold);
@@ -107,7 +107,7 @@ impl OutlierCommand {
         ] {
             match value {
                 Some(value) => command.env(name, value.replace('\0', "")),
-                // That of another run would mislead.
+                // A value inherited from another run would be misleading.
                 None => command.env_remove(name),
             };
         }
@@ -142,8 +142,8 @@ impl OutlierCommand {
         self.failure = Some(why);
     }
 
-    /// Waits for the last command, ends it if it takes too long, and says what
-    /// the reader must know.
+    /// Waits for the last command, kills it if it takes too long, and returns warnings for the
+    /// reader.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let end = Instant::now() + GRACE;
         while self.running.is_some() && Instant::now() < end {
@@ -176,13 +176,13 @@ impl OutlierCommand {
         warnings
     }
 
-    /// Ends the command with all its children.
+    /// Kills the command with all its children.
     fn kill(&mut self) {
         let Some(mut child) = self.running.take() else {
             return;
         };
         if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended.
+            // It may already have ended.
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = child.wait();
@@ -227,7 +227,7 @@ mod tests {
         command.turn(vec![outlier(9)]);
         assert_eq!(command.runs, 0);
         command.turn(vec![outlier(20), outlier(40), outlier(30)]);
-        // Soon after: none is run.
+        // Too soon after the last one, so none is run.
         command.turn(vec![outlier(90)]);
         assert_eq!((command.runs, command.skipped), (1, 3));
         let warnings = command.finish();

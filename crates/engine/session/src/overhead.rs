@@ -1,4 +1,4 @@
-//! What recording costs: the probe's median without the events and with them.
+//! Measures the overhead of recording: the probe's median without and with the events.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use punctual_probes::{Control, Plan, Resources};
 use crate::Request;
 use crate::explain::Explainer;
 
-/// How long each of the four measurements is at most: without, with, with,
-/// without, so that a drift of the machine goes into both.
+/// Maximum length of each of the four measurements: without, with, with, without, so that drift
+/// affects both kinds.
 const SLICE: Nanos = Nanos::from_millis(250);
 
-/// Fewer samples of each kind say nothing of a median.
+/// Minimum number of samples of each kind for a median.
 const FEWEST: u64 = 40;
 
-/// No further one begins after this: where threads are slow to start and to end.
+/// No further measurement begins after this time, in case threads are slow to start and end.
 const AT_MOST: Duration = Duration::from_secs(2);
 
-/// How often the end is looked for.
+/// Interval of checking for the end.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How long each is, in a run of this length.
+/// Returns the length of each measurement for a run of this length.
 fn slice(run: Option<Nanos>) -> Nanos {
     run.map_or(SLICE, |run| SLICE.min(Nanos(run.0 / 10)))
 }
 
-/// How long it takes before a run of this length, about.
+/// Returns the approximate total time before a run of this length.
 pub(crate) fn length(run: Option<Nanos>) -> Nanos {
     Nanos(4 * slice(run).0)
 }
 
-/// By how much the events raise the median; `None`: that could not be measured,
-/// or not in the time there is. Less than none is none.
+/// Returns how much the events raise the median; `None` if that could not be measured in the
+/// available time. A negative difference counts as zero.
 pub(crate) fn measure(
     request: &Request,
     cpus: &CpuSet,
@@ -64,8 +64,8 @@ pub(crate) fn measure(
     Some(with?.saturating_sub(without?))
 }
 
-/// Nothing that changes the machine: a probe that needs such a thing would change it
-/// four times, and is not measured.
+/// Resources that do not change the machine. A probe that needs changes would make them four times,
+/// so it is not measured.
 struct PartnerOnly<'a>(Option<&'a [OsString]>);
 
 impl Resources for PartnerOnly<'_> {
@@ -74,7 +74,7 @@ impl Resources for PartnerOnly<'_> {
     }
 }
 
-/// A short run of the probe whose samples go nowhere else.
+/// Runs the probe briefly, and returns its samples.
 fn slice_of(
     request: &Request,
     cpus: &CpuSet,

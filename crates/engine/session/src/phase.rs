@@ -1,4 +1,4 @@
-//! One condition of a run: its loads, its length, its lanes.
+//! A phase of a run: its loads, length and lanes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,30 +20,30 @@ use crate::resources::{Machine, Used};
 use crate::time::Start;
 use crate::{Request, RunLength, SessionError};
 
-/// How often the lanes are drained where outliers are explained: the events of
-/// one are soon overwritten, and it shall be explained within 50 ms.
+/// Interval of draining the lanes if outliers are explained: events are soon overwritten, and each
+/// outlier must be explained within 50 ms.
 const WATCHFUL: Duration = Duration::from_millis(10);
 
-/// How often threads that are to end are woken again.
+/// Interval of waking threads that are to end.
 const STOP_AGAIN: Duration = Duration::from_millis(20);
 
-/// A probe ends by itself; this long after its time it is stopped. Its start may
-/// wait for a full second.
+/// A probe ends by itself. It is stopped this long after its time, because its start may wait for a
+/// full second.
 const OVERTIME: Nanos = Nanos::from_secs(4);
 
-/// One condition of a run, ready to be measured.
+/// A phase of a run, ready to be measured.
 pub(crate) struct Phase {
     name: Option<String>,
     loads: Vec<LoadRequest>,
-    /// What the probe or the run uses of the machine.
+    /// Resources of the machine that the probe or the run uses.
     used: Used,
-    /// The CPUs whose idle states are limited, and the deepest that they may enter.
+    /// CPUs with limited idle states, and the deepest state that they may enter.
     idle: Option<(CpuSet, i64)>,
     ready: Ready,
 }
 
 impl Phase {
-    /// Checks what is asked for and lets the probe look at it.
+    /// Checks the request, and prepares the probe.
     pub(crate) fn prepare(
         request: &Request,
         phase: &PhaseRequest,
@@ -85,12 +85,12 @@ impl Phase {
         })
     }
 
-    /// Whether one of the kernel's tracers timerlat and osnoise runs in it.
+    /// Returns whether the kernel's timerlat or osnoise tracer runs in this phase.
     pub(crate) fn has_noise(&self) -> bool {
         self.used.noise.is_some()
     }
 
-    /// Timerlat's stacks, where it runs.
+    /// Returns the stacks of timerlat, if it runs.
     pub(crate) fn timerlat_stacks(&self) -> Option<Arc<TimerlatStacks>> {
         self.used.noise.as_ref().map(|noise| noise.stacks())
     }
@@ -119,8 +119,8 @@ impl Phase {
         self.ready.warm_up
     }
 
-    /// Opens its lanes, until the run is to `stop`; the first is thread `first` of
-    /// the recording, and its rows in the time series begin `after` the start.
+    /// Opens the lanes, until the run is to `stop`. The first lane becomes thread `first` of the
+    /// recording; its rows begin `after` the start of the time series.
     pub(crate) fn open(
         &self,
         request: &Request,
@@ -249,7 +249,7 @@ impl RunningPhase {
     /// Notes which loads have ended.
     pub(crate) fn check_loads(&mut self) {
         for load in &mut self.loads {
-            // The record of the load says how it ended.
+            // The record of the load shows how it ended.
             load.check();
         }
     }
@@ -297,7 +297,7 @@ impl Drop for RunningPhase {
     }
 }
 
-/// Stops the loads of a phase, and warns of those that did nothing.
+/// Stops the loads of a phase, and warns about those that did nothing.
 fn stop(loads: Vec<Running>, phase: Option<&str>, warnings: &mut Vec<String>) -> Vec<LoadRecord> {
     let stopped = loads.into_iter().map(|load| LoadRecord {
         phase: phase.map(str::to_owned),
@@ -311,7 +311,7 @@ fn stop(loads: Vec<Running>, phase: Option<&str>, warnings: &mut Vec<String>) ->
     records
 }
 
-/// The CPUs of both ends of these lanes.
+/// Returns the CPUs of both ends of these lanes.
 fn cpus_of(lanes: &[LaneSpec]) -> CpuSet {
     let ends = lanes.iter().flat_map(|lane| [lane.cpu, lane.from_cpu]);
     ends.flatten().collect()

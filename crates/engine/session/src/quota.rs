@@ -1,9 +1,8 @@
-//! What the reader must know of CPU quotas.
+//! Warnings about CPU quotas.
 
 use punctual_model::{GroupThrottle, Interference, Scheduling, grouped};
 
-/// A warning for each control group that was throttled while these threads were
-/// measured.
+/// Returns a warning for each control group that was throttled while these threads were measured.
 pub(crate) fn quota_warnings(
     found: &Interference,
     threads: impl Iterator<Item = Scheduling>,

@@ -1,4 +1,4 @@
-//! A recording before and after it is measured.
+//! Builds a recording, before and after it is measured.
 
 use punctual_model::{Nanos, ProbeRun, Recording, Scheduling, ThreadRecord};
 use punctual_probes::{LaneOutcome, LaneSpec, Measured};
@@ -9,7 +9,7 @@ use crate::phase::Phase;
 use crate::{Request, Session};
 
 impl Session {
-    /// The recording as it is known before the start.
+    /// Returns the recording as known before the start.
     pub(crate) fn head(&self) -> Recording {
         let lanes = self.phases.iter().flat_map(Phase::lanes);
         let mut recording = Recording::new(
@@ -76,8 +76,8 @@ impl Session {
         }
     }
 
-    /// Puts what was measured into the recording; phases that were not reached
-    /// leave their threads empty.
+    /// Adds the measurements to the recording. Threads of phases that were not reached remain
+    /// empty.
     pub(crate) fn fill(
         &mut self,
         recording: &mut Recording,
@@ -123,7 +123,7 @@ impl Session {
             ));
         }
     }
-    /// What was found out about outliers; the recorder ends here.
+    /// Adds the explanation of outliers, and ends the recorder.
     fn explained(&mut self, recording: &mut Recording, housekeeping: &mut Housekeeping) {
         let Some(explainer) = housekeeping.explainer.take() else {
             return;

@@ -1,27 +1,27 @@
-//! Where a recording goes while it is made.
+//! Destination of a recording while it is made.
 
 use std::cell::OnceCell;
 
 use punctual_model::{Recording, RecordingId};
 use punctual_store::{Lease, Store, StoreError, Writer};
 
-/// Where a recording goes while it is made.
+/// Destination of a recording while it is made.
 pub trait RecordingSink {
-    /// Begins it.
+    /// Begins the recording.
     ///
     /// # Errors
-    /// Those of [`Store::begin`].
+    /// Same as [`Store::begin`].
     fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError>;
 
-    /// Removes one of which nothing was measured.
+    /// Deletes a recording without measurements.
     ///
     /// # Errors
-    /// Those of [`Store::delete`].
+    /// Same as [`Store::delete`].
     fn delete(&self, id: RecordingId) -> Result<(), StoreError>;
 
-    /// Whether it begins before anything is measured, so that a store that
-    /// refuses is known then. Else it begins beside the measurement, which need
-    /// not wait for a disk; a refusal is a store error of the outcome.
+    /// Returns whether the recording begins before the measurement, so that an error of the store
+    /// is known early. Otherwise, it begins during the measurement, which then does not wait for a
+    /// disk; an error becomes a store error of the outcome.
     fn comes_first(&self) -> bool;
 }
 
@@ -39,14 +39,14 @@ impl RecordingSink for Store {
     }
 }
 
-/// A store that is opened when the measurement runs already.
+/// A store that is opened after the measurement has begun.
 pub struct LaterStore {
     open: Box<dyn Fn() -> Result<Store, StoreError>>,
     store: OnceCell<Store>,
 }
 
 impl LaterStore {
-    /// The one that `open` opens.
+    /// Creates a sink with the store that `open` opens.
     pub fn new(open: impl Fn() -> Result<Store, StoreError> + 'static) -> Self {
         Self {
             open: Box::new(open),

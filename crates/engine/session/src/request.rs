@@ -1,4 +1,4 @@
-//! What is asked of a measurement.
+//! Parameters of a measurement.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,78 +12,75 @@ use punctual_trace::{EventChoice, Level};
 
 use crate::OnOutlier;
 
-/// What is asked of a measurement.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What is measured.
+    /// Probe that measures.
     pub probe: &'static ProbeEntry,
-    /// The probe's own parameters.
+    /// Parameters of the probe.
     pub arguments: Arguments,
-    /// The CPUs to measure; `None`: all that this process may use.
+    /// CPUs to measure; `None` for all that this process may use.
     pub cpus: Option<CpuSet>,
-    /// The policy of the measuring threads; `None`: fifo where it may be had,
-    /// else other, with a warning.
+    /// Policy of the measuring threads; `None` for fifo if permitted, else other, with a warning.
     pub policy: Option<Policy>,
-    /// Their priority; `None`: 95, or the highest that may be had.
+    /// Their priority; `None` for 95, or the highest permitted.
     pub priority: Option<u8>,
-    /// The conditions, measured one after the other; usually one.
+    /// Phases, measured in sequence; usually one.
     pub phases: Vec<PhaseRequest>,
-    /// How much of it at the start is discarded; `None`: the usual share.
+    /// Part at the start that is discarded; `None` for the default.
     pub warm_up: Option<Nanos>,
-    /// Whether a run too short for a sample is accepted.
+    /// Whether a run that is too short for any sample is accepted.
     pub may_be_empty: bool,
     /// A latency above this ends the run.
     pub break_above: Option<Nanos>,
-    /// Which latencies are explained; `None`: none is.
+    /// Latencies to explain; `None` for none.
     pub explain: Option<ExplainRequest>,
-    /// Events that are recorded beside those that explain, and shown with the outliers.
+    /// Events that are recorded in addition to those for explanations, and shown with the outliers.
     pub events: Vec<EventChoice>,
-    /// A command that is run at an outlier.
+    /// Command to run at an outlier.
     pub on_outlier: Option<OnOutlier>,
-    /// Whether a sample that crosses it is marked in the kernel's trace buffer,
-    /// which is then stopped.
+    /// Whether a sample above the limit is marked in the kernel's trace buffer, which is then
+    /// stopped.
     pub tracemark: Option<Tracemark>,
-    /// What must be held.
+    /// Requirement of the run.
     pub requirement: Requirement,
-    /// How long a row of the time series is; `None`: fitting the length.
+    /// Length of a row of the time series; `None` to derive it from the run length.
     pub series_interval: Option<Nanos>,
-    /// Whether each sample is kept.
+    /// Whether each sample is stored.
     pub samples: bool,
-    /// To what a kept sample is rounded down.
+    /// Stored samples are rounded down to a multiple of this.
     pub sample_resolution: Nanos,
-    /// What the CPUs are asked for by /dev/cpu_dma_latency, in µs; `None`:
-    /// leave them alone.
+    /// Latency limit that is requested from the CPUs with /dev/cpu_dma_latency, in µs; `None` for
+    /// no request.
     pub dma_latency_us: Option<i32>,
-    /// The number of the deepest idle state that the measured CPUs may enter during
-    /// the run, -1 for none; `None`: leave them alone.
+    /// Deepest idle state that the measured CPUs may enter during the run, -1 for none; `None` for
+    /// no limit.
     pub deepest_idle_state: Option<i64>,
-    /// Where changes of the machine's settings are journalled; `None`: a probe
-    /// may change none.
+    /// Path of the journal for changes of machine settings; `None` if probes may not change any.
     pub journal: Option<PathBuf>,
-    /// The role that the machine is audited for before the run; `None`: no audit.
+    /// Role for the audit of the machine before the run; `None` for no audit.
     pub audit: Option<Role>,
-    /// How this program is started for one half of a probe that is to be in a
-    /// process of its own: with what the probe says as its last argument.
-    /// `None`: it cannot be.
+    /// Command that starts this program for the half of a probe that needs a separate process. The
+    /// probe's data is added as the last argument. `None` if that is not possible.
     pub partner: Option<Vec<OsString>>,
-    /// The control group that this process has joined for the measurement.
+    /// Control group that this process has joined for the measurement.
     pub group: Option<GroupFacts>,
-    /// A name for the recording.
+    /// Name of the recording.
     pub label: Option<String>,
-    /// The command line, as the program got it.
+    /// Command line as passed to the program.
     pub command_line: Vec<String>,
 }
 
-/// What is explained, and how much is recorded for it.
+/// Latencies to explain, and the amount of recorded events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExplainRequest {
-    /// Latencies above this.
+    /// Explains latencies above this.
     pub threshold: Nanos,
-    /// Which events.
+    /// Events to record.
     pub level: Level,
 }
 
-/// In which unit a trace mark names the latency.
+/// Unit of the latency in a trace mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracemark {
     /// Whole microseconds, rounded down.
@@ -92,41 +89,41 @@ pub enum Tracemark {
     Nanos,
 }
 
-/// One condition of a measurement.
+/// A phase of a measurement.
 #[derive(Clone, Debug)]
 pub struct PhaseRequest {
-    /// What its threads are named by; `None` where there is only one phase.
+    /// Name, used in the names of its threads; `None` if there is only one phase.
     pub name: Option<String>,
-    /// How long.
+    /// Length of the phase.
     pub length: RunLength,
-    /// What disturbs meanwhile.
+    /// Loads that run meanwhile.
     pub loads: Vec<LoadRequest>,
 }
 
-/// Phases that could not be read.
+/// Phases that could not be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum PhaseError {
-    /// Not a name and a time.
+    /// The text is not a name and a length.
     #[error("'{0}' is not a phase: write for example idle:60s,cpu+disk:60s")]
     NotAPhase(String),
-    /// The time.
+    /// The length is invalid.
     #[error("phase '{name}': {source}")]
     Length {
-        /// The phase.
+        /// Name of the phase.
         name: String,
-        /// What is wrong with it.
+        /// Reason why the length is invalid.
         source: DurationError,
     },
-    /// It is empty.
+    /// The length is zero.
     #[error("phase '{0}' has no length")]
     Empty(String),
-    /// One of its loads.
+    /// A load is invalid.
     #[error(transparent)]
     Load(#[from] LoadError),
 }
 
 impl PhaseRequest {
-    /// The one condition of a measurement without phases.
+    /// Returns the single phase of a measurement without phases.
     pub fn only(length: RunLength, loads: Vec<LoadRequest>) -> Self {
         Self {
             name: None,
@@ -135,11 +132,11 @@ impl PhaseRequest {
         }
     }
 
-    /// Reads `idle:60s,cpu+disk:60s`: loads by their names, joined by `+`, or
-    /// `idle`, and a length for each.
+    /// Parses `idle:60s,cpu+disk:60s`: names of loads, joined by `+`, or `idle`, each with a
+    /// length.
     ///
     /// # Errors
-    /// A part that does not read so, a load that is not there.
+    /// Returns an error if a part has another format or a load does not exist.
     pub fn read_all(text: &str) -> Result<Vec<Self>, PhaseError> {
         text.split(',').map(Self::read).collect()
     }
@@ -168,19 +165,19 @@ impl PhaseRequest {
     }
 }
 
-/// How long a measurement lasts.
+/// Length of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunLength {
-    /// As long as the probe's own parameters say, else [`RunLength::USUAL`].
+    /// As specified by the probe's parameters, else [`RunLength::USUAL`].
     Usual,
-    /// This long, warm-up included.
+    /// This long, including warm-up.
     For(Nanos),
     /// Until it is stopped.
     UntilStopped,
 }
 
 impl RunLength {
-    /// Where nothing is asked for.
+    /// Default length.
     pub const USUAL: Nanos = Nanos::from_secs(10);
 
     pub(crate) fn duration(self) -> Option<Nanos> {
@@ -193,9 +190,8 @@ impl RunLength {
 }
 
 impl Request {
-    /// A request with these parameters and conditions, and defaults for all else:
-    /// scheduling and warm-up by the session, no limits, no explanations, and no
-    /// change of the machine.
+    /// Creates a request with these parameters and phases, and defaults for everything else:
+    /// automatic scheduling and warm-up, no limits, no explanations, and no changes of the machine.
     pub fn new(
         probe: &'static ProbeEntry,
         arguments: Arguments,
@@ -230,31 +226,28 @@ impl Request {
         }
     }
 
-    /// To what a kept sample is rounded down by default. Reading the clock alone
-    /// takes some 20 ns, so the digits below 10 ns are mostly noise, and noise is
-    /// what does not compress.
+    /// Default resolution of stored samples. Reading the clock alone takes about 20 ns, so the
+    /// digits below 10 ns are mostly noise, which does not compress.
     pub const SAMPLE_RESOLUTION: Nanos = Nanos(10);
 
-    /// How long, about, a run lasts that ends after a number of wake-ups.
+    /// Returns the approximate length of a run that ends after a number of wake-ups.
     pub(crate) fn length_by_count(&self) -> Option<Nanos> {
         let (periods, interval) = (self.arguments.periods()?, self.arguments.interval()?);
         Some(Nanos(interval.0.saturating_mul(periods)))
     }
 }
 
-/// Rows that a run should have at least, without its warm-up about 40: what
-/// `compare` resamples is made of them.
+/// Minimum number of rows of a run, about 40 without warm-up: `compare` resamples them.
 const ROWS: u64 = 50;
 
-/// Lengths of a row, rising, ms.
+/// Possible lengths of a row, in ascending order, in ms.
 const ROW_LENGTHS: [u64; 12] = [
     50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000, 120_000, 300_000,
 ];
 
-/// Rows of the time series where nothing is asked for: as long as a run of this
-/// length can have [`ROWS`] of, 50 ms at least. A run of minutes has rows of one
-/// second at most, so that it has at most about 900; only runs above 15 min have
-/// longer ones, up to five minutes.
+/// Returns the default length of a row: the longest that gives a run of this length [`ROWS`] rows,
+/// but at least 50 ms. A run of minutes has rows of at most one second, and so at most about 900.
+/// Only runs above 15 min have longer rows, up to five minutes.
 pub(crate) fn usual_series_interval(duration: Option<Nanos>) -> Nanos {
     const LONGEST: [(u64, u64); 3] = [(15 * 60, 1), (30 * 60, 5), (60 * 60, 10)];
     let Some(duration) = duration else {
@@ -309,7 +302,7 @@ mod tests {
             assert_eq!(interval, Nanos::from_millis(interval_ms), "{seconds} s");
         }
         assert_eq!(usual_series_interval(None), Nanos::from_secs(10));
-        // Enough for a comparison also without the warm-up, and never too many.
+        // Enough for a comparison even without the warm-up, and never too many.
         for seconds in 3..100_000 {
             let duration = Nanos::from_secs(seconds);
             let rows = duration.0 / usual_series_interval(Some(duration)).0;

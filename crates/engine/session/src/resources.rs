@@ -1,5 +1,5 @@
-//! What a probe uses of the machine beside its CPUs: created when it asks for it,
-//! undone at the end of its phase.
+//! Resources of the machine, other than CPUs, that a probe uses. They are created on demand, and
+//! undone at the end of the phase.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use crate::noise::KernelNoise;
 use crate::settings::MachineSettings;
 use crate::tracer::KernelTracer;
 
-/// What a probe may ask for, made when it does.
+/// Resources that a probe may request, created on demand.
 pub(crate) struct Machine<'a> {
     request: &'a Request,
     host: &'a Host,
@@ -22,7 +22,7 @@ pub(crate) struct Machine<'a> {
     noise: OnceCell<Arc<KernelNoise>>,
 }
 
-/// What a probe has asked for.
+/// Resources that a probe has requested.
 pub(crate) struct Used {
     pub(crate) settings: Option<Arc<MachineSettings>>,
     tracer: Option<Arc<KernelTracer>>,
@@ -40,13 +40,13 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The settings with these names.
+    /// Creates the settings with these names.
     fn change(&self, names: &'static [&'static str]) -> Arc<MachineSettings> {
         let journal = self.request.journal.clone();
         Arc::new(MachineSettings::new(self.host.clone(), journal, names))
     }
 
-    /// What the probe has asked for, and what the run itself changes.
+    /// Returns the resources that the probe requested, and those that the run itself changes.
     pub(crate) fn used(self) -> Used {
         let idle = self.request.deepest_idle_state.map(|_| self.change(&[]));
         Used {
@@ -80,7 +80,7 @@ impl Resources for Machine<'_> {
 }
 
 impl Used {
-    /// Stops the tracers and puts the settings back.
+    /// Stops the tracers and restores the settings.
     pub(crate) fn undo(&self, warnings: &mut Vec<String>) {
         if let Some(settings) = &self.settings {
             warnings.extend(settings.revert());
@@ -111,11 +111,11 @@ mod tests {
         let tracer = machine.noise_tracer().unwrap();
         let used = machine.used();
         assert!(used.settings.is_none() && used.tracer.is_none());
-        // The probe has the one that is stopped at the end.
+        // The probe has the same tracer that is stopped at the end.
         assert_eq!(Arc::strong_count(&tracer), 2);
         drop(used);
         assert_eq!(Arc::strong_count(&tracer), 1);
-        // The run's own change needs no probe.
+        // The run's own change does not require a probe.
         request.deepest_idle_state = Some(0);
         assert!(Machine::new(&request, &host).used().settings.is_some());
     }

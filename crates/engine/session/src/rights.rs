@@ -1,4 +1,4 @@
-//! What this process may do, and what to do where it may not.
+//! Determines the rights of this process, and what to do if some are missing.
 
 use punctual_host::Host;
 use punctual_model::{CpuSet, Policy, Scheduling};
@@ -6,12 +6,11 @@ use punctual_rt::{Error, ThreadBuilder};
 
 use crate::{Request, SessionError};
 
-/// The priority where nothing is asked for: above the threaded interrupts of a
-/// PREEMPT_RT kernel (50), below the kernel's own migration and watchdog
-/// threads (99).
+/// Default priority: above the threaded interrupts of a PREEMPT_RT kernel (50), and below the
+/// kernel's migration and watchdog threads (99).
 const USUAL_PRIORITY: u8 = 95;
 
-/// What a process needs a right for, as a warning names it.
+/// Feature that requires a right, as named in a warning.
 const REAL_TIME: &str = "real-time priority (SCHED_OTHER)";
 /// See [`REAL_TIME`].
 pub(crate) const MEMORY: &str = "locked memory";
@@ -25,8 +24,8 @@ fn lacking(what: &[&str]) -> String {
     )
 }
 
-/// Says in one warning what the process has no right to, together with real-time
-/// priority where that was said before.
+/// Adds one warning that names all missing rights, including real-time priority if there is already
+/// a warning about it.
 pub(crate) fn tell_of_lacking(what: &[&str], warnings: &mut Vec<String>) {
     if what.is_empty() {
         return;
@@ -41,18 +40,17 @@ pub(crate) fn tell_of_lacking(what: &[&str], warnings: &mut Vec<String>) {
     }
 }
 
-/// How the measuring threads are to be scheduled, and a warning where that is
-/// less than it should be.
+/// Returns the scheduling of the measuring threads, with a warning if it is worse than recommended.
 ///
 /// # Errors
-/// A policy or priority that was asked for and is refused.
+/// Returns an error if a requested policy or priority is refused.
 pub(crate) fn scheduling(
     request: &Request,
     host: &Host,
 ) -> Result<(Scheduling, Option<String>), SessionError> {
     let policy = match (request.policy, request.priority) {
         (Some(policy), _) => policy,
-        // Only real-time policies have a priority: to ask for one asks for fifo.
+        // Only real-time policies have a priority, so requesting one implies fifo.
         (None, Some(1..)) => Policy::Fifo,
         (None, Some(0)) => Policy::Other,
         (None, None) => return Ok(best_to_be_had(host)),
@@ -74,10 +72,10 @@ fn has_priority(policy: Policy) -> bool {
     matches!(policy, Policy::Fifo | Policy::RoundRobin)
 }
 
-/// 95, or what RLIMIT_RTPRIO allows.
+/// Returns 95, or the limit of RLIMIT_RTPRIO.
 fn usual_priority() -> u8 {
     match punctual_rt::max_permitted_priority() {
-        // None is permitted: the refusal shall name the usual one.
+        // No priority is permitted, so that the error names the default.
         0 => USUAL_PRIORITY,
         highest => highest.min(USUAL_PRIORITY),
     }
@@ -100,7 +98,8 @@ fn best_to_be_had(host: &Host) -> (Scheduling, Option<String>) {
                 SessionError::System(Error::RealTimeRefused { capable: false, .. }) => {
                     lacking(&[REAL_TIME])
                 }
-                // Not a right of this process: only the text says what to do.
+                // The reason is not a missing right of this process; only the error text explains
+                // it.
                 refused => format!("measured without {REAL_TIME}: {refused}"),
             };
             (other, Some(warning))
@@ -108,8 +107,8 @@ fn best_to_be_had(host: &Host) -> (Scheduling, Option<String>) {
     }
 }
 
-/// A refusal with its cause, where the control group of the thread is it; without
-/// a number, that of this process.
+/// Adds the cause to a refusal if it is the thread's control group; without a thread ID, this
+/// process's group.
 pub fn real_time_refused(error: Error, host: &Host, tid: Option<u32>) -> SessionError {
     let Error::RealTimeRefused {
         policy, priority, ..
@@ -126,7 +125,7 @@ pub fn real_time_refused(error: Error, host: &Host, tid: Option<u32>) -> Session
     }
 }
 
-/// Limits are only part of it (RT_GROUP_SCHED refuses even root): a thread tries.
+/// Starts a thread, because limits do not show everything (RT_GROUP_SCHED refuses even root).
 fn try_out(scheduling: Scheduling) -> Result<(), Error> {
     ThreadBuilder::new("rights")
         .policy(punctual_probes::rt_policy(scheduling))
@@ -134,10 +133,10 @@ fn try_out(scheduling: Scheduling) -> Result<(), Error> {
         .join()
 }
 
-/// Whether threads may be bound to each of the CPUs: a cpuset can forbid it.
+/// Checks whether threads may be bound to each of the CPUs, because a cpuset can forbid it.
 pub(crate) fn may_use(cpus: &CpuSet) -> Result<(), Error> {
     let cpus: Vec<u32> = cpus.iter().collect();
-    // One thread for all: on a machine with many CPUs a thread each takes long.
+    // A single thread, because one for each CPU takes long on a machine with many.
     let go_everywhere = move || {
         let tid = punctual_rt::current_tid();
         (cpus.iter()).try_for_each(|cpu| punctual_rt::affinity::set(tid, &[*cpu]))

@@ -1,4 +1,4 @@
-//! The life of a measurement.
+//! Runs a measurement.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,25 +26,23 @@ use crate::tracemark::TraceStop;
 use crate::watcher::Watcher;
 use crate::{Session, SessionError, overhead, settings};
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// The recording.
     pub recording: Recording,
-    /// Why the store does not have all of it.
+    /// Reason why the store does not have all of it.
     pub store_error: Option<StoreError>,
-    /// The sample that ended the run by crossing the break value.
+    /// Sample that ended the run by exceeding the break value.
     pub broke: Option<Broke>,
 }
 
 impl Session {
-    /// Measures, until the end or until `stop` is set. Rows are written to
-    /// `store` as the run goes.
+    /// Measures until the end or until `stop` is set. Writes rows to `store` during the run.
     ///
     /// # Errors
-    /// What could not be started; a store that refuses the recording at its
-    /// start. A store that fails later ends nothing: see
-    /// [`Outcome::store_error`].
+    /// Returns an error if something could not be started, or if the store rejects the recording at
+    /// its start. A later error of the store does not end the run; see [`Outcome::store_error`].
     pub fn run(
         mut self,
         store: Option<&dyn RecordingSink>,
@@ -93,8 +91,8 @@ impl Session {
         begun.run(probe, &mut context)
     }
 
-    /// Has the recorder stop at the break, and the break marked in the user's trace,
-    /// where that is asked for.
+    /// Returns a handler that stops the recorder at the break and marks the break in the user's
+    /// trace, if requested.
     fn break_handler(
         &mut self,
         control: &Control,
@@ -115,8 +113,7 @@ impl Session {
         handler
     }
 
-    /// Arms the flight recorder where outliers are to be explained, and measures
-    /// what it costs.
+    /// Arms the flight recorder if outliers are to be explained, and measures its overhead.
     fn arm(&mut self, stop: &AtomicBool) -> Result<Option<Explainer>, SessionError> {
         let (Some(asked), Ok(delay)) = (self.request.explain, self.request.probe.explained) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! A measurement before it runs: what is asked for, checked against the machine.
+//! Prepares a measurement: checks the request against the machine.
 
 use std::thread;
 
@@ -19,7 +19,7 @@ pub struct Session {
     pub(crate) facts: HostFacts,
     pub(crate) audit: Option<KeptAudit>,
     pub(crate) scheduling: Scheduling,
-    /// Those to measure on, as they were asked for.
+    /// Requested CPUs.
     pub(crate) cpus: CpuSet,
     pub(crate) phases: Vec<Phase>,
     pub(crate) row_length: Nanos,
@@ -27,25 +27,25 @@ pub struct Session {
 }
 
 impl Session {
-    /// Checks all that can be checked before anything is measured: CPUs,
-    /// rights, the probe's parameters, how the lengths fit.
+    /// Checks everything that can be checked before the measurement: CPUs, rights, the probe's
+    /// parameters, and the lengths.
     ///
     /// # Errors
-    /// What is wrong, with the value.
+    /// Returns an error that names the problem and the value.
     pub fn prepare(request: Request, host: Host) -> Result<Self, SessionError> {
         punctual_rt::interrupt::install_interrupt_handler()?;
-        // Measuring threads allocate nothing while they measure; what they need
-        // before comes from where the rest does, and goes back there.
+        // Measuring threads do not allocate memory while they measure. Memory that they need before
+        // is allocated from, and returned to, the same heap as the rest.
         punctual_rt::share_heap();
-        // The facts are many small reads, and the checks wait for threads: one
-        // beside the other, for some programs are to measure at once.
+        // Reading the facts takes many small reads, and the checks wait for threads. Both run in
+        // parallel, because some programs must begin to measure immediately.
         let (seen, checked) = thread::scope(|scope| {
             let seen = scope.spawn(|| Seen::of(&host, request.audit));
             let checked = Checked::of(&request, &host);
             (seen.join(), checked)
         });
         let checked = checked?;
-        // A panic in there is a defect; without its thread it shows itself.
+        // A panic there is a bug; repeating it without the thread shows it.
         let seen = seen.unwrap_or_else(|_| Seen::of(&host, request.audit));
         let (facts, audit) = seen.judged(&checked.cpus);
         let phases = &checked.phases;
@@ -65,25 +65,25 @@ impl Session {
         })
     }
 
-    /// What the reader must know before it begins: rights that are lacking.
+    /// Returns warnings about missing rights, for display before the run.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// How long, about, is measured before the run what recording trace events
-    /// costs; `None`: none are recorded.
+    /// Returns the approximate duration of measuring the overhead of trace events before the run;
+    /// `None` if none are recorded.
     pub fn measured_before(&self) -> Option<Nanos> {
         let explained = self.request.explain.is_some();
         explained.then(|| overhead::length(self.duration()))
     }
 
-    /// How long it will last; `None`: until stopped.
+    /// Returns the planned duration; `None` if the run lasts until stopped.
     pub(crate) fn duration(&self) -> Option<Nanos> {
         total(&self.phases)
     }
 
-    /// The CPUs that are measured: those that threads are bound to, and all that
-    /// were asked for where one is bound to none.
+    /// Returns the measured CPUs: those that threads are bound to, or all requested ones if any
+    /// thread is not bound.
     pub(crate) fn cpus(&self) -> CpuSet {
         let lanes = self.phases.iter().flat_map(Phase::lanes);
         let bound: Option<CpuSet> = lanes.map(|lane| lane.cpu).collect();
@@ -91,10 +91,10 @@ impl Session {
     }
 }
 
-/// Whether outliers of a probe can be explained at all.
+/// Checks whether outliers of a probe can be explained at all.
 ///
 /// # Errors
-/// They cannot; it says why, and of which probes they can.
+/// Returns an error with the reason, and the probes that support it.
 pub fn can_be_explained(probe: &ProbeEntry) -> Result<(), SessionError> {
     let Err(why) = probe.explained else {
         return Ok(());
@@ -108,7 +108,7 @@ pub fn can_be_explained(probe: &ProbeEntry) -> Result<(), SessionError> {
     })
 }
 
-/// Whether outliers can be explained, where they are to be.
+/// Checks that outliers can be explained, if requested.
 fn may_explain(request: &Request, host: &Host) -> Result<(), SessionError> {
     if request.explain.is_none() {
         return Ok(());
@@ -117,7 +117,7 @@ fn may_explain(request: &Request, host: &Host) -> Result<(), SessionError> {
     Ok(Tracefs::find(host.root())?.may_arm()?)
 }
 
-/// What was found to be possible.
+/// Result of the checks before the run.
 struct Checked {
     cpus: CpuSet,
     scheduling: Scheduling,
@@ -147,7 +147,7 @@ impl Checked {
     }
 }
 
-/// How long all phases last; `None` where one lasts until it is stopped.
+/// Returns the total length of all phases; `None` if one lasts until stopped.
 fn total(phases: &[Phase]) -> Option<Nanos> {
     phases
         .iter()

@@ -1,4 +1,4 @@
-//! Settings of the machine, changed on a probe's behalf and put back.
+//! Machine settings that are changed for a probe and restored.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use punctual_model::{CpuSet, Recording};
 use punctual_probes::{Settings, SettingsError};
 use punctual_tune::{How, Journal, Phase, Places, Restored, Status, TuneError, deeper_idle_states};
 
-/// What a probe may change: the settings that it named, journalled.
+/// Settings that a probe may change: those that it named, recorded in a journal.
 ///
-/// The journal is opened by the first change, so that a run that changes nothing
-/// needs no place for it and excludes nobody. Dropped, it puts everything back.
+/// The first change opens the journal, so a run without changes does not need one and excludes no
+/// other process. Restores everything when dropped.
 #[derive(Debug)]
 pub(crate) struct MachineSettings {
     host: Host,
@@ -31,8 +31,8 @@ enum State {
 }
 
 impl MachineSettings {
-    /// The settings `named` of `host`, journalled at `path`; `None`: nothing may
-    /// be changed.
+    /// Creates the settings `named` of `host`, with a journal at `path`; `None` if nothing may be
+    /// changed.
     pub(crate) fn new(host: Host, path: Option<PathBuf>, named: &'static [&'static str]) -> Self {
         Self {
             host,
@@ -42,8 +42,7 @@ impl MachineSettings {
         }
     }
 
-    /// Puts everything back, and lets nothing be changed from here on. Returns
-    /// what the reader must know.
+    /// Restores everything, and prevents further changes. Returns warnings for the reader.
     pub(crate) fn revert(&self) -> Vec<String> {
         let mut state = self.lock();
         let State::Open(mut journal) = std::mem::replace(&mut *state, State::Closed) else {
@@ -58,12 +57,12 @@ impl MachineSettings {
         }
     }
 
-    /// Disables the idle states of `cpus` that are deeper than number `deepest`; -1:
-    /// all. Returns what the reader must know.
+    /// Disables the idle states of `cpus` that are deeper than state `deepest`; -1 for all. Returns
+    /// a warning for the reader, if any.
     ///
     /// # Errors
-    /// What could not be changed; what was before it is put back by
-    /// [`revert`](Self::revert).
+    /// Returns an error if a state could not be changed; [`revert`](Self::revert) restores the ones
+    /// before it.
     pub(crate) fn limit_idle(
         &self,
         cpus: &CpuSet,
@@ -82,7 +81,7 @@ impl MachineSettings {
         Ok(None)
     }
 
-    /// Changes something, journalled.
+    /// Makes a change, recorded in the journal.
     fn change(
         &self,
         what: impl FnOnce(&mut Journal) -> Result<(), TuneError>,
@@ -107,7 +106,7 @@ impl MachineSettings {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A journal holds what is on disk, also after a panic.
+        // The journal reflects what is on disk, including after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,9 +132,8 @@ impl Settings for MachineSettings {
     }
 }
 
-/// What a user has applied with `tune`, which the figures depend on: for the
-/// recording, `None` where it is not known, and as a warning where something is in
-/// force.
+/// Returns the profile that the user has applied with `tune`, because the results depend on it: a
+/// text for the recording, `None` if unknown; and a warning if settings are in force.
 pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, Option<String>) {
     let read = journal.map(|journal| {
         let places = Places::beside(journal.to_owned());
@@ -144,7 +142,7 @@ pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, O
     let status = match read {
         Some(Ok(None)) => return (Some(Recording::NO_TUNE.to_owned()), None),
         Some(Ok(Some(status))) if status.phase == Phase::Applied => status,
-        // Half applied, of before a boot, not readable: what is in force is open.
+        // Partially applied, from before a boot, or unreadable: the settings in force are unknown.
         _ => return (None, None),
     };
     let cpus = status.cpus.as_ref();
@@ -158,7 +156,7 @@ pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, O
     (Some(tune), Some(warning))
 }
 
-/// A sentence about a setting that was not as this run had left it.
+/// Describes a setting that did not have the value that this run had set.
 fn by_someone_else(restored: &Restored) -> Option<String> {
     match &restored.how {
         How::Written { found, ours: false } => Some(format!(
@@ -177,7 +175,7 @@ mod tests {
     const NAMED: &[&str] = &["clocksource"];
     const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
-    /// A false /sys beside the real /proc.
+    /// A fake /sys with the real /proc.
     fn machine() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let clock = folder.path().join(CLOCK);
@@ -226,7 +224,7 @@ mod tests {
         };
         for (cpu, state) in (0..3).flat_map(|cpu| (0..4).map(move |state| (cpu, state))) {
             fs::create_dir_all(file(cpu, state).parent().unwrap()).unwrap();
-            // Somebody has disabled one already.
+            // One state is already disabled.
             let disabled = u32::from((cpu, state) == (1, 3));
             fs::write(file(cpu, state), format!("{disabled}\n")).unwrap();
         }
@@ -254,7 +252,7 @@ mod tests {
         assert_eq!(all(), "0111 0111 0000");
         drop(dropped);
         assert_eq!(all(), "0000 0001 0000");
-        // Without cpuidle it is said.
+        // Without cpuidle, there is a message.
         let none = settings(folder.path());
         let told = none.limit_idle(&"7".parse().unwrap(), 0).unwrap().unwrap();
         assert!(told.contains("CPUs 7 have none"), "{told}");

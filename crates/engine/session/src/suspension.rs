@@ -1,4 +1,4 @@
-//! Finds the times in which the user stopped the process or suspended the machine.
+//! Detects times in which the user stopped the process or suspended the machine.
 
 use std::io;
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use signal_hook::consts::SIGCONT;
 
 use crate::time::{Start, monotonic};
 
-/// A stop is at least as long: three turns of 100 ms. A SIGCONT to a process that
-/// runs finds shorter gaps.
+/// Minimum length of a stop: three polls of 100 ms. A SIGCONT to a running process finds shorter
+/// gaps.
 const LEAST_STOP: Nanos = Nanos::from_millis(300);
 
-/// A shorter stop is known by the samples: in each lane a wait was as long, and as
-/// long as three periods, when a SIGCONT came.
+/// A shorter stop is detected with the samples: when a SIGCONT came, each lane had a wait of this
+/// length, and of at least three periods.
 const LEAST_SHORT_STOP: Nanos = Nanos::from_millis(5);
 
-/// By how much CLOCK_BOOTTIME must outrun CLOCK_MONOTONIC between two turns.
+/// Minimum advance of CLOCK_BOOTTIME over CLOCK_MONOTONIC between two polls.
 const LEAST_SUSPEND: Nanos = Nanos::from_millis(10);
 
-/// What one turn of the housekeeping reads.
+/// Values that one poll of the housekeeping reads.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     monotonic: Nanos,
     /// CLOCK_BOOTTIME, read after `monotonic`.
     boottime: Nanos,
-    /// How long after it at most.
+    /// Maximum time between the two readings.
     apart: Nanos,
-    /// Whether a SIGCONT came since the turn before.
+    /// Whether a SIGCONT came since the previous poll.
     continued: bool,
 }
 
-/// What was found between two turns.
+/// A suspension found between two polls.
 type Found = (SuspensionKind, Gap, Nanos);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Gap {
     }
 }
 
-/// A wait of a lane, with the time between its periods.
+/// A wait of a lane, with its period.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) due: Nanos,
@@ -68,8 +68,8 @@ impl Wait {
     }
 }
 
-/// The time that the longest waits of all lanes have in common: a stop holds back all
-/// threads of the process at once. `None`: a lane was on time.
+/// Returns the time that the longest waits of all lanes have in common, because a stop delays all
+/// threads of the process at once. Returns `None` if a lane was on time.
 fn in_common(waits: impl Iterator<Item = Option<Wait>>) -> Option<Gap> {
     let mut common: Option<Gap> = None;
     for wait in waits {
@@ -86,13 +86,13 @@ fn in_common(waits: impl Iterator<Item = Option<Wait>>) -> Option<Gap> {
     common.filter(|gap| gap.length() >= LEAST_SHORT_STOP)
 }
 
-/// Compares each turn with the one before.
+/// Compares each poll with the previous one.
 #[derive(Debug, Default)]
 struct Comparison {
     last: Option<Nanos>,
-    /// The gap before the last turn: its SIGCONT may be read one turn later.
+    /// Gap before the last poll: its SIGCONT may be read one poll later.
     gap: Option<Gap>,
-    /// CLOCK_BOOTTIME ahead of CLOCK_MONOTONIC, at most.
+    /// Maximum difference of CLOCK_BOOTTIME to CLOCK_MONOTONIC.
     ahead: Nanos,
 }
 
@@ -128,14 +128,14 @@ impl Comparison {
     }
 }
 
-/// Watches for suspensions, from turn to turn.
+/// Watches for suspensions from poll to poll.
 #[derive(Debug)]
 pub(crate) struct SuspensionWatch {
     continued: Arc<AtomicBool>,
-    /// The handler of SIGCONT; without it stops are not known as such.
+    /// Handler of SIGCONT; without it, stops are not detected.
     handler: Option<SigId>,
     comparison: Comparison,
-    /// When a SIGCONT was seen that ended no long stop.
+    /// Time of a SIGCONT that did not end a long stop.
     unexplained: Option<Nanos>,
     found: Vec<Suspension>,
 }
@@ -154,7 +154,7 @@ impl SuspensionWatch {
         }
     }
 
-    /// One turn of the housekeeping.
+    /// Performs one poll of the housekeeping.
     pub(crate) fn turn(&mut self, start: &Start) {
         let before = monotonic();
         let boottime = Nanos(Clock::Boottime.now().as_nanos());
@@ -181,8 +181,8 @@ impl SuspensionWatch {
         self.found.extend(new);
     }
 
-    /// After a turn, once the samples are there: the longest wait of late of each lane
-    /// that has periods.
+    /// Called after a poll, once the samples are available, with the longest recent wait of each
+    /// lane that has periods.
     pub(crate) fn short_stop(&mut self, start: &Start, waits: impl Iterator<Item = Option<Wait>>) {
         let Some(seen) = self.unexplained else {
             return;
@@ -202,7 +202,7 @@ impl SuspensionWatch {
         }
     }
 
-    /// Those that were found so far.
+    /// Returns the suspensions found so far.
     pub(crate) fn found(&self) -> &[Suspension] {
         &self.found
     }
@@ -218,8 +218,8 @@ impl Drop for SuspensionWatch {
 mod tests {
     use super::*;
 
-    /// Times in milliseconds: CLOCK_MONOTONIC, CLOCK_BOOTTIME, the time between
-    /// reading them, whether a SIGCONT came.
+    /// Times in milliseconds: CLOCK_MONOTONIC, CLOCK_BOOTTIME, the time between reading them; and
+    /// whether a SIGCONT came.
     fn watched(turns: &[(u64, u64, u64, bool)]) -> Vec<Found> {
         let mut comparison = Comparison::default();
         let turns = turns
@@ -249,7 +249,7 @@ mod tests {
             (1_400, 1_400, 0, false),
         ];
         assert_eq!(watched(&turns), [stop]);
-        // The signal's handler ran on another thread, a turn later.
+        // The signal's handler ran on another thread, one poll later.
         let later = [
             (100, 100, 0, false),
             (200, 200, 0, false),
@@ -291,11 +291,11 @@ mod tests {
         };
         let stopped = [wait(100, 151, 1), wait(101, 150, 2)];
         assert_eq!(common(&stopped), Some((ms(101), ms(150))));
-        // One lane ran on, or waited at another time.
+        // One lane continued to run, or waited at another time.
         assert_eq!(common(&[wait(100, 151, 1), wait(120, 121, 1)]), None);
         assert_eq!(common(&[wait(100, 151, 1), wait(160, 190, 1)]), None);
         assert_eq!(common(&[wait(100, 151, 1), None]), None);
-        // Of a lane with long periods it says nothing.
+        // For a lane with long periods, such a wait shows nothing.
         assert_eq!(common(&[wait(100, 151, 20)]), None);
         assert_eq!(common(&[]), None);
     }
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn clocks_read_apart_suspend_nothing() {
-        // This program was kept from running between the two readings.
+        // This program did not run between the two readings.
         let turns = [
             (100, 100, 0, false),
             (200, 700, 500, false),
@@ -324,7 +324,7 @@ mod tests {
             (2_500, 2_500, 0, false),
         ];
         assert_eq!(watched(&turns), []);
-        // Also as the first turn.
+        // The same for the first poll.
         let turns = [(100, 600, 500, false), (700, 700, 0, false)];
         assert_eq!(watched(&turns), []);
     }

@@ -1,29 +1,28 @@
-//! Whose threads are watched: by number, name or control group.
+//! Selects threads to watch: by ID, name or control group.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use punctual_host::{Container, Host};
 
-/// When a process or thread was started, in ticks after the boot: number and start identify
-/// it permanently. `None` where that could not be read.
+/// Start time of a process or thread, in ticks after boot: ID and start time identify it
+/// permanently. `None` if it could not be read.
 pub(crate) type Started = Option<u64>;
 
-/// Whose threads are watched.
+/// Selection of threads to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
-    /// All of these processes, also those that are made later. The number of a
-    /// single thread stands for that thread alone.
+    /// All threads of these processes, including those created later. The ID of a single thread
+    /// selects only that thread.
     Pids(Vec<u32>),
-    /// All threads of this name, of any process, and all of processes of this
-    /// name.
+    /// All threads with this name, in any process, and all threads of processes with this name.
     Comm(String),
-    /// All processes of a control group and of those below it, also those that come
-    /// later: its name, or the path of its folder.
+    /// All processes of a control group and its subgroups, including those that join later, by the
+    /// group's name or folder path.
     Group(String),
 }
 
-/// `pid 1234, 1240`, `comm motion`, `cgroup /system.slice/redis.service`.
+/// Formats as `pid 1234, 1240`, `comm motion` or `cgroup /system.slice/redis.service`.
 impl fmt::Display for Targets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -38,7 +37,7 @@ impl fmt::Display for Targets {
 }
 
 impl Targets {
-    /// The same with the names that the processes bear: `motion (pid 1234)`.
+    /// Formats with the names of the processes: `motion (pid 1234)`.
     pub(crate) fn named(&self, threads: &BTreeMap<u32, String>) -> String {
         let pids = match self {
             Self::Pids(pids) => pids,
@@ -57,7 +56,7 @@ impl Targets {
         named.collect::<Vec<_>>().join(", ")
     }
 
-    /// The threads that are there now, with their names.
+    /// Returns the current threads, with their names.
     pub(crate) fn threads(&self, host: &Host) -> BTreeMap<u32, String> {
         match self {
             Self::Pids(pids) => pids
@@ -81,9 +80,9 @@ impl Targets {
     }
 }
 
-/// The threads of a process, or the one thread of this number, with their names. The
-/// folder in `/proc` of a thread that leads no process shows all threads of its process,
-/// although no listing has it.
+/// Returns the threads of a process, or the single thread with this ID, with their names. The
+/// `/proc` folder of a thread that is not a group leader shows all threads of its process, although
+/// it is not listed.
 pub(crate) fn threads_of_number(host: &Host, pid: u32) -> Vec<(u32, String)> {
     let threads = host.threads_of(pid);
     let leads = threads

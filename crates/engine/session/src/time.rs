@@ -1,11 +1,11 @@
-//! The wall clock and the monotonic clock, read together once.
+//! Reads the wall clock and the monotonic clock together, once.
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_model::Nanos;
 use punctual_rt::Clock;
 
-/// The start of a run on both clocks; later wall times follow from the
-/// monotonic one, so that a step of the wall clock moves no sample.
+/// Start of a run on both clocks. Later wall times are derived from the monotonic clock, so that a
+/// step of the wall clock does not shift samples.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) wall: Timestamp,
@@ -20,12 +20,12 @@ impl Start {
         }
     }
 
-    /// How long ago it was.
+    /// Returns the time since the start.
     pub(crate) fn elapsed(&self) -> Nanos {
         monotonic() - self.monotonic
     }
 
-    /// The wall time of a monotonic one.
+    /// Converts a monotonic time to wall time.
     pub(crate) fn wall_at(&self, monotonic: Nanos) -> Timestamp {
         let since = monotonic.signed_sub(self.monotonic).0;
         self.wall
@@ -42,7 +42,7 @@ pub(crate) fn monotonic() -> Nanos {
 mod tests {
     use super::*;
 
-    /// Whatever the wall clock reads by then.
+    /// Independent of the wall clock at that time.
     #[test]
     fn a_step_of_the_wall_clock_moves_no_sample() {
         let start = Start {
@@ -51,7 +51,7 @@ mod tests {
         };
         let at = |nanos| start.wall_at(nanos).to_string();
         assert_eq!(at(Nanos::from_secs(101)), "2026-03-29T02:00:00.5Z");
-        // Before the start, too: what an outlier's window begins with.
+        // Also for times before the start, where an outlier's window begins.
         assert_eq!(at(Nanos::from_secs(99)), "2026-03-29T01:59:58.5Z");
     }
 }

@@ -1,4 +1,4 @@
-//! A break that others can see: in the kernel's trace buffer.
+//! Marks a break in the kernel's trace buffer, for other tools.
 
 use std::io;
 use std::sync::OnceLock;
@@ -10,11 +10,11 @@ use punctual_trace::{Marker, TraceError, Tracefs};
 
 use crate::request::Tracemark;
 
-/// errno(3): what write(2) to `trace_marker` fails with while the trace is off.
+/// errno(3): write(2) to `trace_marker` fails with this error while tracing is off.
 const EBADF: i32 = 9;
 
-/// Marks the break in the trace and stops the trace there, so that what led to
-/// it is not written over. Who traces what is the user's own business.
+/// Marks the break in the trace and stops the trace, so that the events before it are not
+/// overwritten. Configuring the trace is up to the user.
 #[derive(Debug)]
 pub(crate) struct TraceStop {
     marker: Marker,
@@ -24,7 +24,7 @@ pub(crate) struct TraceStop {
 }
 
 impl TraceStop {
-    /// Opens the files; nothing is written yet.
+    /// Opens the files; does not write anything yet.
     pub(crate) fn open(
         host: &Host,
         unit: Tracemark,
@@ -38,7 +38,7 @@ impl TraceStop {
         })
     }
 
-    /// What the reader must know of it.
+    /// Returns a warning for the reader, if any.
     pub(crate) fn warning(&self) -> Option<String> {
         let error = self.failure.get()?;
         let why = match error.raw_os_error() == Some(EBADF) {
@@ -59,7 +59,7 @@ impl TraceStop {
 }
 
 impl TraceStop {
-    /// Marks this break, and stops.
+    /// Marks this break, and stops the trace.
     pub(crate) fn broke(&self, broke: Broke) {
         let latency = broke.latency.non_negative().unwrap_or_default();
         if let Err(error) = self.marker.mark_and_stop(&self.text(latency)) {

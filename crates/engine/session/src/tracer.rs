@@ -1,11 +1,11 @@
-//! The kernel's detector of hardware latency, as a probe uses it.
+//! The kernel's detector of hardware latency, as used by a probe.
 
 use punctual_probes::{HardwareTracer, KernelGap, TracerError, TracerPlan};
 use punctual_trace::{Ask, Gap, Hwlat, TraceError};
 
 use crate::tracer_handle::{Running, TracerHandle};
 
-/// The detector of this machine.
+/// Detector of this machine.
 pub(crate) type KernelTracer = TracerHandle<Hwlat>;
 
 impl Running for Hwlat {

@@ -1,4 +1,4 @@
-//! A handle of a tracer of the kernel, for a probe: what all of them share.
+//! Handle for a kernel tracer, used by a probe: the common part of all tracers.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,18 +8,18 @@ use punctual_model::ProcessId;
 use punctual_probes::TracerError;
 use punctual_trace::{Files, RealFiles, TraceError, Tracefs};
 
-/// A tracer that runs, and can be ended.
+/// A running tracer that can be stopped.
 pub(crate) trait Running {
-    /// Ends it, and puts its settings back.
+    /// Stops the tracer, and restores its settings.
     fn stop(&mut self) -> Result<(), TraceError>;
 }
 
-/// Settings of a tracer that could not be put back when it ended.
+/// Settings of a tracer that could not be restored when it ended.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}; the next command of punctual tries again")]
 pub(crate) struct StopError(#[source] TraceError);
 
-/// A tracer of this machine. Stopped or dropped, its settings are as they were.
+/// A tracer of this machine. Its settings are restored when it is stopped or dropped.
 #[derive(Debug)]
 pub(crate) struct TracerHandle<T> {
     host: Host,
@@ -40,7 +40,7 @@ impl<T: Running> TracerHandle<T> {
         }
     }
 
-    /// Whose its trace instance is: this process's.
+    /// Returns the owner of the trace instance: this process.
     pub(crate) fn owner(&self) -> ProcessId {
         self.host.own_process()
     }
@@ -49,7 +49,7 @@ impl<T: Running> TracerHandle<T> {
         Tracefs::find_with(self.host.root(), Arc::clone(&self.files)).map_err(TracerError::refused)
     }
 
-    /// Starts it, once.
+    /// Starts the tracer; fails if it was already started.
     pub(crate) fn begin(
         &self,
         start: impl FnOnce(&Tracefs) -> Result<T, TraceError>,
@@ -63,7 +63,7 @@ impl<T: Running> TracerHandle<T> {
         Ok(())
     }
 
-    /// Asks the one that runs.
+    /// Calls `question` with the running tracer.
     pub(crate) fn ask<R>(
         &self,
         question: impl FnOnce(&mut T) -> Result<R, TraceError>,
@@ -73,10 +73,10 @@ impl<T: Running> TracerHandle<T> {
         question(running).map_err(TracerError::refused)
     }
 
-    /// Ends it, if it runs.
+    /// Stops the tracer if it runs.
     ///
     /// # Errors
-    /// What could not be put back, for the reader of the recording.
+    /// Returns an error, for the reader of the recording, if settings could not be restored.
     pub(crate) fn stop(&self) -> Result<(), StopError> {
         let Some(mut running) = self.lock().take() else {
             return Ok(());
@@ -85,18 +85,17 @@ impl<T: Running> TracerHandle<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<T>> {
-        // What stands in tracefs is the truth, also after a panic.
+        // The state is in tracefs, including after a panic.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Ends tracers where a killed program left them running, and puts their
-/// settings back. Returns the trace instances that were removed. Where there is
-/// no tracefs, or it may not be looked at, there is nothing that this program
-/// could have left or could undo.
+/// Stops tracers that a killed program left running, and restores their settings. Returns the trace
+/// instances that were removed. Without an accessible tracefs, this program could not have left
+/// anything behind and could not undo it.
 ///
 /// # Errors
-/// What could not be put back.
+/// Returns an error if a setting could not be restored.
 pub fn recover_tracer(host: &Host) -> Result<Vec<PathBuf>, TraceError> {
     recover(host, Arc::new(RealFiles))
 }
@@ -105,7 +104,7 @@ pub(crate) fn recover(host: &Host, files: Arc<dyn Files>) -> Result<Vec<PathBuf>
     let Ok(tracefs) = Tracefs::find_with(host.root(), files) else {
         return Ok(Vec::new());
     };
-    // Called before anything is started: what bears our number was another's.
+    // Called before anything is started, so instances with our PID belong to an earlier process.
     let alive = |pid, start: Option<u64>| {
         let now = host.process_start(pid);
         let same = start.is_none() || start == now;

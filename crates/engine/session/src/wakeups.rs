@@ -1,4 +1,4 @@
-//! Watching all wake-ups of the machine.
+//! Watches all wake-ups of the machine.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,30 +12,29 @@ use punctual_trace::{
 use crate::no_programs::NoPrograms;
 use crate::{SessionError, TargetError};
 
-/// What is to be watched.
+/// Parameters of watching.
 #[derive(Clone, Debug)]
 pub struct WakeupRequest {
-    /// Rows by name, beside those by CPU and class.
+    /// Rows by name, in addition to those by CPU and class.
     pub by_comm: bool,
     /// Rows by control group.
     pub by_group: bool,
-    /// Only threads of this control group and those below it: its name, or the path of
-    /// its folder.
+    /// Only threads of this control group and its subgroups, by the group's name or folder path.
     pub group: Option<String>,
     /// Only threads of real-time classes.
     pub real_time_only: bool,
     /// Number of longest waits to report.
     pub worst: usize,
-    /// No BPF programs: count from trace events, as it is done where the kernel
-    /// takes none.
+    /// Counts from trace events instead of with BPF programs, as is done if the kernel rejects
+    /// them.
     pub no_bpf: bool,
 }
 
-/// The largest number of a thread where the kernel does not say its own: its
-/// usual limit (kernel: include/linux/threads.h).
+/// Maximum thread ID if the kernel does not report its own: the usual limit (kernel:
+/// include/linux/threads.h).
 const USUAL_PID_MAX: u32 = 4 << 20;
 
-/// Wake-ups are counted until this is dropped.
+/// Counts wake-ups until it is dropped.
 #[derive(Debug)]
 pub struct WakeupSession {
     watch: WakeupWatch,
@@ -43,7 +42,7 @@ pub struct WakeupSession {
     groups: Option<Groups>,
 }
 
-/// The control groups that are watched.
+/// Control groups that are watched.
 #[derive(Debug)]
 struct Groups {
     tree: GroupTree,
@@ -51,7 +50,7 @@ struct Groups {
     looked: Instant,
 }
 
-/// How often new control groups are looked for.
+/// Interval of searching for new control groups.
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Groups {
@@ -83,7 +82,7 @@ impl Groups {
         }
     }
 
-    /// Groups of threads, each looked up once in a while.
+    /// Returns a function that finds the groups of threads, with a cache.
     fn finder(&self) -> GroupFinder {
         let mut tree = self.tree.clone();
         let mut known: HashMap<u32, Option<u64>> = HashMap::new();
@@ -97,7 +96,7 @@ impl Groups {
         })
     }
 
-    /// Groups that were made meanwhile are watched, too.
+    /// Also watches groups that were created meanwhile.
     fn look_again(&mut self, watch: &mut WakeupWatch) -> Result<(), SessionError> {
         self.tree.look_again();
         self.looked = Instant::now();
@@ -116,21 +115,20 @@ impl Groups {
     }
 }
 
-/// Open waits that are shorter are everyday.
+/// Shorter open waits are normal.
 const LEAST_OPEN: Nanos = Nanos::from_millis(1);
 
-/// Of so many open waits it is looked up who waits: the longest.
+/// Maximum number of open waits whose thread is looked up: the longest.
 const MOST_OPEN: usize = 32;
 
 impl WakeupSession {
-    /// How often [`keep_up`](Self::keep_up) is to be called, at least.
+    /// Maximum interval between calls of [`keep_up`](Self::keep_up).
     pub const KEEP_UP: std::time::Duration = WakeupWatch::KEEP_UP;
 
-    /// Starts to count: with programs in the kernel, or, where it takes none,
-    /// from its trace events.
+    /// Starts counting, with BPF programs, or from trace events if the kernel rejects programs.
     ///
     /// # Errors
-    /// A kernel that lets this user do neither.
+    /// Returns an error if the kernel permits neither to this user.
     pub fn start(request: &WakeupRequest, host: &Host) -> Result<Self, SessionError> {
         let groups = Groups::find(request, host)?;
         let ask = WatchAsk {
@@ -176,16 +174,16 @@ impl WakeupSession {
         })
     }
 
-    /// Why trace events are counted and no programs count in the kernel; `None`:
-    /// they do.
+    /// Returns why trace events are counted instead of using BPF programs; `None` if programs
+    /// count.
     pub fn why_not_programs(&self) -> Option<&str> {
         self.watch.why_not_programs()
     }
 
-    /// Takes out what the kernel has written meanwhile.
+    /// Reads the data that the kernel has written meanwhile.
     ///
     /// # Errors
-    /// What could not be read.
+    /// Returns an error if it could not be read.
     pub fn keep_up(&mut self) -> Result<(), SessionError> {
         if let Some(groups) = self
             .groups
@@ -197,10 +195,10 @@ impl WakeupSession {
         Ok(self.watch.keep_up()?)
     }
 
-    /// What was counted until now, with the waits that are open.
+    /// Returns the counts so far, with the open waits.
     ///
     /// # Errors
-    /// What could not be read.
+    /// Returns an error if they could not be read.
     pub fn read(&mut self) -> Result<Wakeups, SessionError> {
         let mut seen = self.watch.read()?;
         seen.open = open_waits(&self.host, self.watch.waiting()?);
@@ -211,17 +209,17 @@ impl WakeupSession {
         Ok(seen)
     }
 
-    /// Ends it.
+    /// Stops counting.
     ///
     /// # Errors
-    /// What the kernel does not let go of; the next command tries again.
+    /// Returns an error if the kernel does not release something; the next command tries again.
     pub fn stop(self) -> Result<(), SessionError> {
         Ok(self.watch.stop()?)
     }
 }
 
-/// Who waits, where and behind whom, as /proc says; the longest first. Whoever
-/// runs or sleeps by now waits no longer.
+/// Returns the waiting threads with their CPU and the thread that runs there, according to /proc,
+/// longest wait first. Threads that meanwhile run or sleep are omitted.
 fn open_waits(host: &Host, waiting: Waiting) -> Vec<OpenWait> {
     let Waiting {
         at,
@@ -252,7 +250,7 @@ fn task(host: &Host, tid: u32) -> Option<TaskRecord> {
     tasks.into_iter().find(|task| task.tid == tid)
 }
 
-/// As in the kernel's events. Numbers of include/uapi/linux/sched.h.
+/// As in the kernel's events. Policy numbers are from include/uapi/linux/sched.h.
 fn seen(task: &TaskRecord) -> ThreadSeen {
     let Scheduling { policy, priority } = task.scheduling;
     let (number, kernel_priority) = match policy {

@@ -1,4 +1,4 @@
-//! The view of a measurement while it runs.
+//! Live view of a measurement.
 
 use std::time::Duration;
 
@@ -8,27 +8,25 @@ use crate::collect::Snapshot;
 
 /// Follows a run.
 pub trait Watcher {
-    /// It is about to begin; the recording is complete but for what is
-    /// measured.
+    /// Called before the run begins; the recording is complete except for the measurements.
     fn begin(&mut self, recording: &Recording);
-    /// Several times a second, and once more when all has been measured.
+    /// Called several times per second, and once more when everything has been measured.
     fn progress(&mut self, snapshot: &Snapshot);
-    /// It is over.
+    /// Called when the run is over.
     fn end(&mut self);
 
-    /// How often [`progress`](Self::progress) is called.
+    /// Returns the interval of calls to [`progress`](Self::progress).
     fn every(&self) -> Duration {
         Duration::from_millis(100)
     }
 
-    /// Whether it wants [`samples`](Self::samples).
+    /// Returns whether it wants [`samples`](Self::samples).
     fn wants_samples(&self) -> bool {
         false
     }
 
-    /// Samples of a thread after the warm-up, in their order and exact, before
-    /// the [`progress`](Self::progress) that counts them. Those that the
-    /// hand-over had no room for are missing, and are counted in
-    /// [`LaneView::dropped`](crate::LaneView::dropped).
+    /// Receives the exact samples of a thread after the warm-up, in order, before the
+    /// [`progress`](Self::progress) call that counts them. Samples that did not fit into the ring
+    /// are missing, and are counted in [`LaneView::dropped`](crate::LaneView::dropped).
     fn samples(&mut self, _thread: u32, _samples: &[Sample]) {}
 }

@@ -159,7 +159,7 @@ impl OutlierBuffer {
         Ok(())
     }
 
-    /// What the reader must know.
+    /// Adds warnings for the reader of the recording.
     pub(super) fn warning(&self) -> Option<String> {
         (self.given_up > 0).then(|| {
             format!(

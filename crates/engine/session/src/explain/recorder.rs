@@ -93,7 +93,7 @@ impl Recorder {
         }
     }
 
-    /// What the reader must know.
+    /// Adds warnings for the reader of the recording.
     pub(super) fn warnings(&self) -> Vec<String> {
         match self {
             Self::Tracer(flight) => {

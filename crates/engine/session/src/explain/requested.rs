@@ -59,7 +59,7 @@ impl Requested {
         (events, cut.pages)
     }
 
-    /// What the reader must know.
+    /// Adds warnings for the reader of the recording.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.flight.warnings().to_vec();
         warnings.extend(self.flight.reset_by_others());

@@ -63,7 +63,7 @@ const TO_SWITCH_IN: &str = "each wait goes from the wake-up of a thread, or from
 /// What is asked of an observation.
 #[derive(Clone, Debug)]
 pub struct ObserveRequest {
-    /// Whose threads.
+    /// Threads to watch.
     pub targets: Targets,
     /// A wait longer than this is explained; of jobs their budget counts.
     pub threshold: Nanos,
@@ -77,9 +77,9 @@ pub struct ObserveRequest {
     pub requested: Vec<EventChoice>,
     /// How long.
     pub length: RunLength,
-    /// A name for the recording.
+    /// Name of the recording.
     pub label: Option<String>,
-    /// The command line, as the program got it.
+    /// Command line as passed to the program.
     pub command_line: Vec<String>,
 }
 
@@ -470,7 +470,7 @@ impl Source for Observation<'_> {
     }
 }
 
-/// The recording as it is known before the start.
+/// Returns the recording as known before the start.
 fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Recording {
     let mut parameters = std::collections::BTreeMap::new();
     let duration = request.length.duration();
