@@ -62,8 +62,7 @@ struct Lint {
     targets: LintTargets,
     watch: Option<LintWatch>,
     places: Places,
-    /// Each real-time thread with its usage when first seen, and whether its whole process is
-    /// watched.
+    /// Each real-time thread with its usage when first seen, and whether it existed from the start.
     threads: BTreeMap<u32, (TaskRecord, TaskUsage, bool)>,
     processes: BTreeMap<u32, LintProcess>,
     facts: LintFacts,
