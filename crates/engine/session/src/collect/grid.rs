@@ -1,19 +1,19 @@
-//! Periods as they come due, whatever the thread of a lane does.
+//! Periods that come due, independent of a lane's thread.
 
 use punctual_model::{Nanos, OpenPeriods};
 
-/// When periods come due, where the lane says so.
+/// Due times of periods, if the lane specifies them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Grid {
-    /// The time between two, and the end of the run.
+    /// Time between two periods, and the end of the run.
     pub(super) times: Option<(Nanos, Nanos)>,
-    /// How long after the start periods are warm-up.
+    /// Duration of the warm-up after the start.
     pub(super) warm_up: Nanos,
-    /// The first that nothing is known of yet.
+    /// First period with an unknown result.
     pub(super) next: Nanos,
-    /// When the latest sample was taken.
+    /// Time of the latest sample.
     pub(super) woke: Nanos,
-    /// Whether samples were lost of late: then nothing is known of the last ones.
+    /// Whether samples were lost recently, so that the last periods are unknown.
     pub(super) unsure: bool,
 }
 
@@ -25,7 +25,7 @@ impl Grid {
         }
     }
 
-    /// The periods after the warm-up that have had no wake-up by now.
+    /// Returns the periods after the warm-up that have had no wake-up yet.
     pub(super) fn open(&self, started: Nanos, now: Nanos) -> Option<OpenPeriods> {
         let (period, end) = self.times.filter(|_| !self.unsure)?;
         let warm = (started + self.warm_up).saturating_sub(self.next);

@@ -83,16 +83,16 @@ fn a_run_that_is_cut_off_knows_what_had_no_wake_up() {
     let late = lateness.missed_histogram.unwrap();
     assert_eq!(late.max(), Some(Nanos(150_000_000)));
     assert_eq!(late.min(), Some(Nanos(50_000_000)));
-    // Due at 4 to 10, and nothing came.
+    // Due at 4 to 10, without wake-ups.
     let (account, lateness) = collector.cut_off(at(10) + Nanos(1));
     let open = lateness.open.unwrap();
     assert_eq!((open.periods, open.late_ns), (7, Nanos(600_000_001)));
     assert_eq!(account.missed, 9);
     assert!(account.balances());
-    // Those after the end of the run are none.
+    // Periods after the end of the run do not count.
     let open = collector.cut_off(at(90)).1.open.unwrap();
     assert_eq!((open.periods, open.late_ns), (26, Nanos(8_600_000_000)));
-    // A lane that has come to its end has none.
+    // A finished lane has none.
     recorder.finish(4, SelfCost::default());
     assert_eq!(collector.cut_off(at(90)).1.open, None);
 }

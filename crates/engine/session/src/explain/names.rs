@@ -1,4 +1,4 @@
-//! Names of what events hold as numbers: the kernel's functions, system calls.
+//! Names for numbers in events: kernel functions and system calls.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use punctual_host::{Host, Symbols, system_call_name};
 use punctual_model::{EventKind, Window};
 use punctual_trace::Level;
 
-/// Where names come from.
+/// Source of the names.
 pub(super) struct Names {
     host: Host,
-    /// Read when one is first needed; at the start where many will be.
+    /// Read on first use, or at the start if many are expected.
     symbols: Option<Symbols>,
 }
 
@@ -21,12 +21,12 @@ impl Names {
         }
     }
 
-    /// Where the kernel's code begins.
+    /// Returns the start address of the kernel's code.
     pub(super) fn text_begin(&self) -> Option<u64> {
         self.symbols.as_ref().and_then(Symbols::text_begin)
     }
 
-    /// Names what a window's events hold.
+    /// Adds the names for a window's events.
     pub(super) fn fill(&mut self, window: &mut Window) {
         let mut symbols = BTreeMap::new();
         let mut calls = BTreeMap::new();

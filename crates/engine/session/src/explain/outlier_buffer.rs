@@ -1,4 +1,4 @@
-//! The worst outliers, and on their way to the store the events around them.
+//! The largest outliers, and the events around them until they are stored.
 
 use std::cmp::Reverse;
 
@@ -6,19 +6,19 @@ use punctual_model::{Explanation, Outlier, Window};
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{Description, RawPage, pack_pages};
 
-/// The kind under which an outlier's raw pages are kept beside a recording.
+/// Kind of the attachment with the raw pages of an outlier.
 pub(crate) const PAGES: &str = "pages";
 
-/// The same of events that the user asked for.
+/// Kind of the attachment with the pages of requested events.
 pub(crate) const REQUESTED: &str = "requested-pages";
 
-/// And that of the kernel's description of them, one for all, under number 0.
+/// Kind of the attachment with the kernel's description of the pages, stored once with number 0.
 pub(crate) const DESCRIPTION: &str = "description";
 
-/// What waits for the store takes at most, where it refuses for a while.
+/// Maximum size of events that wait for the store if it rejects them for a while.
 const WAITING_BYTES: usize = 4 << 20;
 
-/// An outlier, and what was traced of it until the store has it.
+/// An outlier, and its traced events until they are stored.
 struct Kept {
     outlier: Outlier,
     waiting: Option<Traced>,
@@ -37,13 +37,13 @@ impl Traced {
     }
 }
 
-/// What is kept of a run's outliers: the worst [`Explanation::KEPT`].
+/// Buffer for a run's outliers: the largest [`Explanation::KEPT`].
 pub(super) struct OutlierBuffer {
-    /// Of raw pages; `None`: there are none to keep.
+    /// Description of the raw pages; `None` if there are none.
     description: Option<Description>,
     described: bool,
     kept: Vec<Kept>,
-    /// In the store, and no longer among the worst.
+    /// Outliers in the store that are no longer among the largest.
     forget: Vec<u64>,
     given_up: u64,
 }
@@ -59,7 +59,7 @@ impl OutlierBuffer {
         }
     }
 
-    /// Pages of other events are kept, too.
+    /// Adds the description of other events' pages.
     pub(super) fn describe_too(&mut self, other: Description) {
         match &mut self.description {
             Some(description) => description.add_events_of(other),
@@ -71,7 +71,7 @@ impl OutlierBuffer {
         self.kept.iter().map(|kept| &kept.outlier)
     }
 
-    /// Takes one in, if it is among the worst; of equals the earlier one.
+    /// Adds an outlier if it is among the largest. If two are equal, the earlier one is kept.
     pub(super) fn add(
         &mut self,
         outlier: Outlier,
@@ -105,8 +105,7 @@ impl OutlierBuffer {
         self.give_up();
     }
 
-    /// Lets go of events that wait for the store, the earliest first, where they
-    /// are too much.
+    /// Drops events that wait for the store, the earliest first, if they exceed the limit.
     fn give_up(&mut self) {
         let waiting = |kept: &Kept| kept.waiting.as_ref().map_or(0, Traced::bytes);
         let mut bytes: usize = self.kept.iter().map(waiting).sum();
@@ -122,10 +121,10 @@ impl OutlierBuffer {
         }
     }
 
-    /// Brings the store to what is kept.
+    /// Updates the store.
     pub(super) fn store(&mut self, writer: Option<&mut Writer>) -> Result<(), StoreError> {
         let Some(writer) = writer else {
-            // Nobody will ask for them.
+            // They are never needed.
             self.kept.iter_mut().for_each(|kept| kept.waiting = None);
             return Ok(());
         };

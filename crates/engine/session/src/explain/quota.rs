@@ -1,4 +1,4 @@
-//! CPU quotas around outliers: when the counters of control groups rose.
+//! CPU quotas around outliers: times at which the counters of control groups increased.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,10 +7,10 @@ use punctual_model::{EventKind, Nanos, Throttle, TraceEvent};
 
 use crate::time::monotonic;
 
-/// Rises that are kept: at the shortest usual period of 10 ms, those of 40 s.
+/// Maximum number of increases that are kept: at the shortest usual period of 10 ms, those of 40 s.
 const KEPT: usize = 4_000;
 
-/// Reads the counters of the groups that have a quota, again and again.
+/// Repeatedly reads the counters of the groups that have a quota.
 pub(super) struct QuotaHistory {
     host: Host,
     quotas: Quotas,
@@ -19,7 +19,7 @@ pub(super) struct QuotaHistory {
 }
 
 impl QuotaHistory {
-    /// Of the groups above these threads; above this process where none is given.
+    /// Starts with the groups above these threads, or above this process if none are given.
     pub(super) fn begin(host: &Host, tids: &[u32]) -> Self {
         Self {
             host: host.clone(),
@@ -29,13 +29,13 @@ impl QuotaHistory {
         }
     }
 
-    /// Reads them now: the more often, the better it is known when they rose.
+    /// Reads the counters now. More frequent readings give more precise times.
     pub(super) fn look(&mut self) {
         if self.quotas.is_empty() {
             return;
         }
         let (from, rises) = (self.read_at, &mut self.rises);
-        // A rise after this moment is seen the next time.
+        // A later increase is seen by the next reading.
         self.read_at = monotonic();
         self.quotas.read(|group, by| {
             rises.push_back(Throttle {
@@ -50,13 +50,13 @@ impl QuotaHistory {
         self.rises.drain(..beyond);
     }
 
-    /// The rises between two times.
+    /// Returns the increases between two times.
     pub(super) fn between(&self, from: Nanos, to: Nanos) -> Vec<Throttle> {
         let fits = |rise: &&Throttle| rise.from <= to && rise.to >= from;
         self.rises.iter().filter(fits).cloned().collect()
     }
 
-    /// The threads of these events that are in the throttled groups themselves.
+    /// Returns the threads in these events that belong to the throttled groups.
     pub(super) fn inside(&self, throttles: &[Throttle], events: &[TraceEvent]) -> Vec<u32> {
         if throttles.is_empty() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What records the events: the kernel's tracer, or programs of our own.
+//! The recorder of events: the kernel's tracer, or our BPF programs.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use punctual_trace::{
     ClockMap, Cut, Description, Flight, Followed, JobRecorder, StopHandle, TraceError, WatchError,
 };
 
-/// What records the events.
+/// The recorder of events.
 pub(super) enum Recorder {
     /// A trace instance.
     Tracer(Box<Flight>),
@@ -16,11 +16,11 @@ pub(super) enum Recorder {
 }
 
 impl Recorder {
-    /// Of the events' times.
+    /// Returns the clock of the events' times.
     pub(super) const fn clock(&self) -> ClockMap {
         match self {
             Self::Tracer(flight) => flight.clock(),
-            // The programs read CLOCK_MONOTONIC themselves.
+            // The programs read CLOCK_MONOTONIC directly.
             Self::Programs(_) => ClockMap {
                 offset_ns: 0,
                 error: Nanos::ZERO,
@@ -42,7 +42,7 @@ impl Recorder {
         }
     }
 
-    /// Programs are given the watched threads by the observation.
+    /// Sets the watched threads. Programs get them from the observation.
     pub(super) fn watch(&mut self, tids: &[u32]) -> Result<(), TraceError> {
         match self {
             Self::Tracer(flight) => flight.watch(tids),
@@ -85,7 +85,7 @@ impl Recorder {
         }
     }
 
-    /// Of its pages; programs write none.
+    /// Describes the recorder's pages; programs do not write any.
     pub(super) fn describe(&self) -> Result<Option<Description>, TraceError> {
         match self {
             Self::Tracer(flight) => flight.describe().map(Some),
@@ -132,8 +132,7 @@ impl Recorder {
     }
 }
 
-/// Where the stream of the watched threads comes from: the recorder itself, where
-/// programs record.
+/// Access to the stream of the watched threads: if programs record, this is the recorder itself.
 impl super::Explainer {
     pub(crate) fn programs(&mut self) -> Option<&mut JobRecorder> {
         match &mut self.flight {
@@ -142,7 +141,7 @@ impl super::Explainer {
         }
     }
 
-    /// Replaces what programs follow.
+    /// Replaces what the programs follow.
     pub(crate) fn follow(&mut self, followed: &Followed) -> Result<(), WatchError> {
         match &mut self.flight {
             Recorder::Tracer(_) => Ok(()),

@@ -1,20 +1,20 @@
-//! Events that the user asked for, beside those that explain.
+//! Events that the user requested, in addition to those for explanations.
 
 use punctual_host::Host;
 use punctual_model::{Nanos, TraceEvent, grouped};
 use punctual_trace::{Description, EventChoice, Flight, RawPage, TraceError, Tracefs};
 
-/// So many are kept with an outlier, the latest.
+/// Maximum number of events that are kept with an outlier, the latest ones.
 const KEPT: usize = 500;
 
-/// A recorder of these events alone: their number and filters change nothing of what
-/// explains.
+/// A separate recorder for these events, so that their number and filters do not affect the
+/// explanations.
 pub(super) struct Requested {
     flight: Flight,
     choices: Vec<EventChoice>,
-    /// Overwritten before they were read, around explained outliers.
+    /// Number of events overwritten before they were read, around explained outliers.
     lost: u64,
-    /// Beyond [`KEPT`].
+    /// Number of events beyond [`KEPT`].
     left_out: u64,
 }
 
@@ -29,7 +29,7 @@ impl Requested {
         })
     }
 
-    /// The choices as they were written.
+    /// Returns the choices as written by the user.
     pub(super) fn names(&self) -> impl Iterator<Item = String> {
         self.choices.iter().map(EventChoice::to_string)
     }
@@ -42,12 +42,12 @@ impl Requested {
         self.flight.take_out_until(until)
     }
 
-    /// Of its pages.
+    /// Describes the pages.
     fn describe(&self) -> Result<Description, TraceError> {
         self.flight.describe()
     }
 
-    /// Those of an interval, of all CPUs, and their pages.
+    /// Returns the events of an interval on all CPUs, and their pages.
     pub(super) fn between(&mut self, from: Nanos, to: Nanos) -> (Vec<TraceEvent>, Vec<RawPage>) {
         let cut = self.flight.cut_all(from, to);
         self.lost += cut.lost;
@@ -85,10 +85,10 @@ impl Requested {
 }
 
 impl super::Explainer {
-    /// Records these events, too, and shows them with the outliers.
+    /// Also records these events, and shows them with the outliers.
     ///
     /// # Errors
-    /// An event that the kernel does not have, a filter that it refuses.
+    /// Returns an error if the kernel does not have an event, or rejects its filter.
     pub(crate) fn record_too(
         &mut self,
         host: &Host,

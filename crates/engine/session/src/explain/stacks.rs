@@ -1,5 +1,5 @@
-//! Kernel stacks of late timers and of threads that were switched out late, beside the
-//! events that explain.
+//! Kernel stacks of late timers and of threads that were switched out late, in addition to the
+//! events for explanations.
 
 use std::path::Path;
 
@@ -7,22 +7,22 @@ use punctual_host::Host;
 use punctual_model::{EventKind, Nanos, TraceEvent};
 use punctual_trace::LateStacks;
 
-/// Where `kernel.pid_max` cannot be read.
+/// Used if `kernel.pid_max` cannot be read.
 const USUAL_PID_MAX: u32 = 4 << 20;
 
-/// A timer that is late for less than this is none that explains an outlier.
+/// A timer that is less late than this does not explain an outlier.
 const LEAST: Nanos = Nanos::from_micros(20);
 
-/// So many late timers are kept with an outlier, those that were latest.
+/// Maximum number of late timers that are kept with an outlier, the latest ones.
 const TIMERS: usize = 4;
 
-/// So long after the switch to a thread its stack is written, at most.
+/// Maximum time from the switch to a thread until its stack is written.
 const AFTER_SWITCH: Nanos = Nanos::from_micros(100);
 
-/// So long after the late thread ran timerlat's stack is written, at most.
+/// Maximum time from the run of the late thread until timerlat's stack is written.
 const AFTER_THREAD: Nanos = Nanos::from_micros(500);
 
-/// The stack of timerlat for the outlier of an interval: the nearest to its end.
+/// Returns the timerlat stack for the outlier in an interval: the nearest to its end.
 fn nearest_of_timerlat(
     all: &[TraceEvent],
     cpu: u32,
@@ -40,8 +40,8 @@ fn nearest_of_timerlat(
 }
 
 impl super::Explainer {
-    /// Takes stacks, too, where this kernel takes programs. Without them the outliers are
-    /// explained all the same: what has no stack shows none.
+    /// Also records stacks, if this kernel accepts BPF programs. Otherwise, outliers are explained
+    /// without stacks.
     pub(crate) fn take_stacks(&mut self, host: &Host) {
         if host.root() != Path::new("/") {
             return;
@@ -51,14 +51,14 @@ impl super::Explainer {
         self.stacks = LateStacks::start(pid_max, late).ok();
     }
 
-    /// Takes no stacks from here on, whichever threads are watched meanwhile, or those of the
-    /// watched ones again.
+    /// Stops recording stacks, whichever threads are watched meanwhile, or resumes with the watched
+    /// threads.
     pub(crate) fn shut_stacks(&mut self, shut: bool) {
         self.stacks_shut = shut;
         self.watch_stacks();
     }
 
-    /// Takes stacks of the watched threads, unless none are to be taken now.
+    /// Records stacks of the watched threads, unless this is turned off.
     pub(super) fn watch_stacks(&mut self) {
         let Some(stacks) = &mut self.stacks else {
             return;
@@ -70,7 +70,7 @@ impl super::Explainer {
         }
     }
 
-    /// Reads what was recorded from a time on, for the outliers of one turn.
+    /// Reads the stacks recorded from a time on, for the outliers of one poll.
     pub(super) fn read_stacks(&mut self, from: Nanos) {
         let stacks = self.stacks.as_ref();
         self.latest = stacks.map_or_else(Vec::new, |stacks| stacks.since(from));
@@ -79,7 +79,7 @@ impl super::Explainer {
             .extend(of_timerlat.flat_map(|stacks| stacks.events()));
     }
 
-    /// Those of an outlier of thread `tid` on `cpu`.
+    /// Returns the stacks for an outlier of thread `tid` on `cpu`.
     pub(super) fn stacks_of(
         &self,
         (tid, cpu): (u32, u32),
@@ -120,7 +120,7 @@ mod tests {
     use super::super::{Delay, Explainer};
     use super::*;
 
-    /// A thread that begins while no job is watched starts no program.
+    /// A thread that begins while no job is watched does not start a BPF program.
     #[test]
     fn while_stacks_are_shut_none_are_taken_whatever_is_watched() {
         let host = Host::live();

@@ -12,24 +12,25 @@ use punctual_trace::StealRecorder;
 
 use crate::time::monotonic;
 
-/// How often the counters are read while nothing happens: the outliers of one such time
-/// cannot be distinguished by them.
+/// Interval of reading the counters while nothing happens. Outliers within one interval cannot be
+/// distinguished.
 const EACH: Nanos = Nanos::from_millis(50);
 
-/// Readings that are kept.
+/// Maximum number of readings that are kept.
 const KEPT: usize = 256;
 
-/// The kernel counts stolen time at its next tick, so late at most where HZ is not known.
+/// The kernel counts stolen time at its next tick. This is the maximum delay, used if HZ is
+/// unknown.
 const TICK: Nanos = Nanos::from_millis(10);
 
-/// Reads the counters again and again.
+/// Reads the counters repeatedly.
 pub(super) struct TheftWatch {
-    /// What does not change while it runs.
+    /// Facts that do not change during a run.
     known: Evidence,
     idle_exits: BTreeMap<u32, Nanos>,
     tick: Nanos,
     steal: Option<StealWatch>,
-    /// By CPU: its last value, and the count of its rises.
+    /// By CPU: the last value, and its increases.
     counts: BTreeMap<u32, (Nanos, StealCount)>,
     read_at: Nanos,
     smis: BTreeMap<u32, CpuSmis>,
@@ -37,10 +38,10 @@ pub(super) struct TheftWatch {
 }
 
 impl TheftWatch {
-    /// Begins to read; `cpus`: those that are measured.
+    /// Starts reading; `cpus`: the measured CPUs.
     pub(super) fn begin(host: &Host, facts: &HostFacts, cpus: &[u32]) -> Self {
         let virtual_machine = facts.virtualisation.virtual_machine.get().copied();
-        // No hypervisor steals from bare metal.
+        // On bare metal there is no hypervisor that could steal time.
         let steal = match virtual_machine {
             Some(false) => None,
             _ => host.watch_steal().ok(),
@@ -68,15 +69,15 @@ impl TheftWatch {
         begun
     }
 
-    /// Reads the counters if it is time to.
+    /// Reads the counters if they are due.
     pub(super) fn look(&mut self) {
         if monotonic() >= self.read_at + EACH {
             self.read();
         }
     }
 
-    /// Reads them after an outlier that ended at `end`. The kernel counts stolen time at its
-    /// next tick: this waits for that, unless the recorder knows it already.
+    /// Reads the counters after an outlier that ended at `end`. The kernel counts stolen time at
+    /// its next tick, so this waits for it, unless the recorder already has the value.
     pub(super) fn look_after(&mut self, end: Nanos, recorder: Option<&StealRecorder>) {
         let knows = |recorder: &StealRecorder| {
             let mut cpus = self.counts.keys();
@@ -110,7 +111,7 @@ impl TheftWatch {
                 (*last, *count) = begin();
             }
             if value > *last {
-                // Some of it may have waited for a tick to be counted.
+                // Part of the increase may have waited for a tick.
                 count.rises.push(StealRise {
                     from: count.to.saturating_sub(self.tick),
                     to: after,
@@ -125,7 +126,7 @@ impl TheftWatch {
         }
     }
 
-    /// What is known of an outlier on `cpu` and of its events.
+    /// Returns the evidence for an outlier on `cpu` and its events.
     pub(super) fn evidence(
         &mut self,
         cpu: u32,
@@ -134,13 +135,13 @@ impl TheftWatch {
         recorder: Option<&StealRecorder>,
     ) -> Evidence {
         let concerned = |cpu: u32| events.iter().any(|event| event.cpu == cpu);
-        // A machine that never counted any may not count it at all.
+        // A machine that never counted stolen time may not count it at all.
         let counts = self.counts.values().any(|(value, _)| *value > Nanos::ZERO);
         let counts = self.counts.iter().filter(|_| counts);
         let counts = counts.filter(|(one, _)| **one == cpu || concerned(**one));
         let in_steps = counts.map(|(_, (_, count))| StealCount {
             rises: touching(&count.rises, (from, to)),
-            // All that was counted until one tick before the last reading.
+            // Covers everything up to one tick before the last reading.
             to: count.to.saturating_sub(self.tick),
             ..count.clone()
         });
@@ -159,8 +160,9 @@ impl TheftWatch {
         }
     }
 
-    /// The register of the CPU says whether any came since it was last read. When they came
-    /// is known better by that of the CPU that this runs on, as each reaches all CPUs.
+    /// Returns the SMI count around a span. The CPU's register shows whether any SMI came since it
+    /// was last read. The register of the current CPU gives a more precise time, because each SMI
+    /// reaches all CPUs.
     fn smis_around(&mut self, cpu: u32, time: (Nanos, Nanos)) -> Option<SmiCount> {
         let since = self.smis.get_mut(&cpu)?.since()?;
         match self.own.around(time) {
@@ -171,9 +173,9 @@ impl TheftWatch {
 }
 
 impl super::Explainer {
-    /// Starts BPF programs that record steal time in ns and the lengths of handlers. They
-    /// are switched with the events, so the measured overhead includes them. An application
-    /// has none of them, since each event would cost it time.
+    /// Starts BPF programs that record steal time in ns and the lengths of handlers. They are
+    /// switched with the events, so the measured overhead includes them. They are not used when
+    /// watching an application, because each event would cost it time.
     pub(crate) fn count_steal(&mut self, host: &Host) {
         let cpus = host.present().ok().and_then(|cpus| cpus.iter().last());
         if let (Some(last), true) = (cpus, host.root() == Path::new("/")) {
@@ -193,7 +195,7 @@ impl super::Explainer {
     }
 }
 
-/// The usual lengths of the handlers in these events.
+/// Returns the usual lengths of the handlers in these events.
 fn usual(recorder: &StealRecorder, events: &[TraceEvent]) -> Vec<UsualLength> {
     let handlers = events.iter().filter_map(|event| match &event.kind {
         EventKind::IrqEntry { irq, .. } => Some(HandlerOf::Irq(*irq)),
@@ -221,8 +223,8 @@ fn touching(rises: &[StealRise], (from, to): (Nanos, Nanos)) -> Vec<StealRise> {
     rises.iter().filter(touch).copied().collect()
 }
 
-/// The interrupts of one CPU since they were last read: at the start, and at each outlier
-/// on it. In between nothing is read: the CPU is interrupted for it.
+/// SMIs of one CPU since the last reading, which is at the start and at each outlier on it. The
+/// register is not read in between, because that would interrupt the CPU.
 struct CpuSmis {
     watch: SmiWatch,
     last: u64,
@@ -247,19 +249,19 @@ impl CpuSmis {
     }
 }
 
-/// Of 32 bits.
+/// The counters have 32 bits.
 fn difference(from: u64, to: u64) -> u64 {
     to.wrapping_sub(from) & u64::from(u32::MAX)
 }
 
-/// The interrupts of the CPU that the calling thread runs on.
+/// SMIs of the CPU that the calling thread runs on.
 struct OwnSmis {
     host: Host,
-    /// The CPU, its register, and its count when it was last read.
+    /// The CPU, its register, and its count at the last reading.
     current: Option<(usize, SmiWatch, u64, Nanos)>,
-    /// Each with the next one beginning where it ends, of one CPU.
+    /// Readings of one CPU; each begins when the previous one ends.
     readings: VecDeque<SmiCount>,
-    /// No CPU has such a register.
+    /// Set if no CPU has such a register.
     none: bool,
 }
 
@@ -291,7 +293,7 @@ impl OwnSmis {
                 (*last, *at) = (value, now);
             }
             other => {
-                // What came meanwhile this CPU has counted as well, but since when?
+                // This CPU has counted SMIs in the meantime as well, but since an unknown time.
                 self.readings.clear();
                 let watch = u32::try_from(cpu).ok();
                 let watch = watch.and_then(|cpu| self.host.watch_smis(cpu));
@@ -305,7 +307,7 @@ impl OwnSmis {
         self.readings.drain(..beyond);
     }
 
-    /// The readings around a time together; `None`: they do not cover it.
+    /// Returns the sum of the readings around a span; `None` if they do not cover it.
     fn around(&self, (from, to): (Nanos, Nanos)) -> Option<SmiCount> {
         let touching = self.readings.iter();
         let touching = touching.filter(|one| one.from <= to && one.to >= from);
@@ -318,7 +320,7 @@ impl OwnSmis {
     }
 }
 
-/// The exit latency of the deepest idle state in use, by CPU.
+/// Returns the exit latency of the deepest enabled idle state, by CPU.
 fn idle_exits(facts: &HostFacts) -> BTreeMap<u32, Nanos> {
     let longest = facts.cpus.iter().filter_map(|facts| {
         let states = facts.idle_states.value.as_ref()?;
@@ -328,8 +330,8 @@ fn idle_exits(facts: &HostFacts) -> BTreeMap<u32, Nanos> {
     longest.collect()
 }
 
-/// Real-time throttling went with Linux 6.12, but for that of control groups; the deadline
-/// server for ordinary threads came.
+/// Returns the limit for real-time threads. Linux 6.12 removed real-time throttling, except for
+/// control groups, and added the deadline server for ordinary threads.
 fn real_time_limit(facts: &HostFacts) -> Option<RealTimeLimit> {
     let kernel = &facts.kernel;
     let mut numbers = (kernel.release.get()?).split(|c: char| !c.is_ascii_digit());

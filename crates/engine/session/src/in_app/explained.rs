@@ -1,5 +1,5 @@
-//! The outliers of an application, explained from its own marks: it says itself when a
-//! job was released, and how long that took, so no release wait has to be found.
+//! Explains outliers of an application from its own data: the application reports when a job was
+//! released and how long it took, so the release wait need not be found.
 
 use std::time::Duration;
 
@@ -17,39 +17,39 @@ use crate::time::{Start, monotonic};
 
 /// A sample above the budget of its lane.
 pub(super) struct OverBudget {
-    /// The place of the lane.
+    /// Index of the lane.
     pub(super) lane: usize,
-    /// The release, by CLOCK_MONOTONIC, and the time from there.
+    /// The release on CLOCK_MONOTONIC, and the time since then.
     pub(super) at: Nanos,
     pub(super) took: Nanos,
 }
 
-/// A lane whose outliers are explained.
+/// A lane with outliers that are explained.
 struct Explained {
-    /// Its place in `threads`.
+    /// Index in `threads`.
     thread: u32,
     tid: u32,
     delay: Delay,
     record: ThreadRecord,
 }
 
-/// What explains the outliers of a recording under way.
+/// Explains the outliers of a recording in progress.
 pub(super) struct Marks {
     explainer: Explainer,
     lanes: Vec<Option<Explained>>,
     start: Start,
-    /// Samples whose times are impossible: the memory is another program's.
+    /// Number of samples with impossible times: the memory belongs to another program.
     impossible: u64,
     warnings: Vec<String>,
     background: Background,
 }
 
 impl Marks {
-    /// Arms the trace for the threads of the lanes. `own`: the threads of the process;
-    /// `turn`: how often [`explain`](Self::explain) is called.
+    /// Arms the trace for the threads of the lanes. `own`: the threads of the process; `turn`: the
+    /// interval of calls to [`explain`](Self::explain).
     ///
     /// # Errors
-    /// No lane can be explained; a kernel that refuses to trace.
+    /// Returns an error if no lane can be explained, or if the kernel refuses to trace.
     pub(super) fn begin(
         host: &Host,
         facts: &HostFacts,
@@ -112,7 +112,7 @@ impl Marks {
     /// Explains samples that the application marked.
     ///
     /// # Errors
-    /// What the store says.
+    /// Returns an error of the store.
     pub(super) fn explain(
         &mut self,
         found: &[OverBudget],
@@ -144,7 +144,7 @@ impl Marks {
         stored
     }
 
-    /// The causes, also into the worst samples.
+    /// Returns the causes, and adds them to the largest samples.
     pub(super) fn finish(
         mut self,
         worst: &mut [WorstSample],
@@ -162,7 +162,7 @@ impl Marks {
     }
 }
 
-/// Why the outliers of a lane cannot be explained.
+/// Reason why the outliers of a lane cannot be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum NotExplained {
     #[error("the lane has no budget")]
@@ -173,7 +173,7 @@ enum NotExplained {
     NotFromRelease(Kind),
 }
 
-/// What the samples of a lane span, from the release.
+/// Returns the time span of a lane's samples, which begins at the release.
 fn delay_of(head: &LaneHead, own: &[u32]) -> Result<Delay, NotExplained> {
     if head.budget_ns.is_none() {
         return Err(NotExplained::NoBudget);

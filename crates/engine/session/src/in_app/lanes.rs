@@ -1,4 +1,4 @@
-//! What each lane of an application counted while it was read.
+//! Counts of each lane of an application while it is read.
 
 use punctual_app::find::Found;
 use punctual_app::{Counts, LaneHead, Snapshot, Unfit, WorstEntry};
@@ -16,26 +16,26 @@ use crate::time::Start;
 /// One lane.
 struct Lane {
     head: LaneHead,
-    /// At the start, and when it was read last.
+    /// State at the start, and at the last reading.
     first: Snapshot,
     last: Snapshot,
-    /// When its open row began, and what it had counted by then.
+    /// Number of the open row, and the state when it began.
     row: u64,
     row_from: Snapshot,
-    /// The largest of the open row, of those in the ring.
+    /// Largest sample of the open row, according to the ring.
     row_largest: Option<u64>,
     largest: Option<u64>,
     ring_next: u64,
     ring_dropped: u64,
     worst: WorstList<WORST_KEPT>,
-    /// Above the budget, since they were asked for.
+    /// Samples above the budget since the last call.
     over_budget: Vec<WorstEntry>,
-    /// It was read while it changed, or its counters went back.
+    /// Whether it was read while it changed, and whether its counters went back.
     torn: bool,
     went_back: bool,
 }
 
-/// All of them.
+/// All lanes.
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     row_length: Nanos,
@@ -51,7 +51,7 @@ impl Lanes {
         row_length: Nanos,
     ) -> Result<Self, Unfit> {
         let lanes = (0..).zip(heads).map(|(number, head)| {
-            // What was worst before the start is not of this recording.
+            // Largest samples from before the start do not belong to this recording.
             let ring_next = found.reader.ring(number, 0)?.next;
             let first = found.reader.snapshot(number)?;
             Ok(Lane {
@@ -99,7 +99,7 @@ impl Lanes {
             for WorstEntry { at_ns, ns } in ring.entries {
                 lane.row_largest = lane.row_largest.max(Some(ns));
                 lane.largest = lane.largest.max(Some(ns));
-                // Released before the start, and completed after it.
+                // Skips jobs that were released before the start and completed after it.
                 if at_ns >= self.started.0 {
                     lane.worst.offer(Nanos(ns), Nanos(at_ns));
                     if lane.head.budget_ns.is_some_and(|budget| ns > budget) {
@@ -111,7 +111,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// The samples above the budget since the last call.
+    /// Returns the samples above the budget since the last call.
     pub(super) fn over_budget(&mut self) -> Vec<OverBudget> {
         let lanes = self.lanes.iter_mut().enumerate();
         lanes
@@ -177,7 +177,7 @@ impl Lanes {
         self.rows.all(open.into_iter())
     }
 
-    /// What the lanes say beside latencies, and what their threads used.
+    /// Returns the lanes' data other than latencies, and the resource usage of their threads.
     pub(super) fn table(&self, before: &[TaskRecord], after: &[TaskRecord]) -> Table {
         let columns = [
             ("lane", "lane"),
@@ -211,7 +211,7 @@ impl Lanes {
         table
     }
 
-    /// What the reader of the recording must know.
+    /// Returns warnings for the reader.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for lane in &self.lanes {
@@ -251,8 +251,8 @@ impl Lane {
         format!("{}, {}", self.head.name, self.head.kind.name())
     }
 
-    /// The account, and what the application says was due where that is another number.
-    /// The job under way at each end may be in one of its counters only.
+    /// Returns the account, and the number of due jobs if the application reports a different one.
+    /// The job in progress at each end may be in only one of its counters.
     fn accounting(&self) -> (Accounting, Option<u64>) {
         let (first, last) = (&self.first.counts, &self.last.counts);
         let since = |of: fn(&Counts) -> u64| of(last).saturating_sub(of(first));
@@ -272,7 +272,7 @@ impl Lane {
         (accounting, wrong.then_some(due))
     }
 
-    /// What was counted since; `largest` of the ring, where it has any.
+    /// Returns the counts since then; `largest` is the largest sample in the ring, if any.
     fn since(&self, from: &Snapshot, largest: Option<u64>) -> Histogram {
         let (first, last) = (&from.counts, &self.last.counts);
         let buckets = self.last.buckets.iter().zip(&from.buckets);
@@ -281,7 +281,7 @@ impl Lane {
             .collect();
         let beside = CountedBeside {
             sum: Nanos(last.sum_ns.wrapping_sub(first.sum_ns)),
-            // The ring has the largest, unless that is of a second that began before.
+            // The ring contains the maximum, unless it belongs to a second that began before.
             max: Nanos(last.max_ns),
             seen_max: largest.map(Nanos),
             min: Nanos(last.min_ns.unwrap_or(0)),
@@ -300,8 +300,8 @@ impl Lane {
     }
 }
 
-/// Page faults and involuntary switches of a thread between two readings; `None` where
-/// it was not there in both.
+/// Returns page faults and involuntary switches of a thread between two readings; `None` if the
+/// thread does not exist in both.
 fn used(before: &[TaskRecord], after: &[TaskRecord], tid: u32) -> Option<(u64, Option<u64>)> {
     let find = |tasks: &[TaskRecord]| tasks.iter().find(|task| task.tid == tid).cloned();
     let (before, after) = (find(before)?, find(after)?);

@@ -1,15 +1,14 @@
-//! The places of acts: functions, system calls and files, looked up while the process
-//! is there.
+//! Locations of actions: functions, system calls and files, resolved while the process is alive.
 
 use std::collections::BTreeMap;
 
 use punctual_host::{Host, ProgramCode, system_call_name};
 use punctual_model::{Act, ActKind, Acts, Frame, InCall, PlacedAct, WaitedFile};
 
-/// What makes acts one.
+/// Key that identifies equal actions.
 type Key = (ActKind, u32, InCall, u32, [u64; 2], Vec<u64>);
 
-/// What is known of the place of an act.
+/// Known details about the location of an action.
 #[derive(Debug, Default)]
 struct Place {
     file: Option<WaitedFile>,
@@ -22,13 +21,13 @@ pub(super) struct Places {
     host: Host,
     acts: BTreeMap<Key, Act>,
     places: BTreeMap<Key, Place>,
-    /// The process of each thread, and its code.
+    /// Process of each thread, and its code.
     processes: BTreeMap<u32, Option<u32>>,
     code: BTreeMap<u32, ProgramCode>,
     execs: u64,
 }
 
-/// Return addresses that are looked for on the stack, where libraries have no frame
+/// Maximum number of return addresses that are searched on the stack if libraries have no frame
 /// pointers.
 const MOST_SCANNED: usize = 4;
 
@@ -44,14 +43,14 @@ impl Places {
         }
     }
 
-    /// Takes in all acts so far.
+    /// Processes all actions so far.
     pub(super) fn take(&mut self, acts: Acts) {
         if acts.execs != self.execs {
             self.execs = acts.execs;
             self.code.values_mut().for_each(ProgramCode::refresh);
         }
         for act in acts.acts {
-            // A site that was just made has no count yet.
+            // A site that was just created has no count yet.
             if act.count == 0 {
                 continue;
             }
@@ -98,14 +97,14 @@ impl Places {
                 .or_insert_with(|| host.process_of(tid))
         };
         let of_thread = process(act.tid);
-        // The stack of a wake-up is the waker's.
+        // The stack of a wake-up belongs to the waker.
         let of_stack = match act.kind {
             ActKind::WokenByThread => process(act.other),
             _ => of_thread,
         };
         let file = of_thread.and_then(|pid| self.file(pid, act));
         let (frames, unknown) = match (act.kind, of_stack) {
-            // The scheduler migrates a thread, wherever that is.
+            // The scheduler migrates a thread, wherever it is.
             (ActKind::Migrate, _) => (Vec::new(), None),
             (_, None) => (
                 Vec::new(),
@@ -158,7 +157,7 @@ impl Places {
         }
     }
 
-    /// The call site, and why not all of it is known.
+    /// Returns the call site, and why it is incomplete.
     fn frames(&mut self, pid: u32, act: &Act) -> (Vec<Frame>, Option<String>) {
         let Some(first) = act.stack.first().copied() else {
             let why = "unknown: the user-space stack was not recorded";
@@ -190,8 +189,8 @@ impl Places {
     }
 }
 
-/// Callers that a chain of frame pointers skips where a library has none: return
-/// addresses on the stack, up to the first in the program itself.
+/// Returns callers that a chain of frame pointers skips because a library has none: return
+/// addresses on the stack, up to the first one in the program itself.
 fn scanned(code: &ProgramCode, words: &[u64], chain: &[u64]) -> Vec<u64> {
     let mut found = Vec::new();
     for word in words.iter().copied() {

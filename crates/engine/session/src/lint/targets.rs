@@ -1,4 +1,4 @@
-//! Which processes and threads are watched: by their numbers and start times.
+//! Watched processes and threads, identified by their IDs and start times.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) struct LintTargets {
     asked: Targets,
     text: String,
     watched: BTreeMap<LintTarget, Started>,
-    /// Targets that have ended: their numbers may be another's.
+    /// Targets that have ended: their IDs may have been reused.
     ended: BTreeMap<LintTarget, Started>,
 }
 
@@ -45,7 +45,7 @@ impl LintTargets {
         self.watched.keys().copied().collect()
     }
 
-    /// The watched processes, also those of single threads.
+    /// Returns the watched processes, including those of single threads.
     pub(super) fn processes(&self, host: &Host) -> Vec<u32> {
         let targets = self.watched.keys();
         targets
@@ -56,7 +56,7 @@ impl LintTargets {
             .collect()
     }
 
-    /// New targets, and those that have ended.
+    /// Returns new targets, and those that have ended.
     pub(super) fn look_again(&mut self, host: &Host) -> (Vec<LintTarget>, Vec<LintTarget>) {
         let is_there = |(target, started): &(&LintTarget, &Started)| {
             let now = host.process_start(number(**target));
@@ -72,7 +72,7 @@ impl LintTargets {
             }
         }
         let mut new = Vec::new();
-        // Numbers stay with the processes that had them at the start.
+        // For other targets, IDs refer only to processes that existed at the start.
         if matches!(self.asked, Targets::Comm(_)) {
             for (target, started) in found(&self.asked, host) {
                 let known =
@@ -90,7 +90,7 @@ impl LintTargets {
         self.watched.is_empty()
     }
 
-    /// The threads that are there now.
+    /// Returns the current threads.
     pub(super) fn tasks(&self, host: &Host) -> Vec<TaskRecord> {
         let targets = self.watched.keys();
         targets.flat_map(|target| tasks(host, *target)).collect()
@@ -153,7 +153,7 @@ fn found(asked: &Targets, host: &Host) -> BTreeMap<LintTarget, Started> {
     targets.into_iter().map(started).collect()
 }
 
-/// Processes with this name, and threads with it of other processes.
+/// Returns processes with this name, and threads with this name in other processes.
 fn by_name(host: &Host, comm: &str) -> Vec<LintTarget> {
     let own = std::process::id();
     let mut targets = Vec::new();

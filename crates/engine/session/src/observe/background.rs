@@ -1,4 +1,5 @@
-//! The observing thread in the background: it preempts nobody, and everybody preempts it.
+//! Keeps the observing thread in the background: it preempts no other thread, and every other
+//! thread preempts it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,22 +8,22 @@ use std::time::Duration;
 
 use punctual_rt::{JoinHandle, Policy, ThreadBuilder, Tid, current_tid, policy_of, set_policy};
 
-/// Others that are woken take the CPU at once, but it is served all the same.
+/// Threads that wake up preempt it immediately, but it still gets CPU time.
 const LEAST: Policy = Policy::Batch { nice: 19 };
 
-/// The calling thread at SCHED_IDLE, until this is dropped. As this is not served for
-/// seconds on a busy machine, and events would be lost, a second thread puts it to
-/// SCHED_BATCH where no turn ends, with the least weight at first. Without the right to come
-/// back from SCHED_IDLE it has SCHED_BATCH.
+/// Keeps the calling thread at SCHED_IDLE until dropped. On a busy machine, such a thread may not
+/// run for seconds, and events would be lost. So a second thread raises it to SCHED_BATCH when a
+/// poll does not finish in time, with the lowest weight at first. Without the right to return from
+/// SCHED_IDLE, it uses SCHED_BATCH from the start.
 pub(crate) struct Background {
     before: Option<Policy>,
     promoter: Option<Promoter>,
 }
 
 impl Background {
-    /// `turn`: from the end of a turn to that of the next; so often the second thread looks.
-    /// The rings hold what a busy CPU records in four turns. Nothing changes where the thread
-    /// has another policy than the normal one.
+    /// `turn`: the time from the end of one poll to the end of the next, and the interval in which
+    /// the second thread checks. The rings hold the events of a busy CPU for four polls. Changes
+    /// nothing if the thread has another policy than the normal one.
     pub(crate) fn begin(turn: Duration) -> Self {
         let own = current_tid();
         let Some(before @ Policy::Other { nice }) = policy_of(own).ok() else {
@@ -41,21 +42,22 @@ impl Background {
         }
     }
 
-    /// A turn has ended. Called by the thread that made this.
+    /// Marks the end of a poll. Must be called by the thread that created this.
     pub(crate) fn turn(&self) {
         if let Some(promoter) = &self.promoter {
             promoter.turn();
         }
     }
 
-    /// Sleeps for so long: no turn is missing meanwhile. Called by the thread that made this.
+    /// Sleeps for this long, in which no poll is expected. Must be called by the thread that
+    /// created this.
     pub(crate) fn pause(&self, pause: Duration) {
         if let Some(Promoter {
             thread: Some((pauses, _)),
             ..
         }) = &self.promoter
         {
-            // Its thread ends no sooner than this.
+            // Its thread does not end before this.
             let _ = pauses.send(pause);
         }
         std::thread::sleep(pause);
@@ -64,10 +66,10 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // First, so that nothing changes the policy after this.
+        // First, so that the policy does not change after this.
         self.promoter = None;
         if let Some(before) = self.before.take() {
-            // The right to it was tried, or with the same nice value none is needed.
+            // The right was tested before, or is not needed for the same nice value.
             let _ = set_policy(current_tid(), &before);
         }
     }
@@ -76,26 +78,26 @@ impl Drop for Background {
 #[derive(Default)]
 struct Shared {
     turns: AtomicU64,
-    /// The observing thread is at SCHED_BATCH.
+    /// Whether the observing thread is at SCHED_BATCH.
     promoted: AtomicBool,
 }
 
-/// The thread that looks whether the observing one is served, until this is dropped.
+/// Thread that checks whether the observing thread runs, until dropped.
 struct Promoter {
     shared: Arc<Shared>,
-    /// Its thread, which learns of pauses and ends without the sender.
+    /// The thread, which is told about pauses, and ends when the sender is dropped.
     thread: Option<(Sender<Duration>, JoinHandle<()>)>,
 }
 
 impl Promoter {
-    /// `None`: no right to leave SCHED_IDLE, or no thread to be had.
+    /// Returns `None` without the right to leave SCHED_IDLE, or if no thread can be created.
     fn begin(of: Tid, to: Policy, patience: Duration) -> Option<Self> {
         let shared = Arc::new(Shared::default());
         let (tell, told) = channel();
         let (pauses, paused) = channel();
         let theirs = Arc::clone(&shared);
         let thread = ThreadBuilder::new("promoter").spawn(move || {
-            // Tried here, where to stay at SCHED_IDLE harms nobody.
+            // Tested on this thread, where remaining at SCHED_IDLE does no harm.
             let may = set_policy(current_tid(), &Policy::Idle).is_ok()
                 && set_policy(current_tid(), &to).is_ok();
             let _ = tell.send(may);
@@ -113,7 +115,7 @@ impl Promoter {
     fn turn(&self) {
         self.shared.turns.fetch_add(1, Ordering::Relaxed);
         if self.shared.promoted.swap(false, Ordering::Relaxed) {
-            // Refused: it takes more than it should, and is served.
+            // If refused, the thread uses more CPU time than intended, but still runs.
             let _ = set_policy(current_tid(), &Policy::Idle);
         }
     }
@@ -166,7 +168,7 @@ mod tests {
     #[test]
     fn the_policy_is_as_before_in_the_end() {
         let before = policy_of(current_tid()).unwrap();
-        // Nobody is promoted, however busy the machine is.
+        // The thread is not promoted, however busy the machine is.
         let background = Background::begin(1_000 * TURN);
         let meanwhile = policy_of(current_tid()).unwrap();
         match before {
@@ -193,7 +195,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(begun.elapsed() >= TURN);
-        // `promoted` follows the change.
+        // `promoted` is set after the change.
         while policy_of(current_tid()).unwrap() != Policy::Idle {
             assert!(begun.elapsed() < Duration::from_secs(20), "not put back");
             background.turn();
@@ -209,10 +211,10 @@ mod tests {
             return;
         }
         let paused = Instant::now();
-        // Where it was promoted before the pause, it is put back.
+        // If it was promoted before the pause, it is demoted again.
         background.turn();
         background.pause(pause);
-        // The pause may have taken longer than was said.
+        // The pause may have taken longer than requested.
         let policy = policy_of(current_tid()).unwrap();
         if paused.elapsed() < pause + TURN {
             assert_eq!(policy, Policy::Idle);

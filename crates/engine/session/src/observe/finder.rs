@@ -1,4 +1,4 @@
-//! What is looked for in the stream of events: waits for a CPU, or jobs.
+//! Searches the event stream for waits for a CPU, or for jobs.
 
 use punctual_culprit::{Late, LateWakeUps, Wait};
 use punctual_host::Host;
@@ -9,7 +9,7 @@ use punctual_trace::Followed;
 use super::ObserveRequest;
 use super::jobs::JobWatch;
 
-/// What is looked for in the stream of the scout.
+/// Items to find in the stream of the scout.
 pub(super) enum Finder {
     Waits(LateWakeUps),
     Jobs(Box<JobWatch>),
@@ -23,7 +23,7 @@ impl Finder {
         }
     }
 
-    /// What ended with this event.
+    /// Returns the waits or jobs that ended with this event.
     pub(super) fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Vec<Late> {
         match self {
             Self::Waits(waits) => match waits.take(event, watched) {
@@ -41,7 +41,7 @@ impl Finder {
         }
     }
 
-    /// The jobs, where these are looked for.
+    /// Returns the job watch, if jobs are followed.
     pub(super) fn jobs(&mut self) -> Option<&mut JobWatch> {
         match self {
             Self::Waits(_) => None,
@@ -56,7 +56,7 @@ impl Finder {
         }
     }
 
-    /// What is to be followed of threads from now on.
+    /// Returns what to follow from now on.
     pub(super) fn followed(&self, tids: Vec<u32>) -> Followed {
         match self {
             Self::Waits(_) => Followed {

@@ -1,4 +1,4 @@
-//! The jobs of watched threads: their release waits, and what is known of them.
+//! Jobs of watched threads: their release waits, and their statistics.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,37 +14,37 @@ use punctual_trace::Followed;
 
 use super::windows::Progress;
 
-/// Which wait of a thread releases its jobs.
+/// The wait of a thread that releases its jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Release {
-    /// The most regular one.
+    /// The most regular wait.
     #[default]
     Auto,
     /// A read of a timer descriptor.
     Timerfd,
     /// nanosleep(2), clock_nanosleep(2).
     Nanosleep,
-    /// epoll_wait(2) and its like.
+    /// epoll_wait(2) and similar calls.
     Epoll,
-    /// futex(2): a condition, a semaphore.
+    /// futex(2): a condition variable, a semaphore.
     Futex,
-    /// A system call, by its name.
+    /// A system call, by name.
     Call(String),
 }
 
-/// What is asked of the observation of jobs.
+/// Parameters of watching jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobRequest {
-    /// A job that takes longer is explained.
+    /// Jobs that take longer are explained.
     pub budget: Nanos,
-    /// What releases them.
+    /// Wait that releases the jobs.
     pub release: Release,
-    /// They are watched for so much of the time that this takes at most this share of one
-    /// CPU; `None`: all the time.
+    /// Limits the watched share of time so that watching takes at most this share of one CPU;
+    /// `None` to watch all the time.
     pub cost: Option<f64>,
 }
 
-/// The names under which a release wait is asked for.
+/// Names of release waits in options.
 const RELEASES: [(&str, Release); 5] = [
     ("auto", Release::Auto),
     ("timerfd", Release::Timerfd),
@@ -53,7 +53,7 @@ const RELEASES: [(&str, Release); 5] = [
     ("futex", Release::Futex),
 ];
 
-/// A text that names no release wait.
+/// The text does not name a release wait.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is no system call; choose one of {names}, or a system call", names = release_names())]
 pub struct ReleaseError(String);
@@ -69,7 +69,7 @@ impl std::str::FromStr for Release {
         if let Some((_, release)) = RELEASES.iter().find(|(name, _)| *name == text) {
             return Ok(release.clone());
         }
-        // By the name that events get.
+        // The name that events get.
         let number = system_call_numbers(text).into_iter().next();
         match number.and_then(system_call_name) {
             Some(name) => Ok(Self::Call(name.to_owned())),
@@ -102,7 +102,7 @@ const ANY: [&str; 8] = [
     "io_uring_enter",
 ];
 
-/// Calls whose first argument is a file descriptor that threads wait at.
+/// Calls whose first argument is a file descriptor that threads wait for.
 const DESCRIPTORS: [&str; 14] = [
     "read",
     "readv",
@@ -120,17 +120,17 @@ const DESCRIPTORS: [&str; 14] = [
     "fdatasync",
 ];
 
-/// What a timer descriptor is open on.
+/// Target of a timer descriptor.
 const TIMERFD: &str = "anon_inode:[timerfd]";
 
-/// So many places are reported.
+/// Maximum number of places that are reported.
 const PLACES: usize = 8;
 
-/// What is known of waits beside the events: names, and what descriptors are open on.
+/// Information about waits that events do not contain: names, and targets of descriptors.
 struct Waits {
     host: Host,
     release: Release,
-    /// Read when first asked for: later the descriptor may be closed.
+    /// Read on first use, because the descriptor may be closed later.
     descriptors: RefCell<BTreeMap<(u32, u64), Option<String>>>,
 }
 
@@ -148,7 +148,7 @@ impl Waits {
                 .is_some_and(|target| target == TIMERFD)
     }
 
-    /// The kind of a wait; `None`: it is none that was asked for.
+    /// Returns the kind of a wait; `None` if it is not a requested one.
     fn kind(&self, tid: u32, call: Call) -> Option<CallKind> {
         let name = system_call_name(call.id)?;
         let sleeps = matches!(name, "nanosleep" | "clock_nanosleep");
@@ -171,7 +171,7 @@ impl Waits {
         system_call_name(call.id).map_or_else(|| format!("system call {}", call.id), str::to_owned)
     }
 
-    /// What a call waits for.
+    /// Returns the object that a call waits for.
     fn object(&self, tid: u32, call: Call) -> Option<String> {
         match system_call_name(call.id)? {
             name if DESCRIPTORS.contains(&name) => {
@@ -249,7 +249,7 @@ impl JobWatch {
         self.spans(jobs)
     }
 
-    /// The jobs of threads whose release wait is found at the end only.
+    /// Returns the jobs of threads whose release wait is only found at the end.
     pub(super) fn finish(&mut self) -> Vec<Late> {
         let Self { finder, waits, .. } = self;
         let jobs = finder.finish(&|tid, call| waits.kind(tid, call));
@@ -290,8 +290,8 @@ impl JobWatch {
         }
     }
 
-    /// What is to be followed of threads from now on: of one whose release wait is found,
-    /// that alone. One that makes very many other system calls loses no events by them.
+    /// Returns what to follow from now on. For a thread with a known release wait, only this wait
+    /// is followed, so that many other system calls cause no loss of events.
     pub(super) fn followed(&self, tids: Vec<u32>) -> Followed {
         let learning = tids.iter().copied();
         Followed {
@@ -307,7 +307,7 @@ impl JobWatch {
         self.finder.forget(tid);
     }
 
-    /// What was found out; `place`: the place of a thread in the recording.
+    /// Returns the results. `place`: index of a thread in the recording.
     pub(super) fn jobs(&self, by_observer: u64, place: impl Fn(u32) -> u32) -> Jobs {
         let mut threads: BTreeMap<u32, ThreadJobs> = BTreeMap::new();
         for (tid, seen) in self.finder.seen() {
@@ -326,8 +326,7 @@ impl JobWatch {
         }
     }
 
-    /// Threads that were made later share a place: the release wait of the first stands
-    /// for all.
+    /// Threads created later share an index; the release wait of the first is used for all.
     fn add(&self, jobs: &mut ThreadJobs, tid: u32, seen: &JobSeen) {
         let release = seen.release.as_ref();
         if jobs.release.is_none() {
@@ -348,7 +347,7 @@ impl JobWatch {
     }
 }
 
-/// What the reader must know of jobs that are missing.
+/// Returns warnings about missing jobs.
 pub(super) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> String) -> Vec<String> {
     let mut warnings = Vec::new();
     if !has_calls {

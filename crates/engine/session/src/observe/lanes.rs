@@ -1,4 +1,4 @@
-//! What is known of each watched thread's waits.
+//! Statistics of each watched thread's waits.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::collect::{LaneView, worst_of_all, worst_samples};
 use crate::lifecycle::RowLog;
 use crate::time::Start;
 
-/// The lane of all threads that were made after the start: their number is not
-/// known when the recording begins.
+/// Title of the lane for all threads created after the start, whose number is unknown when the
+/// recording begins.
 const LATER: &str = "threads made later";
 
-/// The threads of a recording: those of the start, and one for all later ones.
+/// Returns the threads of a recording: those at the start, and one for all later ones.
 pub(super) fn threads(watched: &Watched) -> Vec<ThreadRecord> {
     let titles = titles(watched);
     let first =
@@ -27,7 +27,7 @@ pub(super) fn threads(watched: &Watched) -> Vec<ThreadRecord> {
     first.chain([later]).collect()
 }
 
-/// The titles of the first threads, in the order of their lanes.
+/// Returns the titles of the first threads, in the order of their lanes.
 fn titles(watched: &Watched) -> impl Iterator<Item = String> {
     let first = watched.first.iter();
     first.map(|(tid, comm)| format!("{comm}-{tid}"))
@@ -67,17 +67,17 @@ struct Lane {
     all: Histogram,
     worst: WorstList<WORST_KEPT>,
     last: Option<SignedNanos>,
-    /// The row that is being filled, by its number.
+    /// Open row, with its number.
     open: Option<Row>,
 }
 
-/// What one row of the time series holds.
+/// Content of one row of the time series.
 struct Row {
     number: u64,
     histogram: Histogram,
 }
 
-/// All of them.
+/// All lanes.
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     places: BTreeMap<u32, u32>,
@@ -102,33 +102,33 @@ impl Lanes {
         }
     }
 
-    /// Takes over the names that the threads bear now.
+    /// Updates the titles to the current names of the threads.
     pub(super) fn rename(&mut self, watched: &Watched) {
         for (lane, title) in self.lanes.iter_mut().zip(titles(watched)) {
             lane.title = title;
         }
     }
 
-    /// The lane of a thread: that of the later ones where it has none.
+    /// Returns the lane of a thread; later threads share the last one.
     pub(super) fn place(&self, tid: u32) -> u32 {
         let last = self.lanes.len().saturating_sub(1) as u32;
         self.places.get(&tid).copied().unwrap_or(last)
     }
 
-    /// What a thread is called.
+    /// Returns the title of a thread.
     pub(super) fn title(&self, thread: u32) -> String {
         let known = self.lanes.get(thread as usize);
         known.map_or_else(|| format!("thread {thread}"), |lane| lane.title.clone())
     }
 
-    /// From now on the number is another thread's: one of the later ones.
+    /// Assigns the reused ID to the lane of later threads.
     pub(super) fn forget(&mut self, tid: u32) {
         self.places.remove(&tid);
     }
 
-    /// The policy of a late thread: known where it had its own lane from the
-    /// start and the priority is still the same, else inferred from the priority, which
-    /// does not distinguish fifo and rr.
+    /// Returns the policy of a late thread. It is known if the thread had its own lane from the
+    /// start and still has the same priority. Otherwise, it is inferred from the priority, which
+    /// does not distinguish fifo from rr.
     pub(super) fn scheduling(&self, late: &Late) -> Scheduling {
         let priority = match late.prio.0 {
             0..=98 => (99 - late.prio.0) as u8,
@@ -150,7 +150,7 @@ impl Lanes {
         }
     }
 
-    /// Counts a wait; `since`: when it began, from the start.
+    /// Counts a wait; `since`: its beginning, relative to the start.
     pub(super) fn record(&mut self, wait: &Late, since: Nanos, row_length: Nanos) {
         let place = self.place(wait.tid);
         let Some(lane) = self.lanes.get_mut(place as usize) else {
@@ -219,7 +219,7 @@ impl Lanes {
     }
 }
 
-/// The row that `since` lies in, or a later one that is open already.
+/// Returns the row that contains `since`, or a later one if that is already open.
 fn open_row<'a>(
     lane: &'a mut Lane,
     rows: &mut RowLog,

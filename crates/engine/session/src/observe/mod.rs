@@ -1,9 +1,8 @@
-//! The life of an observation: a running application, each late wake-up of its
-//! threads explained.
+//! Observes a running application, and explains each late wake-up of its threads.
 //!
-//! Nothing is measured by threads of our own. A scout (`punctual_trace::Scout`)
-//! hands over the wake-ups and switches of the watched threads alone; where one
-//! waited for too long, the flight recorder is asked what happened.
+//! Our own threads do not measure anything. A scout (`punctual_trace::Scout`) delivers only the
+//! wake-ups and switches of the watched threads. If one waited for too long, the flight recorder
+//! shows why.
 
 mod background;
 mod finder;
@@ -47,35 +46,35 @@ use warnings::{by_tracer, lost_warnings};
 use watched::Watched;
 use windows::{Step, Taken, Windows};
 
-/// How often the scout is read: an outlier is explained soon enough that its
-/// events are still there.
+/// Interval of reading the scout: short enough that the events of an outlier still exist when it is
+/// explained.
 const TURN: Duration = Duration::from_millis(20);
 
-/// The longest pause while nothing is recorded: so soon it ends when it is asked to.
+/// Maximum pause while nothing is recorded, so that a request to stop takes effect soon.
 const LONG_TURN: Duration = Duration::from_millis(250);
 
-/// What each figure holds, and what not. That a thread has begun to run is the
-/// last event of the scheduler.
+/// Describes the span of each latency. The scheduler's last event shows that a thread begins to
+/// run.
 const TO_SWITCH_IN: &str = "each wait goes from the wake-up of a thread, or from the loss of its \
                             CPU, to the switch to it; its way back to user space after that is \
                             not part of it: no event that is recorded here tells when it ends";
 
-/// What is asked of an observation.
+/// Parameters of an observation.
 #[derive(Clone, Debug)]
 pub struct ObserveRequest {
     /// Threads to watch.
     pub targets: Targets,
-    /// A wait longer than this is explained; of jobs their budget counts.
+    /// Waits longer than this are explained. For jobs, their budget is used instead.
     pub threshold: Nanos,
-    /// The jobs of the threads are followed; `None`: their waits for a CPU.
+    /// Follows the jobs of the threads; `None` to follow their waits for a CPU.
     pub jobs: Option<JobRequest>,
-    /// Which events are recorded.
+    /// Events to record.
     pub level: Level,
-    /// Jobs are recorded by the kernel's tracer, also where BPF programs could.
+    /// Records jobs with the kernel's tracer even if BPF programs are possible.
     pub no_bpf: bool,
-    /// Events that are recorded beside these, and shown with the outliers.
+    /// Events that are recorded in addition, and shown with the outliers.
     pub requested: Vec<EventChoice>,
-    /// How long.
+    /// Length of the observation.
     pub length: RunLength,
     /// Name of the recording.
     pub label: Option<String>,
@@ -83,12 +82,11 @@ pub struct ObserveRequest {
     pub command_line: Vec<String>,
 }
 
-/// Observes until the time is over, all that was watched has ended, or `stop` is
-/// set.
+/// Observes until the time is over, all watched threads have ended, or `stop` is set.
 ///
 /// # Errors
-/// Nothing to watch; a kernel that refuses to trace; a store that refuses the
-/// recording at its start. A store that fails later ends nothing: see
+/// Returns an error if there is nothing to watch, if the kernel refuses to trace, or if the store
+/// rejects the recording at its start. A later error of the store does not end the observation; see
 /// [`Outcome::store_error`].
 pub fn observe(
     request: &ObserveRequest,
@@ -112,14 +110,14 @@ pub fn observe(
 }
 
 impl ObserveRequest {
-    /// What is longer is explained.
+    /// Returns the limit; longer ones are explained.
     fn limit(&self) -> Nanos {
         self.jobs
             .as_ref()
             .map_or(self.threshold, |jobs| jobs.budget)
     }
 
-    /// Jobs need the system calls of the watched threads.
+    /// Returns the level of events; jobs require the system calls of the watched threads.
     fn events(&self) -> Level {
         match self.jobs {
             Some(_) => self.level.max(Level::Jobs),
@@ -128,7 +126,7 @@ impl ObserveRequest {
     }
 }
 
-/// The windows in which jobs are watched, where their cost is to be limited.
+/// Returns the windows in which jobs are watched, if the cost is limited.
 fn windows_of(
     request: &ObserveRequest,
     explainer: &mut Explainer,
@@ -149,7 +147,7 @@ fn taken(programs: &JobRecorder, cost: CallCost) -> Taken {
     }
 }
 
-/// One observation under way.
+/// An observation in progress.
 struct Observation<'a> {
     request: &'a ObserveRequest,
     host: Host,
@@ -164,7 +162,7 @@ struct Observation<'a> {
     start: Start,
     row_length: Nanos,
     background: Option<Background>,
-    /// Waits without an end event.
+    /// Number of waits without an end event.
     without_end: u64,
     warnings: Vec<String>,
 }
@@ -237,13 +235,13 @@ impl<'a> Observation<'a> {
             }
             late.extend(found.into_iter().filter(|found| self.record(found)));
         }
-        // They have no length, and no period that was missed.
+        // They have no length, but are not missed periods.
         self.without_end += self.finder.without_end();
         self.explain(&late, store);
         Ok(())
     }
 
-    /// Begins and ends windows of time in which jobs are watched.
+    /// Opens and closes windows in which jobs are watched.
     fn open_or_shut(&mut self) -> Result<(), SessionError> {
         let Self {
             windows,
@@ -272,14 +270,14 @@ impl<'a> Observation<'a> {
         Ok(())
     }
 
-    /// A longer pause than usual between two turns: between windows nothing is recorded, and
-    /// each wake-up would take time from what is watched.
+    /// Returns a longer pause between two polls: nothing is recorded between windows, and each
+    /// wake-up of this thread would disturb the watched ones.
     fn pause(&self) -> Option<Duration> {
         let shut = self.windows.as_ref()?.pause(monotonic())?;
         Some(Duration::from(shut).clamp(TURN, LONG_TURN))
     }
 
-    /// Counts a wait or a job; whether it took too long.
+    /// Counts a wait or a job. Returns whether it took too long.
     fn record(&mut self, found: &Late) -> bool {
         let since = found.expected.saturating_sub(self.start.monotonic);
         self.lanes.record(found, since, self.row_length);
@@ -292,8 +290,8 @@ impl<'a> Observation<'a> {
         store.note(stored);
     }
 
-    /// What is known of the jobs in the end; those of threads whose release wait is found
-    /// only now count, too.
+    /// Returns the final statistics of the jobs, including those of threads whose release wait is
+    /// only found now.
     fn jobs(&mut self, store: &mut StoreWriter<'_>) -> Option<Jobs> {
         let Finder::Jobs(watch) = &mut self.finder else {
             return None;
@@ -308,7 +306,7 @@ impl<'a> Observation<'a> {
             return None;
         };
         let mut jobs = watch.jobs(self.explainer.by_observer(), |tid| self.lanes.place(tid));
-        // A thread of which no event came has no release wait either.
+        // A thread without any event has no release wait either.
         for tid in self.watched.first.keys() {
             let thread = self.lanes.place(*tid);
             if !jobs.threads.iter().any(|one| one.thread == thread) {
@@ -372,7 +370,7 @@ impl Source for Observation<'_> {
         }
         let ended = moment.completion();
         if ended.is_none() && self.watched.all_gone(&self.host) {
-            // Their last events, with their last names.
+            // Read their last events, with their last names.
             thread::sleep(HELD_BACK);
             self.read(store)?;
             self.warnings.push(format!(

@@ -1,4 +1,4 @@
-//! Where the events of the watched threads come from.
+//! Source of the events of the watched threads.
 
 use punctual_host::Host;
 use punctual_model::Delay;
@@ -10,20 +10,20 @@ use super::ObserveRequest;
 use crate::SessionError;
 use crate::explain::Explainer;
 
-/// Where `kernel.pid_max` cannot be read.
+/// Used if `kernel.pid_max` cannot be read.
 const USUAL_PID_MAX: u32 = 4 << 20;
 
-/// Where the events of the watched threads come from.
+/// Source of the events of the watched threads.
 pub(super) enum EventSource {
-    /// A trace instance of its own.
+    /// A separate trace instance.
     Scout(Box<Scout>),
-    /// The programs of the explainer.
+    /// The BPF programs of the explainer.
     Programs,
 }
 
 impl EventSource {
-    /// Arms the recorder and the stream of the watched threads. Also returns why no
-    /// programs record, where they could have.
+    /// Arms the recorder and the stream of the watched threads. Also returns why BPF programs do
+    /// not record although they could.
     pub(super) fn arm(
         request: &ObserveRequest,
         host: &Host,
@@ -117,10 +117,10 @@ impl EventSource {
     }
 }
 
-/// So many are named.
+/// Maximum number of names in a message.
 const NAMED: usize = 4;
 
-/// What the watched threads forked and executed.
+/// Describes the processes that the watched threads forked and executed.
 pub(super) fn descents(all: &[Descent], watched: impl Fn(u32) -> bool) -> Vec<String> {
     let mut forked = Vec::new();
     let mut changed = Vec::new();

@@ -1,8 +1,8 @@
-//! What is said of an observation that saw less than there was.
+//! Warnings about an incomplete observation.
 
 use punctual_model::grouped;
 
-/// What it means that no programs record.
+/// Returns the warning that BPF programs do not record.
 pub(super) fn by_tracer(why: String) -> String {
     format!(
         "jobs are recorded by the kernel's tracer, which costs the machine more than BPF \
@@ -10,7 +10,7 @@ pub(super) fn by_tracer(why: String) -> String {
     )
 }
 
-/// What was not seen of the watched threads' waits.
+/// Returns warnings about missing waits of the watched threads.
 pub(super) fn lost_warnings(events: u64, without_end: u64) -> Vec<String> {
     let mut warnings = Vec::new();
     if events > 0 {

@@ -1,4 +1,4 @@
-//! Which threads are watched.
+//! Tracks the watched threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,30 +9,30 @@ use crate::targets::Started;
 use crate::targets::threads_of_number;
 use crate::{TargetError, Targets};
 
-/// Whether both are known, and not the same.
+/// Returns whether both are known and different.
 fn differ(one: Started, other: Started) -> bool {
     one.zip(other).is_some_and(|(one, other)| one != other)
 }
 
-/// The threads that are watched.
+/// The watched threads.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
-    /// Those of the beginning, each with a lane of its own, by the names they bore last: an
-    /// exec(2) gives another one.
+    /// Threads at the start, each with a separate lane, by their last name: an exec(2) changes the
+    /// name.
     pub(super) first: BTreeMap<u32, String>,
     /// Numbers of these that other watched threads got.
     passed_on: BTreeSet<u32>,
-    /// All that are there now, and those that have ended.
+    /// All current threads, and those that have ended.
     now: BTreeMap<u32, Started>,
-    /// The processes that were asked for by their numbers.
+    /// Processes that were requested by ID.
     roots: BTreeMap<u32, Started>,
-    /// Those of them whose number is another's by now.
+    /// Requested processes whose ID was reused.
     taken: BTreeSet<u32>,
-    /// Those that have ended: what bears their number from then on is another.
+    /// Threads that have ended: from then on, their ID belongs to another thread.
     ended: BTreeSet<u32>,
-    /// What was found out about numbers, for the reader.
+    /// Notes about reused IDs, for the reader.
     notes: Vec<String>,
-    /// What the threads of the group that was asked for get.
+    /// Resources of the threads in the requested group.
     pub(super) group: Option<GroupFacts>,
 }
 
@@ -85,7 +85,7 @@ impl Watched {
         self.now.keys().copied().collect()
     }
 
-    /// The kernel has reported its end, and the name that it bore.
+    /// Handles the kernel's report that a thread ended, with its last name.
     pub(super) fn end(&mut self, task: &Task) {
         if self.now.contains_key(&task.pid) && self.ended.insert(task.pid) && !task.comm.is_empty()
         {
@@ -101,9 +101,9 @@ impl Watched {
         }
     }
 
-    /// Looks which there are, and what they are called; whether there are new ones. Those that
-    /// ended stay: their last events may still be to come. `anew` gets each number that
-    /// is now that of another thread that is to be watched.
+    /// Updates the threads and their names. Returns whether there are new ones. Threads that ended
+    /// are kept, because their last events may still arrive. Calls `anew` for each ID that another
+    /// watched thread has reused.
     pub(super) fn look_again(
         &mut self,
         targets: &Targets,
@@ -146,7 +146,7 @@ impl Watched {
         new
     }
 
-    /// A process whose number another bears by now is not watched on.
+    /// Stops watching a process whose ID was reused.
     fn look_at_roots(&mut self, host: &Host) {
         let roots: Vec<_> = self.roots.iter().map(|(pid, at)| (*pid, *at)).collect();
         for (pid, started) in roots {
@@ -160,7 +160,7 @@ impl Watched {
         }
     }
 
-    /// The same of threads.
+    /// Same for threads.
     fn look_at_others(&mut self, host: &Host) {
         let there: Vec<_> = self.now.iter().map(|(tid, at)| (*tid, *at)).collect();
         for (tid, started) in there {
@@ -180,12 +180,12 @@ impl Watched {
         }
     }
 
-    /// What was found out about numbers.
+    /// Returns the notes about reused IDs.
     pub(super) fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Whether none of them is there any more.
+    /// Returns whether no watched thread is left.
     pub(super) fn all_gone(&self, host: &Host) -> bool {
         let gone = |(tid, started): (&u32, &Started)| {
             let now = host.process_start(*tid);
@@ -203,7 +203,7 @@ mod tests {
 
     use punctual_model::{Comm, KernelPriority};
 
-    /// A process, or a thread of one, in a tree of our own.
+    /// A process, or one of its threads, in a fake /proc.
     fn put(root: &Path, pid: u32, tid: u32, started: u64) {
         let stat = format!("{tid} (motion) S {}{started} 0 0", "0 ".repeat(18));
         for folder in [format!("proc/{pid}/task/{tid}"), format!("proc/{tid}")] {
@@ -246,11 +246,11 @@ mod tests {
         assert_eq!(watched.first[&40], "control");
         assert_eq!(watched.first[&41], "motion");
         assert_eq!(targets.named(&watched.first), "control (pid 40)");
-        // It ended before anybody looked again.
+        // It ended before the next update.
         watched.end(&task(40, "done"));
         watched.end(&task(40, "other"));
         assert_eq!(watched.first[&40], "done");
-        // Another watched thread has the number of one of the first.
+        // Another watched thread has the ID of one of the first.
         put(folder.path(), 40, 41, 300);
         rename(41, "later");
         for _ in 0..2 {
@@ -268,7 +268,7 @@ mod tests {
         assert!(watched.has(40) && watched.has(41));
         assert!(!watched.look_again(&targets, &host, |_| panic!()));
         assert!(!watched.all_gone(&host));
-        // The process ends, and another gets its number, with a thread of its own.
+        // The process ends, and another one reuses its ID, with a thread.
         fs::remove_dir_all(folder.path().join("proc")).unwrap();
         assert!(watched.all_gone(&host));
         put(folder.path(), 40, 40, 900);
@@ -291,13 +291,13 @@ mod tests {
             watched.end(&task(tid, "motion"));
         }
         assert!(!watched.has(41) && !watched.has(77));
-        // Of the same process: watched on, and not as the one before.
+        // In the same process: watched, but not as the previous thread.
         put(folder.path(), 40, 41, 300);
         let mut anew = Vec::new();
         watched.look_again(&targets, &host, |tid| anew.push(tid));
         assert_eq!(anew, [41]);
         assert!(watched.has(41));
-        // Of another one: not watched.
+        // In another process: not watched.
         fs::remove_dir_all(folder.path().join("proc/40/task/41")).unwrap();
         put(folder.path(), 60, 41, 400);
         watched.look_again(&targets, &host, |tid| panic!("{tid}"));

@@ -1,54 +1,53 @@
-//! Windows of time in which jobs are watched, so that this takes no more than was asked for.
+//! Limits the cost of watching jobs to the requested value, by watching only in windows of time.
 //!
-//! What takes most is to record system calls: the kernel's tracepoints slow down those of
-//! all threads. So their time is measured, and they are off between windows. A job that
-//! begins within a window is watched to its end, so that long jobs are seen as often as
-//! short ones.
+//! The largest cost is recording system calls, because the kernel's tracepoints slow down the calls
+//! of all threads. So their cost is measured, and they are off between windows. A job that begins
+//! within a window is watched to its end, so that long jobs are seen as often as short ones.
 
 use punctual_model::{JobWindows, Nanos};
 use punctual_trace::CallCost;
 
-/// So long a window is open at least.
+/// Minimum length of a window.
 const WINDOW: Nanos = Nanos::from_millis(100);
 
-/// So long it stays open at first to find release waits, which needs many jobs.
+/// Length of the first window, which finds the release waits and needs many jobs for that.
 const LEARNING: Nanos = Nanos::from_secs(3);
 
-/// So long after a window its last jobs are waited for.
+/// Maximum time after a window to wait for its last jobs.
 const LAST_JOBS: Nanos = Nanos::from_secs(1);
 
-/// What watching took so far.
+/// Cost of watching so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Taken {
-    /// To record system calls, on all CPUs.
+    /// Time for recording system calls, on all CPUs.
     pub(super) calls: Nanos,
-    /// The time of this program on a CPU.
+    /// CPU time of this program.
     pub(super) own: Nanos,
 }
 
 impl Taken {
-    /// Since an earlier look.
+    /// Returns the cost since an earlier reading.
     fn since(&self, before: &Self) -> Nanos {
         self.calls.saturating_sub(before.calls) + self.own.saturating_sub(before.own)
     }
 }
 
-/// What is known of the jobs.
+/// State of the jobs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// Release waits are still looked for.
+    /// Whether release waits are still unknown.
     pub(super) learning: bool,
-    /// When the job began that began first of those that have not ended.
+    /// Release time of the oldest unfinished job.
     pub(super) oldest_open: Option<Nanos>,
 }
 
-/// What is to be done.
+/// Action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Stay,
-    /// Nothing is watched from now on.
+    /// Stop watching.
     Shut,
-    /// Watch again; the window before had ended at this time.
+    /// Start watching; the previous window ended at this time.
     Open {
         ended: Nanos,
     },
@@ -57,7 +56,7 @@ pub(super) enum Step {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Open,
-    /// Jobs that began before this time are waited for.
+    /// Waits for jobs that began before this time.
     Closing(Nanos),
     Shut {
         ended: Nanos,
@@ -65,14 +64,14 @@ enum State {
     },
 }
 
-/// The windows of one run.
+/// Windows of one run.
 #[derive(Debug)]
 pub(super) struct Windows {
     limit: f64,
     cost: CallCost,
     began: Nanos,
     state: State,
-    /// When the window opened, or the last look at what it takes; what was taken then.
+    /// Time of opening the window or of the last check of its cost, and the cost at that time.
     since: Nanos,
     before: Taken,
     first: bool,
@@ -82,7 +81,7 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// `limit`: CPU time, all together, per time.
+    /// `limit`: total CPU time per unit of time.
     pub(super) fn new(limit: f64, cost: CallCost, now: Nanos, before: Taken) -> Self {
         Self {
             limit,
@@ -102,7 +101,7 @@ impl Windows {
         self.cost
     }
 
-    /// At the end of a turn. `taken` is looked at only when it matters.
+    /// Called at the end of a poll. `taken` is only called if it matters.
     pub(super) fn step(
         &mut self,
         now: Nanos,
@@ -139,7 +138,7 @@ impl Windows {
         }
     }
 
-    /// How long nothing is to be done from now on; `None`: a window is open.
+    /// Returns how long there is nothing to do; `None` if a window is open.
     pub(super) fn pause(&self, now: Nanos) -> Option<Nanos> {
         match self.state {
             State::Shut { until, .. } => Some(until.saturating_sub(now)),
@@ -159,7 +158,7 @@ impl Windows {
         self.first = false;
     }
 
-    /// Adds what was watched since the last look; its share of a CPU.
+    /// Adds the time and cost since the last check. Returns their share of a CPU.
     fn add(&mut self, now: Nanos, taken: Taken) -> f64 {
         let (length, took) = (now.saturating_sub(self.since), taken.since(&self.before));
         self.watched += length;
@@ -167,7 +166,7 @@ impl Windows {
         share(took, length)
     }
 
-    /// What is told of them in the end.
+    /// Returns the summary for the recording.
     pub(super) fn finish(&mut self, now: Nanos, taken: Taken) -> JobWindows {
         if !matches!(self.state, State::Shut { .. }) {
             self.add(now, taken);
@@ -298,7 +297,7 @@ mod tests {
         while machine.now < ms(600) {
             assert_eq!(machine.turn(long), Step::Stay);
         }
-        // Others have begun since the window should have ended.
+        // Other jobs have begun after the end of the window was due.
         let later = Progress {
             oldest_open: Some(ms(300)),
             ..IDLE
@@ -315,7 +314,7 @@ mod tests {
         assert_eq!(ended, WINDOW);
         assert!((ms(5_500)..=ms(6_500)).contains(&(machine.now - shut)));
         assert!((shut + pause..shut + pause + TURN).contains(&machine.now));
-        // One that does not end is given up.
+        // The window closes even if a job does not end.
         let begun = machine.now;
         let endless = Progress {
             oldest_open: Some(begun),
