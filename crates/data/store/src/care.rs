@@ -177,8 +177,8 @@ impl Store {
         copied.map(drop)
     }
 
-    /// Removes facts and audits that no recording has, and gives all free pages back to the
-    /// file system. Returns how many bytes the file lost.
+    /// Removes facts and audits without a recording, and returns all free pages to the file system.
+    /// Returns by how many bytes the file shrank.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.

@@ -6,7 +6,7 @@ use punctual_model::{ReadError, RecordingId};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
-/// A store that could not be opened, read or written.
+/// Error when opening, reading or writing a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -207,7 +207,7 @@ pub enum StoreError {
         /// Maximum number of notes.
         most: usize,
     },
-    /// The store was made by an earlier program.
+    /// An earlier version of the program created the store.
     #[error(
         "the store {path} has schema {found}, this program reads schema {known} only: take its recordings out with the program that made it (punctual export ID), read them with punctual import, or give another --store PATH; the store is unchanged"
     )]
@@ -216,7 +216,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Schema version.
         found: i64,
-        /// The schema of this program.
+        /// Schema of this program.
         known: i64,
     },
     /// An attachment is too long to be read back.

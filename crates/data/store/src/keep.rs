@@ -245,7 +245,7 @@ impl Store {
         })
     }
 
-    /// Keeps room on the disk, where there is any.
+    /// Reserves space on the disk, if there is any.
     fn reserve(&self) {
         if !self.link.read_only {
             keep_reserve(self.path());

@@ -13,7 +13,7 @@ use punctual_model::RecordingId;
 use crate::Lease;
 use crate::beside::beside;
 
-/// The folder of the leases.
+/// Returns the folder of the leases.
 fn folder_of(store: &Path) -> PathBuf {
     beside(store, ".leases")
 }

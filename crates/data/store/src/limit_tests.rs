@@ -1,4 +1,4 @@
-//! What is refused: texts that are too long.
+//! Rejected input: texts that are too long.
 
 use punctual_model::{LONGEST_NOTE, MOST_NOTES, Note, RecordingId};
 

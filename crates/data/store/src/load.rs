@@ -73,8 +73,8 @@ pub(crate) fn load(
     Ok(recording)
 }
 
-/// The head, the threads, and whether these were packed when the recording ended: threads of
-/// one that runs have no histograms.
+/// Returns the head, the threads, and whether they were packed at the end of the recording. The
+/// threads of a running recording have no histograms.
 fn head_and_threads(
     connection: &Connection,
     context: &Context,

@@ -232,7 +232,7 @@ struct Account {
     lateness: Lateness,
 }
 
-/// Writes a thread of a recording that runs, without its histogram.
+/// Writes a thread of a running recording, without its histogram.
 pub(crate) fn write_thread(
     connection: &Connection,
     recording: i64,
@@ -286,8 +286,8 @@ pub(crate) fn write_accounting(
     Ok(())
 }
 
-/// The threads of a recording that runs in order, without their histograms; `None` where
-/// something does not fit.
+/// Reads the threads of a running recording in order, without their histograms; `None` if anything
+/// does not match.
 pub(crate) fn read_threads(
     connection: &Connection,
     recording: i64,

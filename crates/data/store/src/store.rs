@@ -27,12 +27,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store at `path` for reading and writing. Makes the folder and
-    /// the file where they are not there; a store that is there is not written to.
+    /// Opens the store at `path` for reading and writing. Creates the folder and the file if
+    /// necessary. Does not write to an existing store.
     ///
     /// # Errors
-    /// A folder that cannot be made, a file that cannot be opened or written,
-    /// is not a store, or is of another schema; see [`StoreError`].
+    /// Returns an error if the folder cannot be created, or if the file cannot be opened or
+    /// written, is not a store, or has another schema; see [`StoreError`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_waiting(path, BUSY)
     }

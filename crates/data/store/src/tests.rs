@@ -63,7 +63,7 @@ fn a_new_store_is_set_up_as_described() {
     assert_eq!(mode, "wal");
 }
 
-/// What is said of a store of another schema; each byte of it stays as it is.
+/// Checks the error for a store with another schema, and that the file is unchanged.
 fn refused(path: &Path, reason: &str) {
     let bytes = || std::fs::read(path).unwrap();
     let before = bytes();

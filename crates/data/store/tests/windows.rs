@@ -1,4 +1,4 @@
-//! The events around explained outliers, kept and read back.
+//! Events around explained outliers: stored and loaded.
 
 #![allow(clippy::unwrap_used)]
 

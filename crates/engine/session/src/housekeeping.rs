@@ -11,7 +11,7 @@ use crate::suspension::SuspensionWatch;
 use crate::time::Start;
 use crate::watcher::Watcher;
 
-/// Drains the lanes and cuts the time series.
+/// Drains the lanes and builds the time series.
 pub(crate) struct Housekeeping {
     pub(crate) collectors: Vec<Collector>,
     pub(crate) titles: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Housekeeping {
     pub(crate) explainer: Option<Explainer>,
     /// Runs the user's command at an outlier, if requested.
     pub(crate) command: Option<OutlierCommand>,
-    /// Detects times in which the user stopped the process.
+    /// Detects when the user stopped the process.
     pub(crate) suspensions: SuspensionWatch,
 }
 
@@ -47,7 +47,7 @@ impl Housekeeping {
         }
     }
 
-    /// Reads what the lanes have recorded. Called several times a second.
+    /// Reads what the lanes have recorded. Must be called several times per second.
     pub(crate) fn poll(&mut self, store: &mut StoreWriter<'_>) {
         self.suspensions.turn(&self.start);
         store.open();
@@ -187,7 +187,7 @@ impl Housekeeping {
         }
     }
 
-    /// Returns what the store does not have yet.
+    /// Returns the data that the store does not have yet.
     pub(crate) fn batch(&self, elapsed: Nanos, warnings: &[String]) -> Batch {
         let open = (self.collectors.iter()).filter_map(|c| c.open_row(self.row_length));
         let now = self.start.monotonic + elapsed;

@@ -115,8 +115,8 @@ fn state_of(found: &Found) -> Result<Application, Unfit> {
     })
 }
 
-/// Records an application's measurements of its own jobs, until the time is over, the application
-/// has ended, or `stop` is set.
+/// Records the jobs that an application measures, until the time is over, the application has
+/// ended, or `stop` is set.
 ///
 /// # Errors
 /// Returns an error if the figures are missing or unreadable, or if the store rejects the recording
@@ -176,12 +176,12 @@ pub fn record_application(
     begun.run(application, &mut context)
 }
 
-/// The memory in which an application publishes its figures.
+/// Memory with the published figures of an application.
 struct ApplicationMemory {
     found: Found,
     host: Host,
     lanes: Lanes,
-    /// Its threads at the start.
+    /// Threads of the application at the start.
     tasks: Vec<TaskRecord>,
     start: Start,
     duration: Option<Nanos>,

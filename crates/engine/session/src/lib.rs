@@ -1,4 +1,4 @@
-//! One measurement from start to finish: host facts, load, probe, recording.
+//! Performs one measurement from start to finish: host facts, load, probe, recording.
 //!
 //! **For:** the sequence of a run ([`Session::prepare`], then [`Session::run`]), its parameters
 //! ([`Request`]), and the housekeeping while it runs: draining the lanes, building the time series,

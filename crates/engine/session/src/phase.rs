@@ -144,7 +144,7 @@ impl Phase {
             .unzip()
     }
 
-    /// Starts its loads, then the probe on a thread of its own. An error comes with the records
+    /// Starts the loads, then the probe on a separate thread. An error is returned with the records
     /// of the loads that ran.
     pub(crate) fn start(
         mut self,
@@ -199,13 +199,14 @@ impl Phase {
     }
 }
 
-/// A phase that is measured now.
+/// A phase that is being measured.
 pub(crate) struct RunningPhase {
     name: Option<String>,
     used: Used,
     loads: Vec<Running>,
     control: Arc<Control>,
-    /// When the probe is stopped if it has not ended by itself, from the start of the run.
+    /// Time, relative to the start of the run, when the probe is stopped if it has not ended by
+    /// itself.
     deadline: Option<Nanos>,
     finished: Receiver<Result<Measured, ProbeError>>,
     result: Option<Result<Measured, SessionError>>,
@@ -215,7 +216,7 @@ pub(crate) struct RunningPhase {
 }
 
 impl RunningPhase {
-    /// Waits for the end of the probe, at most until the next poll.
+    /// Waits for the end of the probe, but not beyond the next poll.
     pub(crate) fn wait(&mut self, report: Duration, explains: bool) {
         if self.result.is_some() {
             return;
@@ -238,7 +239,7 @@ impl RunningPhase {
         self.result.is_some()
     }
 
-    /// Stops the probe if the user asks for it or its time is over.
+    /// Stops the probe if the user requests it or if its time is over.
     pub(crate) fn stop_if_due(&self, moment: Moment) {
         let overdue = (self.deadline).is_some_and(|deadline| moment.elapsed > deadline);
         if moment.stopped || overdue || self.control.stopping() {
@@ -246,7 +247,7 @@ impl RunningPhase {
         }
     }
 
-    /// Notes which loads have ended.
+    /// Detects loads that have ended.
     pub(crate) fn check_loads(&mut self) {
         for load in &mut self.loads {
             // The record of the load shows how it ended.
@@ -254,8 +255,8 @@ impl RunningPhase {
         }
     }
 
-    /// Joins the probe's thread, undoes what it used, and stops the loads. Returns their records
-    /// with an error, too.
+    /// Joins the probe's thread, undoes its changes, and stops the loads. Also returns their
+    /// records after an error.
     pub(crate) fn end(
         mut self,
         warnings: &mut Vec<String>,
@@ -281,14 +282,14 @@ impl RunningPhase {
 
     fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // A panic is in the result already.
+            // A panic is already in the result.
             let _ = thread.join();
         }
     }
 }
 
 impl Drop for RunningPhase {
-    /// No probe outlives its run, whatever ended that.
+    /// Stops the probe, however the run ended.
     fn drop(&mut self) {
         if self.thread.is_some() {
             self.control.stop();

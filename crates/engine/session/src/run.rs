@@ -113,7 +113,7 @@ impl Session {
         handler
     }
 
-    /// Arms the flight recorder if outliers are to be explained, and measures its overhead.
+    /// Arms the flight recorder and measures its overhead, if outliers must be explained.
     fn arm(&mut self, stop: &AtomicBool) -> Result<Option<Explainer>, SessionError> {
         let (Some(asked), Ok(delay)) = (self.request.explain, self.request.probe.explained) else {
             return Ok(None);
@@ -157,7 +157,7 @@ impl Session {
     }
 }
 
-/// The threads of a probe, one phase after the other.
+/// The threads of a probe, in consecutive phases.
 struct ProbeThreads {
     session: Session,
     control: Arc<Control>,
@@ -165,7 +165,7 @@ struct ProbeThreads {
     /// Held until the threads have ended.
     guards: Option<Guards>,
     housekeeping: Housekeeping,
-    /// The phases that have not begun.
+    /// Phases that have not begun.
     waiting: VecDeque<(Phase, Vec<Recorder>)>,
     running: Option<RunningPhase>,
     measured: Measured,
@@ -173,7 +173,7 @@ struct ProbeThreads {
 }
 
 impl ProbeThreads {
-    /// Opens the lanes of all phases: their memory is touched before anything is measured, and
+    /// Opens the lanes of all phases, so that their memory is touched before the measurement, and
     /// the store knows all threads from the start.
     fn open(&mut self, recording: RecordingId, watches_samples: bool, stop: &AtomicBool) {
         let Self {
@@ -277,7 +277,7 @@ impl Source for ProbeThreads {
                 return Ok(None);
             }
             Some(ended) => {
-                // The last outliers are explained as soon as those before.
+                // The last outliers are explained as promptly as the earlier ones.
                 self.housekeeping.poll(store);
                 self.end(ended)?;
             }

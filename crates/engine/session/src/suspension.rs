@@ -1,4 +1,4 @@
-//! Detects times in which the user stopped the process or suspended the machine.
+//! Detects when the user stopped the process or suspended the machine.
 
 use std::io;
 use std::sync::Arc;
@@ -324,7 +324,7 @@ mod tests {
             (2_500, 2_500, 0, false),
         ];
         assert_eq!(watched(&turns), []);
-        // The same for the first poll.
+        // Also for the first poll.
         let turns = [(100, 600, 500, false), (700, 700, 0, false)];
         assert_eq!(watched(&turns), []);
     }

@@ -21,7 +21,7 @@ pub struct WakeupRequest {
     pub by_group: bool,
     /// Only threads of this control group and its subgroups, by the group's name or folder path.
     pub group: Option<String>,
-    /// Only threads of real-time classes.
+    /// Only threads with a real-time policy.
     pub real_time_only: bool,
     /// Number of longest waits to report.
     pub worst: usize,

@@ -265,7 +265,7 @@ pub struct Total {
 }
 
 impl Total {
-    /// Adds another sum.
+    /// Adds another total.
     pub fn merge(&mut self, other: &Self) {
         self.recordings += other.recordings;
         self.due.merge(&other.due);

@@ -126,7 +126,7 @@ impl Lanes {
             .collect()
     }
 
-    /// Returns the rows that the store does not have yet, and the open ones.
+    /// Returns the rows that are not yet in the store, including the open ones.
     pub(super) fn uncommitted_rows(&self) -> Vec<IntervalRow> {
         self.rows.uncommitted(self.open_rows())
     }
@@ -167,7 +167,7 @@ impl Lanes {
         self.lanes.iter().map(view).collect()
     }
 
-    /// Puts the counts into the recording's threads. Returns all rows.
+    /// Adds the counts to the threads of the recording. Returns all rows.
     pub(super) fn fill(self, threads: &mut [ThreadRecord]) -> Vec<IntervalRow> {
         let open: Vec<IntervalRow> = self.open_rows().collect();
         for (thread, lane) in threads.iter_mut().zip(self.lanes) {

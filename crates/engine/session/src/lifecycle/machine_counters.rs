@@ -1,4 +1,4 @@
-//! The counters of the machine around a run.
+//! Counters of the machine, read at the start and end of a run.
 
 use punctual_host::{Counters, Host, PowerWatch, Quotas};
 use punctual_model::{CpuSet, Nanos, Recording};
@@ -6,7 +6,7 @@ use punctual_rt::ProcessUsage;
 
 use crate::quota::quota_warnings;
 
-/// The counters when the run began.
+/// Values of the counters at the start of the run.
 pub(super) struct MachineCounters {
     host: Host,
     cpus: CpuSet,
@@ -28,8 +28,8 @@ impl MachineCounters {
         }
     }
 
-    /// Puts the differences into the recording. Returns a warning for each control group that
-    /// was throttled.
+    /// Adds the differences to the recording. Returns a warning for each control group that was
+    /// throttled.
     pub(super) fn finish(mut self, recording: &mut Recording, elapsed: Nanos) -> Vec<String> {
         let used = punctual_rt::process_usage();
         recording.interference = self

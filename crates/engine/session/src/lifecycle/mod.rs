@@ -1,7 +1,7 @@
-//! The life of every run: begin, poll until it ends, finish, record.
+//! Lifecycle of every run: begin, poll until it ends, finish, record.
 //!
-//! Runs differ in their [`Source`]: the threads of a probe, the kernel's events of watched
-//! threads, or the memory of an application.
+//! Runs differ in their [`Source`]: the threads of a probe, the kernel's events of watched threads,
+//! or the memory of an application.
 
 mod machine_counters;
 mod row_log;
@@ -33,14 +33,14 @@ const REFRESH: Nanos = Nanos::from_millis(500);
 pub(crate) struct Moment {
     /// Time since the start.
     pub(crate) elapsed: Nanos,
-    /// The run has lasted as long as requested.
+    /// Whether the run has lasted as long as requested.
     pub(crate) over: bool,
-    /// The user stops the run.
+    /// Whether the user has stopped the run.
     pub(crate) stopped: bool,
 }
 
 impl Moment {
-    /// Returns how a source that can end at any time ends now; `None` if it goes on.
+    /// Returns the completion of a source that may end at any time; `None` if it continues.
     pub(crate) fn completion(&self) -> Option<Completion> {
         if self.stopped {
             Some(Completion::Stopped)
@@ -52,16 +52,16 @@ impl Moment {
     }
 }
 
-/// When a run began, and what ends it.
+/// Start of a run, and the conditions that end it.
 pub(crate) struct RunClock<'a> {
     pub(crate) start: Start,
-    /// `None`: until it is stopped.
+    /// `None` to run until stopped.
     pub(crate) duration: Option<Nanos>,
     pub(crate) stop: &'a AtomicBool,
 }
 
 impl RunClock<'_> {
-    /// Returns the state of the run now.
+    /// Returns the current state of the run.
     pub(crate) fn moment(&self) -> Moment {
         let elapsed = self.start.elapsed();
         Moment {
@@ -80,12 +80,12 @@ pub(crate) fn sleep_until_poll(interval: Duration, start: Start, duration: Optio
     thread::sleep(interval.min(left.max(Duration::from_millis(1))));
 }
 
-/// Where the figures of a recording come from.
+/// Source of the measurements in a recording.
 pub(crate) trait Source {
     /// Returns the start of the run.
     fn start(&self) -> Start;
 
-    /// Returns how long the run lasts; `None` until it is stopped.
+    /// Returns the planned duration; `None` to run until stopped.
     fn duration(&self) -> Option<Nanos>;
 
     /// Returns the warnings so far.
@@ -94,14 +94,15 @@ pub(crate) trait Source {
     /// Waits for the next poll.
     fn wait(&mut self, watcher: &dyn Watcher);
 
-    /// Reads what is new, and explains new outliers. Returns how the run ended, or `None`.
+    /// Reads new data, and explains new outliers. Returns how the run ended, or `None` if it
+    /// continues.
     fn poll(
         &mut self,
         store: &mut StoreWriter<'_>,
         moment: Moment,
     ) -> Result<Option<Completion>, SessionError>;
 
-    /// Looks for changes of what is measured, such as new threads, after each report.
+    /// Updates the set of measured objects, such as new threads, after each report.
     fn refresh(&mut self) -> Result<(), SessionError> {
         Ok(())
     }
@@ -116,7 +117,7 @@ pub(crate) trait Source {
         REFRESH
     }
 
-    /// Returns what the store does not have yet.
+    /// Returns the data that the store does not have yet.
     fn batch(&self, elapsed: Nanos) -> Batch;
 
     /// Notes that the store has the last batch.
@@ -125,16 +126,16 @@ pub(crate) trait Source {
     /// Reports progress to the watcher.
     fn report(&mut self, watcher: &mut dyn Watcher, elapsed: Nanos);
 
-    /// Returns whether anything was measured. If not, a failed run leaves no recording.
+    /// Returns whether anything was measured. Otherwise, a failed run leaves no recording.
     fn has_measured(&self) -> bool {
         true
     }
 
-    /// Puts the results into the recording. Returns the sample that ended the run.
+    /// Adds the results to the recording. Returns the sample that ended the run.
     fn finish(self, recording: &mut Recording, store: &mut StoreWriter<'_>) -> Option<Broke>;
 }
 
-/// What a run works with.
+/// Environment of a run.
 pub(crate) struct Context<'a> {
     pub(crate) host: &'a Host,
     pub(crate) store: Option<&'a dyn RecordingSink>,
@@ -142,7 +143,7 @@ pub(crate) struct Context<'a> {
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// A recording that has begun in the store and for the watcher.
+/// A recording that the store and the watcher have begun.
 pub(crate) struct Begun<'a> {
     recording: Recording,
     store: StoreWriter<'a>,
@@ -150,12 +151,12 @@ pub(crate) struct Begun<'a> {
 }
 
 impl<'a> Begun<'a> {
-    /// Begins the recording and reads the counters of the machine. `cpus`: those whose
-    /// interference belongs to the recording. `quota_pids`: the processes whose CPU quotas count;
-    /// none for this process.
+    /// Begins the recording, and reads the counters of the machine. `cpus`: CPUs whose interference
+    /// belongs to the recording. `quota_pids`: processes whose CPU quotas are checked; if empty,
+    /// this process.
     ///
     /// # Errors
-    /// Returns the error of a store that refuses the recording.
+    /// Returns an error if the store rejects the recording.
     pub(crate) fn new(
         recording: Recording,
         context: &mut Context<'a>,
@@ -174,7 +175,7 @@ impl<'a> Begun<'a> {
     /// Polls the source until the run ends, and completes the recording.
     ///
     /// # Errors
-    /// Returns the error that ended the run. What was measured until then stays in the store.
+    /// Returns the error that ended the run. Measurements made before it remain in the store.
     pub(crate) fn run(
         mut self,
         mut source: impl Source,

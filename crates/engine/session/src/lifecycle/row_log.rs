@@ -1,8 +1,8 @@
-//! The rows of a time series: those that are finished, and how many of them the store has.
+//! Finished rows of a time series, and how many of them are in the store.
 
 use punctual_model::IntervalRow;
 
-/// The finished rows of all threads.
+/// Finished rows of all threads.
 #[derive(Debug, Default)]
 pub(crate) struct RowLog {
     finished: Vec<IntervalRow>,
@@ -15,13 +15,13 @@ impl RowLog {
         self.finished.extend(rows);
     }
 
-    /// Returns the rows that the store does not have yet, then the open ones.
+    /// Returns the rows that are not yet in the store, followed by the open ones.
     pub(crate) fn uncommitted(&self, open: impl Iterator<Item = IntervalRow>) -> Vec<IntervalRow> {
         let new = self.finished[self.committed..].iter().cloned();
         new.chain(open).collect()
     }
 
-    /// Notes that the store has all finished rows.
+    /// Marks all finished rows as stored.
     pub(crate) fn committed(&mut self) {
         self.committed = self.finished.len();
     }

@@ -1,5 +1,5 @@
-//! The store's side of a run. A store that fails ends no run: its first error is kept, what is
-//! measured stays in memory, and writing it is tried again at the end.
+//! Writes a run to the store. An error of the store does not end the run: the first error is
+//! remembered, data is kept in memory, and writing is retried at the end.
 
 use punctual_host::Host;
 use punctual_model::{Completion, Recording};
@@ -18,10 +18,10 @@ pub(crate) struct StoreWriter<'a> {
 }
 
 impl<'a> StoreWriter<'a> {
-    /// Begins the recording: now, or at [`open`](Self::open) if the store opens later.
+    /// Begins the recording now, or in [`open`](Self::open) if the store opens later.
     ///
     /// # Errors
-    /// Returns the error of a store that refuses the recording now.
+    /// Returns an error if the store rejects the recording now.
     pub(super) fn begin(
         store: Option<&'a dyn RecordingSink>,
         recording: &Recording,
@@ -44,7 +44,7 @@ impl<'a> StoreWriter<'a> {
         Ok(this)
     }
 
-    /// Opens a store that opens later.
+    /// Opens the store if it opens later.
     pub(crate) fn open(&mut self) {
         match self.begin.take().map(|begin| begin()) {
             Some(Ok(writer)) => self.writer = Some(writer),
@@ -80,23 +80,22 @@ impl<'a> StoreWriter<'a> {
         is_in
     }
 
-    /// Completes the recording. Returns why the store does not have all of it.
+    /// Completes the recording. Returns the reason if the store does not have all of it.
     pub(super) fn finish(self, recording: &Recording) -> Option<StoreError> {
         match self.writer.map(|writer| writer.finish(recording)) {
-            // What an earlier failure kept back is in it now.
+            // This included everything that an earlier error had delayed.
             Some(Ok(())) => None,
             Some(Err(error)) => Some(self.error.unwrap_or(error)),
             None => self.error,
         }
     }
 
-    /// Removes a recording that contains no measurement.
+    /// Removes a recording without measurements.
     pub(super) fn take_back(self, store: Option<&dyn RecordingSink>, mut recording: Recording) {
         recording.completion = Completion::Interrupted;
         let finish = |writer: Writer| writer.finish(&recording);
         if let (Some(store), Some(Ok(()))) = (store, self.writer.map(finish)) {
-            // The failure of the run is what is reported; an empty recording that stays does no
-            // harm.
+            // The error of the run is reported; an empty recording that remains does no harm.
             let _ = store.delete(recording.id);
         }
     }

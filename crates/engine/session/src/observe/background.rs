@@ -21,9 +21,9 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// `turn`: the time from the end of one poll to the end of the next, and the interval in which
-    /// the second thread checks. The rings hold the events of a busy CPU for four polls. Changes
-    /// nothing if the thread has another policy than the normal one.
+    /// `turn`: the time from the end of one poll to the end of the next, which is also the interval
+    /// of checks by the second thread. The rings hold the events of a busy CPU for four polls.
+    /// Changes nothing if the thread has another policy than the normal one.
     pub(crate) fn begin(turn: Duration) -> Self {
         let own = current_tid();
         let Some(before @ Policy::Other { nice }) = policy_of(own).ok() else {

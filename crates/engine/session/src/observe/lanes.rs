@@ -166,7 +166,7 @@ impl Lanes {
         lane.last = Some(latency);
     }
 
-    /// Returns the rows that the store does not have yet, and the open ones.
+    /// Returns the rows that are not yet in the store, including the open ones.
     pub(super) fn uncommitted_rows(&self, row_length: Nanos) -> Vec<IntervalRow> {
         self.rows.uncommitted(self.open_rows(row_length))
     }
@@ -207,7 +207,7 @@ impl Lanes {
             .collect()
     }
 
-    /// Puts the results into the recording's threads. Returns all rows.
+    /// Adds the results to the threads of the recording. Returns all rows.
     pub(super) fn fill(self, threads: &mut [ThreadRecord], row_length: Nanos) -> Vec<IntervalRow> {
         let open: Vec<IntervalRow> = self.open_rows(row_length).collect();
         for (thread, lane) in threads.iter_mut().zip(self.lanes) {

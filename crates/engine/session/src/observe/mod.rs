@@ -126,7 +126,7 @@ impl ObserveRequest {
     }
 }
 
-/// Returns the windows in which jobs are watched, if the cost is limited.
+/// Returns the windows for watching jobs, if the cost is limited.
 fn windows_of(
     request: &ObserveRequest,
     explainer: &mut Explainer,
@@ -154,7 +154,7 @@ struct Observation<'a> {
     explainer: Explainer,
     source: EventSource,
     finder: Finder,
-    /// Set if the cost is limited.
+    /// `Some` if the cost is limited.
     windows: Option<Windows>,
     followed: Followed,
     watched: Watched,
@@ -210,14 +210,14 @@ impl<'a> Observation<'a> {
         })
     }
 
-    /// Gives this thread a background policy for the time of the observation.
+    /// Gives this thread a background policy during the observation.
     fn in_background(mut self) -> Self {
         self.background = Some(Background::begin(TURN));
         self.explainer.observed_by(&self.host.own_threads());
         self
     }
 
-    /// Reads the events, and explains what took too long.
+    /// Reads the events, and explains the waits and jobs that took too long.
     fn read(&mut self, store: &mut StoreWriter<'_>) -> Result<(), TraceError> {
         let mut late = Vec::new();
         for event in self.source.read(&mut self.explainer)? {
@@ -241,7 +241,7 @@ impl<'a> Observation<'a> {
         Ok(())
     }
 
-    /// Opens and closes windows in which jobs are watched.
+    /// Opens and closes windows for watching jobs.
     fn open_or_shut(&mut self) -> Result<(), SessionError> {
         let Self {
             windows,
@@ -382,7 +382,7 @@ impl Source for Observation<'_> {
         Ok(ended)
     }
 
-    /// Watches threads that were made meanwhile.
+    /// Also watches threads that were created meanwhile.
     fn refresh(&mut self) -> Result<(), SessionError> {
         let Self { lanes, finder, .. } = self;
         let anew = |tid| {
@@ -426,7 +426,7 @@ impl Source for Observation<'_> {
     }
 
     fn finish(mut self, recording: &mut Recording, store: &mut StoreWriter<'_>) -> Option<Broke> {
-        // Its thread is this one: what follows is no observation.
+        // This thread is the observing one, and the observation is over.
         self.background = None;
         let lost = self.source.lost(&mut self.explainer);
         let jobs = self.jobs(store);

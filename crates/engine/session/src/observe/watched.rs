@@ -20,7 +20,7 @@ pub(super) struct Watched {
     /// Threads at the start, each with a separate lane, by their last name: an exec(2) changes the
     /// name.
     pub(super) first: BTreeMap<u32, String>,
-    /// Numbers of these that other watched threads got.
+    /// IDs of these that other watched threads have reused.
     passed_on: BTreeSet<u32>,
     /// All current threads, and those that have ended.
     now: BTreeMap<u32, Started>,

@@ -8,7 +8,7 @@ use super::rows::{bits, plain, time_at};
 use crate::collect::{Quarantined, Refused};
 use crate::entry::started_ns;
 
-/// Adds a refused delivery with its compressed body, unless it is there already.
+/// Adds a refused delivery with its compressed body, unless it already exists.
 pub(super) fn add(
     link: &mut Link,
     refused: &Refused<'_>,
@@ -30,7 +30,7 @@ pub(super) fn add(
     .map(drop)
 }
 
-/// Returns at most `most` refused deliveries, the newest first.
+/// Returns at most `most` refused deliveries, newest first.
 pub(super) fn newest(link: &mut Link, most: i64) -> Result<Vec<Quarantined>, postgres::Error> {
     let read = |row: &Row| {
         Ok(Quarantined {
@@ -47,8 +47,8 @@ pub(super) fn newest(link: &mut Link, most: i64) -> Result<Vec<Quarantined>, pos
     link.rows(sql, &[&most])?.iter().map(read).collect()
 }
 
-/// Returns the number of refused deliveries of a machine, and the bytes of their bodies
-/// before compression.
+/// Returns the number of refused deliveries of a machine, and the size of their bodies before
+/// compression.
 pub(super) fn size_of(link: &mut Link, machine: &str) -> Result<(u64, u64), postgres::Error> {
     let sql = "SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM quarantine
                WHERE machine = $1";
@@ -59,7 +59,7 @@ pub(super) fn size_of(link: &mut Link, machine: &str) -> Result<(u64, u64), post
     Ok((count.cast_unsigned(), bytes.cast_unsigned()))
 }
 
-/// Returns the compressed body of a refused delivery, `None` if it is gone.
+/// Returns the compressed body of a refused delivery; `None` if it no longer exists.
 pub(super) fn body(link: &mut Link, one: &Quarantined) -> Result<Option<Vec<u8>>, postgres::Error> {
     let sql = "SELECT body FROM quarantine WHERE id = $1 AND machine = $2 AND sha256 = $3";
     let row = link.row(sql, &[&one.id.0, &plain(&one.machine), &one.sha256])?;

@@ -1,7 +1,7 @@
-//! The tables of a collection in PostgreSQL.
+//! Tables of a collection in PostgreSQL.
 
-/// The number of these tables. Each change of [`TABLES`] raises it; a program reads and writes
-/// its own tables only.
+/// Number of these tables. Each change of [`TABLES`] increments it. A program only reads and writes
+/// its own tables.
 pub(super) const VERSION: i32 = 4;
 
 /// Number of the advisory lock that collectors take while they change tables.
