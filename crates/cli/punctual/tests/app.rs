@@ -1,4 +1,4 @@
-//! Applications that measure themselves: listed, and recorded.
+//! `app list` and `app record`: applications that measure themselves.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,10 +22,10 @@ const WORK: LaneSpec<'static> = LaneSpec {
     budget_ns: 10_000_000,
 };
 
-/// What some jobs sleep.
+/// How long some jobs sleep.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A loop that publishes its figures, until it is dropped.
+/// A loop that publishes its figures until it is dropped.
 struct Application {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -56,7 +56,7 @@ impl Application {
                 lane.record(job.release.as_nanos(), job.latency_ns() as i64);
                 let account = periodic.account();
                 lane.account(account.due, account.missed, account.late);
-                // Now and then a job sleeps, which it should not.
+                // Every hundredth job sleeps, which it should not do.
                 if account.run.is_multiple_of(100) {
                     std::thread::sleep(PAUSE);
                 }
@@ -80,7 +80,7 @@ impl Drop for Application {
     }
 }
 
-/// Jobs above the budget are explained from the release that the application itself marks.
+/// Explains jobs above the budget from the releases that the application marks.
 fn explained_by_its_own_marks(place: &Place) {
     if !rustix::process::geteuid().is_root() {
         punctual_testing::skip!(Right, "app record --explain: no right to trace");
@@ -119,17 +119,17 @@ fn explained_by_its_own_marks(place: &Place) {
     place.done("delete last");
 }
 
-/// One application a process: the tests that have one take turns.
+/// A process can have only one application, so the tests that have one run one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls that trace, stop, signal or write to another process (strace's names).
+/// System calls that trace, stop, signal or write to another process (names of strace).
 const INTRUDING: &str = "ptrace,process_vm_writev,process_vm_readv,kill,tkill,tgkill,pidfd_open,\
                          pidfd_getfd,pidfd_send_signal,process_madvise";
 
-/// What is opened of the application is opened for reading, and nothing is done to it.
+/// Files of the application are only opened for reading, and none of these calls is made.
 #[test]
 fn attach_only_reads() {
     let _alone = alone();
@@ -183,7 +183,7 @@ fn attach_only_reads() {
     }
 }
 
-/// One application a process: these tests are one.
+/// A process can have only one application, so this is one test.
 #[test]
 fn an_application_is_listed_and_recorded() {
     let _alone = alone();
@@ -203,7 +203,7 @@ fn an_application_is_listed_and_recorded() {
         (&lane["kind"], &lane["period_ns"]),
         (&"latency".into(), &2_000_000.into())
     );
-    // What an application writes reaches no terminal as it is.
+    // Text from an application is escaped before it reaches the terminal.
     let shown = place.done("app list");
     assert!(
         shown.contains("control") && !shown.contains('\x1b'),
@@ -232,7 +232,7 @@ fn an_application_is_listed_and_recorded() {
         .filter_map(|row| row.max_ns)
         .max();
     assert!(row_max.is_some());
-    // The machine's facts stand beside it, and it is found as others are.
+    // The recording has the facts of the machine, and is found like any other.
     assert!(recording.host.kernel.release.get().is_some());
     assert!(recording.interference.power.is_some());
     assert_eq!(recording.tables[0].name, "application");
@@ -242,7 +242,7 @@ fn an_application_is_listed_and_recorded() {
 
     place.done("delete last");
     explained_by_its_own_marks(&place);
-    // It ends while it is recorded: what it counted is kept.
+    // The application ends while it is recorded. Its samples are kept.
     let child = place.spawn(&format!("app record {own} -D 60s -q"));
     place.wait_for_rows();
     drop(application);

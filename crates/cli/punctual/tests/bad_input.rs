@@ -1,4 +1,4 @@
-//! What is wrong is named, with the value, before anything is measured.
+//! Errors name the wrong value before anything is measured.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use common::{Place, text};
 
-/// Command line, exit code, what the message must name.
+/// Command line, exit code, and texts that the message must contain.
 const WRONG: &[(&str, i32, &[&str])] = &[
     ("", 2, &["Usage"]),
     ("measure", 2, &["Usage"]),
@@ -92,7 +92,7 @@ const WRONG: &[(&str, i32, &[&str])] = &[
 #[test]
 fn each_mistake_is_named_with_its_value() {
     let place = Place::new();
-    // A recording that the later ones can go wrong with.
+    // A recording for the commands below.
     place.done("measure timer -q --policy other -D 200ms --dma-latency off");
     for (line, code, named) in WRONG {
         let error = place.refused(line, *code);
@@ -104,7 +104,7 @@ fn each_mistake_is_named_with_its_value() {
         }
     }
     assert_eq!(place.listed().len(), 1, "something was measured");
-    // SQLite's own -wal and -shm stay while a store is only read.
+    // SQLite's -wal and -shm files stay if a store is only read.
     let left: Vec<String> = std::fs::read_dir(place.path("."))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
@@ -146,7 +146,7 @@ fn no_store_is_no_error_for_a_list() {
     assert!(!place.path("store.db").exists());
 }
 
-/// Verbs that make recordings keep none, and verbs that read them say so.
+/// Verbs that make recordings do not store them, and verbs that read recordings report an error.
 #[test]
 fn a_store_named_none_keeps_nothing() {
     let place = Place::new();
@@ -182,7 +182,7 @@ fn a_store_named_none_keeps_nothing() {
             "{said}"
         );
     }
-    // Samples would have to go somewhere.
+    // Samples need a store.
     let output = run("measure timer -q -D 200ms --policy other --samples");
     assert!(
         text(&output.stderr).contains("--samples"),
@@ -200,7 +200,7 @@ fn a_store_named_none_keeps_nothing() {
 #[test]
 fn usage_does_not_ask_for_a_store() {
     let place = Place::new();
-    // PUNCTUAL_STORE is set here.
+    // PUNCTUAL_STORE is set for these commands.
     for line in ["export", "show --nothing", "compare"] {
         let said = place.refused(line, 2);
         let usage = said.lines().find(|line| line.starts_with("Usage:"));
@@ -269,7 +269,7 @@ fn a_tracer_that_the_kernel_does_not_have_is_refused_before_anything_is_measured
     }
 }
 
-/// A recording keeps the command line, which need not be UTF-8.
+/// A recording contains the command line, which may not be UTF-8.
 #[test]
 fn a_path_that_is_not_utf8_does_not_end_the_program() {
     let place = Place::new();

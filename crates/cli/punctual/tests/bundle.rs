@@ -1,4 +1,4 @@
-//! A recording with all that one sends to get help, in one file.
+//! `bundle`: a recording, with everything needed to ask for help, in one file.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -12,7 +12,7 @@ use common::server::Server;
 use common::{Place, text};
 use punctual_model::Recording;
 
-/// The files of a bundle by their names without the folder.
+/// Returns the files of a bundle by their names without the folder.
 fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let packed = std::fs::File::open(path).unwrap();
     let mut archive = tar::Archive::new(zstd::Decoder::new(packed).unwrap());
@@ -51,7 +51,7 @@ fn a_bundle_holds_the_recording_and_the_machine() {
             "{name}: {contents}"
         );
     }
-    // The store in it is one, with the samples.
+    // The store in the bundle is valid, and has the samples.
     std::fs::write(place.path("copy.db"), &files["store.db"]).unwrap();
     let copy = place.path("copy.db");
     let shown = place.done(&format!("--store {} show last --json", copy.display()));
@@ -118,7 +118,8 @@ fn a_server_sends_a_bundle_of_what_it_keeps() {
     let files = files(&place.path("served.tar.zst"));
     let json = Recording::from_json(&text(&files["recording.json"])).unwrap();
     assert_eq!(json, recording);
-    // Nothing of the machine that serves: the recording may be of another one.
+    // The bundle has no facts of the collector's machine: the recording may be from another
+    // machine.
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     assert_eq!(
         names,

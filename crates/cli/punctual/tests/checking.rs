@@ -7,7 +7,7 @@ mod common;
 use common::{Place, text};
 use punctual_model::{Checkup, Outcome};
 
-/// Runs a check-up with JSON on stdout.
+/// Runs `check` with JSON on stdout.
 fn checked(place: &Place, line: &str) -> (Checkup, Option<i32>) {
     let output = place.run(&format!("check --json -q {line}"));
     let checkup = serde_json::from_slice(&output.stdout)
@@ -23,7 +23,7 @@ fn code(checkup: &Checkup) -> i32 {
     }
 }
 
-/// Seconds prove neither ten a day nor that nothing is in the way.
+/// A run of seconds proves neither ten episodes a day nor the absence of disturbances.
 #[test]
 fn a_short_check_is_never_held() {
     let place = Place::new();
@@ -47,7 +47,7 @@ fn a_short_check_is_never_held() {
             condition.per_day_at_most.is_none_or(|most| most > 10.0),
             "{condition:?}"
         );
-        // Too short, whatever else.
+        // The run is always too short.
         let short = condition
             .lacking
             .iter()
@@ -62,7 +62,7 @@ fn a_short_check_is_never_held() {
             "{next}"
         );
     }
-    // All of it is kept, by its name.
+    // All recordings of the check are stored with its label.
     let listed = place.listed();
     assert_eq!(listed.len(), checkup.recordings.len());
     assert!(
@@ -71,7 +71,7 @@ fn a_short_check_is_never_held() {
     );
     let page = std::fs::read_to_string(place.path("page.html")).unwrap();
     assert!(page.contains("Check-up</h1>") && page.contains("Conditions"));
-    // Its verdict is theirs: in the list, in the recording, in the second half of the page.
+    // The list, the recording and the second half of the page show the same verdict.
     let main = &checkup.recordings[0];
     let verdict = |one: &serde_json::Value| one["verdict"]["outcome"].clone();
     let shown = place.run(&format!("show {main} --json"));
@@ -85,14 +85,14 @@ fn a_short_check_is_never_held() {
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(!page.contains("no requirement was given"), "{page}");
     assert!(!text.contains("no requirement was given"), "{text}");
-    // It says where and when.
+    // The reports name the machine and the date.
     let on = checkup.measured_on.as_ref().unwrap();
     assert!(page.contains(&on.date()) && on.line().contains("kernel "));
     let junit = std::fs::read_to_string(place.path("junit.xml")).unwrap();
     assert_eq!(junit.matches("<testcase").count(), 3, "{junit}");
 }
 
-/// The longest time is an end as well, and too short a time never holds.
+/// The run ends at the longest time, and is never *held* if it was too short.
 #[test]
 fn until_proven_ends_at_the_longest_time() {
     let place = Place::new();
@@ -101,7 +101,7 @@ fn until_proven_ends_at_the_longest_time() {
     assert_eq!(exit, Some(code(&checkup)), "{}", checkup.sentence);
     assert_eq!(checkup.conditions.len(), 1);
     let only = &checkup.conditions[0];
-    // Else it would go on for as long as it may take to prove such a limit: days.
+    // Otherwise it would measure for days to prove such a limit.
     assert!(only.measured_ns.as_secs_f64() < 60.0, "{only:?}");
     assert_eq!(checkup.outcome, Outcome::NotProven, "{only:?}");
 }

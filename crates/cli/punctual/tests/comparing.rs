@@ -1,4 +1,4 @@
-//! Two recordings compared, as a user does.
+//! `compare` with two or more recordings.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,8 +11,7 @@ use std::path::Path;
 use common::{Place, text};
 use serde_json::Value;
 
-/// Verbose samples of a thread: a level that is the same all the time, noise of a few
-/// microseconds around it.
+/// Imports verbose samples of a thread: a constant level with noise of a few microseconds.
 fn verbose(place: &Place, name: &str, level_us: u64, seed: u64) {
     let mut state = seed;
     let mut lines = String::new();
@@ -27,7 +26,7 @@ fn verbose(place: &Place, name: &str, level_us: u64, seed: u64) {
     place.done(&format!("import {name} --label {name}"));
 }
 
-/// How long a row of the last recording's time series is, ns.
+/// Returns the length of a row of the last recording's time series, in ns.
 fn row_length(place: &Place) -> u64 {
     place.last().series.interval_ns.0
 }
@@ -46,7 +45,7 @@ fn histograms_of_another_tool_are_set_against_each_other() {
         place.done(&format!("import {name}"));
     }
     let said = place.done("compare last~1 last");
-    // Figures, and that nothing follows from them.
+    // The output has the figures, and states that they are inconclusive.
     assert!(
         said.contains("63.0 µs") && said.contains("9.00 µs"),
         "{said}"
@@ -60,7 +59,7 @@ fn histograms_of_another_tool_are_set_against_each_other() {
         comparison["lanes"][0]["quantiles"][0]["difference_ns"],
         -54_000
     );
-    // A gate that cannot tell does not let through.
+    // An inconclusive comparison fails the gate.
     let said = place.refused("compare last~1 last --fail-on-worse", 4);
     assert!(said.contains("not proven"), "{said}");
 }
@@ -83,7 +82,7 @@ fn samples_tell_a_shift_and_the_gate_closes() {
     );
     let worse = place.run("compare last~2 last~1 --fail-on-worse");
     assert_eq!(worse.status.code(), Some(3), "{}", text(&worse.stderr));
-    // Of the same machine none is found, and an improvement passes.
+    // For the same machine no difference is found, and an improvement passes the gate.
     let same = json(&place, "compare last~2 last --json --threshold 30us");
     let change = same["change"].as_str().unwrap();
     assert!(
@@ -93,7 +92,7 @@ fn samples_tell_a_shift_and_the_gate_closes() {
     );
     assert!(same["lanes"][0]["rates"][1]["baseline"]["count"].as_u64() > Some(0));
     place.done("compare last~1 last --fail-on-worse");
-    // The answer is the same each time.
+    // The result is reproducible.
     let line = "compare last~2 last~1 --json";
     assert_eq!(json(&place, line), json(&place, line));
 }
@@ -109,13 +108,13 @@ fn what_old_scripts_measured_is_compared() {
     let comparison = json(&place, "compare last~1 last --json");
     let why = comparison["lanes"][0]["no_blocks"].as_str().unwrap();
     assert!(why.contains("at least 10 are needed"), "{why}");
-    // Said once, first, with what would do.
+    // The reason is printed once, in the first line, with the run length that is needed.
     let first = said.lines().next().unwrap();
     assert!(
         first.contains("10 are needed; measure ") && first.contains(".00 s or longer"),
         "{said}"
     );
-    // 200 ms of a run that ends by its count have rows of 50 ms.
+    // A run of 200 ms that ends by its count has rows of 50 ms.
     let row = row_length(&place);
     assert_eq!(row, 50_000_000, "{row}");
     assert_eq!(said.matches("are needed").count(), 1, "{said}");
@@ -126,7 +125,7 @@ fn what_old_scripts_measured_is_compared() {
 #[test]
 fn several_runs_a_side_are_the_unit() {
     let place = Place::new();
-    // Alternating, the candidate 4 µs later.
+    // Alternating runs; the candidate is 4 µs later.
     for nth in 0..4 {
         verbose(&place, &format!("a{nth}"), 20, 10 + nth);
         verbose(&place, &format!("b{nth}"), 24, 20 + nth);
@@ -143,7 +142,7 @@ fn several_runs_a_side_are_the_unit() {
         "{said}"
     );
     place.refused(&format!("{line} --fail-on-worse"), 3);
-    // Three a side claim nothing, and say how many would do.
+    // With three runs a side, the output claims nothing and names the number that is needed.
     let line = format!("compare {} --with {}", side(7, 3), side(6, 3));
     let said = place.done(&line);
     assert!(said.starts_with("too few runs"), "{said}");
@@ -172,14 +171,14 @@ fn a_report_of_two_contains_their_comparison() {
         let page = fs::read_to_string(place.path(&format!("one.{ending}"))).unwrap();
         assert!(!page.contains("95% interval"), "{ending}");
     }
-    // Of what cannot be compared, why.
+    // The report gives the reason why the recordings cannot be compared.
     place.done("measure signal -D 300ms -q --policy other --dma-latency off");
     place.done("report last~1 last -o two.md");
     let page = fs::read_to_string(place.path("two.md")).unwrap();
     assert!(page.contains("Not compared: "), "{page}");
 }
 
-/// Two runs of ten seconds have rows enough to be compared.
+/// Two runs of ten seconds have enough rows to be compared.
 #[test]
 fn a_run_of_seconds_has_rows_enough() {
     let place = Place::new();

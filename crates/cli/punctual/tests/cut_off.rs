@@ -1,5 +1,4 @@
-//! Runs that are killed: what they had found by then stays, and nothing looks better
-//! than it was.
+//! Killed runs keep all results up to the kill, and no result looks better than it was.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,19 +13,19 @@ use punctual_model::{
     Completion, Nanos, Outcome, Recording, Suspension, SuspensionKind, WorstSample,
 };
 
-/// Takes a CPU at a priority above all measuring threads, until it is dropped.
+/// Occupies a CPU at a priority above all measuring threads until it is dropped.
 struct Hog {
     stop: Arc<AtomicBool>,
     thread: Option<punctual_rt::JoinHandle<()>>,
 }
 
 impl Hog {
-    /// Whether there can be one; says so where not.
+    /// Returns whether it can be created; prints the reason if not.
     fn is_possible(cpu: u32) -> bool {
         Self::on(cpu).is_some()
     }
 
-    /// `None`: without the right to real-time priority, which is said.
+    /// Returns `None` and prints the reason without the privilege for real-time priority.
     fn on(cpu: u32) -> Option<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
@@ -60,7 +59,7 @@ impl Drop for Hog {
     }
 }
 
-/// The recording as it is known while its program runs.
+/// Returns the recording of a run in progress.
 fn so_far(place: &Place) -> Recording {
     Recording::from_json(&place.done("show last --json")).unwrap()
 }
@@ -87,7 +86,7 @@ fn what_had_no_wake_up_when_the_run_was_killed_breaks_a_limit() {
         child.wait().unwrap();
         return;
     };
-    // A commit comes each second, or when the machine lets the program run.
+    // Rows are committed once a second, or as soon as the machine lets the program run.
     let shown = eventually(|| {
         let late = so_far(&place).threads[0].open.map(|open| open.late_ns);
         late > Some(Nanos::from_millis(200))
@@ -120,7 +119,7 @@ fn what_had_no_wake_up_when_the_run_was_killed_breaks_a_limit() {
     assert!(junit.contains(&least), "{junit}");
 }
 
-/// Nothing is known of those that are missed but how late they were.
+/// For the missed periods, only their lateness is known.
 #[test]
 fn how_late_missed_periods_were_survives_a_kill() {
     let place = Place::new();
@@ -156,7 +155,7 @@ fn how_late_missed_periods_were_survives_a_kill() {
     assert!(thread.missed_histogram.as_ref().unwrap().max() > Some(Nanos::from_millis(10)));
 }
 
-/// Ctrl-Z, then a kill: what the stop made late is no latency of the machine.
+/// Ctrl-Z, then a kill: lateness caused by the stop is not a latency of the machine.
 #[test]
 fn a_stop_stays_known_when_the_run_is_killed() {
     let place = Place::new();
@@ -183,8 +182,8 @@ fn a_stop_stays_known_when_the_run_is_killed() {
     assert!(shown.contains("stopped by a signal (Ctrl-Z)"), "{shown}");
 }
 
-/// Too short for the program to notice that it was kept from running: known by what all
-/// threads missed when the SIGCONT came.
+/// The stop is too short for the program to notice that it did not run. It is detected because all
+/// threads missed periods when the SIGCONT arrived.
 #[test]
 fn a_short_stop_is_marked_as_well() {
     let place = Place::new();
@@ -202,7 +201,7 @@ fn a_short_stop_is_marked_as_well() {
         panic!("{found:?}");
     };
     assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
-    // Unless this machine has made another wait as long.
+    // Except for another wait that this machine made equally long.
     let late = |sample: &&WorstSample| sample.latency_ns > Nanos::from_millis(60);
     let mut late = recording.worst.iter().filter(late);
     if late.all(|sample| sample.is_suspended(found)) {

@@ -1,4 +1,4 @@
-//! A control group with a CPU quota, and threads that want its CPU, too.
+//! A control group with a CPU quota, and threads that compete for its CPU.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A control group of our own that may use 20 ms of each 100 ms, gone at the end.
+/// A control group that may use 20 ms of each 100 ms. Removed when dropped.
 pub struct QuotaGroup(pub PathBuf);
 
 impl QuotaGroup {
-    /// `None`: not here, which is said.
+    /// Returns `None` and prints the reason if control groups are not available.
     pub fn new(what: &str) -> Option<Self> {
         let name = format!("punctual-test-{what}-{}", std::process::id());
         let mounts: [(&str, &[(&str, &str)]); 2] = [
@@ -38,7 +38,7 @@ impl QuotaGroup {
         None
     }
 
-    /// Kills what runs in it: children of what a test has started and killed.
+    /// Kills the processes in the group: children of a process that a test started and killed.
     fn end_all(&self) {
         let members = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
         for pid in members.lines().filter_map(|line| line.parse().ok()) {
@@ -48,7 +48,7 @@ impl QuotaGroup {
         }
     }
 
-    /// A command that runs in it.
+    /// Returns a command that runs in the group.
     pub fn inside(&self, command: &Command) -> Command {
         let mut inside = Command::new("sh");
         inside
@@ -69,7 +69,7 @@ impl QuotaGroup {
 
 impl Drop for QuotaGroup {
     fn drop(&mut self) {
-        // Processes leave it a moment after they have ended.
+        // Processes leave the group shortly after they have ended.
         super::eventually(|| {
             self.end_all();
             fs::remove_dir(&self.0).is_ok() || !self.0.exists()
@@ -77,7 +77,7 @@ impl Drop for QuotaGroup {
     }
 }
 
-/// Two threads outside of the group that take what they get.
+/// Runs `work` while two spinning threads outside of the group compete for the CPU.
 pub fn with_spinners<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
     let stop = Arc::new(AtomicBool::new(false));
     let spinner = |_| {

@@ -1,5 +1,5 @@
-//! What the tests of the command share: a store of their own, and ways to run
-//! the command as a user does.
+//! Shared by the tests of the command: a separate store, and ways to run the command as a user
+//! does.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod group;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use punctual_model::Recording;
 
-/// A folder with a store of its own, gone at the end.
+/// A folder with a separate store. Removed when dropped.
 pub struct Place {
     folder: tempfile::TempDir,
-    /// Where CPUs are locked: other tests measure at the same time.
+    /// Folder for the locks of CPUs. It is separate because other tests measure at the same time.
     locks: tempfile::TempDir,
 }
 
@@ -27,8 +27,8 @@ impl Place {
         }
     }
 
-    /// In memory where the machine has a folder for that: many small recordings each
-    /// wait for the disk.
+    /// Creates the folder in memory if possible, because many small recordings would wait for the
+    /// disk.
     pub fn in_memory() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Self {
@@ -41,7 +41,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// The command with this place's store, away from the user's settings.
+    /// Returns the command with this store, without the user's settings.
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
         command
@@ -60,7 +60,7 @@ impl Place {
         self.command(line).output().unwrap()
     }
 
-    /// Runs it, and its stdout where it ends with exit code 0.
+    /// Runs the command and returns its stdout. Panics unless it ends with exit code 0.
     pub fn done(&self, line: &str) -> String {
         let output = self.run(line);
         assert_eq!(
@@ -72,7 +72,7 @@ impl Place {
         text(&output.stdout)
     }
 
-    /// Runs it, and its stderr where it ends with this exit code.
+    /// Runs the command and returns its stderr. Panics unless it ends with this exit code.
     pub fn refused(&self, line: &str, code: i32) -> String {
         let output = self.run(line);
         let stderr = text(&output.stderr);
@@ -89,17 +89,17 @@ impl Place {
             .unwrap()
     }
 
-    /// The latest recording.
+    /// Returns the latest recording.
     pub fn last(&self) -> Recording {
         Recording::from_json(&self.done("show last --json")).unwrap()
     }
 
-    /// How many recordings are listed, and whether that many are expected.
+    /// Returns the entries of `list`.
     pub fn listed(&self) -> Vec<serde_json::Value> {
         serde_json::from_str(&self.done("list --json")).unwrap()
     }
 
-    /// Waits until a recording runs and rows of it are in the store.
+    /// Waits until a recording runs and has rows in the store.
     pub fn wait_for_rows(&self) {
         let found = eventually(|| {
             let output = self.run("show last --json");
@@ -115,8 +115,8 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Waits until `done`, at most 2 min: a limit for what hangs, not a timing. In the emulated
-/// machine on a crowded one a measurement takes half a minute to begin.
+/// Waits until `done`, for at most 2 min. The limit is only for hangs: in an emulated machine on a
+/// busy host, a measurement takes half a minute to start.
 pub fn eventually(mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(120);
     while Instant::now() < deadline {
@@ -137,7 +137,7 @@ pub fn signal(child: &Child, name: &str) {
     assert!(status.success());
 }
 
-/// Stops it, and waits until none of its threads runs any more.
+/// Stops the process and waits until none of its threads runs.
 pub fn stop(child: &Child) {
     signal(child, "STOP");
     let tasks = format!("/proc/{}/task", child.id());
@@ -150,8 +150,7 @@ pub fn stop(child: &Child) {
     assert!(eventually(all), "it does not stop");
 }
 
-/// The trace instances of a process of ours that are there, whoever mounted
-/// tracefs.
+/// Returns the trace instances of a process. Mounts tracefs if necessary.
 pub fn instances_of(pid: u32) -> Vec<String> {
     let command = "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
                    ls /sys/kernel/tracing/instances";
@@ -165,7 +164,7 @@ pub fn instances_of(pid: u32) -> Vec<String> {
     ours.map(str::to_owned).collect()
 }
 
-/// All accounts balance, and agree with histograms and rows.
+/// Asserts that the accounting of each thread balances and agrees with histograms and rows.
 pub fn assert_conserved(recording: &Recording) {
     for (place, thread) in recording.threads.iter().enumerate() {
         let account = thread.accounting;

@@ -1,4 +1,4 @@
-//! Acting as another user, which root can.
+//! Runs commands as another user, which needs root.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 /// The other user: nobody.
 pub const OTHER: u32 = 65_534;
 
-/// Whether this test may act as the other user; says so where it may not.
+/// Returns whether this test may act as the other user; prints the reason if not.
 pub fn may_become_other(test: &str) -> bool {
     let may = rustix::process::geteuid().is_root()
         && (as_other("true").output()).is_ok_and(|output| output.status.success());
@@ -22,7 +22,7 @@ pub fn may_become_other(test: &str) -> bool {
     may
 }
 
-/// A command that runs as the other user.
+/// Returns a command that runs as the other user.
 pub fn as_other(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -37,7 +37,7 @@ pub fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Makes it the other user's.
+/// Makes the other user the owner of a file.
 pub fn give(path: &Path, mode: u32) {
     chmod(path, mode);
     chown(path, Some(OTHER), Some(OTHER)).unwrap();

@@ -1,4 +1,4 @@
-//! A server that a test starts and ends.
+//! A server for tests.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -6,17 +6,17 @@ use std::thread::JoinHandle;
 
 use super::signal;
 
-/// A server of this program.
+/// A running `punctual serve`.
 pub struct Server {
     child: Child,
-    /// Where its pages are: `http://ADDRESS`.
+    /// The URL of its pages: `http://ADDRESS`.
     pub url: String,
-    /// A full pipe would stop it.
+    /// Reads the rest of stderr, because a full pipe would stop the server.
     rest: JoinHandle<String>,
 }
 
 impl Server {
-    /// Starts a command that serves, and waits until it listens.
+    /// Starts the server and waits until it listens.
     pub fn start(mut command: Command) -> Self {
         let mut child = command
             .stderr(Stdio::piped())
@@ -40,7 +40,7 @@ impl Server {
         self.url.trim_start_matches("http://")
     }
 
-    /// Ends it, which it must do well; what it said meanwhile.
+    /// Ends the server, asserts that it succeeds, and returns its stderr.
     pub fn end(mut self) -> String {
         signal(&self.child, "TERM");
         let status = self.child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! cyclictest: its lines, histograms and JSON.
+//! cyclictest: lines, histograms and JSON.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn final_lines_have_the_originals_shape() {
     let place = Place::new();
     // The fixture's threads had priority 95, 200 and 700 µs.
     let original = shape(&without_latency(LINES));
-    // On a busy machine a figure can outgrow its column.
+    // On a busy machine, a figure can be wider than its column.
     let mut out = String::new();
     let found = (0..5).any(|_| {
         out = done(&place, "-t2 -a -i 200 -D1 -q").0;
@@ -52,7 +52,7 @@ fn live_lines_have_the_originals_shape() {
     let place = Place::new();
     let (out, _) = done(&place, "-t2 -i 200 -l 1000 --laptop");
     let blocks: Vec<&str> = out.split("\x1b[4A").collect();
-    // Again and again, but on a busy machine not every 10 ms.
+    // Repeated, but on a busy machine not every 10 ms.
     assert!(blocks.len() > 1, "{out}");
     let original: Vec<String> = without_latency(LIVE)
         .split("\x1b[4A")
@@ -88,7 +88,7 @@ fn values_have_the_originals_shape() {
         lines[lines.len() - 1].len(),
         "       0:       0:       8".len()
     );
-    // Each value of each thread, in its order.
+    // All values of each thread, in order.
     let values: Vec<(u64, u64)> = (lines.iter())
         .filter(|line| line.matches(':').count() == 2)
         .map(|line| {
@@ -124,7 +124,7 @@ fn histograms_have_the_originals_lines() {
     assert!(out.ends_with("\n\n"), "{out:?}");
     let row = out.lines().find(|line| line.starts_with('0')).unwrap();
     assert_eq!(shape(row), "<6><7>\t<6>");
-    // SEAPATH's scripts read until this line, after all rows.
+    // SEAPATH's scripts read all rows up to this line.
     let rows = out.lines().take_while(|line| !line.starts_with("# Total:"));
     assert_eq!(
         rows.filter(|line| line.starts_with('0')).count(),
@@ -153,7 +153,7 @@ fn histograms_have_the_originals_lines() {
         .lines()
         .filter_map(|line| line.split(' ').next()?.parse::<u64>().ok());
     assert!(numbers.eq(0..50), "{rows}");
-    // As 2.10: no row is empty, and nothing is totalled.
+    // As in version 2.10, there are no empty rows and no totals.
     let mut sparse = cyclictest(&place, "-t1 -h 50 -q -l 20 --histfile=rows");
     sparse.env("PUNCTUAL_SPARSE_HISTOGRAM", "1");
     assert_eq!(sparse.output().unwrap().status.code(), Some(0));
@@ -165,7 +165,7 @@ fn histograms_have_the_originals_lines() {
     assert!(!rows.contains("# Total"), "{rows}");
 }
 
-/// The keys of a JSON text in their order, up to ours.
+/// Returns the keys of a JSON text in order, up to punctual's additional key.
 fn keys(json: &str) -> Vec<String> {
     json.lines()
         .filter_map(|line| line.trim().strip_prefix('"')?.split_once("\": "))
@@ -186,7 +186,7 @@ fn json_has_the_originals_keys_in_their_order() {
         assert_eq!(command.output().unwrap().status.code(), Some(0));
         fs::read_to_string(place.path("a.json")).unwrap()
     };
-    // Strict readers refuse a key that they do not know.
+    // Strict readers refuse unknown keys.
     done(&place, "-t2 -h 200 -q -l 100 --json=a.json");
     let plain = fs::read_to_string(place.path("a.json")).unwrap();
     for plain in [plain, run(Some("none"))] {
@@ -210,7 +210,7 @@ fn json_has_the_originals_keys_in_their_order() {
             thread.histogram.count()
         );
     }
-    // Without -h there is no histogram, and a quote in a name breaks nothing.
+    // Without -h there is no histogram. A quote in a name must not break the JSON.
     let (out, _) = done(&place, "-t1 -q -l 5 --json=- quo\"te\\");
     let json: String = without_latency(&out)
         .lines()

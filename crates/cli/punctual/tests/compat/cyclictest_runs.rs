@@ -1,4 +1,4 @@
-//! cyclictest: how runs begin, break, end and are kept.
+//! cyclictest: how runs start, break, end and are stored.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -72,7 +72,7 @@ fn the_deepest_idle_state_is_limited_for_the_run() {
         assert!(said.contains("no idle state was disabled"), "{said}");
         return;
     }
-    // Where states are: disabled and put back, or refused for lack of rights.
+    // If there are idle states, they are disabled and restored, or refused for lack of privileges.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
 }
 
@@ -140,13 +140,13 @@ fn a_run_is_kept_unless_it_shall_not_be() {
     assert!(!place.path("none").exists());
     assert!(runs("/proc/nowhere/db").contains("# punctual: the recording could not be kept"));
     assert_eq!(place.listed().len(), 1);
-    // The same through the verb.
+    // The same with the verb `compat`.
     let out = place.done("compat cyclictest -t1 -q -l 5");
     assert!(out.contains("T: 0 ("), "{out}");
     assert_eq!(place.listed().len(), 2);
 }
 
-/// Options of punctual stand before the tool's name, not only its own after it.
+/// Options of punctual may also stand before the tool's name, not only after it.
 #[test]
 fn options_of_punctual_go_before_the_tool() {
     let place = Place::new();
@@ -169,11 +169,11 @@ fn options_of_punctual_go_before_the_tool() {
     let list = place.done(&format!("--store {store} list --json"));
     let list: Vec<Value> = serde_json::from_str(&list).unwrap();
     assert_eq!(list.len(), 3);
-    // What the tool is told of its own command line begins with its name.
+    // The command line in the tool's output begins with its name.
     let file: Value =
         serde_json::from_str(&fs::read_to_string(place.path("out.json")).unwrap()).unwrap();
     assert_eq!(file["cmdline:"], "cyclictest -t1 -q -l 5 --json=out.json");
-    // An option after the name is the tool's own.
+    // An option after the name belongs to the tool.
     let line = format!("--store {store} compat cyclictest -l 2 --store x");
     assert!(place.refused(&line, 1).contains("cyclictest <options>"));
     let said = place.refused(&format!("--store {store} compat nothing -l 2"), 2);
@@ -194,7 +194,7 @@ fn a_signal_ends_it_with_its_lines() {
             .unwrap();
         place.wait_for_rows();
         signal(&child, "USR1");
-        // Handlers only set a flag; it is looked at ten times a second.
+        // Handlers only set a flag, which is polled ten times a second.
         std::thread::sleep(std::time::Duration::from_millis(300));
         signal(&child, name);
         signal(&child, name);
@@ -232,8 +232,8 @@ fn an_alarm_ends_it_with_histogram_and_json() {
     assert!(json["thread"]["0"]["cycles"].as_u64() > Some(0), "{json}");
 }
 
-/// Scripts that put stderr and stdout into one file leave out lines with `#`: what
-/// an ordinary user lacks must begin so, and is said once.
+/// Scripts that redirect stderr and stdout to one file ignore lines with `#`. Warnings about
+/// missing privileges must therefore begin with `#`. They are printed once.
 #[test]
 fn what_is_lacking_is_no_row_of_a_histogram() {
     let place = Place::new();
@@ -305,7 +305,7 @@ fn each_way_to_run_accounts_for_its_cycles() {
     );
 }
 
-/// Whether `-m` would be refused.
+/// Returns whether `-m` would be refused.
 fn may_not_lock_memory() -> bool {
     let output = Command::new("sh").args(["-c", "ulimit -l"]).output();
     let limit = output
@@ -314,7 +314,7 @@ fn may_not_lock_memory() -> bool {
     limit.trim() != "unlimited" && !may_hold_latency()
 }
 
-/// CKI and others write `5us`, for whatever takes a time.
+/// CKI and others write `5us` for any option that takes a time.
 #[test]
 fn every_time_may_have_a_unit() {
     let place = Place::new();
@@ -332,7 +332,7 @@ fn every_time_may_have_a_unit() {
     );
     assert!(out.contains("000006 "), "{out}");
     assert_eq!(place.last().probe.parameters["clock"], "realtime");
-    // In ns, as everything is with -N.
+    // In ns, like all times with -N.
     let (out, _) = done(&place, "-t1 -q -l 3 -N -b 1s -h 1us");
     assert!(out.contains("000999 ") && !out.contains("001000 "), "{out}");
 }
@@ -380,7 +380,7 @@ fn the_break_value_is_no_sample_of_the_lines() {
         .lines()
         .find_map(|line| line.strip_prefix("# Break value: "));
     let recorded = place.last().threads[0].accounting.recorded;
-    // Each wake-up takes more than 1 us: the first is the break.
+    // Each wake-up takes more than 1 us, so the first one is the break.
     let lines = out
         .lines()
         .filter(|line| line.trim_start().starts_with("0:"));

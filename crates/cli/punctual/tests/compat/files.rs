@@ -1,4 +1,4 @@
-//! The JSON files of the tools beside cyclictest, and what ends each of them.
+//! The JSON files of tools other than cyclictest, and the exit status of each tool.
 
 use std::fs;
 
@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use crate::common::{Place, assert_conserved};
 
-/// The tools, how they are called, and a file that the original wrote of two
-/// threads, or of one.
+/// The tools, their command lines, and files that the originals wrote for two threads or one.
 const TOOLS: [(&str, &str, &str); 6] = [
     (
         "signaltest",
@@ -41,8 +40,7 @@ const TOOLS: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// The lines of a JSON file without their values, of the first thread, with
-/// buckets as one.
+/// Returns the keys of a JSON file for the first thread, with all buckets as one.
 fn keys(file: &str) -> Vec<String> {
     let lines = file.lines().map(|line| line.split(':').next().unwrap());
     let until = lines.take_while(|line| *line != "    \"1\"" && *line != "  \"punctual\"");
@@ -59,8 +57,8 @@ fn keys(file: &str) -> Vec<String> {
     keys
 }
 
-/// The walk of `parse_rt_tests_results.py` in Linaro's test-definitions: threads
-/// by their numbers, of a pair the receiver, three figures of each.
+/// Reads a file like `parse_rt_tests_results.py` in Linaro's test-definitions: threads by number,
+/// the receiver of a pair, and three figures for each.
 fn assert_walked(file: &Value, tool: &str) {
     assert_eq!(file["return_code"], 0, "{tool}");
     for number in 0..file["num_threads"].as_u64().unwrap() {
@@ -69,7 +67,7 @@ fn assert_walked(file: &Value, tool: &str) {
         for key in ["min", "avg", "max"] {
             assert!(figures[key].is_number(), "{tool} {number} {key}");
         }
-        // oslat's mean is of the upper ends of its buckets, as in the original.
+        // oslat's mean uses the upper edges of its buckets, as in the original.
         if tool != "oslat" {
             let [min, avg, max] = ["min", "avg", "max"].map(|key| figures[key].as_f64());
             assert!(min <= avg && avg <= max, "{tool}: {figures}");
@@ -89,7 +87,7 @@ fn json_has_the_originals_keys_in_their_order() {
         assert!(output.unwrap().status.success(), "{tool}");
         let file = fs::read_to_string(place.path("out.json")).unwrap();
         assert_eq!(keys(&file), keys(original), "{tool}");
-        // As scripts read them.
+        // Read as scripts do.
         let read: Value = serde_json::from_str(&file).unwrap();
         let threads = read["thread"].as_object().unwrap();
         assert_eq!(read["num_threads"], threads.len(), "{tool}");
@@ -132,7 +130,7 @@ fn what_they_do_not_take_ends_with_the_usage() {
     }
 }
 
-/// Names on the command line may be somebody else's.
+/// Names on the command line may come from other people.
 #[test]
 fn nothing_that_is_printed_acts_on_a_terminal() {
     const HOSTILE: &str = "x\u{1b}]0;y\u{7}\u{9b}2J\u{202e}";

@@ -19,8 +19,8 @@ fn the_kernels_detector_is_used_or_said_to_be_missing() {
     }
 }
 
-/// OpenShift's latency test calls it so: a width of nearly all of the window, which
-/// the kernel's tracer spins through, not our threads.
+/// OpenShift's latency test calls it this way: the width is nearly the whole window, in which the
+/// kernel's tracer spins, not our threads.
 #[test]
 fn the_call_of_openshifts_latency_test_is_taken() {
     let place = Place::new();
@@ -39,7 +39,7 @@ fn the_call_of_openshifts_latency_test_is_taken() {
     }
 }
 
-/// The lines of the original (rt-tests 2.10, `hwlatdetect.py`), one by one.
+/// The lines of the original (rt-tests 2.10, `hwlatdetect.py`).
 fn assert_hwlatdetect(out: &str, code: Option<i32>) {
     const HEAD: &str = "hwlatdetect:  test duration 1 seconds\n   detector: tracer\n   \
                         parameters:\n        CPU list:          None\n        \
@@ -70,7 +70,7 @@ fn assert_hwlatdetect(out: &str, code: Option<i32>) {
             panic!("{sample}");
         };
         let (secs, nanos) = ts.strip_prefix("ts: ").unwrap().split_once('.').unwrap();
-        // Since the epoch, as the kernel's report has it.
+        // Since the epoch, as in the kernel's report.
         assert!(secs.parse::<u64>().unwrap() > 1_577_836_800, "{sample}");
         assert_eq!(nanos.len(), 9, "{sample}");
         for (field, name) in [(inner, "inner:"), (outer, "outer:"), (cpu, "cpu:")] {
@@ -91,7 +91,7 @@ fn assert_hwlatdetect(out: &str, code: Option<i32>) {
     assert_eq!(code, Some(i32::from(above)), "{out}");
 }
 
-/// What the original takes gets as far as the kernel's tracer.
+/// Arguments that the original accepts are passed on to the kernel's tracer.
 #[test]
 fn values_that_the_original_takes_are_taken() {
     let place = Place::new();
@@ -104,7 +104,7 @@ fn values_that_the_original_takes_are_taken() {
         let output = place.run(&format!("compat hwlatdetect {line}"));
         let (said, report) = (text(&output.stderr), text(&output.stdout));
         let is_missing = said.contains("hwlat") && !said.contains("Usage:");
-        // 1: something took longer than the threshold.
+        // 1: a gap exceeded the threshold.
         let is_taken =
             matches!(output.status.code(), Some(0 | 1)) && report.contains("Max Latency: ");
         assert!(is_taken || is_missing, "{line}: {said}{report}");

@@ -1,4 +1,4 @@
-//! The links that make the command be called by a tool's name.
+//! Links that call the command by a tool's name.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,7 @@ use crate::common::{Place, text};
 #[test]
 fn links_are_made_and_called() {
     let place = Place::new();
-    // The folder is made.
+    // The folder is created.
     place.done("compat --install made/too");
     assert!(place.path("made/too/cyclictest").is_symlink());
     let out = place.done("compat --install bin");
@@ -20,7 +20,7 @@ fn links_are_made_and_called() {
         .output()
         .unwrap();
     assert!(text(&output.stdout).contains("T: 0 ("));
-    // A path as argv[0], as `exec -a` and login shells have it.
+    // A path as argv[0], as used by `exec -a` and login shells.
     let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
         .arg0("/some/where/cyclictest")
         .env("PUNCTUAL_STORE", "none")
@@ -35,7 +35,7 @@ fn links_are_made_and_called() {
     assert!(place.done("compat").contains("PUNCTUAL_STRICT"));
 }
 
-/// Scripts read it under `set -euo pipefail`.
+/// Scripts use it with `set -euo pipefail`.
 #[test]
 fn each_tool_prints_its_version() {
     let place = Place::new();
@@ -46,7 +46,7 @@ fn each_tool_prints_its_version() {
         let help = place.done(&format!("compat {name} --help"));
         assert!(help.contains("--version"), "{help}");
     }
-    // An abbreviation means what it means in the original.
+    // Abbreviations have the same meaning as in the original.
     let out = place.done("compat cyclictest --verb -t1 -l 2 -q");
     assert!(out.contains("Max CPUs = "), "{out}");
 }

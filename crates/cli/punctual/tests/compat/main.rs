@@ -1,5 +1,5 @@
-//! Called by the names of older tools: their lines, files and exit status, and
-//! what other people's scripts make of them.
+//! The command under the names of older tools: output, files and exit status, and the scripts of
+//! other people that parse them.
 
 #![allow(clippy::unwrap_used)]
 

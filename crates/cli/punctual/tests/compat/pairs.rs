@@ -1,4 +1,4 @@
-//! The tools of pairs of threads, and of pairs of processes.
+//! Tools that use pairs of threads or processes.
 
 use std::fs;
 use std::process::Child;
@@ -11,14 +11,14 @@ use crate::common::{Place, assert_conserved, eventually, signal, text};
 fn lines_are_what_scripts_look_for() {
     let place = Place::new();
     let out = place.done("compat ptsematest -t 2 -a -l 300 -q");
-    // `grep -- '->' | sed` for the maxima.
+    // Scripts get the maxima with `grep -- '->' | sed`.
     let maxima: Vec<u64> = (out.lines().filter(|line| line.contains("->")))
         .map(|line| line.rsplit("Max ").next().unwrap().trim().parse().unwrap())
         .collect();
     assert_eq!(maxima.len(), 2, "{out}");
     let first = out.lines().next().unwrap();
     assert!(first.starts_with("#0: ID"), "{out}");
-    // As with the original: the first pair that is done ends the others.
+    // As in the original, the first pair that finishes ends the others.
     assert!(
         out.lines().any(|line| line.ends_with(", Cycles 300")),
         "{out}"
@@ -30,7 +30,7 @@ fn lines_are_what_scripts_look_for() {
         .map(|line| line.split_whitespace().collect())
         .collect();
     assert_eq!(fields.len(), 3, "{out}");
-    // awk of rteval-like scripts: the value after `Max:` is the last field.
+    // rteval-like scripts use awk: the value after `Max:` must be the last field.
     assert!(
         fields
             .iter()
@@ -40,7 +40,7 @@ fn lines_are_what_scripts_look_for() {
     assert!(out.starts_with("T: 0 ("), "{out}");
 }
 
-/// The limit changes the call, and neither lines nor keys.
+/// The time limit changes the system call, but neither lines nor keys.
 #[test]
 fn messages_are_waited_for_with_a_limit() {
     let place = Place::new();
@@ -74,7 +74,7 @@ fn a_break_is_said_and_strict_is_told_by_the_status() {
     assert_eq!(strict.status.code(), Some(3));
 }
 
-/// The processes that this one has started, by their numbers.
+/// Returns the PIDs of the children of a process.
 fn children(parent: u32) -> Vec<u32> {
     let numbers = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let name = entry.ok()?.file_name();
@@ -88,7 +88,7 @@ fn children(parent: u32) -> Vec<u32> {
     numbers.filter(is_child).collect()
 }
 
-/// Sets of System V semaphores, by their numbers.
+/// Returns the IDs of System V semaphore sets.
 fn semaphores() -> Vec<String> {
     let table = fs::read_to_string("/proc/sysvipc/sem").unwrap_or_default();
     let rows = table.lines().skip(1);
@@ -103,7 +103,7 @@ fn each_sender_can_be_a_process_of_its_own() {
         let out = place.done(&format!("compat {tool} -f -t 2 -l 30 -q --json=out.json"));
         let file = fs::read_to_string(place.path("out.json")).unwrap();
         let file: Value = serde_json::from_str(&file).unwrap();
-        // The first that has them ends the run.
+        // The first pair with all samples ends the run.
         let samples = |pair: &str| file["thread"][pair]["sender"]["samples"].as_u64();
         assert_eq!(samples("0").max(samples("1")), Some(30), "{out}");
         let recording = place.last();
@@ -112,7 +112,7 @@ fn each_sender_can_be_a_process_of_its_own() {
         let partners = recording.tables.iter().find(|t| t.name == "partners");
         let rows = &partners.unwrap().rows;
         assert_eq!(rows.len(), 2);
-        // The lines name the threads that are in the table, and not the receivers.
+        // The lines name the threads in the table, not the receivers.
         for (row, line) in rows.iter().zip(out.lines()) {
             let ids: Vec<&str> = line
                 .split("ID")
@@ -128,7 +128,7 @@ fn each_sender_can_be_a_process_of_its_own() {
     }
 }
 
-/// Starts it, and waits until both senders run.
+/// Starts the command and waits until both senders run.
 fn running(place: &Place) -> (Child, Vec<u32>) {
     let child = place.spawn("compat svsematest -f -t 2 -q");
     let mut started = Vec::new();
@@ -143,7 +143,7 @@ fn running(place: &Place) -> (Child, Vec<u32>) {
 fn assert_gone(processes: &[u32], before: &[String]) {
     let gone = eventually(|| {
         let runs = |pid: &u32| fs::exists(format!("/proc/{pid}")).unwrap();
-        // Other tests may have made some meanwhile, which go as well.
+        // Other tests may have created and removed some at the same time.
         !processes.iter().any(runs) && semaphores().iter().all(|set| before.contains(set))
     });
     assert!(gone, "{processes:?} {before:?} {:?}", semaphores());
@@ -188,7 +188,7 @@ fn timeouts_are_forced_and_counted() {
     let file = fs::read_to_string(place.path("out.json")).unwrap();
     let file: Value = serde_json::from_str(&file).unwrap();
     let timeouts = file["thread"]["0"]["receiver"]["timeoutcount"].as_u64();
-    // Two seconds hold one or, where the machine is busy, two.
+    // Two seconds contain one timeout, or two on a busy machine.
     assert!(matches!(timeouts, Some(1 | 2)), "{timeouts:?}");
     let line = format!(", TO {}, Cycles 1\n", timeouts.unwrap());
     assert!(out.contains(&line), "{out}");
@@ -203,7 +203,7 @@ fn only_the_originals_own_processes_are_called_with_a_value() {
     assert_eq!(text(&output.stderr), "Invalid fork option\n");
 }
 
-/// Canonical's tests compare the priorities in the lines with the option.
+/// Canonical's tests compare the priorities in the output with the option.
 #[test]
 fn both_threads_show_the_requested_priority() {
     let place = Place::new();

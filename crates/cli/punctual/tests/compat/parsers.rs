@@ -1,9 +1,9 @@
-//! What widely used scripts do with the output: the same steps, written anew.
+//! Parsers of widely used scripts, reimplemented with the same steps.
 
 use crate::common::{Place, assert_conserved, text};
 use crate::stage::{cyclictest, done, shell, tool};
 
-/// OSADL's latency plot and its many descendants.
+/// OSADL's latency plot and its many derivatives.
 #[test]
 fn latency_plots_find_their_columns_and_maximum() {
     let place = Place::new();
@@ -20,7 +20,7 @@ fn latency_plots_find_their_columns_and_maximum() {
         "grep 'Max Latencies' | tr ' ' '\\n' | sort -n | tail -1 | sed 's/^0*//'",
     );
     assert_eq!(found, max.whole_micros().to_string());
-    // The columns of gnuplot, with stderr in the same file.
+    // Columns for gnuplot, with stderr in the same file.
     let rows = shell(
         &(said + &out),
         "grep -v -e '^#' -e '^$' | tr ' ' '\\t' | cut -f1,3",
@@ -33,7 +33,7 @@ fn latency_plots_find_their_columns_and_maximum() {
     }
     let (below, _) = recording.threads[1].histogram.micros(400);
     assert_eq!(sum, below.iter().sum::<u64>());
-    // Yardstick reads by the place of a word.
+    // Yardstick finds values by the position of a word.
     let avg = shell(&out, "awk '/# Avg Latencies:/{print $4}'");
     let mean = recording.threads[0]
         .histogram
@@ -43,8 +43,8 @@ fn latency_plots_find_their_columns_and_maximum() {
     assert_eq!(avg.parse::<u64>().unwrap(), mean);
 }
 
-/// Benchmark harnesses take the last word of the line of maxima for that of the system,
-/// in the file of a run with a column for the sum.
+/// Benchmark harnesses use the last word of the line of maxima as the maximum of the system, in a
+/// file with a column for the sum.
 #[test]
 fn the_maximum_of_all_is_the_last_of_its_line() {
     let place = Place::new();
@@ -64,8 +64,8 @@ fn the_maximum_of_all_is_the_last_of_its_line() {
     assert_eq!(found, max.unwrap().whole_micros().to_string(), "{file}");
 }
 
-/// Linaro's test-definitions: the last block after an escape, words apart by
-/// blanks and colons. MMTests: a pattern for each line.
+/// Linaro's test-definitions use the last block after an escape sequence, and split words at spaces
+/// and colons. MMTests uses a pattern for each line.
 #[test]
 fn line_parsers_find_each_thread() {
     let place = Place::new();
@@ -91,7 +91,7 @@ fn line_parsers_find_each_thread() {
     assert_eq!(threads, 2, "{out}");
 }
 
-/// rteval: an empty word, a value with a blank before it, rows by white space.
+/// rteval: an empty word, a value after a space, and rows split at white space.
 #[test]
 fn rteval_can_start_it_and_read_it() {
     let place = Place::new();
@@ -135,8 +135,8 @@ fn rteval_can_start_it_and_read_it() {
     }
 }
 
-/// Call lines of test suites (Red Hat's sanity tests and unit tests, kubevirt's
-/// checkup), with shorter times.
+/// Command lines of test suites (Red Hat's sanity tests and unit tests, kubevirt's checkup), with
+/// shorter times.
 #[test]
 fn call_lines_of_test_suites_do_what_they_did() {
     let place = Place::new();
@@ -180,8 +180,8 @@ fn call_lines_of_test_suites_do_what_they_did() {
     }
 }
 
-/// kubevirt's realtime checkup: of the first line with that word what is between
-/// colon and unit, apart by white space.
+/// kubevirt's realtime checkup takes the text between colon and unit in the first line with that
+/// word, and splits it at white space.
 #[test]
 fn the_maximum_of_oslat_is_found_by_its_word() {
     let place = Place::new();
@@ -197,8 +197,7 @@ fn the_maximum_of_oslat_is_found_by_its_word() {
     assert_eq!(values, [max.whole_micros()]);
 }
 
-/// Patterns of single lines: MMTests, Canonical's checkup, and shell scripts that
-/// are handed around.
+/// Patterns for single lines: MMTests, Canonical's checkup, and shell scripts in circulation.
 #[test]
 fn patterns_of_lines_match() {
     let place = Place::new();
@@ -224,8 +223,8 @@ fn patterns_of_lines_match() {
         .output()
         .unwrap();
     let ring = text(&ring.stdout);
-    // The original's fields are five wide: nothing stands between a larger value and
-    // its name, there as here. The pattern needs a blank.
+    // The original's fields are five characters wide, so a larger value follows its name without a
+    // space, here as well. The pattern needs a space.
     let of_ring = format!("^T: {number} .*Avg: *{number} Max: *{number}$");
     assert_eq!(matching(&ring, &of_ring), "3", "{ring}");
     let blanks = ring
@@ -243,8 +242,8 @@ fn patterns_of_lines_match() {
     assert_eq!(matching(&text(&pairs.stdout), of_pairs), "2");
 }
 
-/// OSADL's data set takes each row apart at single blanks and tabs; others look
-/// for the sums by their first words.
+/// OSADL's data set splits each row at single spaces and tabs. Other scripts find the sums by their
+/// first words.
 #[test]
 fn histograms_come_apart_at_single_blanks() {
     let place = Place::new();
@@ -280,7 +279,7 @@ fn histograms_come_apart_at_single_blanks() {
     }
 }
 
-/// The plot itself, by the commands of OSADL's script, where gnuplot is there.
+/// The plot itself, with the commands of OSADL's script, if gnuplot is installed.
 #[test]
 fn gnuplot_draws_the_columns() {
     let place = Place::new();

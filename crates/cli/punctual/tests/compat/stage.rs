@@ -1,4 +1,4 @@
-//! The commands under the tools' names, and how their output is looked at.
+//! Commands under the names of the tools, and helpers that examine their output.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::{Place, text};
 
-/// The command under the tool's name, as a shell would find it.
+/// Returns the command under the tool's name, as a shell would find it.
 pub(crate) fn tool(place: &Place, name: &str, line: &str) -> Command {
     let link = place.path(name);
     if !link.is_symlink() {
@@ -31,7 +31,7 @@ pub(crate) fn cyclictest(place: &Place, line: &str) -> Command {
     tool(place, "cyclictest", line)
 }
 
-/// What it says on stdout and on stderr, where it ends with 0.
+/// Returns stdout and stderr. Panics unless the exit code is 0.
 pub(crate) fn done(place: &Place, line: &str) -> (String, String) {
     let output = cyclictest(place, line).output().unwrap();
     let said = text(&output.stderr);
@@ -39,8 +39,8 @@ pub(crate) fn done(place: &Place, line: &str) -> (String, String) {
     (text(&output.stdout), said)
 }
 
-/// Each number, with the blanks before it, by its width, where it is padded to
-/// one; load averages and times have none.
+/// Replaces each padded number, with the spaces before it, by its width. Load averages and times
+/// are not padded.
 pub(crate) fn shape(text: &str) -> String {
     let mut shape = String::new();
     let mut blanks = String::new();
@@ -65,7 +65,7 @@ pub(crate) fn shape(text: &str) -> String {
     shape + &blanks
 }
 
-/// The line that only who may open the file gets.
+/// Removes a line that is printed only if the user can open the file.
 pub(crate) fn without_latency(text: &str) -> String {
     text.replace("# /dev/cpu_dma_latency set to 0us\n", "")
 }
@@ -77,9 +77,7 @@ pub(crate) fn may_hold_latency() -> bool {
         .is_ok()
 }
 
-// What widely used scripts do with the output: the same steps, written anew.
-
-/// Runs a pipeline of the shell with the output on its stdin.
+/// Runs a shell pipeline with the output on its stdin, as widely used scripts do.
 pub(crate) fn shell(input: &str, script: &str) -> String {
     use std::io::Write;
     let mut child = Command::new("sh")
@@ -89,7 +87,7 @@ pub(crate) fn shell(input: &str, script: &str) -> String {
         .spawn()
         .unwrap();
     let written = child.stdin.take().unwrap().write_all(input.as_bytes());
-    // A script may end before it has read all.
+    // A script may end before it has read all input.
     if let Err(error) = written {
         assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
     }
