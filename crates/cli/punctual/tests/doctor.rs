@@ -1,4 +1,4 @@
-//! `doctor`, `facts` and `kernel`, as a user runs them.
+//! `doctor`, `facts` and `kernel`, run as a user does.
 
 #![allow(clippy::unwrap_used)]
 
@@ -43,7 +43,7 @@ fn this_machine_is_audited() {
     );
 }
 
-/// A configuration of Linux 4.14-rt as Debian packs them, and the defconfig of a board.
+/// A compressed configuration of Linux 4.14-rt from Debian, and the defconfig of a board.
 #[test]
 fn packed_configurations_and_defconfigs_are_taken_for_what_they_are() {
     let place = Place::new();
@@ -112,7 +112,7 @@ fn the_last_measurement_stands_beside_what_is_expected() {
     let before = audit(&place, "doctor --json --no-sample");
     assert_eq!(before.expectation.measured, None);
     assert_eq!(before.expectation.not_measured, None);
-    // What a thread of SCHED_OTHER met says nothing of a real-time one.
+    // The latency of a SCHED_OTHER thread says nothing about a real-time thread.
     place.run("measure timer -D 300ms --policy other");
     let after = audit(&place, "doctor --json --no-sample");
     assert_eq!(after.expectation.measured, None);
@@ -154,12 +154,12 @@ fn sarif_and_junit_are_written() {
     for result in results {
         let rule = &rules[usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap()];
         assert_eq!(rule["id"], result["ruleId"]);
-        // 3.27.10: a level other than "none" is of a failure.
+        // SARIF 3.27.10: only failures have a level other than "none".
         assert_eq!(result["kind"] == "fail", result["level"] != "none");
     }
     let xml = std::fs::read_to_string(place.path("a.xml")).unwrap();
     assert!(xml.contains("<failure") && xml.contains("<skipped"));
-    // Nothing is half written before that is seen.
+    // The conflict is reported before any output.
     let two = place.run(&format!("doctor --facts {laptop} --sarif - --junit -"));
     assert_eq!(two.status.code(), Some(2));
     assert!(two.stdout.is_empty(), "{two:?}");
@@ -185,7 +185,7 @@ fn the_script_is_one_that_a_shell_reads() {
             .output()
             .unwrap();
         assert!(read.status.success(), "{}", text(&read.stderr));
-        // What is not done in the middle of a loop is told as well.
+        // Failures in the middle of a loop are reported as well.
         let (functions, _) = script.split_once("\n\n#").unwrap_or((&script, ""));
         for (command, ends) in [
             ("echo 1", 0),
@@ -202,7 +202,7 @@ fn the_script_is_one_that_a_shell_reads() {
             let told = text(&run.stderr).contains("failed, at least in part");
             assert_eq!(told, ends == 1, "{run:?}");
         }
-        // Each command alone, too: they stand within quotes.
+        // Each command is also valid alone, because it is quoted.
         for line in script.lines().filter_map(|line| line.strip_prefix("try '")) {
             let command = line.strip_suffix('\'').unwrap().replace("'\\''", "'");
             let read = std::process::Command::new("sh")
@@ -229,7 +229,7 @@ fn a_plan_of_tune_is_made_from_the_findings() {
     let (steps, left_out) = (names("steps", "setting"), names("left_out", "setting"));
     for step in &steps {
         let asked = remedies().any(|one| one.setting == *step && one.decide.is_none());
-        // The governor takes the preference with it on some drivers.
+        // With some drivers the governor also changes the preference.
         assert!(asked || step == "energy-preference", "{step}");
     }
     for remedy in remedies() {
@@ -264,7 +264,7 @@ fn the_script_changes_settings_by_tune_and_nothing_else_by_itself() {
             "{line}"
         );
     }
-    // What a person decides is never run.
+    // Decisions are never executed.
     assert!(
         script.contains("# punctual tune apply --set smt=off"),
         "{script}"
@@ -338,7 +338,7 @@ fn a_recording_keeps_what_doctor_finds() {
     );
     let number = kept.findings.len() + kept.ok + kept.not_applicable;
     assert_eq!(number, audit.findings.len());
-    // What does not change from one second to the next.
+    // Only facts that do not change from one second to the next.
     let of_kernel = |id: &str| id.starts_with("kernel-");
     let wanted = audit.findings.iter().filter(|one| {
         let unknown = one.state == punctual_model::FindingState::Unknown;

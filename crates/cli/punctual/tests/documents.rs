@@ -1,6 +1,5 @@
-//! What README, getting-started and guide tell a reader to type is run as it stands, but for
-//! times, CPUs and names of the reader's own. A command may end with a verdict; it may not be
-//! refused.
+//! Runs the commands of README, getting-started and guide, except for times, CPUs and names of the
+//! reader. A command may end with a verdict, but must not be refused.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use common::{Place, signal, text};
 
-/// Commands that are not run: they change the machine, or need something of the reader's.
-/// Other tests hold that their options exist, and that documented experiments fit their time.
+/// Commands that are not run, because they change the machine or need something from the reader.
+/// Other tests check that their options exist, and that documented experiments fit their time.
 const NOT_RUN: &[&str] = &[
     "app record",
     "exec",
@@ -35,7 +34,7 @@ const NOT_RUN: &[&str] = &[
     "tune revert",
 ];
 
-/// What a reader has and this machine has not, and what takes its place.
+/// Values of the reader, and their replacements on this machine.
 const IN_PLACE: &[(&str, &str)] = &[
     ("--cpus 2-3", "--cpus 0"),
     ("--load-cpus 0", ""),
@@ -53,7 +52,7 @@ const IN_PLACE: &[(&str, &str)] = &[
     ("idle:60s,cpu:60s,farm+disk:60s", "idle:100ms,cpu:100ms"),
 ];
 
-/// The commands of a page, without `punctual` and what a shell does.
+/// Returns the commands of a page, without `punctual` and without shell syntax.
 fn commands(page: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../..")
@@ -72,12 +71,12 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// Commands that run for long, or until Ctrl-C.
+/// Commands that run for a long time, or until Ctrl-C.
 const RUN_ON: &[&str] = &[
     "check", "explain", "irqs", "lint", "measure", "serve", "threads", "watch",
 ];
 
-/// Waits for its end; what runs on is asked to stop after 2 s.
+/// Waits for the end of a command. Commands that run on are interrupted after 2 s.
 fn ended(mut child: Child, runs_on: bool) -> Output {
     let begun = Instant::now();
     while runs_on && child.try_wait().unwrap().is_none() {
@@ -90,7 +89,7 @@ fn ended(mut child: Child, runs_on: bool) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// A store with a series of eight runs, and the files that the pages name.
+/// Creates a store with a series of eight runs, and the files that the pages name.
 fn prepared(place: &Place) {
     for _ in 0..8 {
         place.done(
@@ -131,7 +130,7 @@ fn commands_are_not_refused(page: &str) {
             line.push_str(" --listen 127.0.0.1:0");
         }
         let words = shlex::split(&line).unwrap();
-        // Each finds what was prepared, whatever those before it kept.
+        // Each command gets a copy of the prepared store, independent of earlier commands.
         fs::copy(place.path("store.db"), place.path("copy.db")).unwrap();
         let child = place
             .command("")

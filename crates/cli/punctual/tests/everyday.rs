@@ -1,4 +1,4 @@
-//! The guides' everyday tools: exec, threads, irqs, topology, place, clocks.
+//! Everyday tools: exec, threads, irqs, topology, place, clocks.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,8 +11,8 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A niceness that every user may take from here, and this one; `None`: there is
-/// none, the tests themselves run at the last.
+/// Returns a niceness that every user may set, and the current one. `None`: the tests already run
+/// at the highest.
 fn niceness() -> Option<(i64, i64)> {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let after = stat.rsplit_once(')').unwrap().1;
@@ -74,7 +74,7 @@ fn real_time_is_given_where_the_user_may() {
 #[test]
 fn a_deadline_command_may_start_others() {
     let place = Place::new();
-    // The shell waits for a child, which reads of both.
+    // The shell waits for a child, which reads the state of both.
     let output = place
         .command("exec --runtime 5ms --period 50ms -- sh -c")
         .arg("cat /proc/$$/stat /proc/self/stat; true")
@@ -118,7 +118,7 @@ fn what_runs_is_changed_and_told() {
     place.refused(&format!("exec --pid {pid} --nice 1"), 2);
 }
 
-/// A process with threads that come and go: the whole of it is changed.
+/// A process whose threads start and end: all of them are changed.
 #[test]
 fn all_threads_of_what_runs_are_changed() {
     let place = Place::new();
@@ -133,7 +133,7 @@ fn all_threads_of_what_runs_are_changed() {
         })
     };
     let threads: Vec<_> = (0..3).map(|_| sleeping(&stop)).collect();
-    // This test's own process: its niceness was 0, and stays.
+    // This test's process: its niceness was 0 and stays 0.
     let pid = std::process::id();
     let before = place.run(&format!("exec --pid {pid} --all-threads"));
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -196,8 +196,8 @@ fn the_machine_is_told_and_drawn() {
 fn an_interrupt_is_moved_and_put_back() {
     let place = Place::new();
     let interrupts = json(&place.done("irqs --all --devices --json"));
-    // Those of a line can be moved; a device of several queues may manage its
-    // own. The file tells whether this user may write.
+    // Interrupts with a line can be moved. A device with several queues may manage its interrupts
+    // itself. The permissions of the file show whether this user may write it.
     let found = interrupts.as_array().unwrap().iter().find(|interrupt| {
         interrupt["kind"] == "line" && interrupt["affinity"]["value"].as_str() == Some("0-1")
     });

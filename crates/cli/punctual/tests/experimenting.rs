@@ -1,5 +1,5 @@
-//! `experiment`, from the command line to the report. No outcome of a measurement is
-//! asked for: these machines are not quiet.
+//! `experiment`, from the command line to the report. The tests expect no outcome of a measurement,
+//! because these machines are not quiet.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -12,10 +12,10 @@ use common::{Place, eventually, signal, text};
 use punctual_model::{Effect, Experiment, ExperimentState, Improvement};
 use punctual_testing::skip;
 
-/// Short blocks, and a threshold that any wake-up crosses now and then.
+/// Short blocks, and a threshold that some wake-ups exceed.
 const SHORT: &str = "--block 500ms --wash-out 50ms --pairs 6 --cpus 0 --parameter interval=500us";
 
-/// What settings that the audit may recommend write.
+/// Files of settings that the audit may recommend.
 const FILES: [&str; 7] = [
     "/proc/sys/kernel/timer_migration",
     "/proc/sys/kernel/sched_autogroup_enabled",
@@ -46,13 +46,14 @@ fn code(experiment: &Experiment) -> i32 {
     }
 }
 
-/// One test at a time changes settings: each has a journal of its own.
+/// One test at a time changes settings, because each has a separate journal.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A setting that does nothing to these measurements; `None`: it cannot be changed here.
+/// Returns the value of a setting that does not affect these measurements. `None` if it cannot be
+/// changed here.
 fn setting() -> Option<String> {
     let value = std::fs::read_to_string(SWAPPINESS).ok()?.trim().to_owned();
     let writable = rustix::process::geteuid().is_root()
@@ -63,7 +64,7 @@ fn setting() -> Option<String> {
     writable.then_some(value)
 }
 
-/// The value of that setting, another one, and an experiment that tries it.
+/// Returns the value of that setting, another value, and an experiment that tries it.
 fn changing() -> Option<(String, &'static str, String)> {
     let Some(value) = setting() else {
         skip!(Right, "{SWAPPINESS} cannot be changed");
@@ -119,7 +120,7 @@ fn two_commands_are_compared_in_random_order() {
             .sum::<u64>()
     };
     assert_eq!(result.late, [sum(0), sum(1)]);
-    // The power is said before the first block.
+    // The power is printed before the first block.
     assert!(
         text(&output.stderr).contains("in 80% of the cases"),
         "{}",
@@ -139,7 +140,7 @@ fn two_commands_are_compared_in_random_order() {
     place.done("experiment plot -o strip.svg");
     place.done("experiment plot --kind latency -o latency.png");
 
-    // Blocks are listed only when asked for.
+    // Blocks are listed only on request.
     assert!(place.listed().is_empty());
     let noted = text(&place.run("list").stderr);
     assert!(noted.contains("only blocks of experiments"), "{noted}");
@@ -170,8 +171,8 @@ fn a_setting_is_applied_and_put_back() {
     assert_eq!(one.complete_rounds(), 6);
 }
 
-/// Killed while the setting is in force: the next command puts it back, and the
-/// experiment goes on with the blocks that it has.
+/// Killed while the setting is in force: the next command restores it, and the experiment continues
+/// with its blocks.
 #[test]
 fn a_killed_experiment_is_undone_and_resumed() {
     let (place, _alone) = (Place::new(), alone());
@@ -210,8 +211,8 @@ fn a_killed_experiment_is_undone_and_resumed() {
     place.refused("experiment resume", 2);
 }
 
-/// A program that hangs cannot undo what it changed: a process of its own does, and so
-/// after a kill, without any further command.
+/// A program that hangs cannot undo its changes. A guard process does so, also after a kill,
+/// without another command.
 #[test]
 fn settings_come_back_when_the_program_hangs_or_is_killed() {
     let (place, _alone) = (Place::new(), alone());
@@ -234,7 +235,7 @@ fn settings_come_back_when_the_program_hangs_or_is_killed() {
         signal(&child, how);
         let back = || setting().as_deref() == Some(value.as_str());
         assert!(eventually(back), "{how}: {:?}", setting());
-        // One that is stopped was ended.
+        // The stopped program was ended.
         let status = child.wait().unwrap();
         assert!(!status.success(), "{status}");
     }
@@ -253,7 +254,7 @@ fn a_stopped_experiment_says_how_it_goes_on() {
         listed.first().is_some_and(|one| one.pilot.is_some())
     };
     assert!(eventually(measured), "its pilot does not end");
-    // A second one would disturb it.
+    // A second experiment would disturb it.
     let refused = place.refused(
         "experiment --b true --block 500ms --wash-out 50ms --pairs 6",
         1,
@@ -270,7 +271,7 @@ fn a_stopped_experiment_says_how_it_goes_on() {
         let refused = place.refused(&format!("{line} --cpus 0"), 1);
         assert!(refused.contains("--share-cpus"), "{line}: {refused}");
     }
-    // The user may want it nevertheless.
+    // The user can allow it.
     let beside = "experiment --b true --share-cpus --block 250ms --pairs 6 --cpus 0";
     let line =
         format!("{beside} --wash-out 50ms --quiet --parameter interval=500us --threshold 1ns");
@@ -285,7 +286,7 @@ fn a_stopped_experiment_says_how_it_goes_on() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("punctual experiment resume"));
     place.refused("experiment delete abcdabcd", 1);
-    // In the store of another user or machine it is only shown.
+    // In the store of another user or machine, the experiment is only shown.
     let other = Place::new();
     other.done(&format!("store merge {}", place.path("store.db").display()));
     let listed = other.done("experiment list --json");
@@ -331,7 +332,7 @@ fn what_cannot_show_anything_is_refused_before_it_is_measured() {
     assert_eq!(output.status.code(), Some(1));
     let stderr = text(&output.stderr);
     assert!(stderr.contains("(exit status 3): it is broken"), "{stderr}");
-    // A threshold that no wake-up crosses, with one that would do.
+    // A threshold that no wake-up exceeds, with a suggestion for another one.
     let line = format!("experiment --b true --threshold 30s {SHORT}");
     let stderr = place.refused(&line, 2);
     assert!(
@@ -344,7 +345,7 @@ fn what_cannot_show_anything_is_refused_before_it_is_measured() {
     }
 }
 
-/// Ctrl-C in the first stage: nothing is claimed, and all settings are as before.
+/// Ctrl-C in the first stage: no result is claimed, and all settings are restored.
 #[test]
 fn improve_plans_tries_and_stops() {
     let (place, _alone) = (Place::new(), alone());
@@ -389,7 +390,7 @@ fn improve_plans_tries_and_stops() {
     };
     let before = experiments(&place);
     assert_eq!(before.len(), 1, "{before:?}");
-    // The search goes on with the rounds that it has, and is killed.
+    // The search continues with its rounds, and is killed again.
     let mut child = place.spawn("improve --resume --quiet");
     let more = || experiments(&place)[0].complete_rounds() > before[0].complete_rounds();
     assert!(eventually(more), "it does not go on");
@@ -409,8 +410,8 @@ fn improve_plans_tries_and_stops() {
     assert!(short.contains("too short to try"), "{short}");
 }
 
-/// Killed at random moments, every second time while a setting that is tried is in force,
-/// all settings are as before.
+/// All settings are restored after kills at random times, every second time while a tried setting
+/// is in force.
 #[test]
 fn improve_killed_at_any_moment_leaves_all_settings_as_before() {
     let (place, _alone) = (Place::new(), alone());
@@ -437,7 +438,7 @@ fn improve_killed_at_any_moment_leaves_all_settings_as_before() {
         let moment = std::hash::BuildHasher::hash_one(&random, child.id()) % 1_500;
         random = std::collections::hash_map::RandomState::new();
         if kill % 2 == 1 {
-            // The blocks of equal conditions come first.
+            // Blocks of equal conditions come first, so wait until a setting is tried.
             assert!(eventually(|| files() != before), "no setting was tried");
         }
         std::thread::sleep(std::time::Duration::from_millis(moment));

@@ -1,5 +1,4 @@
-//! `punctual measure --explain` and `punctual export --format trace-dat`, as a user runs them, on
-//! this machine.
+//! `punctual measure --explain` and `punctual export --format trace-dat` on this machine.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,10 +9,10 @@ use std::path::PathBuf;
 use common::{Place, assert_conserved, eventually, instances_of, signal, text};
 use punctual_model::{Completion, Nanos, Outlier, Recording, Share, ShareKind, Wakeups};
 
-/// Everything is late: there is always something to explain.
+/// Every wake-up is late, so there is always something to explain.
 const RUN: &str = "measure timer -q --policy other --dma-latency off --explain";
 
-/// Whether the kernel lets us record.
+/// Returns whether tracing is permitted here.
 fn may_trace(place: &Place) -> bool {
     let output = place.run(&format!("{RUN} --threshold 10s -D 300ms"));
     let able = output.status.code() == Some(0);
@@ -25,7 +24,7 @@ fn may_trace(place: &Place) -> bool {
     able
 }
 
-/// What was found out, which must hold together.
+/// Asserts that an explanation is consistent.
 fn assert_explained(recording: &Recording) {
     assert_conserved(recording);
     let found = recording.explanation.as_ref().unwrap();
@@ -40,20 +39,20 @@ fn assert_explained(recording: &Recording) {
     for name in ["sched:sched_switch", "sched:sched_waking"] {
         assert!(found.events.iter().any(|event| event == name), "{name}");
     }
-    // Each event that is known is recorded or missing: that of a tracer, which
-    // some kernels have, too.
+    // Each known event is recorded or missing, including the event of a tracer that only some
+    // kernels have.
     let known = found.events.iter().chain(&found.missing_events);
     assert_eq!(known.filter(|name| *name == "osnoise:irq_noise").count(), 1);
 }
 
-/// What a user reads of it: the list, one outlier, the report with its picture.
+/// Asserts the output for a user: the list, one outlier, and the report with its picture.
 fn assert_told(place: &Place, recording: &Recording) {
     let found = recording.explanation.as_ref().unwrap();
     let number = found.outliers[0].number;
     let list = place.done("explain last");
     let list: Vec<&str> = list.split_whitespace().collect();
     let list = list.join(" ");
-    // How soon, and what measuring the cost took.
+    // The longest time until an explanation, and the time to measure the overhead.
     let within = found.explained_within_ns.unwrap();
     assert!(
         list.contains(&format!("the slowest {within} after")),
@@ -61,7 +60,7 @@ fn assert_told(place: &Place, recording: &Recording) {
     );
     let took = found.rise_took_ns.unwrap();
     let known = format!("measured for {took} before the start");
-    // A busy machine may leave too few samples to say what the events cost.
+    // On a busy machine there may be too few samples to know the overhead of the events.
     let unknown = format!("is not known after {took} of measuring before the start");
     assert!(list.contains(&known) || list.contains(&unknown), "{list}");
     assert!(took > Nanos::ZERO);
@@ -95,8 +94,8 @@ fn one_that_comes_while_another_is_taken_out_is_explained_too() {
         (due, due + outlier.latency_ns)
     };
     let mut seen = Vec::new();
-    // Of many at once on a crowded machine the worst are explained, and these
-    // need not be of one time.
+    // If many occur at once on a busy machine, the largest are explained. These need not have the
+    // same time.
     for _ in 0..5 {
         place.done(&format!(
             "{RUN} --threshold 1us -D 500ms --interval 5ms --threads 2 --aligned"
@@ -121,8 +120,7 @@ fn one_that_comes_while_another_is_taken_out_is_explained_too() {
     }
 }
 
-/// CLOCK_MONOTONIC of a process may be another than the kernel's own
-/// (time_namespaces(7)), by which events are written.
+/// CLOCK_MONOTONIC of a process may differ from the kernel's clock for events (time_namespaces(7)).
 #[test]
 fn where_the_clock_is_another_events_are_found_all_the_same() {
     let place = Place::new();
@@ -165,10 +163,9 @@ fn where_the_clock_is_another_events_are_found_all_the_same() {
     assert!(late.woken_ns > Nanos::from_secs(12_345_678), "{late:?}");
 }
 
-/// What a run took in memory of its own, at most as far as was seen. Its code is not the
-/// recorder's.
+/// Memory used by a run, as far as it was sampled, without the code of the recorder.
 struct Took {
-    /// Before its first thread measured.
+    /// Before the first thread measured.
     arming: u64,
     measuring: u64,
     outliers: u64,
@@ -211,15 +208,15 @@ fn memory_of(place: &Place, options: &str) -> Took {
     took
 }
 
-/// The ring buffers are the kernel's memory; the rest is this program's. The loader of BPF
-/// programs reads all types of the kernel, and drops them before anything is measured.
+/// Ring buffers are kernel memory, the rest is memory of this program. The loader of BPF programs
+/// reads all types of the kernel, and frees them before the measurement starts.
 #[test]
 fn the_recorder_takes_16_mb_of_memory_at_most() {
     let place = Place::new();
     if !may_trace(&place) {
         return;
     }
-    // The same run without it, and with each sample an outlier.
+    // The run without explanations, and with each sample as an outlier.
     let without = memory_of(&place, "").measuring;
     assert!(without > 0);
     for level in ["usual", "full"] {
@@ -264,7 +261,7 @@ fn outliers_are_explained_and_the_run_goes_on() {
     match reported {
         Ok(output) => {
             assert!(text(&output.stdout).contains("sched_switch"), "{output:?}");
-            // What Perfetto knows the text by, and reads of it.
+            // The event by which Perfetto recognises the text, and the field that it reads.
             let raw = std::process::Command::new("trace-cmd")
                 .args(["report", "-N", "-i"])
                 .arg(place.path("one.dat"))
@@ -286,7 +283,7 @@ fn outliers_are_explained_and_the_run_goes_on() {
     );
 }
 
-/// Probes of two threads: what keeps either of the two is told.
+/// Probes with two threads: a delay of either thread is explained.
 #[test]
 fn calls_from_thread_to_thread_are_explained() {
     let place = Place::new();
@@ -305,7 +302,7 @@ fn calls_from_thread_to_thread_are_explained() {
         assert_explained(&recording);
         let found = recording.explanation.unwrap();
         let shares = || found.outliers.iter().flat_map(|o| &o.blame.shares);
-        // The other thread's own call is a part of it.
+        // The call of the other thread is a part of the latency.
         let of_other = |share: &&Share| share.who.starts_with(who);
         let called = shares().filter(of_other).count();
         assert!(called > 0, "{line}: {:?}", found.causes);
@@ -319,8 +316,8 @@ fn calls_from_thread_to_thread_are_explained() {
     }
 }
 
-/// What `measure` with these options explained; `None`: this machine does not
-/// let it run, which is said.
+/// Returns the explained recording of `measure` with these options. `None`, with the reason
+/// printed, if this machine does not permit the run.
 fn explained(place: &Place, line: &str) -> Option<Recording> {
     let output = place.run(&format!("measure {line} -q --dma-latency off --explain"));
     if output.status.code() != Some(0) {
@@ -339,8 +336,8 @@ fn shares_of(recording: &Recording) -> impl Iterator<Item = &Share> {
     outliers.iter().flat_map(|outlier| &outlier.blame.shares)
 }
 
-/// A lock with inheritance: the wait is its holder's. Without: a thread in the
-/// middle keeps the holder from its CPU.
+/// With inheritance, the holder of the lock causes the wait. Without it, a thread of medium
+/// priority keeps the holder from running.
 #[test]
 fn a_lock_is_explained_by_who_holds_it_and_who_keeps_that_one() {
     let place = Place::new();
@@ -367,8 +364,8 @@ fn a_lock_is_explained_by_who_holds_it_and_who_keeps_that_one() {
                 fitting.map(|share| share.ns.0).sum()
             };
             let of_it = sum(&|share| share.kind == kind && share.who.starts_with(&who));
-            // They work for at least so long by the clock, to which what comes on top
-            // of them belongs: a hypervisor's stall can be most of it.
+            // They work for at least this long by the clock, including the time of interrupting
+            // causes. Most of it may be a stall by a hypervisor.
             let on_top = sum(&|share| {
                 use ShareKind::{Interrupt, Nmi, Silence, Softirq};
                 [Interrupt, Nmi, Silence, Softirq].contains(&share.kind)
@@ -386,7 +383,7 @@ fn a_lock_is_explained_by_who_holds_it_and_who_keeps_that_one() {
     }
 }
 
-/// Steps of one thread and switches to another.
+/// Steps of one thread, and switches to another.
 #[test]
 fn what_a_thread_does_between_two_readings_of_the_clock_is_explained() {
     let place = Place::new();
@@ -418,8 +415,8 @@ fn what_a_thread_does_between_two_readings_of_the_clock_is_explained() {
     }
 }
 
-/// Reading a clock takes no time worth a cause, but where it is read a thread
-/// can be disturbed; without a counter that is finer, samples are means.
+/// Reading a clock takes too little time to need a cause, but a thread can be disturbed during it.
+/// Without a finer counter, samples are means.
 #[test]
 fn a_read_of_a_clock_is_explained_where_each_is_timed() {
     let place = Place::new();
@@ -446,7 +443,7 @@ fn a_read_of_a_clock_is_explained_where_each_is_timed() {
     assert_explained(&recording);
 }
 
-/// Threads that are bound to no CPU: it is told which they came on.
+/// Threads without an affinity: the output names the CPU on which they woke.
 #[test]
 fn threads_that_move_are_explained_from_when_they_were_due() {
     let place = Place::new();
@@ -456,7 +453,7 @@ fn threads_that_move_are_explained_from_when_they_were_due() {
     let Some(recording) = explained(&place, "migrate -D 500ms -i 50ms --threshold 100ns") else {
         return;
     };
-    // Each is due at its own time in a round.
+    // Each thread is due at its own time in a round.
     let found = recording.explanation.as_ref().unwrap();
     assert!(found.outliers.iter().all(|outlier| outlier.cpu.is_none()));
     let told = place.done("explain last");
@@ -498,8 +495,8 @@ fn nothing_is_left_behind_however_it_ends() {
         signal(&child, name);
         child.wait().unwrap();
         if name == "KILL" {
-            // The next command clears up, whatever it is; one of another test may
-            // have been quicker.
+            // The next command cleans up, whichever it is. A command of another test may have been
+            // faster.
             place.done("list");
         }
         let pid = child.id();
@@ -519,7 +516,7 @@ fn nothing_is_left_behind_however_it_ends() {
         }
         place.done("delete last");
     }
-    // Where tracefs was not mounted, it was for these processes alone.
+    // If tracefs was not mounted, it was mounted for these processes only.
     let trace = |mounts: &str| mounts.matches("tracefs").count();
     assert_eq!(trace(&mounts()), trace(&mounted));
 }
@@ -542,7 +539,7 @@ fn what_cannot_be_explained_is_refused_before_anything_is_measured() {
         assert!(error.contains(says), "{line}: {error}");
     }
     assert!(!place.path("store.db").exists());
-    // A recording without any.
+    // A recording without trace events.
     place.done("measure timer -q --policy other --dma-latency off -D 100ms");
     let error = place.refused("export last -f trace-dat", 1);
     assert!(error.contains("no trace events"), "{error}");
@@ -576,7 +573,7 @@ fn without_the_right_it_says_what_to_do() {
         return;
     };
     let error = text(&output.stderr);
-    // That of busybox knows none of these options.
+    // The setpriv of busybox has none of these options.
     if matches!(output.status.code(), Some(126 | 127)) || error.starts_with("setpriv: ") {
         punctual_testing::skip!(User, "unprivileged run: {error}");
         return;

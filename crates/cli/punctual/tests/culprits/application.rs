@@ -1,5 +1,5 @@
-//! `explain --pid` of a running application, a signal that stops it, and one
-//! that ends midway.
+//! `explain --pid` of a running application that a signal stops, and of one that ends during the
+//! run.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::stage::Stage;
 
-/// An application that wakes each few milliseconds: our own program.
+/// Starts an application that wakes every few milliseconds: our own program.
 fn application(place: &Place, seconds: u32) -> Child {
     let line = format!(
         "measure timer --policy other -i 5ms -D {seconds}s --warm-up 0 -q --store {}",
@@ -19,7 +19,7 @@ fn application(place: &Place, seconds: u32) -> Child {
     place.spawn(&line)
 }
 
-/// Stops an application, from a thread that blame can name. Returns for how long.
+/// Stops an application from a thread that an explanation can name. Returns the length of the stop.
 fn stop_for(app: &Child, length: Duration) -> Nanos {
     let pid = Pid::from_child(app);
     let stopper = std::thread::Builder::new().name("stopper".to_owned());
@@ -37,7 +37,7 @@ fn recorded(place: &Place) -> Recording {
     let recording = place.last();
     assert_eq!(recording.probe.name, "threads");
     crate::common::assert_conserved(&recording);
-    // Threads that are watched have no periods: what was lost is told as that.
+    // Watched threads have no periods, so lost events are reported as lost.
     assert_eq!(recording.accounting().missed, 0);
     for outlier in &recording.explanation.as_ref().unwrap().outliers {
         let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
@@ -48,7 +48,7 @@ fn recorded(place: &Place) -> Recording {
 
 #[test]
 fn an_application_that_a_signal_stops() {
-    // Held to the end: other scenes would compete for the CPUs.
+    // Held to the end, because other scenes would compete for the CPUs.
     let Some(_stage) = Stage::set(1) else {
         return;
     };
@@ -80,7 +80,7 @@ fn an_application_that_a_signal_stops() {
     let told = format!("stopped for {length}, but: {shares:?} {told:#?}");
     let longest = shares.iter().filter(by_us).map(|share| share.ns).max();
     let longest = longest.unwrap_or_else(|| panic!("{told}"));
-    // It stops once it has got a CPU, which others may want.
+    // The application stops as soon as it gets a CPU, which other programs may use.
     match punctual_testing::crowded() {
         Some(crowd) if longest.0 < length.0 - length.0 / 10 => {
             punctual_testing::skip!(Quiet, "{crowd}: the length of a stop: {told}");
@@ -101,7 +101,7 @@ fn an_application_that_a_signal_stops() {
 
 #[test]
 fn an_application_that_ends_midway() {
-    // Held to the end: other scenes would compete for the CPUs.
+    // Held to the end, because other scenes would compete for the CPUs.
     let Some(_stage) = Stage::set(1) else {
         return;
     };
@@ -128,7 +128,7 @@ fn an_application_that_ends_midway() {
     assert!(warned, "{:?}", recording.warnings);
     let explanation = recording.explanation.unwrap();
     assert!(explanation.explained > 0 && !explanation.causes.is_empty());
-    // Gone: nothing to watch.
+    // The process has ended, so there is nothing to watch.
     let told = place.refused(&format!("explain --pid {pid}"), 2);
     assert!(told.contains("there is no process"), "{told}");
 }

@@ -1,4 +1,4 @@
-//! Probes of two threads, with a third in the way of the one that receives.
+//! Probes with two threads, and a third thread that delays the receiver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,15 +8,15 @@ use punctual_model::{Nanos, ShareKind};
 
 use crate::stage::{Span, Stage, Truth, disagreement, fifo, now, sleep_until, spin_until, thread};
 
-/// Outliers of which so much at least was caused by the thread in the way.
+/// Only outliers with at least this much delay from the third thread are checked.
 const CAUSED: Nanos = Nanos::from_micros(300);
 
-/// A thread above the receiver has its CPU for 2 ms of each 20 ms, and says
-/// when. Each outlier that it caused must be blamed on it, for as long as it ran
-/// between the post and the receipt.
+/// A thread with a higher priority than the receiver occupies its CPU for 2 ms of each 20 ms, and
+/// records when. Each outlier that it caused must name it, with the time that it ran between the
+/// post and the receipt.
 #[test]
 fn a_thread_above_the_receiver_of_a_post() {
-    // Held to the end: other scenes would compete for the CPUs.
+    // Held to the end, because other scenes would compete for the CPUs.
     let Some(stage) = Stage::set(2) else {
         return;
     };

@@ -1,5 +1,5 @@
-//! `explain --pid` of programs that nobody here wrote, and of those that change while
-//! they are watched.
+//! `explain --pid` of programs of other authors, and of programs that change while they are
+//! watched.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
@@ -20,7 +20,7 @@ fn by_programs(recording: &Recording) -> bool {
     !warned(recording, "recorded by the kernel's tracer")
 }
 
-/// A redis server of its own, on a socket in the folder.
+/// A separate redis server, with its socket in the folder.
 struct Redis {
     _server: Running,
     pid: u32,
@@ -67,7 +67,8 @@ impl Redis {
         done.is_ok_and(|status| status.success())
     }
 
-    /// Some hundred requests a second: more would be lost on a busy machine.
+    /// Starts some hundred requests a second. On a busy machine, events of more requests would be
+    /// lost.
     fn load(&self) -> Option<Child> {
         self.cli(&["-r", "-1", "-i", "0.002", "SET", "key", "value"])
             .spawn()
@@ -75,7 +76,7 @@ impl Redis {
     }
 }
 
-/// The fork of a BGSAVE keeps the server from its clients.
+/// The fork of a BGSAVE delays the answers to clients.
 #[test]
 fn the_fork_of_a_redis_server_is_named() {
     let Some(_stage) = Stage::set(1) else {
@@ -85,7 +86,7 @@ fn the_fork_of_a_redis_server_is_named() {
     let Some(redis) = Redis::start(&place) else {
         return;
     };
-    // The page tables of some 100 MB are what takes the time of a fork.
+    // A fork copies the page tables of some 100 MB, which takes the time.
     let fill = "for i = 1, 150000 do redis.call('set', 'fill:' .. i, string.rep('x', 500)) end";
     assert!(redis.cli(&["EVAL", fill, "0"]).status().unwrap().success());
     let Some(load) = redis.load() else {
@@ -97,7 +98,7 @@ fn the_fork_of_a_redis_server_is_named() {
     let watching = place.spawn(&line);
     wait_for_the_watch(&place);
     std::thread::sleep(Duration::from_millis(500));
-    // It answers when the fork is over.
+    // The server answers after the fork.
     assert!(redis.answers("BGSAVE"), "BGSAVE was refused");
     std::thread::sleep(Duration::from_millis(500));
     signal(&watching, "INT");
@@ -133,7 +134,7 @@ fn the_fork_of_a_redis_server_is_named() {
     }
 }
 
-/// Until events are recorded: the recording is begun after that.
+/// Waits until events are recorded: the recording starts after that.
 fn wait_for_the_watch(place: &Place) {
     let begun = eventually(|| place.run("show last --json").status.success());
     assert!(begun, "nothing is watched");
@@ -183,7 +184,7 @@ fn a_program_that_execs_or_ends_is_reported() {
         "{:?}",
         recording.warnings
     );
-    // The name of the program that it was in the end.
+    // The name of the last program that the process executed.
     let label = format!("sleep-{pid}");
     assert_eq!(recording.threads[0].label.as_ref(), Some(&label));
     let watched = recording.probe.parameters.get(ProbeRun::WATCHED);
@@ -199,7 +200,7 @@ fn a_program_that_execs_or_ends_is_reported() {
     }
 }
 
-/// This program, with more threads than a filter of the kernel names.
+/// This program, with more threads than a kernel filter can name.
 #[test]
 fn thousands_of_threads_are_watched() {
     const THREADS: usize = 2_000;

@@ -1,5 +1,5 @@
-//! `explain --pid` of an application whose jobs are delayed in known ways, by a program
-//! that knows nothing of ours.
+//! `explain --pid` of an application with jobs that are delayed in known ways. The program does not
+//! use any of our crates.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::stage::{Stage, Truth, disagreement};
 use punctual_model::{Nanos, Outlier, Recording, ReleaseChoice, ShareKind};
 use punctual_testing::Running;
 
-/// Builds a program of this folder; `None`, with a line that says why.
+/// Builds a program of this folder. Returns `None` and prints the reason if that is not possible.
 fn built(place: &Place, name: &str) -> Option<std::path::PathBuf> {
     let source = format!("{}/tests/culprits/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let program = place.path(name);
@@ -41,7 +41,7 @@ pub(crate) fn explained(place: &Place, pid: u32, options: &str) -> Recording {
     recording
 }
 
-/// What the program says that it did.
+/// A delay reported by the program.
 struct Told {
     way: String,
     from: Nanos,
@@ -66,7 +66,7 @@ fn told(line: &str) -> Option<Told> {
     })
 }
 
-/// The job of the main thread in which a time lies.
+/// Returns the job of the main thread that contains this time.
 fn job_at(outliers: &[Outlier], time: Nanos) -> Option<&Outlier> {
     let of_main = |outlier: &&Outlier| outlier.thread == 0;
     outliers.iter().filter(of_main).find(|outlier| {
@@ -75,7 +75,7 @@ fn job_at(outliers: &[Outlier], time: Nanos) -> Option<&Outlier> {
     })
 }
 
-/// All that the sleep in a device's call consists of: the program saw the whole call.
+/// Compares all shares of a sleep in a device's call, because the program times the whole call.
 fn whole_call(outlier: &Outlier, truth: &Truth) -> Option<String> {
     use ShareKind::{Device, SystemCall, Waiting};
     let shares = &outlier.blame.shares;
@@ -153,7 +153,7 @@ fn each_way_in_which_a_job_is_delayed_is_named() {
     for way in WAYS {
         let mut seen = Vec::new();
         let named = told.iter().filter(|told| told.way == way).any(|told| {
-            // The middle: a clock that was read before the release is outside.
+            // The middle, because a clock reading before the release is outside of the job.
             let middle = told.from + Nanos(told.truth.took.0 / 2);
             let Some(outlier) = job_at(&explanation.outliers, middle) else {
                 return false;
@@ -220,7 +220,7 @@ fn a_quota_of_its_group_is_named() {
     }
 }
 
-/// It never waits, and ends while it is watched.
+/// The program never waits, and ends while it is watched.
 #[test]
 fn without_a_release_wait_no_job_is_known() {
     let Some(_stage) = Stage::set(1) else {
@@ -265,14 +265,13 @@ fn without_a_release_wait_no_job_is_known() {
             .iter()
             .all(|one| one.release.is_none() && one.jobs == 0)
     );
-    // What was asked for and does not exist.
+    // Arguments that do not exist.
     place.refused("explain --pid 1 --release nosuchcall", 2);
     place.refused("explain --pid 1 --budget 0", 2);
     place.refused("explain --pid 1 --wait --budget 1ms", 2);
 }
 
-/// A program that nobody here wrote: its own callback keeps the loop of an asyncio
-/// server from its events.
+/// A program of other authors: a callback delays the events of the loop of an asyncio server.
 #[test]
 fn a_callback_that_blocks_its_loop_is_its_own_work() {
     let Some(_stage) = Stage::set(1) else {
@@ -328,7 +327,7 @@ fn blocked_by_its_callback(place: &Place, program: &str, arguments: &[&str]) {
     );
     let explanation = recording.explanation.as_ref().unwrap();
     let jobs = explanation.jobs.as_ref().unwrap();
-    // Of several threads the first is that of the loop.
+    // The first thread is that of the loop.
     let release = jobs.threads[0].release.as_ref().unwrap();
     assert!(release.call.starts_with("epoll_"), "{release:?}");
     assert_eq!(release.choice, ReleaseChoice::Requested);
@@ -344,7 +343,7 @@ fn blocked_by_its_callback(place: &Place, program: &str, arguments: &[&str]) {
     }
 }
 
-/// What joins a control group is watched, and what its threads fork is named.
+/// Processes that join a control group are watched, and forks of their threads are named.
 #[test]
 fn processes_of_a_control_group_are_watched_and_their_forks_named() {
     let Some(_stage) = Stage::set(1) else {
@@ -382,17 +381,17 @@ fn processes_of_a_control_group_are_watched_and_their_forks_named() {
     place.refused("explain --cgroup /no/such/group", 2);
 }
 
-/// A thread is watched all the time if that takes no more than asked for, else for a part of it.
-/// What it takes is measured in the same run. (The lengths of windows are tested with a made-up
-/// clock, in `session::observe::windows`.)
+/// A thread is watched all the time if the overhead is within the limit, otherwise part of the
+/// time. The overhead is measured in the same run. (`session::observe::windows` tests the lengths
+/// of windows with a simulated clock.)
 #[test]
 fn the_cost_of_watching_is_limited() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
     let place = Place::new();
-    // The program keeps the length of its longest loop. A job reaches into the next one, by the time
-    // that keeping it takes.
+    // The program stores the length of its longest loop. A job extends into the next loop by the
+    // time that storing it takes.
     let longest = place.path("longest");
     let script = format!(
         "
@@ -433,17 +432,17 @@ while True:
         assert!(windows.taken > 0.0 && windows.count > 0, "{windows:?}");
         assert!(windows.call_ns > Nanos::ZERO, "{windows:?}");
         assert!(jobs.threads[0].jobs > 0, "{jobs:?}");
-        // No job goes from one window to the next.
+        // No job extends from one window into the next.
         let job = recording.threads[0].histogram.max().unwrap();
         let longest: u64 = std::fs::read_to_string(&longest).unwrap().parse().unwrap();
         assert!(job <= Nanos(2 * longest), "{job}, but {longest} ns");
-        // The share of a CPU that watching took while a window was open.
+        // The share of a CPU used for watching while a window was open.
         let open = windows.taken * recording.duration_ns.0 as f64 / windows.watched_ns.0 as f64;
         let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
         let always = answer.contains("jobs were watched all the time, which took");
         let in_part = answer.contains("% of the time, took");
         assert_ne!(always, in_part, "{answer}");
-        // Each window was looked at but the last, which is short.
+        // Every window was examined, except the last, which is short.
         assert!(in_part || open <= 3.0 * limit, "{windows:?} {answer}");
         assert!(always || open >= limit / 3.0, "{windows:?} {answer}");
         if always != (limit == 1.0) {

@@ -1,5 +1,5 @@
-//! A thread that keeps its CPU in the kernel: by a module of the tests' own, which the
-//! emulated machines load.
+//! A thread that occupies its CPU in the kernel, by a module for tests that the emulated machines
+//! load.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -17,10 +17,10 @@ use crate::stage::{
 /// How long interrupts or preemption are disabled.
 const OFF: Nanos = Nanos::from_millis(5);
 
-/// What the module listens to.
+/// The file that controls the module.
 const MODULE: &str = "/proc/punctual_delay";
 
-/// Has the module keep the CPU of this thread for so long; from when to when.
+/// Lets the module occupy the CPU of this thread for this long. Returns the span.
 fn kept(what: &str, off: Nanos) -> Span {
     let mut file = OpenOptions::new().write(true).open(MODULE).unwrap();
     let order = format!("{what} {}", off.0 / 1_000);
@@ -40,7 +40,7 @@ fn loaded(what: &str) -> bool {
     loaded
 }
 
-/// A scene in which a thread of lower priority keeps the CPU from the victim; the
+/// Plays a scene in which a thread of lower priority occupies the CPU of the victim. Returns the
 /// sentence about it.
 fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Option<String> {
     if !loaded(what) {
@@ -52,7 +52,7 @@ fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Optio
         let due = soon();
         let keeper = thread("keeper", fifo(10), &[cpu], move || {
             sleep_until(due - Nanos::from_millis(4));
-            // An emulated CPU comes back from its sleep late.
+            // An emulated CPU wakes late from its sleep.
             spin_until(due - Nanos::from_millis(1));
             kept(what, OFF)
         });
@@ -63,7 +63,7 @@ fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Optio
         let truth = Truth {
             kind,
             who: who.to_owned(),
-            // Where the emulator itself took as long, it is played again.
+            // If the emulator itself took as long, the scene is repeated.
             took: if took.0 < OFF.0 / 4 { OFF } else { took },
         };
         (stage.explain(&came, cpu), vec![truth])
@@ -71,8 +71,8 @@ fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Optio
     Some(played.blame.sentence)
 }
 
-/// Where no event of the kernel shows that interrupts are disabled, that is one of the
-/// hypotheses, with the thread that would have done it.
+/// If no kernel event shows that interrupts are disabled, this is one of the hypotheses, with the
+/// thread that may have disabled them.
 #[test]
 fn interrupts_that_a_thread_disables_in_the_kernel() {
     let events = "/sys/kernel/tracing/events/preemptirq/irq_disable";
@@ -88,7 +88,7 @@ fn interrupts_that_a_thread_disables_in_the_kernel() {
         if sentence.contains("interrupts disabled") && sentence.contains("keeper-") {
             return;
         }
-        // An emulated CPU has gaps of its own.
+        // An emulated CPU has its own gaps.
         seen.push(sentence);
     }
     panic!("{seen:#?}");
@@ -99,7 +99,7 @@ fn preemption_that_a_thread_disables_in_the_kernel() {
     kept_from_the_victim("preempt", ShareKind::Blocking, "keeper-");
 }
 
-/// The function that had interrupts disabled is below the interrupt that came late.
+/// The function that disabled interrupts is on the stack below the late interrupt.
 #[test]
 fn the_function_that_disabled_interrupts_is_shown() {
     if !loaded("stacks") {

@@ -1,12 +1,11 @@
-//! Delays of known kind and length on this machine, and whether they are
-//! blamed: ground truth, not eyeballing.
+//! Delays of known kind and length on this machine, compared with their explanations: ground truth,
+//! not visual inspection.
 //!
-//! Each scene makes a thread late in one way, and measures beside it how much
-//! that way took. The share of the blame must agree within 10% or 20 µs; what
-//! came on top meanwhile, as interrupts or a hypervisor do, a thread that looks at
-//! the clock takes for its own time, and blame does not: so much it may be less. A
-//! scene is played again where others disturbed it beyond that; what was seen is
-//! printed. Where a right or the tracing is not there, a line says SKIP.
+//! Each scene delays a thread in one way and measures the delay. The share of the explanation must
+//! agree within 10% or 20 µs. A thread that measures with the clock also includes interrupts and
+//! time of a hypervisor, which the explanation lists separately, so the share may be smaller by
+//! that time. A scene is repeated if other programs disturbed it by more, and its result is
+//! printed. Without the privilege or tracing, a line says SKIP.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 

@@ -1,4 +1,4 @@
-//! The victim's CPU is taken from under it.
+//! The victim is moved to another CPU.
 
 use punctual_model::{Nanos, ShareKind};
 use punctual_rt::affinity;
@@ -8,8 +8,8 @@ use crate::stage::{
     victim,
 };
 
-/// It waits on one CPU, is moved to another by a change of its affinity, and
-/// waits there again.
+/// The victim waits on one CPU, is moved to another by a change of its affinity, and waits there
+/// again.
 #[test]
 fn affinity_moved_away_to_a_busy_cpu() {
     let Some(mut stage) = Stage::set(2) else {
@@ -24,14 +24,14 @@ fn affinity_moved_away_to_a_busy_cpu() {
                 spin_until(until)
             })
         };
-        // Long beside what the mover itself takes: to look CPUs up, and to end.
+        // Long compared with the time of the mover, which looks up CPUs and ends.
         let first = hog("hog-here", here, due + Nanos::from_millis(6));
         let second = hog("hog-there", there, due + Nanos::from_millis(5));
         let victim = victim(fifo(50), &[here], due, || {});
         let tid = victim.tid();
         let mover = thread("mover", fifo(70), &[there], move || {
             sleep_until(due + Nanos::from_millis(2));
-            // On a busy machine the victim may be gone: then this try shows nothing.
+            // On a busy machine the victim may have ended. Then this attempt shows nothing.
             let _ = affinity::set(tid, &[there]);
             now()
         });
@@ -69,8 +69,8 @@ fn affinity_moved_away_to_a_busy_cpu() {
     );
 }
 
-/// It runs, and is carried to another CPU: the mover's own work is the delay. It
-/// looks at the clock all the time, and sees by it how long it was away.
+/// The victim runs while it is moved to another CPU, so the delay is the mover's work. The victim
+/// reads the clock all the time, which shows how long it was interrupted.
 #[test]
 fn a_move_while_it_runs() {
     let Some(mut stage) = Stage::set(2) else {
@@ -88,7 +88,7 @@ fn a_move_while_it_runs() {
         let mover = thread("mover", fifo(70), &[there], move || {
             sleep_until(due + Nanos::from_millis(1));
             let from = now();
-            // As above: the victim may be gone.
+            // As above, the victim may have ended.
             let _ = affinity::set(tid, &[there]);
             Span { from, to: now() }
         });
@@ -96,8 +96,7 @@ fn a_move_while_it_runs() {
         let came = victim.join().unwrap();
         settle();
         let spans = receiver.recv().unwrap();
-        // Gaps that the move made: from the last look before it to the first
-        // after it.
+        // Gaps caused by the move: from the last clock reading before it to the first after it.
         let gaps = spans.windows(2).map(|pair| Span {
             from: pair[0].to,
             to: pair[1].from,

@@ -1,11 +1,11 @@
-//! What the victim brings upon itself.
+//! Delays that the victim causes itself.
 
 use punctual_model::{Nanos, ShareKind};
 use punctual_rt::{Mapping, MappingRequest};
 
 use crate::stage::{Span, Stage, Truth, fifo, now, settle, soon, tid, victim};
 
-/// Memory that was never touched: a fault for each page.
+/// First access to memory: a fault for each page.
 #[test]
 fn its_own_page_faults() {
     let Some(mut stage) = Stage::set(1) else {

@@ -1,4 +1,4 @@
-//! `--event`: an event of the user's, recorded and shown with the outliers.
+//! `--event`: a requested event, recorded and shown with the outliers.
 
 use std::process::Command;
 
@@ -7,10 +7,10 @@ use crate::stage::Stage;
 use punctual_model::Recording;
 use punctual_testing::Running;
 
-/// One that explains nothing and is not recorded for it.
+/// An event that explanations do not use, so it is not recorded without `--event`.
 const NAME: &str = "raw_syscalls:sys_exit";
 
-/// Where the outliers of the last recording show the event.
+/// Asserts that the outliers of the last recording show the event. Returns the recording.
 fn assert_shown(place: &Place, name: &str) -> Recording {
     let recording = place.last();
     let found = recording.explanation.as_ref().unwrap();
@@ -40,7 +40,7 @@ fn assert_shown(place: &Place, name: &str) -> Recording {
     recording
 }
 
-/// Whether the exported trace has the event, in the one buffer that Perfetto reads.
+/// Asserts that the exported trace has the event in the one buffer that Perfetto reads.
 fn assert_exported(place: &Place, name: &str) {
     place.done("export -f trace-dat -o trace.dat");
     let reported = Command::new("trace-cmd")
@@ -86,7 +86,7 @@ fn of_a_measurement_it_is_shown_with_each_outlier() {
     assert!(page.contains("--event") && page.contains(NAME), "no mark");
 }
 
-/// Beside BPF programs and beside the kernel's tracer.
+/// With BPF programs and with the kernel's tracer.
 #[test]
 fn of_jobs_it_is_shown_whoever_records_them() {
     let Some(_stage) = Stage::set(1) else {
@@ -127,7 +127,7 @@ fn one_that_cannot_be_recorded_is_refused_with_the_reason() {
         let told = place.refused(&format!("explain --pid 1 -D 300ms --event {event}"), 2);
         assert!(told.contains(expected), "{told}");
     }
-    // Of a recording nothing can be added, and without outliers it shows nothing.
+    // No event can be added to a recording. Without outliers an event is not shown.
     let told = place.refused("explain last --event irq:irq_handler_entry", 2);
     assert!(
         told.contains("--event is for a running application"),

@@ -1,4 +1,4 @@
-//! What the scenes share: the recorder, the victim, the comparison.
+//! Shared by the scenes: the recorder, the victim, the comparison.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,21 +12,21 @@ use punctual_rt::{
 };
 use punctual_trace::{Flight, Level, Owner, Plan, Tracefs};
 
-/// Scenes are played one after the other: they want CPUs for themselves.
+/// Scenes run one at a time, because they need CPUs without competition.
 static STAGE: Mutex<()> = Mutex::new(());
 
-/// How often a scene is played before it has failed.
+/// Number of attempts before a scene has failed.
 pub(crate) const TIMES: usize = 10;
 
-/// A machine on which scenes can be played.
+/// A machine that can play scenes.
 pub(crate) struct Stage {
     pub(crate) flight: Flight,
-    /// The CPUs that may be used.
+    /// The permitted CPUs.
     pub(crate) cpus: Vec<u32>,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// A stretch of time on CLOCK_MONOTONIC.
+/// A span of time on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) from: Nanos,
@@ -34,29 +34,29 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// As much of it as lies between two times.
+    /// Returns the length of the part of the span between two times.
     pub(crate) fn within(self, from: Nanos, to: Nanos) -> Nanos {
         self.to.min(to) - self.from.max(from)
     }
 }
 
-/// What a scene says must be blamed, and for how long.
+/// The cause that an explanation must name, and its length.
 #[derive(Debug)]
 pub(crate) struct Truth {
     pub(crate) kind: ShareKind,
-    /// The beginning of who it is.
+    /// The beginning of the name of the cause.
     pub(crate) who: String,
     pub(crate) took: Nanos,
 }
 
-/// One time that a scene was played.
+/// The result of one attempt.
 pub(crate) struct Played {
     pub(crate) window: Window,
     pub(crate) blame: Blame,
 }
 
 impl Stage {
-    /// `None`, with a line that says why: scenes cannot be played here.
+    /// Returns `None` and prints the reason if scenes cannot be played here.
     pub(crate) fn set(cpus: usize) -> Option<Self> {
         let alone = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
         if punctual_rt::max_permitted_priority() < 70 {
@@ -94,7 +94,7 @@ impl Stage {
         })
     }
 
-    /// Has the recorder explain a thread that came late.
+    /// Lets the recorder explain a late thread.
     pub(crate) fn explain(&mut self, victim: &Came, cpu: u32) -> Played {
         self.flight.take_out().unwrap();
         let before = victim.due.saturating_sub(Nanos::from_millis(3));
@@ -124,7 +124,7 @@ impl Stage {
         Played { window, blame }
     }
 
-    /// Plays a scene until it comes out as it must.
+    /// Repeats a scene until its result is correct.
     pub(crate) fn play(
         &mut self,
         name: &str,
@@ -145,8 +145,8 @@ impl Stage {
             }
             seen += &format!("{}\n  {}\n", wrong.join("; "), played.blame.sentence);
         }
-        // Where others want the CPUs too, their part in each scene is larger than
-        // what may differ.
+        // If other programs compete for the CPUs, their part in each scene is larger than the
+        // tolerance.
         if let Some(crowd) = punctual_testing::crowded() {
             punctual_testing::skip!(Quiet, "{crowd}: {name}:\n{seen}");
             return None;
@@ -155,9 +155,9 @@ impl Stage {
     }
 }
 
-/// What comes on top of whatever runs, or lies between its clock and the next
-/// one's: who measures a stretch of time by the clock takes it for a part of it,
-/// and blame, which is right, does not.
+/// Causes that interrupt any thread, or that occur between the clock readings of two threads. A
+/// thread that measures a span with the clock includes their time. The explanation correctly does
+/// not.
 const NOT_SEEN_BY_THE_CLOCK: [ShareKind; 7] = [
     ShareKind::Interrupt,
     ShareKind::Softirq,
@@ -168,8 +168,8 @@ const NOT_SEEN_BY_THE_CLOCK: [ShareKind; 7] = [
     ShareKind::ReturnToUser,
 ];
 
-/// How a blame and the truth differ, where they do: by more than 10% and 20 µs,
-/// over or under. Under it only by more than what came on top could have taken.
+/// Returns the difference between an explanation and the truth if it exceeds 10% and 20 µs. The
+/// explanation may be lower by the time of interrupting causes.
 pub(crate) fn disagreement(blame: &Blame, truth: &Truth) -> Option<String> {
     let fits = |share: &&Share| share.kind == truth.kind && share.who.starts_with(&truth.who);
     let shares: Vec<&Share> = blame.shares.iter().filter(fits).collect();
@@ -190,7 +190,7 @@ pub(crate) fn disagreement(blame: &Blame, truth: &Truth) -> Option<String> {
     }
 }
 
-/// Where most of the latency was caused on purpose, the culprit must be of it.
+/// If the scene caused most of the latency, the main cause must be from the scene.
 fn not_the_culprit(played: &Played, truths: &[Truth]) -> Option<String> {
     let caused: u64 = truths.iter().map(|truth| truth.took.0).sum();
     let largest = played.blame.shares.iter().max_by_key(|share| share.ns)?;
@@ -199,7 +199,7 @@ fn not_the_culprit(played: &Played, truths: &[Truth]) -> Option<String> {
     (mostly && !truths.iter().any(fits)).then(|| format!("another is the culprit: {largest:?}"))
 }
 
-/// When a thread was due and when it came.
+/// When a thread was due and when it woke.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Came {
     pub(crate) tid: u32,
@@ -212,7 +212,7 @@ pub(crate) fn now() -> Nanos {
     Nanos(Clock::Monotonic.now().as_nanos())
 }
 
-/// Soon, with time for all to get ready.
+/// Returns a time shortly after now, so that all threads can prepare.
 pub(crate) fn soon() -> Nanos {
     now() + Nanos::from_millis(60)
 }
@@ -224,16 +224,16 @@ pub(crate) fn sleep_until(time: Nanos) {
     }
 }
 
-/// Spins until a time; when it began and ended, as it saw it.
+/// Spins until a time. Returns the span according to its clock readings.
 pub(crate) fn spin_until(time: Nanos) -> Span {
     let from = now();
     punctual_rt::spin_until(Instant::from_nanos(time.0));
     Span { from, to: now() }
 }
 
-/// Spins until a time; when it had the CPU, as it saw it by the clock.
+/// Spins until a time. Returns the spans in which it had the CPU, according to its clock readings.
 pub(crate) fn spin_noting(until: Nanos) -> Vec<Span> {
-    // An interrupt is no other thread.
+    // A gap shorter than this is an interrupt, not another thread.
     const TAKEN: Nanos = Nanos::from_micros(30);
     let mut spans = Vec::with_capacity(1_000);
     let mut span = Span {
@@ -266,7 +266,7 @@ pub(crate) const fn fifo(priority: u8) -> Policy {
     Policy::Fifo { priority }
 }
 
-/// A thread that sleeps until it is due, does something, and looks at the clock.
+/// Starts a thread that sleeps until it is due, does some work, and reads the clock.
 pub(crate) fn victim(
     policy: Policy,
     cpus: &[u32],
@@ -302,7 +302,7 @@ fn scheduling(policy: Policy) -> Scheduling {
     }
 }
 
-/// Gives the recorder time: threads have ended, their last events are there.
+/// Waits until the recorder has the last events of threads that have ended.
 pub(crate) fn settle() {
     std::thread::sleep(Duration::from_millis(2));
 }

@@ -1,5 +1,5 @@
-//! Handlers that run for long: a softirq with much to deliver, an interrupt in
-//! which many timers expire.
+//! Handlers that run for a long time: a softirq with many deliveries, and an interrupt in which
+//! many timers expire.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use punctual_rt::{Clock, Instant, Policy, TimerFd};
 
 use crate::stage::{Span, Stage, Truth, fifo, now, settle, sleep_until, soon, thread, victim};
 
-/// One datagram to a group that many sockets have joined on the loopback: the
-/// kernel hands a copy to each, in one run of NET_RX, in the sender's context.
+/// One datagram to a group that many sockets have joined on the loopback interface. The kernel
+/// delivers a copy to each socket, in one run of NET_RX, in the context of the sender.
 #[test]
 fn a_softirq_storm_from_the_loopback() {
     const SOCKETS: usize = 3_000;
@@ -38,7 +38,7 @@ fn a_softirq_storm_from_the_loopback() {
         );
         return;
     };
-    // What a wake-up takes without a storm.
+    // The latency of a wake-up without a storm.
     let mut quiet: Vec<Nanos> = (0..7)
         .map(|_| {
             let came = victim(fifo(50), &[cpu], soon(), || {}).join().unwrap();
@@ -59,7 +59,7 @@ fn a_softirq_storm_from_the_loopback() {
             };
             while now() < due {
                 let from = now();
-                // Not there, or no route: the scene then comes out as nothing.
+                // If there is no such socket or route, the scene has no result.
                 let _ = socket.send_to(&[0; 1_000], (group, port));
                 last = Span { from, to: now() };
             }
@@ -67,8 +67,8 @@ fn a_softirq_storm_from_the_loopback() {
         });
         let (came, last) = (victim.join().unwrap(), sender.join().unwrap());
         settle();
-        // The last send is interrupted by the victim's timer, and goes on until
-        // its softirq is done; then the victim runs before the sender returns.
+        // The victim's timer interrupts the last send, which continues until its softirq has ended.
+        // Then the victim runs before the sender returns.
         let truth = Truth {
             kind: ShareKind::Softirq,
             who: "NET_RX".to_owned(),
@@ -78,7 +78,7 @@ fn a_softirq_storm_from_the_loopback() {
     });
 }
 
-/// Sockets that have joined a group and share a port.
+/// Returns sockets that have joined a group and share a port.
 fn members(group: Ipv4Addr, count: usize) -> Option<(Vec<UdpSocket>, u16)> {
     use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
     let mut port = 0;
@@ -97,7 +97,7 @@ fn members(group: Ipv4Addr, count: usize) -> Option<(Vec<UdpSocket>, u16)> {
     Some((sockets, port))
 }
 
-/// Many timers that expire at once, in one interrupt, just before the victim's.
+/// Many timers expire in one interrupt, just before the victim's timer.
 #[test]
 fn a_storm_of_timers_in_an_interrupt() {
     const TIMERS: usize = 700;
@@ -108,13 +108,13 @@ fn a_storm_of_timers_in_an_interrupt() {
     stage.play("a storm of timers", |stage| {
         let due = soon();
         let storm = due - Nanos::from_micros(5);
-        // A timer expires on the CPU that it was armed on.
+        // A timer expires on the CPU on which it was armed.
         let armed = thread("storm", fifo(40), &[cpu], move || {
             let at = Instant::from_nanos(storm.0);
             let timers: Result<Vec<TimerFd>, _> = (0..TIMERS)
                 .map(|_| TimerFd::new(Clock::Monotonic, at, Duration::from_secs(3_600)))
                 .collect();
-            // Spins through the interrupt, and sees how long it was kept.
+            // Spins through the interrupt, to measure how long it took.
             sleep_until(storm - Nanos::from_millis(1));
             let mut longest = Span {
                 from: now(),
@@ -137,7 +137,7 @@ fn a_storm_of_timers_in_an_interrupt() {
         let ((gap, armed), came) = (armed.join().unwrap(), victim.join().unwrap());
         assert!(armed, "{TIMERS} timers could not be made");
         settle();
-        // All of the gap but the switch to the victim and its way out.
+        // The whole gap, except the switch to the victim and its return to user space.
         let truth = Truth {
             kind: ShareKind::Interrupt,
             who: "local_timer".to_owned(),

@@ -1,4 +1,4 @@
-//! Other threads: of higher priority, of equal rank, with a lock.
+//! Other threads: with higher priority, with equal rank, with a lock.
 
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ fn the_holder_of_a_lock_of_lower_priority() {
     });
 }
 
-/// An ordinary thread whose turn it is not: two others spin on its CPU, and
-/// weigh more.
+/// An ordinary thread that must wait for its time slice: two other threads with a higher weight
+/// spin on its CPU.
 #[test]
 fn ordinary_threads_of_equal_rank() {
     let Some(mut stage) = Stage::set(1) else {
@@ -97,7 +97,7 @@ fn ordinary_threads_of_equal_rank() {
             .collect();
         receiver.recv().unwrap();
         settle();
-        // While the timer has its slack, nobody is to blame for it.
+        // The timer slack has no culprit.
         let slack = came.due + Nanos::from_micros(50);
         let took = spans.iter().map(|span| span.within(slack, came.came).0);
         let truth = Truth {
