@@ -16,7 +16,7 @@ use crate::stretch::Stretch;
 /// Code may run for this long without an event before it is checked.
 const QUIET: Nanos = Nanos::from_micros(10);
 
-/// If the readings are further apart than this, they do not apply to a late reaction in between.
+/// Counter readings further apart than this do not apply to a late reaction in between.
 const AROUND: Nanos = Nanos::from_secs(1);
 
 /// A handler that runs longer than its 99.9th percentile by this factor is an anomaly.

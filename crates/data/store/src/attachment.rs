@@ -36,7 +36,7 @@ impl Writer {
     /// Attaches data; `about` is JSON. Replaces an attachment of the same kind and number.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`] if the recording was deleted, or any error of writing the store.
+    /// [`StoreError::NoSuch`] if the recording was deleted, or any error while writing.
     pub fn attach(
         &mut self,
         kind: &str,
@@ -58,7 +58,7 @@ impl Store {
     /// Lists the attachments of a recording, by kind and number.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], or any error of reading the store.
+    /// [`StoreError::NoSuch`], or any error while reading.
     pub fn attachments(&self, id: RecordingId) -> Result<Vec<Attached>, StoreError> {
         self.read(|connection, context| {
             let (key, _) = Entry::find(connection, id, context)?;
@@ -69,7 +69,7 @@ impl Store {
     /// Reads one attachment: its description and its content.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::NoSuch`], [`StoreError::Damaged`], or any error while reading.
     pub fn attachment(
         &self,
         id: RecordingId,

@@ -84,8 +84,8 @@ impl Store {
         })
     }
 
-    /// Reads everything and verifies the checksums. Returns one line for each problem, so an empty
-    /// list if the store is intact.
+    /// Reads everything and verifies the checksums. Returns one line for each problem; an empty list
+    /// means that the store is intact.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read at all.

@@ -48,7 +48,7 @@ impl Store {
     /// Returns all experiments, newest first.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::Damaged`], or any error while reading.
     pub fn experiments(&self) -> Result<Vec<Experiment>, StoreError> {
         let rows = self.read(|connection, context| -> Result<_, StoreError> {
             let on = |error| context.on(error);
@@ -126,8 +126,8 @@ impl Store {
     /// Adds the verdict of the experiment to a finished recording.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], [`StoreError::NotFinal`] for one that still runs, or any error of
-    /// reading and writing the store.
+    /// [`StoreError::NoSuch`], [`StoreError::NotFinal`] for one that still runs, or any error while
+    /// reading or writing.
     pub fn put_judgement(&self, id: RecordingId, judgement: &Judgement) -> Result<(), StoreError> {
         self.link.write(|connection, context| {
             let (key, mut entry) = Entry::find(connection, id, context)?;

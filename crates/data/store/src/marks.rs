@@ -90,7 +90,7 @@ impl Store {
     /// Stores a note. Replaces a note with the same ID.
     ///
     /// # Errors
-    /// [`StoreError::LongText`], [`StoreError::ManyNotes`], or any error of writing the store.
+    /// [`StoreError::LongText`], [`StoreError::ManyNotes`], or any error while writing.
     pub fn put_note(&self, note: &Note) -> Result<(), StoreError> {
         let path = || self.link.context.path.clone();
         note.check_texts().map_err(|source| StoreError::LongText {
@@ -110,7 +110,7 @@ impl Store {
     /// Returns all notes, ordered by the time that they refer to.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::Damaged`], or any error while reading.
     pub fn notes(&self) -> Result<Vec<Note>, StoreError> {
         let mut all: Vec<Note> = NOTE.all(self)?;
         all.sort_by_key(|note| (note.at, note.id));
@@ -143,7 +143,7 @@ impl Store {
     /// change, the last decision counts.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::Damaged`], or any error while reading.
     pub fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError> {
         let mut all: Vec<ChangeMark> = CHANGE.all(self)?;
         all.retain(|mark| series.is_none_or(|series| mark.series == series));

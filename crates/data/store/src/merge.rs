@@ -32,8 +32,8 @@ impl Store {
     /// anything, and an interrupted merge can be repeated. `lease` describes this process.
     ///
     /// # Errors
-    /// [`StoreError::SeriesDiffers`] before anything is merged, or any error of reading and writing
-    /// the store.
+    /// [`StoreError::SeriesDiffers`] before anything is merged, or any error while reading or
+    /// writing.
     pub fn merge(&self, other: &Self, lease: &Lease) -> Result<Merged, StoreError> {
         let epochs = other.series()?;
         let own = self.series()?;

@@ -196,7 +196,7 @@ impl Link {
         let _ = self.connection.release_memory();
     }
 
-    /// Runs a statement to completion: some do part of their work for each row.
+    /// Runs a statement to completion, because some do part of their work for each row.
     pub(crate) fn run(&self, sql: &str) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare(sql)?;
         let mut rows = statement.query([])?;

@@ -116,7 +116,7 @@ impl Store {
     /// Returns the epochs of all series, by name, machine and number.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::Damaged`], or any error while reading.
     pub fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError> {
         let all = self.read(epochs)?;
         Ok(all.into_iter().map(|(_, epoch)| epoch).collect())
@@ -140,7 +140,7 @@ impl Store {
     /// runs are skipped. Reads a few hundred at a time to limit memory. Returns their number.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], any error of reading the store, and any error of `take`.
+    /// [`StoreError::Damaged`], any error while reading, and any error that `take` returns.
     pub fn runs_of<E: From<StoreError>>(
         &self,
         series: &str,
@@ -200,7 +200,7 @@ impl Store {
     /// Returns the epoch of the series that a recording belongs to; `None` if it belongs to none.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::Damaged`], or any error while reading.
     pub fn epoch_of(&self, id: RecordingId) -> Result<Option<SeriesEpoch>, StoreError> {
         self.read(|connection, context| {
             let key: Option<i64> = connection
@@ -223,7 +223,7 @@ impl Store {
     /// differs from that of the last epoch, a new epoch begins `now`.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], or any error of writing the store.
+    /// [`StoreError::Damaged`], or any error while writing.
     pub fn put_series(
         &self,
         machine: &str,
@@ -264,7 +264,7 @@ impl Store {
     /// Adds a recording to an epoch of a series.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], or any error of writing the store.
+    /// [`StoreError::NoSuch`], or any error while writing.
     pub fn join_series(&self, id: RecordingId, epoch: &SeriesEpoch) -> Result<(), StoreError> {
         self.link
             .write(|connection, context| join(connection, context, id, epoch))

@@ -46,7 +46,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NotASelector`], [`StoreError::NoSuch`], [`StoreError::Ambiguous`], or any
-    /// error of reading the store.
+    /// error while reading.
     pub fn find(&self, selector: &str) -> Result<RecordingId, StoreError> {
         let parsed = Selector::parse(selector).ok_or_else(|| StoreError::NotASelector {
             selector: selector.to_owned(),

@@ -215,7 +215,7 @@ impl Store {
     /// Returns the matching slots, newest first.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::Damaged`], or any error while reading.
     pub fn slots(&self, filter: &SlotFilter) -> Result<Vec<Slot>, StoreError> {
         let conditions = [
             (
@@ -254,7 +254,7 @@ impl Store {
     /// Returns the due time of the newest scheduled slot of an epoch; `None` if there is none.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::Damaged`], or any error while reading.
     pub fn last_due(&self, epoch: &SeriesEpoch) -> Result<Option<Timestamp>, StoreError> {
         self.read(|connection, context| {
             let found: Option<i64> = connection

@@ -91,7 +91,7 @@ impl Store {
     /// Returns all recordings, newest first, including running and interrupted ones.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], naming the recording, or any error of reading the store.
+    /// [`StoreError::Damaged`], naming the recording, or any error while reading.
     pub fn list(&self) -> Result<Vec<Summary>, StoreError> {
         self.list_by(&Filter::default())
     }
@@ -124,7 +124,7 @@ impl Store {
     /// a warning names the missing data.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::NoSuch`], [`StoreError::Damaged`], or any error while reading.
     pub fn load(&self, id: RecordingId) -> Result<Recording, StoreError> {
         self.read(|connection, context| load(connection, context, id, self.is_presumed_dead(id)))
     }
@@ -133,8 +133,8 @@ impl Store {
     /// most 65,536. Returns their number. Holds only one chunk in memory.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], [`StoreError::NoSuchThread`], [`StoreError::Damaged`], any error of
-    /// reading the store, and any error of `take`.
+    /// [`StoreError::NoSuch`], [`StoreError::NoSuchThread`], [`StoreError::Damaged`], any error
+    /// while reading, and any error that `take` returns.
     pub fn samples<E: From<StoreError>>(
         &self,
         id: RecordingId,
@@ -147,7 +147,7 @@ impl Store {
     /// Returns the facts with this hash (`SeriesRun::facts`); `None` if there are none.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::Damaged`], or any error while reading.
     pub fn facts(&self, hash: &str) -> Result<Option<HostFacts>, StoreError> {
         self.read(|connection, context| facts::facts_of(connection, context, hash))
     }
@@ -223,7 +223,7 @@ impl Store {
     /// for the writer described by `lease`. Survives a power cut from here on.
     ///
     /// # Errors
-    /// [`StoreError::Exists`], or any error of writing the store.
+    /// [`StoreError::Exists`], or any error while writing.
     pub fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
         if self.link.read_only {
             return Err(StoreError::ReadOnly {
@@ -240,7 +240,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::StillRunning`] (the recording of a dead writer must be [swept](Self::sweep)
-    /// first), [`StoreError::NoSuch`], or any error of writing the store.
+    /// first), [`StoreError::NoSuch`], or any error while writing.
     pub fn delete(&self, id: RecordingId) -> Result<(), StoreError> {
         on_a_full_disk(self.path(), || self.try_delete(id))?;
         self.link.give_space_back();

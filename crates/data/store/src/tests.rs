@@ -165,7 +165,7 @@ fn a_disk_that_fills_up_loses_nothing_that_was_committed() {
     let load = || store.load(recording.id).unwrap();
     assert_eq!(load().series.rows, rows[..committed]);
     assert_eq!(load().samples.unwrap().count, committed as u64);
-    // With space available, the same batch and the waiting sample are written.
+    // Once there is space, the same batch and the waiting sample are written.
     limit(&writer, 1_000_000);
     writer.commit(&batch(&rows[committed])).unwrap();
     assert_eq!(load().series.rows, rows[..=committed]);

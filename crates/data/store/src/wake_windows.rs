@@ -134,7 +134,7 @@ impl Store {
     /// `most`.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::Damaged`], or any error while reading.
     pub(crate) fn wake_windows_of(
         &self,
         machine: &str,
@@ -158,7 +158,7 @@ impl Store {
     /// number.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], any error of reading the store, and any error of `take`.
+    /// [`StoreError::Damaged`], any error while reading, and any error that `take` returns.
     pub fn wake_windows<E: From<StoreError>>(
         &self,
         since: Option<Timestamp>,

@@ -164,7 +164,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`StoreError::NoSuchThread`], [`StoreError::OtherThreads`], [`StoreError::NoSuch`] if the
-    /// recording was deleted, or any error of writing the store.
+    /// recording was deleted, or any error while writing.
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.check(batch)?;
         let mut entry = self.entry.clone();
@@ -223,7 +223,7 @@ impl Writer {
     /// them again.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchThread`], or any error of writing the store.
+    /// [`StoreError::NoSuchThread`], or any error while writing.
     pub fn samples(&mut self, thread: u32, samples: &[Sample]) -> Result<(), StoreError> {
         let no_such = self.no_such_thread(thread);
         let tail = self.tails.get_mut(thread as usize).ok_or(no_such)?;
@@ -278,8 +278,8 @@ impl Writer {
     ///
     /// # Errors
     /// [`StoreError::NotFinal`] if it is still running, [`StoreError::OtherThreads`],
-    /// [`StoreError::NoSuch`] if it is another recording or was deleted, or any error of writing
-    /// the store. Committed data is kept, and is found as interrupted after this process has ended.
+    /// [`StoreError::NoSuch`] if it is another recording or was deleted, or any error while
+    /// writing. Committed data is kept, and is found as interrupted after this process has ended.
     pub fn finish(self, recording: &Recording) -> Result<(), StoreError> {
         self.check_final(recording)?;
         synchronous(&self.link, Durability::PowerCut)?;

@@ -261,7 +261,7 @@ fn fill_the_disk(path: &Path) {
     let other = Store::open(&path.with_file_name("other.db")).unwrap_err();
     assert!(matches!(other, StoreError::DiskFull { .. }), "{other}");
     drop(store);
-    // With space available, everything is present, and more can be written.
+    // Once there is space, everything is present, and more can be written.
     std::fs::remove_file(path.with_extension("filler")).unwrap();
     let store = Store::open(path).unwrap();
     assert_eq!(store.sweep(&|_| false).unwrap(), 1);
@@ -354,7 +354,7 @@ fn deliver_on_a_full_disk(path: &Path) {
     full(answered.unwrap_err());
     assert_eq!(store.due(&to, 9).unwrap(), [kept.id]);
     assert_eq!(store.load(kept.id).unwrap(), kept);
-    // With space available, both are stored once.
+    // Once there is space, both are stored once.
     std::fs::remove_file(path.with_extension("filler")).unwrap();
     store.mark_delivered(&to, kept.id, None).unwrap();
     assert!(store.due(&to, 9).unwrap().is_empty());

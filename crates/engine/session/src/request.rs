@@ -50,8 +50,7 @@ pub struct Request {
     pub samples: bool,
     /// Stored samples are rounded down to a multiple of this.
     pub sample_resolution: Nanos,
-    /// Latency limit that is requested from the CPUs with /dev/cpu_dma_latency, in µs; `None` for
-    /// no request.
+    /// Latency limit in µs that is requested with /dev/cpu_dma_latency; `None` for no request.
     pub dma_latency_us: Option<i32>,
     /// Deepest idle state that the measured CPUs may enter during the run, -1 for none; `None` for
     /// no limit.

@@ -133,7 +133,7 @@ fn try_out(scheduling: Scheduling) -> Result<(), Error> {
         .join()
 }
 
-/// Checks whether threads may be bound to each of the CPUs, because a cpuset can forbid it.
+/// Checks whether threads may be bound to each of the CPUs; a cpuset can forbid it.
 pub(crate) fn may_use(cpus: &CpuSet) -> Result<(), Error> {
     let cpus: Vec<u32> = cpus.iter().collect();
     // A single thread, because one for each CPU takes long on a machine with many.

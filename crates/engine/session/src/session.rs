@@ -37,7 +37,7 @@ impl Session {
         // Measuring threads do not allocate memory while they measure. Memory that they need before
         // is allocated from, and returned to, the same heap as the rest.
         punctual_rt::share_heap();
-        // Reading the facts takes many small reads, and the checks wait for threads. Both run in
+        // The facts require many small reads, and the checks wait for threads. Both run in
         // parallel, because some programs must begin to measure immediately.
         let (seen, checked) = thread::scope(|scope| {
             let seen = scope.spawn(|| Seen::of(&host, request.audit));

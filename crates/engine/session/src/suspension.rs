@@ -92,7 +92,7 @@ struct Comparison {
     last: Option<Nanos>,
     /// Gap before the last poll: its SIGCONT may be read one poll later.
     gap: Option<Gap>,
-    /// Maximum difference of CLOCK_BOOTTIME to CLOCK_MONOTONIC.
+    /// Maximum lead of CLOCK_BOOTTIME over CLOCK_MONOTONIC.
     ahead: Nanos,
 }
 

@@ -9,7 +9,7 @@ use super::Name;
 pub(crate) enum Wait {
     /// Waits for a lock.
     Lock,
-    /// Waits for another thread: a condition, a pipe, a socket, a thread's exit.
+    /// Waits for another thread: a condition variable, a pipe, a socket, a thread's exit.
     Thread,
     /// Waits for a page of memory.
     Page,

@@ -48,13 +48,13 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// Finds the recording for the user's input; see [`Store::find`](crate::Store::find).
     ///
     /// # Errors
-    /// Returns an error if none or several match, or any error of reading the store.
+    /// Returns an error if none or several match, or any error while reading.
     fn find(&self, selector: &str) -> Result<RecordingId, StoreError>;
 
     /// Loads a recording, with the name of its machine.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], or any error of reading the store.
+    /// [`StoreError::NoSuch`], or any error while reading.
     fn load(&self, id: RecordingId) -> Result<(String, Recording), StoreError>;
 
     /// Returns all machines, by name: those that delivered, those that are enrolled, and those
@@ -106,7 +106,7 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// Returns the provenance of a recording.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], or any error of reading the store.
+    /// [`StoreError::NoSuch`], or any error while reading.
     fn provenance(&self, id: RecordingId) -> Result<Provenance, StoreError>;
 
     /// Returns those of the recordings that are missing here.
@@ -245,7 +245,8 @@ pub struct Machine {
     pub name: String,
     /// Number of its recordings.
     pub recordings: u64,
-    /// Last time that something of it was received, or measured in this store; `None` if never.
+    /// Last time that one of its recordings was received, or measured in this store; `None` if
+    /// never.
     pub last_seen: Option<Timestamp>,
     /// Its newest recording; `None` if there is none.
     pub latest: Option<Latest>,

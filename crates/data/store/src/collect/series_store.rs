@@ -58,7 +58,7 @@ pub trait SeriesStore {
     /// Loads a recording.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], or any error of reading the store.
+    /// [`StoreError::NoSuch`], or any error while reading.
     fn recording(&self, id: RecordingId) -> Result<Recording, StoreError>;
 
     /// Returns the matching recordings, newest first.

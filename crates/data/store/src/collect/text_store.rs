@@ -18,7 +18,7 @@ pub trait TextStore {
     /// a cleanup of the store.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`], or any error of reading the store.
+    /// [`StoreError::Damaged`], or any error while reading.
     fn text(&self, hash: &str) -> Result<Option<String>, StoreError>;
 }
 
