@@ -1,5 +1,4 @@
-//! A stored run of 100 million wake-ups: what it takes on disk, and how long
-//! the command needs to show and to draw it.
+//! A stored run of 100 million wake-ups: its size on disk, and the time to show and plot it.
 //!
 //! `cargo bench -p punctual --bench large_run`
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -10,8 +9,8 @@ use std::time::{Duration, Instant};
 use punctual_model::{Completion, Histogram, Nanos, Recording, RecordingId, testing};
 use punctual_store::{Batch, Lease, Store};
 
-/// Five and a half hours at 200 µs on four CPUs, in rows of five minutes: as
-/// `measure timer -i 200us -D 5h33m` on such a machine writes it.
+/// Five and a half hours at 200 µs on four CPUs, in rows of five minutes, as written by `measure
+/// timer -i 200us -D 5h33m` on such a machine.
 const CPUS: u32 = 4;
 const ROWS: u64 = 67;
 const PER_ROW: u64 = 100_000_000 / (ROWS * CPUS as u64) + 1;
@@ -41,7 +40,7 @@ fn main() {
     }
 }
 
-/// A minute's rows, their counts made those of five minutes at 200 µs.
+/// Rows of a minute, scaled to the counts of five minutes at 200 µs.
 fn recording() -> Recording {
     let mut recording = testing::recording(CPUS, ROWS);
     for row in &mut recording.series.rows {

@@ -1,4 +1,4 @@
-//! Every probe of the table, from the command line to the picture.
+//! Every probe of the table, from the command line to the plot.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -11,8 +11,8 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Returns a niceness that every user may set, and the current one. `None`: the tests already run
-/// at the highest.
+/// Returns the current niceness, and a higher one that every user may set. `None` if the tests
+/// already run at the highest.
 fn niceness() -> Option<(i64, i64)> {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let after = stat.rsplit_once(')').unwrap().1;

@@ -1,4 +1,4 @@
-//! A fleet, as users run it: in PostgreSQL; and a machine whose service pushes by itself.
+//! A fleet in PostgreSQL, and a machine whose service pushes recordings.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ fn a_fleet_in_a_database_is_served_and_copied() {
     let server = Server::start(serve);
     place.done(&format!("push --to {}", server.url));
     let rest = server.end();
-    // A client of the database that a task drops panics.
+    // A database client panics if a task drops it.
     assert!(!rest.contains("panicked"), "{rest}");
     let copied = |from: &str, to: &str| -> Value {
         let output = place.command("store copy --json").args([from, to]).output();
@@ -43,7 +43,7 @@ fn a_fleet_in_a_database_is_served_and_copied() {
     );
 }
 
-/// The finished recordings of a series, by ID.
+/// Returns the finished recordings of a series by ID.
 fn finished(place: &Place) -> BTreeMap<String, Value> {
     let output = place.run("list --json --series short");
     let all: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -54,8 +54,8 @@ fn finished(place: &Place) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// `[push]` of a plan: recordings, slots, windows and notes arrive while the service
-/// measures, through times without a collector.
+/// `[push]` of a plan: recordings, slots, windows and notes arrive while the service measures, even
+/// if the collector is unavailable at times.
 #[test]
 fn a_service_delivers_what_it_records() {
     let (machine, collector) = (Place::new(), Place::new());
@@ -69,7 +69,7 @@ fn a_service_delivers_what_it_records() {
          [push]\nto = \"http://{address}\"\nevery = \"1s\"\n"
     );
     std::fs::write(&plan, text_of_plan).unwrap();
-    // Nobody listens at first.
+    // There is no collector at first.
     let service = machine.spawn(&format!("monitor run --plan {}", plan.display()));
     assert!(eventually(|| !finished(&machine).is_empty()));
     let server = serve();
@@ -81,12 +81,12 @@ fn a_service_delivers_what_it_records() {
     let arrived = || collector.done("trend note list --json").contains("new fan");
     assert!(eventually(arrived), "the note does not arrive");
     server.end();
-    // What is recorded meanwhile is due.
+    // New recordings are due.
     let before = finished(&collector).len();
     assert!(eventually(|| finished(&machine).len() > before + 1));
     let server = serve();
     assert!(eventually(|| finished(&collector).len() > before + 1));
-    // The service ends at once, whatever is due; a call by hand pushes the rest.
+    // The service ends at once, even if recordings are due. A separate `push` sends the rest.
     signal(&service, "TERM");
     let output = service.wait_with_output().unwrap();
     let log = text(&output.stderr);

@@ -1,4 +1,4 @@
-//! The generated pages are those of the program.
+//! The generated pages in docs/ agree with the program.
 //!
 //! `PUNCTUAL_UPDATE_PAGES=1 cargo test -p punctual --test generated` writes them.
 
@@ -115,7 +115,7 @@ fn the_exit_codes_have_their_page() {
     );
 }
 
-/// Compares a page with what it is generated from, or writes it.
+/// Compares a page with its generated text, or writes it.
 fn is_kept(name: &str, page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../../docs/{name}"));
     if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
@@ -165,7 +165,7 @@ fn the_loads_have_their_page() {
     is_kept("loads.md", &page);
 }
 
-/// With a capital letter.
+/// Returns the text with a capital letter.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -211,7 +211,7 @@ fn the_schemas_have_their_page() {
          key that is there stays,\nwith its meaning and its unit; keys are added.\n\n\
          | `OF` | written by |\n|---|---|\n",
     );
-    // A narrow terminal wraps the lines.
+    // In a narrow terminal the lines are wrapped.
     let (_, listed) = help.split_once("Possible values:").unwrap();
     let (listed, _) = listed.split_once("\n\n").unwrap();
     let rows = listed.split("- ").filter_map(|entry| {

@@ -1,5 +1,5 @@
-//! The handbook's pages and the examples for other systems: all are reachable, parse, and
-//! name only options that there are.
+//! Pages of the handbook and examples for other systems: all are linked and parse, and use only
+//! options that exist.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -13,7 +13,7 @@ fn repository() -> PathBuf {
     fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")).unwrap()
 }
 
-/// All files below a folder with one of these endings.
+/// Returns all files below a folder with one of these extensions.
 fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut waiting = vec![folder.to_owned()];
@@ -32,7 +32,7 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// The targets of Markdown's links, without those to the network and within the page.
+/// Returns the targets of Markdown links, without those to the network and within the page.
 fn links(text: &str) -> Vec<String> {
     let mut inside = false;
     let prose = text.lines().filter(|line| {
@@ -79,7 +79,7 @@ fn the_handbook_is_built_by_mdbook() {
     }
 }
 
-/// The commands of a text that call `punctual`, with the options that follow.
+/// Returns the words of the commands in a text that call `punctual`.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let joined = text
         .replace("\\\n", " ")
@@ -87,7 +87,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
         .replace("&&", "\n");
     let mut found = Vec::new();
     for line in folded(&joined).lines() {
-        // JSON's way to write a command: ["punctual", "check", …].
+        // Commands in JSON: ["punctual", "check", …].
         let line = line
             .replace("\", \"", " ")
             .replace(['"', '`', '[', ']'], " ");
@@ -110,7 +110,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// YAML's folded scalars (`>`) as one line each.
+/// Returns the text with each folded YAML scalar (`>`) as one line.
 fn folded(text: &str) -> String {
     let (mut out, mut depth) = (String::new(), None);
     for line in text.lines() {
@@ -135,7 +135,7 @@ fn folded(text: &str) -> String {
     out
 }
 
-/// The help of a verb; each is asked for once.
+/// Returns the help of a verb, from a cache.
 fn help_of(verbs: &[String]) -> Option<String> {
     static KNOWN: Mutex<BTreeMap<Vec<String>, Option<String>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap();
@@ -149,9 +149,9 @@ fn help_of(verbs: &[String]) -> Option<String> {
     known.entry(verbs.to_vec()).or_insert_with(ask).clone()
 }
 
-/// What is wrong with a command line: a verb or an option that there is not.
+/// Returns the error if a command line has an unknown verb or option.
 fn unknown(words: &[String]) -> Option<String> {
-    // What follows `--` is another program's.
+    // Words after `--` belong to another program.
     let words: Vec<String> = words
         .iter()
         .take_while(|word| *word != "--")
@@ -162,7 +162,7 @@ fn unknown(words: &[String]) -> Option<String> {
         letters && !word.starts_with('-')
     };
     let verbs: Vec<String> = words.iter().take_while(is_verb).take(3).cloned().collect();
-    // The longest beginning that is a verb: what follows is an argument.
+    // The longest prefix that is a verb. The other words are arguments.
     let help = (1..=verbs.len())
         .rev()
         .find_map(|count| help_of(&verbs[..count]));
@@ -175,7 +175,7 @@ fn unknown(words: &[String]) -> Option<String> {
             .iter()
             .any(|known| known.name == *tool)
     {
-        // The options that follow are the older tool's.
+        // The options after it belong to the older tool.
         return None;
     }
     let marks = |c: char| c.is_whitespace() || ",=[<".contains(c);
@@ -195,13 +195,13 @@ fn examples_and_pages_name_options_that_there_are() {
     let mut wrong = Vec::new();
     let mut count = 0;
     let mut all = files(&repository().join("examples"), &["yml", "yaml", "sh"]);
-    // Pages of the guide and of the subjects; the others are generated.
+    // The guide and the pages by subject. The other pages are generated.
     all.extend(files(&repository().join("docs/subjects"), &["md"]));
     all.extend(["guide.md", "getting-started.md"].map(|name| repository().join("docs").join(name)));
     for file in all {
         let text = fs::read_to_string(&file).unwrap();
         let is_page = file.extension().is_some_and(|ending| ending == "md");
-        // Of a page the lines to copy and the cells of tables, not its sentences.
+        // In pages, only lines to copy and table cells, not prose.
         let wanted = |line: &&str| !is_page || line.starts_with(['$', '|']);
         let lines: Vec<&str> = text.lines().filter(wanted).collect();
         let calls = commands(&lines.join("\n"));

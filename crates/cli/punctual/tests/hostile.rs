@@ -1,8 +1,8 @@
-//! Stores, recordings and files that somebody prepared or that were damaged: no
-//! command may panic, hang, fill the memory or write what a terminal obeys.
+//! Crafted or damaged stores, recordings and files. No command may panic, hang, use too much
+//! memory, or write control characters to the terminal.
 //!
-//! Each case is made from its number. `PUNCTUAL_HOSTILE=1420` runs that many, each
-//! with all commands; without it some cases run with some of the commands.
+//! Each case is made from its number. `PUNCTUAL_HOSTILE=1420` runs that many cases with all
+//! commands; by default, some cases run with some of the commands.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -23,7 +23,7 @@ use punctual_model::{
 use punctual_store::{Lease, Store, WINDOW};
 use serde_json::Value;
 
-/// What reads a store. `{i}` is the file to import.
+/// Commands that read a store. `{i}` is the file to import.
 const COMMANDS: [&str; 17] = [
     "import {i}",
     "list",
@@ -44,18 +44,17 @@ const COMMANDS: [&str; 17] = [
     "delete last",
 ];
 
-/// Text that a terminal or the eye would be misled by.
+/// Text that would mislead a terminal or the reader.
 const HOSTILE: &str = "a\u{1b}]0;x\u{7}\u{1b}[2J\u{9b}31m\u{85}\u{202e}b\u{2066}\u{61c}\r\u{7f}";
 
-/// The most memory that a command may map, and the longest that it may take on a busy
-/// machine.
+/// The maximum memory that a command may map, and its maximum time on a busy machine.
 const MEMORY: &str = "--as=3221225472";
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Cases and commands of each where nobody asks for more.
+/// The default number of cases, and of commands for each case.
 const FEW: (usize, usize) = (100, 3);
 
-/// A small generator: the same case on each machine.
+/// A small generator that gives the same case on each machine.
 struct Dice(u64);
 
 impl Dice {
@@ -77,7 +76,7 @@ impl Dice {
     }
 }
 
-/// Damages bytes: bits, pieces, the end.
+/// Damages bytes: flips bits, moves pieces, cuts off the end.
 fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
     for _ in 0..=dice.below(8) {
         let at = dice.below(bytes.len());
@@ -101,7 +100,7 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
     }
 }
 
-/// The pointers to all values in it.
+/// Finds the pointers to all values.
 fn places(value: &Value, pointer: &str, found: &mut Vec<String>) {
     found.push(pointer.to_owned());
     match value {
@@ -120,7 +119,7 @@ fn places(value: &Value, pointer: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Puts something else in some places: extreme numbers, hostile text, nothing.
+/// Replaces some values with extreme numbers, hostile text or null.
 fn distort(value: &mut Value, dice: &mut Dice) {
     for _ in 0..=dice.below(6) {
         let mut found = Vec::new();
@@ -202,7 +201,7 @@ fn window() -> Window {
     }
 }
 
-/// The kernel's description of two pages, as JSON, and the pages.
+/// Returns the kernel's description of two pages as JSON, and the pages.
 fn trace() -> (Value, Vec<u8>) {
     let description = serde_json::json!({
         "header_page": "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
@@ -238,7 +237,7 @@ fn good() -> Recording {
     }
 }
 
-/// What is attached to a recording that is kept.
+/// Attachments of the stored recording.
 struct Attached {
     window: Vec<u8>,
     description: Vec<u8>,
@@ -271,7 +270,7 @@ impl Attached {
     }
 }
 
-/// Keeps a recording whatever is in it, with checksums that fit.
+/// Stores a recording without checks, with correct checksums.
 fn keep(path: &Path, recording: &Recording, attached: &Attached) {
     let store = Store::open(path).unwrap();
     let lease = Lease {
@@ -302,11 +301,11 @@ fn keep(path: &Path, recording: &Recording, attached: &Attached) {
     writer
         .attach("description", 0, "null", &attached.description)
         .unwrap();
-    // A recording that cannot be finished stays as a run that was killed.
+    // A recording that cannot be finished stays as a killed run.
     let _ = writer.finish(recording);
 }
 
-/// A store and a file to import, made for one case.
+/// Creates a store and a file to import for one case. Returns the file.
 fn prepare(case: usize, place: &Place, seed: &[u8]) -> PathBuf {
     let dice = &mut Dice::new(case);
     let store = place.path("store.db");
@@ -354,7 +353,7 @@ fn prepare(case: usize, place: &Place, seed: &[u8]) -> PathBuf {
     file
 }
 
-/// Runs it with limits; `None` where it did not end.
+/// Runs a command with limits. `None` if it did not end.
 fn limited(place: &Place, words: &[String]) -> Option<Output> {
     let mut command = Command::new("prlimit");
     command
@@ -390,7 +389,7 @@ fn limited(place: &Place, words: &[String]) -> Option<Output> {
     })
 }
 
-/// The first character that acts on a terminal or turns the direction of text.
+/// Returns the first character that controls a terminal or changes the text direction.
 fn acting(bytes: &[u8]) -> Option<char> {
     let is_bidi = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let shown = |c: char| c == '\n' || c == '\t';
@@ -399,10 +398,10 @@ fn acting(bytes: &[u8]) -> Option<char> {
         .find(|c| !shown(*c) && (c.is_control() || is_bidi(*c)))
 }
 
-/// Runs of a command, and those of them that gave a result.
+/// Number of runs of each command, and of those with a result.
 type Runs = [[AtomicUsize; 2]; COMMANDS.len()];
 
-/// What is wrong with how the commands take a case; empty: nothing.
+/// Returns the errors of the commands for a case. Empty if there are none.
 fn judge(case: usize, commands: usize, seed: &[u8], runs: &Runs) -> String {
     let place = Place::new();
     let file = prepare(case, &place, seed);
@@ -481,13 +480,13 @@ fn mutated_recordings_end_in_a_result_or_a_message() {
     for (line, [all, done]) in COMMANDS.iter().zip(&runs) {
         let (all, done) = (all.load(Ordering::Relaxed), done.load(Ordering::Relaxed));
         eprintln!("{all:>5} runs, {done:>5} with a result: {line}");
-        // Were each refused, nothing would have been tried.
+        // If every case were refused, the test would test nothing.
         assert!(done > all / 20 || all < 50, "{done} of {all}: {line}");
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// A thread's name is what anybody calls it.
+/// Any user can choose the name of a thread.
 #[test]
 fn names_of_threads_and_files_do_not_reach_the_terminal() {
     let place = Place::new();
@@ -515,7 +514,7 @@ fn names_of_threads_and_files_do_not_reach_the_terminal() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // The value is still there, escaped.
+    // The value is shown, escaped.
     let bad = place.path(&format!("bad{HOSTILE}.toml"));
     fs::write(
         &bad,

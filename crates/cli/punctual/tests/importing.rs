@@ -1,4 +1,4 @@
-//! Other tools' files, imported as a user does.
+//! Files of other tools, imported as a user does.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/formats/tests/fixtures")
 }
 
-/// A fixture, copied to `place`.
+/// Copies a fixture to `place`.
 fn bring(place: &Place, name: &str) {
     fs::copy(fixtures().join(name), place.path(name)).unwrap();
 }
@@ -62,7 +62,7 @@ fn a_list_shows_what_is_asked_for() {
     assert!(text(&none.stderr).contains("no recording fits"), "{none:?}");
     let wrong = place.refused("list --since yesterday", 2);
     assert!(wrong.contains("2026-11-03"), "{wrong}");
-    // No column goes and nothing is cut where there is no terminal.
+    // Without a terminal, all columns are shown and nothing is cut.
     let all = place.done("list");
     assert!(all.contains("label") && all.contains("recorded"), "{all}");
 }
@@ -82,7 +82,7 @@ fn a_histogram_comes_in_and_goes_out_as_it_was() {
     let recording = place.last();
     assert_eq!(recording.label.as_deref(), Some("lab"));
     assert!(!recording.knows(Unknown::Missed) && !recording.knows(Unknown::Started));
-    // Nothing that is not known is shown as a figure.
+    // Unknown values are not shown as figures.
     let shown = place.done("show last");
     for words in ["time unknown", "missed is not known", "cost unknown"] {
         assert!(shown.contains(words), "{words}: {shown}");
@@ -102,7 +102,7 @@ fn a_histogram_comes_in_and_goes_out_as_it_was() {
     let file = fs::read_to_string(place.path("cyclictest-2.10-h200.txt")).unwrap();
     let out = place.done("export --sparse-rows -f cyclictest-hist");
     assert_eq!(lines(&out), lines(&file));
-    // Plots and reports can be made of it.
+    // Plots and reports of it work.
     place.done("plot last -o plot.svg");
     place.done("report last -o report.html");
     let report = fs::read_to_string(place.path("report.html")).unwrap();
@@ -172,7 +172,7 @@ fn a_bad_file_is_told_and_the_good_ones_come_in() {
     assert!(stderr.contains("nowhere.txt: cannot be read"), "{stderr}");
     assert_eq!(place.listed().len(), 2);
 
-    // As JSON, with an entry for each file.
+    // JSON has an entry for each file.
     let output = place.run(&format!("{line} --json --dry-run"));
     assert_eq!(output.status.code(), Some(1));
     let results: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
@@ -187,7 +187,7 @@ fn a_bad_file_is_told_and_the_good_ones_come_in() {
     assert_eq!(place.listed().len(), 2, "a dry run stored something");
 }
 
-/// A name, a content, and what the message must say.
+/// Name, content, and text that the message must contain.
 fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let fixture = |name: &str| fs::read(fixtures().join(name)).unwrap();
     let verbose = fixture("cyclictest-2.4-verbose.txt");
@@ -275,7 +275,7 @@ fn what_is_not_whole_leaves_nothing_behind() {
     );
 }
 
-/// What cyclictest -N writes: figures in ns, without a word of it.
+/// cyclictest -N writes figures in ns without naming the unit.
 #[test]
 fn nanoseconds_are_not_taken_for_microseconds() {
     let place = Place::new();
@@ -291,7 +291,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         (text(&output.stdout), text(&output.stderr))
     };
-    // The figures allow it, and a line says so.
+    // The unit follows from the figures, and a line says so.
     let (out, note) = said("import ns.txt");
     assert!(out.contains("max 358 µs"), "{out}");
     assert!(note.contains("nanoseconds are assumed"), "{note}");
@@ -300,7 +300,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
     let (out, _) = said("import ns.txt --unit us");
     assert!(out.contains("max 358 ms"), "{out}");
     assert_eq!(place.last().all_latencies().max().unwrap().0, 358_123_000);
-    // From 100 to 999 it could be either: said, and only where it is not told.
+    // From 100 to 999 the unit could be either, which is reported unless the unit is given.
     let rows: String = (0..5).map(|cycle| row(0, cycle, 400 + cycle)).collect();
     fs::write(place.path("either.txt"), rows).unwrap();
     let (out, note) = said("import either.txt");
@@ -308,7 +308,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
     assert!(note.contains("microseconds are assumed"), "{note}");
     let (out, note) = said("import either.txt --unit ns --dry-run");
     assert!(out.contains("max 404 ns") && note.is_empty(), "{out}{note}");
-    // A histogram of -N, also with all of it beyond its rows.
+    // A histogram of -N, also if all samples are above its rows.
     let tail = |max: u64, over: u64| {
         format!(
             "# Min Latencies: 18000\n# Avg Latencies: 18001\n# Max Latencies: {max}\n\
@@ -335,7 +335,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
     .unwrap();
     let (out, _) = said("import over.txt");
     assert!(out.contains("max 18.0 µs"), "{out}");
-    // The unit of a file with a unit cannot be changed.
+    // The unit cannot be changed if the file has a unit.
     bring(&place, "cyclictest-2.10-h200.json");
     let error = place.refused("import cyclictest-2.10-h200.json --unit ns", 2);
     assert!(error.contains("omit --unit"), "{error}");
@@ -362,7 +362,7 @@ fn the_standard_input_is_read_as_a_file() {
     assert_eq!(place.last().samples.unwrap().count, 6_378);
 }
 
-/// Columns of one wake-up are not added up, and what stopped a run is in its figures.
+/// Columns of one wake-up are not added up, and the sample that stopped a run is included.
 #[test]
 fn what_is_said_of_an_import_is_so() {
     let place = Place::new();
@@ -405,7 +405,7 @@ fn a_recording_moves_to_another_store() {
     place.done("import cyclictest-2.10-h200.json");
     let recording = place.last();
     place.done("export -f json -o one.json");
-    // It is there already.
+    // The recording is already in the store.
     let stderr = place.refused("import one.json", 1);
     assert!(stderr.contains(&recording.id.to_string()), "{stderr}");
     place.done("import one.json --store other.db");
@@ -413,7 +413,7 @@ fn a_recording_moves_to_another_store() {
     assert_eq!(Recording::from_json(&other).unwrap(), recording);
 }
 
-/// An import that is killed half-way is no recording.
+/// An import that is killed midway leaves no recording.
 #[test]
 fn a_killed_import_is_swept_away() {
     let place = Place::new();
@@ -425,7 +425,7 @@ fn a_killed_import_is_swept_away() {
     }
     out.into_inner().unwrap();
     let mut child = place.spawn("import large.txt");
-    // As soon as it stands in the store it is killed.
+    // Killed as soon as the recording is in the store.
     let begun = eventually(|| {
         let output = place.run("list --json");
         output.status.success()

@@ -1,4 +1,4 @@
-//! The sources contain none of the phrases that readers stumble over.
+//! The sources contain none of the listed phrases.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 /// Phrases that occur in no crate.
 const EVERYWHERE: &str = include_str!("language/everywhere.txt");
 
-/// Phrases that do not occur in [`REVIEWED`] crates, and still do in others. A line
-/// moves to `everywhere.txt` when its last occurrence is gone.
+/// Phrases that do not occur in the [`REVIEWED`] crates, but still occur in others. Move a line to
+/// `everywhere.txt` when its last occurrence is gone.
 const IN_REVIEWED: &str = include_str!("language/reviewed.txt");
 
-/// Crates whose texts are free of both lists.
+/// Crates without phrases of either list.
 const REVIEWED: [&str; 5] = ["compat", "formats", "host", "loads", "trace"];
 
 fn crates() -> PathBuf {
@@ -27,7 +27,7 @@ fn folders() -> impl Iterator<Item = PathBuf> {
         .filter(|folder| folder.join("src").is_dir())
 }
 
-/// The Rust files and the texts that they include, below a folder.
+/// Finds the Rust files, and the texts that they include, below a folder.
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -42,7 +42,7 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// A source as running text: comments and strings of several lines joined.
+/// Returns a source as running text: comments and strings of several lines are joined.
 fn running(source: &str) -> String {
     let mut words = Vec::new();
     for line in source.lines() {
@@ -56,7 +56,7 @@ fn running(source: &str) -> String {
     words.join(" ")
 }
 
-/// Whether `text` contains `phrase` as whole words.
+/// Returns whether `text` contains `phrase` as whole words.
 fn contains(text: &str, phrase: &str) -> bool {
     text.match_indices(phrase).any(|(at, _)| {
         let after = &text[at + phrase.len()..];
@@ -68,7 +68,7 @@ fn phrases(list: &'static str) -> impl Iterator<Item = &'static str> {
     list.lines().filter(|line| !line.is_empty())
 }
 
-/// `crate/src/file.rs: phrase` for each phrase of the list in a crate's sources.
+/// Returns `crate/src/file.rs: phrase` for each phrase of the list in the sources of a crate.
 fn found(name: &str, list: &'static str) -> Vec<String> {
     let folder = folders().find(|path| path.ends_with(name)).unwrap();
     let folder = folder.join("src");

@@ -12,11 +12,12 @@ use common::other_user::{as_other, chmod, may_become_other};
 use common::{Place, signal, text};
 use punctual_model::{LintReport, LintSource, RuleResult, RuleState};
 
-/// A program of `fixtures/violate.c`, gone at the end.
+/// A process of `fixtures/violate.c`. Killed when dropped.
 struct Program(Child);
 
 impl Program {
-    /// `None`: no compiler, or no right to real-time priority; that is said.
+    /// Returns `None` and prints the reason without a compiler or the privilege for real-time
+    /// priority.
     fn start(place: &Place, what: &[&str], flags: &[&str]) -> Option<Self> {
         let program = build(place, flags)?;
         Self::run(Command::new(program), what)
@@ -27,7 +28,7 @@ impl Program {
         let mut line = String::new();
         let mut reader = BufReader::new(child.stdout.take().unwrap());
         reader.read_line(&mut line).unwrap();
-        // It may say more, which nobody reads.
+        // The program may print more, which is not read.
         child.stdout = Some(reader.into_inner());
         if line != "ready\n" {
             let status = child.wait().unwrap();
@@ -38,7 +39,7 @@ impl Program {
             );
             return None;
         }
-        // Threads that have no such right end the program just after.
+        // Threads without this privilege end the program just after.
         std::thread::sleep(std::time::Duration::from_millis(100));
         if let Some(status) = child.try_wait().unwrap() {
             assert_eq!(status.code(), Some(77), "{status}");
@@ -91,7 +92,7 @@ fn report(place: &Place, line: &str) -> (LintReport, Option<i32>) {
     )
 }
 
-/// Whether BPF programs watched; else that is said.
+/// Returns whether BPF programs watched; prints if not.
 fn has_bpf(report: &LintReport) -> bool {
     let has = report.source == Some(LintSource::Bpf);
     if !has {
@@ -104,7 +105,7 @@ fn rule<'a>(report: &'a LintReport, id: &str) -> &'a RuleResult {
     report.rules.iter().find(|rule| rule.id == id).unwrap()
 }
 
-/// Whether a thread violated a rule in a function.
+/// Returns whether a thread violated a rule in a function.
 fn is_found(report: &LintReport, id: &str, thread: &str, function: &str) -> bool {
     let named = |symbol: &Option<String>| {
         let symbol = symbol.as_deref().unwrap_or_default();
@@ -152,14 +153,14 @@ fn each_act_is_found_at_its_call_site() {
         let found = rule(&report, id);
         assert!(is_found(&report, id, thread, function), "{id}: {found:?}");
     }
-    // Kernels without these events cannot show it.
+    // Kernels without these events cannot detect it.
     let kernel_lock = rule(&report, "kernel-lock");
     assert!(
         is_found(&report, "kernel-lock", "kernel-lock", "writes_shared_file")
             || kernel_lock.unknown.is_some(),
         "{kernel_lock:?}"
     );
-    // What each call worked on is known, though it was closed again at once.
+    // The file of each call is known, even if it was closed at once.
     let io = rule(&report, "file-io").violations.iter();
     let said: Vec<&str> = (io.filter(|found| found.comm == "file-io"))
         .map(|found| found.what.as_str())
@@ -181,9 +182,9 @@ fn each_act_is_found_at_its_call_site() {
             .any(|found| found.what.starts_with("write(pipe")),
         "{pipe:?}"
     );
-    // The sender's stack is not the receiver's.
+    // The sender's stack must not be used for the receiver.
     assert!(!is_found(&report, "woken-by-softirq", "softirq", "sends"));
-    // What is right is no violation: the release, and a lock with inheritance.
+    // Correct operations are no violation, such as the release and a lock with inheritance.
     for rule in &report.rules {
         let fine = rule.violations.iter().find(|found| found.comm == "fine");
         assert!(fine.is_none(), "{}: {fine:?}", rule.id);
@@ -205,7 +206,7 @@ fn each_act_is_found_at_its_call_site() {
 #[test]
 fn a_correct_loop_violates_no_rule() {
     let place = Place::new();
-    // PUNCTUAL_LINT_TIME=10m: the long run.
+    // PUNCTUAL_LINT_TIME=10m gives a long run.
     let time = std::env::var("PUNCTUAL_LINT_TIME").unwrap_or("1500ms".to_owned());
     let Some(program) = Program::start(&place, &["correct", "700"], FRAMES) else {
         return;
@@ -245,7 +246,7 @@ fn states_are_judged() {
     assert!(!is_found(&report, "no-period", "priority-99", ""));
 }
 
-/// A rule without a program that violates it would be named here.
+/// Fails if a rule has no program that violates it.
 #[test]
 fn each_rule_is_violated_by_a_program() {
     let tests = include_str!("lint.rs");
@@ -255,7 +256,7 @@ fn each_rule_is_violated_by_a_program() {
     }
 }
 
-/// Starts `lint`, and `change`s the target once the second half of the time began.
+/// Starts `lint`, and calls `change` for the target at half of the time.
 fn changed(place: &Place, line: &str, change: impl FnOnce()) -> LintReport {
     let mut lint = place.spawn(line);
     let mut errors = BufReader::new(lint.stderr.take().unwrap());
@@ -269,7 +270,7 @@ fn changed(place: &Place, line: &str, change: impl FnOnce()) -> LintReport {
     serde_json::from_str(&text(&output.stdout)).unwrap_or_else(|e| panic!("{e}: {said}"))
 }
 
-/// A thread that changes its name is one thread; a child is not judged, and that is said.
+/// A thread that changes its name is still one thread. A child is not judged, which is reported.
 #[test]
 fn a_new_name_and_a_fork_are_survived() {
     let place = Place::new();
@@ -299,7 +300,7 @@ fn a_new_name_and_a_fork_are_survived() {
     );
 }
 
-/// What was done before and after an exec is found, each with the functions of its program.
+/// Violations before and after an exec are found, each with the functions of its program.
 #[test]
 fn an_exec_is_survived() {
     let place = Place::new();
@@ -323,7 +324,7 @@ fn an_exec_is_survived() {
     assert!(report.notes.iter().any(says), "{:?}", report.notes);
 }
 
-/// All of two thousand threads are judged, or what was not counted makes rules unknown.
+/// All 2,000 threads are judged. If operations were not counted, the rules are unknown.
 #[test]
 fn thousands_of_threads_are_watched() {
     let place = Place::new();
@@ -345,7 +346,7 @@ fn thousands_of_threads_are_watched() {
     }
 }
 
-/// Without symbols the place in the file is named, and no function.
+/// Without symbols, the offset in the file is named, and no function.
 #[test]
 fn a_stripped_program_is_named_by_file_and_offset() {
     let place = Place::new();
@@ -388,7 +389,7 @@ fn a_stripped_program_is_named_by_file_and_offset() {
     );
 }
 
-/// What an ordinary user may not see is unknown, with the reason.
+/// Facts that an ordinary user cannot read are unknown, with the reason.
 #[test]
 fn a_process_that_may_not_be_read_is_unknown_with_the_reason() {
     if !may_become_other("lint of another user's process") {
@@ -448,7 +449,7 @@ fn a_target_that_cannot_be_watched_is_refused() {
     }
 }
 
-/// Without programs in the kernel: what events show is found, the rest is unknown.
+/// Without BPF programs, violations with events are found, and the other rules are unknown.
 #[test]
 fn from_events_what_is_not_shown_is_unknown() {
     let place = Place::new();
@@ -483,7 +484,7 @@ fn from_events_what_is_not_shown_is_unknown() {
     }
 }
 
-/// A program without real-time threads is not judged to be right.
+/// A program without real-time threads is not judged as correct.
 #[test]
 fn a_target_without_real_time_threads_is_unknown() {
     let place = Place::new();
@@ -507,7 +508,7 @@ fn it_ends_with_its_target() {
     let lint = place.spawn(&line);
     std::thread::sleep(std::time::Duration::from_millis(700));
     signal(&program.0, "KILL");
-    // Not reaped: a zombie has ended, too.
+    // A zombie that is not reaped also counts as ended.
     let output = lint.wait_with_output().unwrap();
     let report: LintReport = serde_json::from_str(&text(&output.stdout)).unwrap();
     let said = report.notes.iter().any(|note| note.contains("had ended"));

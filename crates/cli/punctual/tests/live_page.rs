@@ -1,9 +1,9 @@
-//! A measurement that runs, in a browser that looks at the server of its store.
+//! A running measurement in a browser, served from its store.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
-// The browser of the tests of the dashboard.
+// The browser from the tests of the dashboard.
 #[allow(dead_code)]
 #[path = "../../../fleet/serve/tests/fleet/devtools.rs"]
 mod devtools;
@@ -37,7 +37,7 @@ fn a_measurement_is_watched_until_its_verdict() {
         const all = one.getContext('2d').getImageData(0, 0, one.width, one.height).data; \
         return all.some((value, place) => place % 4 === 3 && value > 0); })()";
     tab.until(inked);
-    // Its page goes on to the report when the run ends.
+    // Its page changes to the report when the run ends.
     tab.eval("document.querySelector('h2 a').click()");
     tab.until("location.pathname.startsWith('/recordings/')");
     tab.until(&format!("/[1-9]/.test({})", tile("recorded")));

@@ -1,4 +1,4 @@
-//! Years of made-up runs: the trend, change points, notes, pictures, the monthly report.
+//! Years of simulated runs: trend, change points, notes, plots, monthly report.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,10 +19,10 @@ use serde_json::Value;
 const RUNS: usize = 224;
 const CMDLINE: &str = "BOOT_IMAGE=/vmlinuz root=/dev/sda1 isolcpus=";
 const PARAMETER: &str = "processor.max_cstate=1";
-/// The runs with that parameter: two periods.
+/// The runs with that parameter, in two periods.
 const PERIODS: [std::ops::Range<usize>; 2] = [60..100, 150..190];
 
-/// Numbers that are the same in each test.
+/// Numbers that are the same in each test run.
 struct Dice(u64);
 
 impl Dice {
@@ -40,7 +40,7 @@ fn when(run: usize) -> Timestamp {
     first + SignedDuration::from_hours(12 * run as i64)
 }
 
-/// A run whose worst latencies lie below `worst_us`, with this command line.
+/// Returns a run with all latencies below `worst_us`, and this command line.
 fn run(number: usize, worst_us: u64, command_line: &str) -> Recording {
     let mut dice = Dice(number as u64 + 7);
     let mut recording = testing::recording(1, 1);
@@ -54,7 +54,7 @@ fn run(number: usize, worst_us: u64, command_line: &str) -> Recording {
     for _ in 0..20_000 {
         histogram.record(SignedNanos(4_000 + dice.below(3_000) as i64));
     }
-    // A tail: about 40 periods of half the worst latency and more.
+    // A tail: about 40 periods of at least half the maximum latency.
     for _ in 0..30 + dice.below(20) {
         let share = 50 + dice.below(50);
         histogram.record(SignedNanos((worst_us * 10 * share) as i64));
@@ -93,7 +93,7 @@ fn planned(store: &Store) -> SeriesEpoch {
         .unwrap()
 }
 
-/// The guide's own case.
+/// The example from the guide.
 fn guide(place: &Place) -> Vec<Recording> {
     let store = Store::open(&place.path("store.db")).unwrap();
     let epoch = planned(&store);
@@ -133,7 +133,7 @@ fn json(place: &Place, line: &str, code: i32) -> Value {
 fn the_trend_names_the_parameter_at_each_change() {
     let place = Place::in_memory();
     let made = guide(&place);
-    // The worst case is higher again since the second period: nobody has acknowledged it.
+    // The maximum is higher again since the second period. No acknowledgement covers this.
     let trend = json(&place, "trend osadl --json", 3);
     let group = &trend["groups"][0];
     assert_eq!(group["load"], "cpu+disk");
@@ -192,7 +192,7 @@ fn pictures(place: &Place) {
     }
 }
 
-/// The monthly report in each form that shows a series.
+/// The monthly report in each format that shows a series.
 fn monthly(place: &Place) {
     place.done("report --series osadl -o month.html");
     let page = fs::read_to_string(place.path("month.html")).unwrap();
@@ -217,7 +217,7 @@ fn monthly(place: &Place) {
     place.refused("plot osadl --kind surface --group fire -o -", 2);
 }
 
-/// The worsening that stands is acknowledged with a reason, and reopened.
+/// Acknowledges the open regression with a reason, and reopens it.
 fn decisions(place: &Place) {
     let open = json(place, "trend changes osadl --open --json", 0);
     let id = open[0]["id"].as_str().unwrap().to_owned();
@@ -236,8 +236,8 @@ fn decisions(place: &Place) {
     json(place, "trend osadl --json", 3);
 }
 
-/// Runs of two machines and of a label with a quote that get worse; the trend is limited in
-/// each way there is. The command that it prints works as it stands, and ends the worsening.
+/// Runs of two machines, and of a label with a quote, that get worse. The trend is limited in each
+/// possible way. The printed command works unchanged and closes the regression.
 #[test]
 fn the_printed_command_works_as_printed() {
     let place = Place::in_memory();
@@ -289,7 +289,7 @@ fn the_printed_command_works_as_printed() {
         let way = [way, &store].concat();
         let shown = punctual(&way);
         assert_eq!(shown.status.code(), Some(3), "{way:?}");
-        // One command for each worsening that stands: tail, p99.
+        // One command for each open regression: tail, p99.
         let mut next = next_of(&text(&shown.stdout));
         for _ in 0..4 {
             let Some(command) = next else { break };
@@ -312,7 +312,7 @@ fn the_printed_command_works_as_printed() {
             next = next_of(&text(&punctual(&way).stdout));
         }
         assert_eq!(punctual(&way).status.code(), Some(0), "{way:?}");
-        // Open again for the next way.
+        // Reopened for the next way.
         let list = [&["trend", "changes", "--json"], &way[1..]].concat();
         let known: Value = serde_json::from_slice(&punctual(&list).stdout).unwrap();
         for change in known.as_array().unwrap() {
@@ -341,7 +341,7 @@ fn the_printed_command_works_as_printed() {
     );
 }
 
-/// The command that is printed as the next one.
+/// Returns the command that is printed as the next step.
 fn next_of(shown: &str) -> Option<String> {
     let mut lines = shown.lines().map(str::trim_start);
     let line = lines.find_map(|line| line.strip_prefix("next"))?;
@@ -357,7 +357,7 @@ fn a_label_makes_a_series() {
         recording.label = Some("nightly".to_owned());
         keep(&store, None, &recording);
     }
-    // Six runs are too few: unknown is not fine.
+    // Six runs are too few, and unknown is not fine.
     let trend = json(&place, "trend nightly --json", 4);
     assert_eq!(trend["verdict"], "not_judged");
     assert_eq!(trend["groups"][0]["load"], "idle");
@@ -383,7 +383,7 @@ fn a_followed_trend_is_judged_again_after_each_run() {
         trend["groups"][0]["runs"].as_array().unwrap().len()
     };
     assert_eq!(runs(), 8);
-    // It looks once a second: the new run is there at its next look, or the one after.
+    // It polls once a second, so it sees the new run at the next poll or the one after.
     keep(&store, Some(&epoch), &run(8, 300, CMDLINE));
     keep(&store, Some(&epoch), &run(9, 300, CMDLINE));
     let mut seen = runs();
@@ -429,7 +429,7 @@ fn notes_and_facts() {
         "trend note delete {}",
         moved["id"].as_str().unwrap()
     ));
-    // A report and a plot are of the last recording unless another is named.
+    // A report and a plot use the last recording by default.
     for verb in ["report --format text", "plot"] {
         let named = place.done(&format!("{verb} -o - last"));
         assert_eq!(place.done(&format!("{verb} -o -")), named);

@@ -1,4 +1,4 @@
-//! `monitor`, `store` and imports into a series, as a user runs them.
+//! `monitor`, `store` and imports into a series, run as a user does.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
@@ -37,18 +37,18 @@ fn count(slots: &[Value], state: &str) -> usize {
     slots.iter().filter(|slot| slot["state"] == state).count()
 }
 
-/// When a slot was due, in seconds.
+/// Returns when a slot was due, in seconds.
 fn due_at(slot: &Value) -> i64 {
     let time: jiff::Timestamp = slot["due"].as_str().unwrap().parse().unwrap();
     time.as_second()
 }
 
-/// When slots were due, in seconds, the oldest first.
+/// Returns when slots were due, in seconds, the oldest first.
 fn due(slots: &[Value]) -> Vec<i64> {
     slots.iter().rev().map(due_at).collect()
 }
 
-/// Each multiple of two seconds once, from the first to the last.
+/// Returns each multiple of two seconds from the first to the last.
 fn each_two_seconds(due: &[i64]) -> Vec<i64> {
     (due[0]..=*due.last().unwrap()).step_by(2).collect()
 }
@@ -59,7 +59,7 @@ fn a_service_records_its_slots_until_it_is_stopped() {
     let plan = plan(&place, SHORT);
     let service = place.spawn(&format!("monitor run --plan {plan}"));
     assert!(eventually(|| count(&slots(&place), "recorded") >= 1));
-    // A second one on the same store would measure each slot twice.
+    // A second service on the same store would measure each slot twice.
     let second = place.refused(&format!("monitor run --plan {plan}"), 1);
     assert!(second.contains("another service records"), "{second}");
     let status = place.done(&format!("monitor status --plan {plan}"));
@@ -82,7 +82,7 @@ fn a_service_records_its_slots_until_it_is_stopped() {
     assert!(status.contains("not running"), "{status}");
 }
 
-/// How often the service is killed; the gate has no time for more.
+/// How often the service is killed. The gate has no time for more.
 fn kills() -> usize {
     let given = std::env::var("PUNCTUAL_KILLS").ok();
     given.and_then(|text| text.parse().ok()).unwrap_or(3)
@@ -104,7 +104,7 @@ fn a_killed_service_loses_no_slot_and_doubles_none() {
         service.kill().unwrap();
         service.wait().unwrap();
     }
-    // Not the newest: a slow machine may always be measuring that one.
+    // Not the newest one, because a slow machine may always be measuring it.
     let last = jiff::Timestamp::now().as_second();
     let service = place.spawn(&format!("monitor run --plan {plan}"));
     let recorded_since = |all: &[Value]| {
@@ -121,7 +121,7 @@ fn a_killed_service_loses_no_slot_and_doubles_none() {
     let all = slots(&place);
     assert_eq!(count(&all, "running"), 0, "{all:#?}");
     assert_eq!(due(&all), each_two_seconds(&due(&all)));
-    // Each recording belongs to one slot.
+    // Each recording belongs to one slot only.
     let mut recordings: Vec<&str> = all
         .iter()
         .filter_map(|slot| slot["recording"].as_str())
@@ -134,11 +134,11 @@ fn a_killed_service_loses_no_slot_and_doubles_none() {
     place.done("store check");
 }
 
-/// The name of the test that runs with mounts of its own.
+/// The variable with the name of the test that runs with separate mounts.
 const INSIDE: &str = "PUNCTUAL_TEST_MOUNTS";
 
-/// Whether this process has mounts of its own. Otherwise runs the test again in one that has,
-/// and asserts that it succeeds.
+/// Returns whether this process has separate mounts. Otherwise runs the test again in a process
+/// that has, and asserts that it succeeds.
 fn has_own_mounts(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some_and(|name| name == test) {
         return true;
@@ -166,7 +166,7 @@ fn has_own_mounts(test: &str) -> bool {
     false
 }
 
-/// A small disk of this process.
+/// Mounts a small disk, visible to this process only.
 fn small_disk(folder: &Path) {
     std::fs::create_dir(folder).unwrap();
     let mount = ["-t", "tmpfs", "-o", "size=24m", "none"];
@@ -174,7 +174,7 @@ fn small_disk(folder: &Path) {
     assert!(mounted.unwrap().success());
 }
 
-/// A service that ends with its test, also where that fails.
+/// A service that is killed with its test, also if the test fails.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -220,12 +220,12 @@ fn a_full_disk_ends_slots_with_the_reason_and_no_service() {
     assert!(eventually(|| recorded() >= 1), "{}", said());
     fill(&disk.join("filler"));
     assert!(eventually(|| said().contains("o space left")), "{}", said());
-    // What is there can be read, and deleted with the room that is kept for that.
+    // Existing recordings can be read, and deleted with the reserved space.
     let listed = json("list --json");
     let oldest = listed.last().unwrap()["id"].as_str().unwrap();
     let deleted = run(&format!("delete {oldest}"));
     assert_eq!(deleted.status.code(), Some(0), "{}", text(&deleted.stderr));
-    // Full again: the room that the delete gave back is taken.
+    // Fills the space that the deletion released.
     fill(&disk.join("filler-2"));
     assert_eq!(service.0.try_wait().unwrap(), None, "{}", said());
     std::fs::remove_file(disk.join("filler")).unwrap();
@@ -247,7 +247,7 @@ fn a_full_disk_ends_slots_with_the_reason_and_no_service() {
     assert!(gone.unwrap().success());
 }
 
-/// The process that measures a slot for `service`.
+/// Returns the process that measures a slot for `service`.
 fn measuring(service: u32) -> Option<u32> {
     std::fs::read_dir("/proc").unwrap().find_map(|entry| {
         let entry = entry.unwrap();
@@ -259,7 +259,7 @@ fn measuring(service: u32) -> Option<u32> {
     })
 }
 
-/// A number of `/proc/PID/status`.
+/// Returns a number from `/proc/PID/status`.
 fn status(pid: u32, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -274,8 +274,8 @@ fn a_slot_is_measured_by_a_process_of_its_own() {
         &SHORT.replace("\"1s\"", "\"3s\"").replace("2s", "4s"),
     );
     let service = place.spawn(&format!("monitor run --plan {plan}"));
-    // Killed in the midst of its recording: a slower machine may have come to the next slot,
-    // which has none yet, and is then killed once more.
+    // Killed during its recording. A slower machine may have reached the next slot, which has no
+    // recording yet; then it is killed once more.
     let mut locked = Vec::new();
     let in_state = |state: &str| {
         let begun = place.listed();
@@ -294,7 +294,7 @@ fn a_slot_is_measured_by_a_process_of_its_own() {
         in_state("failed").is_some()
     });
     assert!(is_lost, "{:#?}", slots(&place));
-    // What the measurement locks is not in the service.
+    // Memory locked for the measurement is not in the service.
     assert!(locked.iter().all(|kb| *kb == Some(0)), "{locked:?}");
     assert!(!locked.is_empty());
     let lost = in_state("failed").unwrap();
@@ -303,7 +303,7 @@ fn a_slot_is_measured_by_a_process_of_its_own() {
     let listed = place.listed();
     let kept = listed.iter().find(|one| one["id"] == lost["recording"]);
     assert_eq!(kept.unwrap()["completion"], "interrupted");
-    // The service goes on, and keeps nothing of a run.
+    // The service continues, and holds nothing from a run.
     assert!(eventually(|| count(&slots(&place), "recorded") > 0));
     signal(&service, "TERM");
     assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
@@ -320,7 +320,7 @@ fn a_snapshot_keeps_the_events_of_the_flight_recorder() {
         "{shown}"
     );
     let service = place.spawn(&format!("monitor run --plan {plan}"));
-    // It may be asked from its first moment on.
+    // `status` works from the first moment of the service.
     let status = || text(&place.run(&format!("monitor status --plan {plan}")).stdout);
     assert!(eventually(|| status().contains("running (process ")));
     let output = place.run("monitor snapshot --text stutter");
@@ -356,7 +356,7 @@ fn a_window_is_kept_or_refused_with_the_reason() {
     let plan = plan(&place, "[watch]\nwindow = \"1s\"\n");
     let service = place.spawn(&format!("monitor run --plan {plan}"));
     let windows = || -> u64 {
-        // Before the first there is no store.
+        // Before the first window there is no store.
         let stats = place.run("store stats --json").stdout;
         let stats: Value = serde_json::from_slice(&stats).unwrap_or_default();
         stats["windows"].as_u64().unwrap_or(0)
@@ -364,7 +364,7 @@ fn a_window_is_kept_or_refused_with_the_reason() {
     assert!(eventually(|| slots(&place).len() as u64 + windows() >= 2));
     signal(&service, "TERM");
     assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
-    // Never counted otherwise than by programs in the kernel.
+    // Wake-ups are counted only by BPF programs.
     for refused in slots(&place) {
         assert_eq!(
             (&refused["series"], &refused["state"]),
@@ -397,7 +397,7 @@ fn one_slot_is_measured_now_and_a_busy_cpu_is_a_reason() {
         "{said}"
     );
     assert_eq!(slots(&place)[0]["state"], "refused");
-    // The user may want it nevertheless.
+    // The user can allow it.
     let other = place.refused("measure timer -D 200ms --policy other -q", 1);
     assert!(other.contains("--share-cpus"), "{other}");
     place.done("measure timer -D 200ms --policy other -q --share-cpus");
@@ -484,7 +484,7 @@ fn dated_files_join_a_series() {
     let listed = place.done("list --json --series farm");
     let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
     assert_eq!(listed.len(), joined);
-    // What was refused for its lack of a date left nothing behind.
+    // Files refused for a missing date left nothing behind.
     assert_eq!(place.listed().len(), joined);
     let imported = slots(&place);
     assert_eq!(count(&imported, "recorded"), joined);
@@ -519,7 +519,7 @@ fn what_a_file_does_not_say_is_given() {
         (&slot["machine"], &slot["series"]),
         (&"bench-7".into(), &"farm".into())
     );
-    // The file's last change is the end of its ten minutes.
+    // The modification time of the file is the end of its ten minutes.
     let file = std::fs::File::options()
         .write(true)
         .open(place.path(name))
@@ -543,7 +543,7 @@ fn what_a_file_does_not_say_is_given() {
         ended.contains(&"2023-11-14T22:13:20Z".to_owned()),
         "{ended:?}"
     );
-    // The date and the machine of the file stay.
+    // The date and the machine from the file are kept.
     let dated = "cyclictest-2.10-h200.json";
     std::fs::copy(fixtures.join(dated), place.path(dated)).unwrap();
     place.done(&format!("import {dated} --at 2001-01-01 --host other"));

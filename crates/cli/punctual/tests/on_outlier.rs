@@ -1,4 +1,4 @@
-//! A command of the user's is run at an outlier.
+//! `--on-outlier`: runs a command of the user.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ fn the_command_knows_the_recording_and_the_latency() {
         "echo $PUNCTUAL_RECORDING $PUNCTUAL_LATENCY_NS $PUNCTUAL_CPU >> {}; echo on stdout",
         said.display()
     );
-    // Each wake-up is later than that.
+    // Each wake-up exceeds the threshold.
     let mut command = place.command("");
     command.args(MEASURE).arg(&script);
     command.args(["--threshold", "1ns", "--json", "-"]);
@@ -37,7 +37,7 @@ fn the_command_knows_the_recording_and_the_latency() {
     assert_eq!(words[0], recording.id.to_string());
     assert!(words[1].parse::<u64>().unwrap() > 1);
     assert!(words[2].parse::<u32>().is_ok());
-    // Once a second: all others are counted.
+    // Runs once a second. All other outliers are counted.
     assert_eq!(text.lines().count(), 1);
     let counted = |warning: &String| warning.contains("--on-outlier ran 1 times");
     assert!(recording.warnings.iter().any(counted), "{recording:?}");

@@ -1,4 +1,4 @@
-//! What is drawn, reported and exported of a recording; and the help.
+//! Plots, reports and exports of a recording, and the help.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,7 @@ fn a_recording_becomes_pictures_pages_and_files() {
     }
     place.done("plot last last~1 -o both.svg");
     place.done("plot last --x-max 1s --scale log -o cut.svg");
-    // A plot that would be empty is refused, and leaves no file.
+    // An empty plot is refused, and leaves no file.
     let refused = place.refused("plot last --kind matrix -o empty.svg", 1);
     assert!(refused.contains("no pairs of CPUs"), "{refused}");
     assert!(
@@ -72,7 +72,7 @@ fn a_recording_becomes_pictures_pages_and_files() {
     assert_eq!(json["latency"]["cores"][1].as_array().unwrap().len(), 40);
     let refused = place.refused("export last --format csv-series --histogram 40", 2);
     assert!(refused.contains("rt-dataset"), "{refused}");
-    // Nothing half-written stays beside them.
+    // No partial files are left.
     let names: Vec<String> = std::fs::read_dir(place.path("."))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
@@ -177,7 +177,7 @@ fn help_completions_and_manual_pages() {
     let place = Place::new();
     insta::assert_snapshot!("help", place.done("--help"));
     insta::assert_snapshot!("help_measure_timer", place.done("measure timer --help"));
-    // Its help by either way.
+    // Both ways to get its help.
     let long = place.done("help measure timer");
     assert_eq!(long, place.done("measure timer --help"));
     place.refused("help nosuch", 2);
@@ -191,9 +191,9 @@ fn help_completions_and_manual_pages() {
     assert!(page.contains("interval"));
 }
 
-/// What bash offers at the end of a line, by the script that is printed for it.
+/// Returns the completions of bash at the end of a line, with the printed script.
 fn offered_by_bash(place: &Place, line: &str) -> Vec<String> {
-    // bash parts words at its COMP_WORDBREAKS, `=` among them.
+    // bash splits words at its COMP_WORDBREAKS, which include `=`.
     let parted = line.replace('=', " = ");
     let script = format!(
         "source completions.bash; COMP_WORDS=({parted}); [[ '{line}' == *' ' ]] && COMP_WORDS+=(''); \

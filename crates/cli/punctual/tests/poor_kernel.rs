@@ -1,6 +1,6 @@
-//! A kernel without tracing, without types for BPF programs (BTF), without symbols and
-//! without its configuration: what works does, and all that is lacking is said. `cargo xtask
-//! vm poor` and `cargo xtask vm --arch arm64 poor` run this in an emulated machine.
+//! A kernel without tracing, types for BPF programs (BTF), symbols and configuration: everything
+//! else works, and missing features are reported. `cargo xtask vm poor` and `cargo xtask vm --arch
+//! arm64 poor` run this in an emulated machine.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ mod common;
 use common::{Place, text};
 use punctual_model::{Audit, Completion, FindingState, Recording};
 
-/// Whether this is such a machine; says so where it is not.
+/// Returns whether this is such a machine; prints if not.
 fn poor() -> bool {
     let yes = std::env::var_os("PUNCTUAL_POOR").is_some();
     if !yes {
@@ -21,7 +21,7 @@ fn poor() -> bool {
     yes
 }
 
-/// Why nothing can be traced there, as the program says it.
+/// The program's reason why tracing is impossible there.
 fn says_why(text: &str) -> bool {
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ");
@@ -38,7 +38,7 @@ fn latency_is_measured_without_any_of_it() {
     let recording = Recording::from_json(&json).unwrap();
     assert_eq!(recording.completion, Completion::Finished);
     assert!(recording.accounting().recorded > 0);
-    // Each of these writes a file of its own from it.
+    // Each of these writes a separate file from it.
     place.done("report last -o report.html");
     place.done("bundle last -o bundle.tar.zst");
 }
@@ -63,7 +63,7 @@ fn what_needs_tracing_is_refused_with_the_reason() {
         assert!(!said.contains("panicked"), "{line}: {said}");
         assert!(!output.status.success(), "{line}: {said}");
     }
-    // The types of the kernel are missed before its events are.
+    // Missing kernel types are reported before missing events.
     assert!(place.refused("watch -D 1s -q", 1).contains("BTF"));
 }
 
@@ -84,7 +84,7 @@ fn nothing_that_cannot_be_read_counts_as_fine() {
     }
     let place = Place::new();
     let output = place.run("kernel check --json");
-    // Nothing is known, which is not fine.
+    // Everything is unknown, and unknown is not fine.
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let audit: Audit = serde_json::from_slice(&output.stdout).unwrap();
     assert!(!audit.findings.is_empty());
@@ -109,7 +109,7 @@ fn a_program_is_looked_at_with_what_is_left() {
     if !poor() {
         return;
     }
-    // 4: something that matters could not be seen.
+    // 4: a relevant rule is unknown.
     let output = Place::new().run("lint --pid 1 -D 1s");
     let shown = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(4), "{shown}");

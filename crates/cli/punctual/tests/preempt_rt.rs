@@ -1,5 +1,5 @@
-//! What only a PREEMPT_RT kernel can show. `cargo xtask vm` runs this in an
-//! emulated machine; elsewhere, on any kernel that is real-time.
+//! Tests that need a PREEMPT_RT kernel. `cargo xtask vm` runs them in an emulated machine; they
+//! also run on any other real-time kernel.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ mod common;
 use common::{Place, text};
 use punctual_model::{Audit, Completion, CpuSet, FindingState, Recording, ShareKind};
 
-/// Whether this is such a kernel; says so where it is not.
+/// Returns whether this is such a kernel; prints if not.
 fn real_time(test: &str) -> bool {
     let yes = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
     if !yes {
@@ -20,7 +20,7 @@ fn real_time(test: &str) -> bool {
     yes
 }
 
-/// Whether the kernel has this tracer, and this user may see it.
+/// Returns whether the kernel has this tracer and this user can see it.
 fn has_tracer(name: &str) -> bool {
     let there = std::fs::read_to_string("/sys/kernel/tracing/available_tracers")
         .is_ok_and(|text| text.split_whitespace().any(|tracer| tracer == name));
@@ -68,7 +68,7 @@ fn the_kernels_detector_of_hardware_latency_is_a_source() {
     assert_eq!(tracer.trim(), "nop");
 }
 
-/// All that timerlat and osnoise are set to, and what is left in tracefs.
+/// Returns all settings of timerlat and osnoise, and remaining instances in tracefs.
 fn noise_settings() -> Vec<(String, String)> {
     let mut all = Vec::new();
     for folder in ["osnoise", "instances", "."] {
@@ -108,7 +108,7 @@ fn the_kernels_timers_are_a_source() {
         for (thread, row) in first.iter().zip(rows) {
             assert_eq!(thread.label, Some(format!("CPU 0, {row}")));
         }
-        // What is seen of a timer later is later.
+        // A later stage of a timer has a larger latency.
         let least = |thread: &punctual_model::ThreadRecord| thread.histogram.min();
         assert!(first.iter().map(|thread| least(thread)).is_sorted());
         for thread in &recording.threads {
@@ -168,7 +168,7 @@ fn late_timers_of_the_kernel_are_explained() {
         for outlier in &found.outliers {
             let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
             assert_eq!(sum, outlier.latency_ns.0);
-            // Once for each expiry: as that of the last row.
+            // Once for each expiry, like the last row.
             let label = recording.threads[outlier.thread as usize].label.as_deref();
             let last = if workload == "user" {
                 "user space"
@@ -189,14 +189,14 @@ fn late_timers_of_the_kernel_are_explained() {
             "{:?}",
             found.outliers[0]
         );
-        // For threads of user space the kernel prints no stack.
+        // The kernel prints no stack for threads of user space.
         if workload == "kernel" {
             assert_stacks_of_timerlat(&place, found.outliers.len());
         }
     }
 }
 
-/// Most outliers have the stack of the interrupt, with the names of functions.
+/// Asserts that most outliers have the stack of the interrupt, with function names.
 fn assert_stacks_of_timerlat(place: &Place, outliers: usize) {
     let json = place.done("explain last --json");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -222,7 +222,7 @@ fn assert_stacks_of_timerlat(place: &Place, outliers: usize) {
     );
 }
 
-/// A group of version 2 with controllers of its own, gone at the end.
+/// A cgroup v2 group with separate controllers. Removed when dropped.
 struct Group(std::path::PathBuf);
 
 impl Drop for Group {
@@ -253,7 +253,7 @@ fn a_control_group_of_version_2_is_judged() {
         let above = Group(format!("{ROOT}/punctual-test-{}", std::process::id()).into());
         std::fs::create_dir(&above.0).unwrap();
         let set = |file: &str, text: &str| std::fs::write(above.0.join(file), text).unwrap();
-        // The quota is above: the group has no file that says so.
+        // The quota is set in the parent, so the group has no file with it.
         set("cpu.max", "50000 100000");
         set("cpuset.cpus", "1");
         let inner = Group(above.0.join("inner"));
@@ -346,7 +346,7 @@ fn the_kernels_spinning_threads_are_a_source() {
             punctual_model::Cell::Count(count) => count,
             _ => panic!("{row:?}"),
         };
-        // Each spun for 20 ms in each window, and interrupts came.
+        // Each thread spun for 20 ms in each window, and there were interrupts.
         assert!(count(4) >= count(3) * 19_000_000, "{row:?}");
         assert!(count(10) > 0, "{row:?}");
     }
@@ -375,8 +375,8 @@ fn an_isolated_cpu_is_known_and_measured() {
     );
 }
 
-/// How often this CPU switched threads, and the interrupts that others sent it (calls of
-/// functions, rescheduling, irq_work), since boot.
+/// Returns how often this CPU switched threads, and the interrupts from other CPUs (function calls,
+/// rescheduling, irq_work), since boot.
 fn disturbances(cpu: &str) -> Option<(u64, u64)> {
     let schedstat = std::fs::read_to_string("/proc/schedstat").unwrap_or_default();
     let own = format!("cpu{cpu} ");
@@ -400,13 +400,13 @@ fn disturbances(cpu: &str) -> Option<(u64, u64)> {
     Some((switches, sent.sum()))
 }
 
-/// The last CPU of each thread of a process.
+/// Returns the last CPU of each thread of a process.
 fn last_cpus(pid: u32) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let stat = |entry: std::io::Result<std::fs::DirEntry>| {
         let stat = std::fs::read_to_string(entry.ok()?.path().join("stat")).ok()?;
         let rest = stat.rsplit_once(") ")?.1;
-        // proc(5): field 39, of which two are before.
+        // proc(5): field 39; two fields are before `rest`.
         rest.split_whitespace().nth(36).map(str::to_owned)
     };
     tasks.filter_map(stat).collect()
@@ -435,8 +435,9 @@ fn a_service_between_runs_leaves_an_isolated_cpu_alone() {
     };
     let without = passing();
     let service = place.spawn("monitor run --plan plan.toml");
-    // Starting it is not what it costs between runs; the machine itself is not quiet always,
-    // but a service that disturbs would do so each time: it wakes up ten times and more.
+    // The start of the service is not part of its overhead between runs. The machine is not always
+    // quiet, but a service that disturbs would do so every time, because it wakes ten times or
+    // more.
     std::thread::sleep(length);
     let mut with = (u64::MAX, u64::MAX);
     let is_quiet = |with: (u64, u64)| with.0 <= without.0 + 4 && with.1 <= without.1 + 4;
@@ -460,7 +461,7 @@ fn a_service_between_runs_leaves_an_isolated_cpu_alone() {
     assert!(is_quiet(with), "{with:?} {without:?}");
 }
 
-/// The finding of this id.
+/// Returns the state of the finding with this ID.
 fn finding(audit: &Audit, id: &str) -> FindingState {
     let found = audit.findings.iter().find(|finding| finding.id == id);
     found.unwrap_or_else(|| panic!("no finding {id}")).state
@@ -556,8 +557,8 @@ fn outliers_are_explained_and_nothing_stays_armed() {
     assert_eq!(left.count(), 0, "an instance was left behind");
 }
 
-/// The emulator is stopped from outside, as a hypervisor does: `cargo xtask vm`
-/// listens for the line on the console.
+/// The emulator is stopped from outside, as a hypervisor does. `cargo xtask vm` waits for the line
+/// on the console.
 #[test]
 fn a_stall_of_the_whole_machine_is_named_as_silence() {
     const STALL_MS: u64 = 300;
@@ -566,11 +567,11 @@ fn a_stall_of_the_whole_machine_is_named_as_silence() {
         return;
     }
     let place = Place::new();
-    // The emulated clock follows that of the host, so a stop is a leap of time.
+    // The emulated clock follows the host's clock, so a stop is a jump of time.
     for _ in 0..3 {
         let mut child = place
             .spawn("measure timer --cpus 0 --threshold 100ms --explain --interval 20ms -D 60s -q");
-        // It begins when it is ready, which takes seconds here.
+        // The measurement starts when it is ready, which takes seconds here.
         place.wait_for_rows();
         std::fs::write("/dev/console", format!("\n@@ stall {STALL_MS}\n")).unwrap();
         std::thread::sleep(std::time::Duration::from_secs(3));

@@ -1,4 +1,4 @@
-//! What the verbs print as JSON follows the schemas that `schema` prints.
+//! JSON output of the verbs agrees with the schemas that `schema` prints.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -11,7 +11,7 @@ use punctual_model::{Completion, Histogram, Recording, RecordingId, SignedNanos}
 use punctual_store::{Lease, Store};
 use serde_json::Value;
 
-/// Each form, and a command that prints it.
+/// Each type, and a command that prints it.
 const FORMS: &[(&str, &str)] = &[
     ("audit", "doctor --json --no-sample --report-only"),
     ("audit", "kernel check --json --report-only"),
@@ -37,8 +37,8 @@ const FORMS: &[(&str, &str)] = &[
     ("applications", "app list --json"),
 ];
 
-/// What of `value` the schema does not allow: as much of JSON Schema as these
-/// schemas use.
+/// Finds the parts of `value` that the schema does not allow. Supports the parts of JSON Schema
+/// that these schemas use.
 fn unfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = root.pointer(reference.trim_start_matches('#')).unwrap();
@@ -109,7 +109,7 @@ fn unfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     }
 }
 
-/// Holds what a command prints against a schema, and gives it.
+/// Checks the output of a command against a schema, and returns it.
 fn follows(place: &Place, form: &str, line: &str) -> Value {
     let schema: Value = serde_json::from_str(&place.done(&format!("schema {form}"))).unwrap();
     let output = place.run(line);
@@ -155,7 +155,7 @@ fn so_does_what_is_explained_and_watched() {
     assert!(!outlier["window"]["events"].as_array().unwrap().is_empty());
 }
 
-/// Sixteen runs, the second half of them slower.
+/// Stores sixteen runs, of which the second half is slower.
 fn keep_runs(place: &Place) {
     let store = Store::open(&place.path("store.db")).unwrap();
     for number in 0..16u32 {

@@ -1,4 +1,4 @@
-//! A run that changes a setting leaves the machine as it was, however it ends.
+//! A run that changes a setting restores it, however the run ends.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -11,7 +11,7 @@ use punctual_host::Host;
 use punctual_model::Setting;
 use punctual_tune::setting;
 
-/// Whatever happens in the test, the clock source is put back.
+/// Restores the clock source, even if the test fails.
 struct PutBack(String);
 
 impl Drop for PutBack {
@@ -61,7 +61,7 @@ fn a_killed_run_is_undone_by_the_next_command_and_a_whole_one_by_itself() {
         .unwrap();
     assert_eq!(table.rows.len(), 3 * offered.len());
 
-    // Long enough for each source that it can be met in force.
+    // Long enough to find each source in force.
     let mut run = place.spawn("measure clock --sources -D 20s -q --policy other --dma-latency off");
     let until = Instant::now() + Duration::from_secs(30);
     while source() == before && Instant::now() < until {

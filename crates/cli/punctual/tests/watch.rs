@@ -1,4 +1,4 @@
-//! `watch`, from the command line.
+//! `watch` from the command line.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -13,8 +13,7 @@ use common::{Place, eventually, instances_of, signal, text};
 use punctual_model::{Nanos, WakeupSource, Wakeups};
 use punctual_testing::Running;
 
-/// Whether wake-ups can be watched here with these options; says so where they
-/// cannot.
+/// Returns whether wake-ups can be watched here with these options; prints the reason if not.
 fn can_watch(place: &Place, options: &str) -> bool {
     let output = place.run(&format!("watch -q -D 100ms --json {options}"));
     let stderr = text(&output.stderr);
@@ -32,8 +31,7 @@ fn watched(place: &Place, line: &str) -> Wakeups {
     serde_json::from_str(&place.done(line)).unwrap()
 }
 
-/// What holds whoever counts: the program itself sleeps and wakes while it
-/// watches.
+/// Asserts the counts, from any source. The program itself sleeps and wakes while it watches.
 fn assert_counted(seen: &Wakeups) {
     let own = |row: &&punctual_model::WakeupRow| row.comm.as_deref() == Some("punctual");
     let count: u64 = seen
@@ -42,7 +40,7 @@ fn assert_counted(seen: &Wakeups) {
         .filter(own)
         .map(|row| row.waits.count)
         .sum();
-    // Where the kernel tells of no switch from an idle thread, that is said.
+    // If the kernel traces no switch from an idle thread, the output says so.
     assert!(count + seen.lost > 5, "{seen:?}");
     for row in &seen.rows {
         let in_buckets: u64 = row.waits.buckets.iter().map(|bucket| bucket.1).sum();
@@ -79,16 +77,16 @@ fn without_programs_in_the_kernel_events_are_counted() {
     assert!(seen.not_bpf.unwrap().contains("--no-bpf"));
     let table = place.done("watch -q -D 300ms --by priority --worst 3 --no-bpf");
     assert!(table.contains("counted from trace events"), "{table}");
-    // The same of a kernel that tells of no switch from any idle thread.
+    // The same for a kernel that traces no switch from any idle thread.
     let lost = table.contains("wake-ups are in no row");
     assert!(table.contains("fair") || lost, "{table}");
 }
 
-/// Root without the rights that programs need, which tracefs does not ask for.
+/// Root without the capabilities that BPF programs need, but tracefs does not.
 #[test]
 fn why_the_kernel_takes_no_programs_is_said() {
     let place = Place::new();
-    // Mounted before: that would take one of these rights.
+    // Mounted before, because mounting needs one of these capabilities.
     let script = "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
                   exec setpriv --bounding-set=-sys_admin,-bpf,-perfmon \"$@\"";
     let output = std::process::Command::new("unshare")
@@ -114,7 +112,7 @@ fn why_the_kernel_takes_no_programs_is_said() {
         "{stderr}"
     );
     if !output.status.success() {
-        // Nor is tracefs there for it.
+        // tracefs is not available either.
         assert!(stderr.contains("; trace events: "), "{stderr}");
         punctual_testing::skip_refused("counting events without CAP_BPF", &stderr);
         return;
@@ -138,8 +136,7 @@ fn no_trace_instance_is_left_behind() {
         signal(&child, name);
         child.wait().unwrap();
         if name == "KILL" {
-            // The next command clears up; one of another test may have been
-            // quicker.
+            // The next command cleans up. A command of another test may have been faster.
             place.done("list");
         }
         assert!(eventually(|| instances_of(pid).is_empty()), "{name}");
@@ -157,7 +154,7 @@ fn it_ends_on_ctrl_c_with_what_it_has_seen() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Whether it has begun to watch makes no difference to how it must end.
+    // It must end in the same way, whether or not it has started to watch.
     std::thread::sleep(std::time::Duration::from_millis(800));
     signal(&child, "INT");
     let output = child.wait_with_output().unwrap();
@@ -165,14 +162,14 @@ fn it_ends_on_ctrl_c_with_what_it_has_seen() {
     assert!(text(&output.stdout).contains("wake-ups in"), "{output:?}");
 }
 
-/// A thread that a spinner of higher priority starves, for 700 ms at a time.
+/// A thread that a spinner of higher priority starves for 700 ms at a time.
 struct Starved {
     stop: Arc<AtomicBool>,
     threads: Vec<punctual_rt::JoinHandle<()>>,
 }
 
 impl Starved {
-    /// `None`: without the right to real-time priority.
+    /// Returns `None` without the privilege for real-time priority.
     fn begin() -> Option<Self> {
         use punctual_rt::Policy::{Fifo, Idle};
         const SPIN: Duration = Duration::from_millis(700);
@@ -191,7 +188,7 @@ impl Starved {
         };
         let spinner = thread("spinner", Fifo { priority: 60 }, || {
             spin_for(SPIN);
-            // Room for all others, and for the kernel's real-time throttle.
+            // Leaves time for other threads, and avoids the kernel's real-time throttling.
             std::thread::sleep(SPIN / 2);
         });
         let spinner = match spinner {
@@ -201,12 +198,12 @@ impl Starved {
                 return None;
             }
         };
-        // Its timer comes each 5 ms, whatever has the CPU.
+        // Its timer expires every 5 ms, whichever thread has the CPU.
         let starved = thread("starved", Fifo { priority: 50 }, || {
             std::thread::sleep(Duration::from_millis(5));
         });
-        // Some kernels write no event for a switch from an idle CPU: this one has
-        // always a thread.
+        // Some kernels write no event for a switch from an idle CPU, so this CPU always has a
+        // runnable thread.
         let filler = thread("filler", Idle, || spin_for(Duration::from_millis(1)));
         let threads = vec![spinner, starved.unwrap(), filler.unwrap()];
         Some(Self { stop, threads })
@@ -229,22 +226,21 @@ impl Drop for Starved {
     }
 }
 
-/// What one watch shows of the starved thread.
+/// The result of one watch for the starved thread.
 #[derive(Debug, PartialEq)]
 enum Scene {
-    /// Its wait is open, behind the spinner.
+    /// Its wait is open, with the spinner as the cause.
     Shown,
-    /// Its wait was seen only when it was over.
+    /// Its wait was only seen after its end.
     Over(String),
-    /// The machine did something else first, or hid it: no answer.
+    /// No result: another thread waited longer, or events were lost.
     Elsewhere(String),
-    /// It is there, and not as it is.
+    /// The wait is shown with wrong facts.
     Wrong(String),
 }
 
-/// Judges what ended a watch at 250 ms. What this machine may do beside the scene:
-/// let another thread wait for longer, run the watcher only when the wait is over,
-/// overwrite events, or switch to a thread above the spinner.
+/// Judges the end of a watch at 250 ms. This machine may also let another thread wait longer, run
+/// the watcher only after the wait, overwrite events, or switch to a thread above the spinner.
 fn scene(seen: &Wakeups) -> Scene {
     const LIMIT: Nanos = Nanos::from_millis(250);
     let lost = (seen.lost, seen.events_lost);
@@ -262,7 +258,7 @@ fn scene(seen: &Wakeups) -> Scene {
         }
         return match behind {
             Some(thread) if thread.comm == "spinner" => Scene::Shown,
-            // Lower ones cannot keep it from running.
+            // Threads of lower priority cannot keep it from running.
             Some(thread) if thread.kernel_priority >= 99 - 50 && lost == (0, 0) => {
                 Scene::Wrong(told())
             }
@@ -277,8 +273,8 @@ fn scene(seen: &Wakeups) -> Scene {
     }
 }
 
-/// From either source: a wait that lasts ends the watch before it is over, and
-/// says behind whom.
+/// With either source, a long wait ends the watch before the wait is over, and the output names the
+/// cause.
 #[test]
 fn a_wait_that_is_still_open_is_told() {
     let place = Place::new();
@@ -292,7 +288,7 @@ fn a_wait_that_is_still_open_is_told() {
         let mut scenes = Vec::new();
         while scenes.last() != Some(&Scene::Shown) && scenes.len() < 10 {
             let line = format!("watch -q --real-time --stalled 250ms -D 20s --json {options}");
-            // At a priority of its own: no other load keeps it from looking.
+            // At a separate priority, so that no other load delays it.
             let mut command = place.command("exec -p 70 --");
             command.arg(env!("CARGO_BIN_EXE_punctual"));
             let output = command.args(line.split_whitespace()).output().unwrap();
@@ -340,8 +336,8 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// A process in a control group of its own: its waits have the group's name, and
-/// `--cgroup` counts it alone.
+/// A process in a separate control group: its waits have the name of the group, and `--cgroup`
+/// counts only this group.
 #[test]
 fn waits_are_told_by_control_group() {
     let Some(group) = common::group::QuotaGroup::new("watched") else {
@@ -368,7 +364,7 @@ fn waits_are_told_by_control_group() {
         let all = watched(&place, &line);
         let own = counted(&all);
         if own == 0 {
-            // Of a machine that traces no switch from an idle CPU.
+            // On a machine that traces no switch from an idle CPU.
             assert!(all.lost > 0, "({options}) {all:?}");
             punctual_testing::skip!(Quiet, "waits by control group: {} lost", all.lost);
             continue;
@@ -381,7 +377,7 @@ fn waits_are_told_by_control_group() {
         let folder = group.0.display();
         let only = watched(&place, &format!("{line} --cgroup {folder}"));
         assert!(counted(&only) > 0, "({options}) {only:?}");
-        // The others only where they kept it waiting.
+        // Other threads are only counted if they delayed it.
         let others = only.rows.iter().filter(|row| !is_of(row));
         let waits: u64 = others.map(|row| row.waits.count).sum();
         assert_eq!(waits, 0, "({options}) {only:?}");

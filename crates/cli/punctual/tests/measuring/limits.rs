@@ -1,4 +1,4 @@
-//! Rights, quotas and groups that limit a run.
+//! Privileges, quotas and control groups that limit a run.
 
 use punctual_testing::Running;
 
@@ -23,7 +23,8 @@ fn real_time_priority_is_used_where_it_may_be_had() {
 fn without_the_right_it_says_so_first_and_runs_as_other() {
     let Some(prefix) = nobody() else { return };
     let place = Place::new();
-    // The folder of a test belongs to root: the store goes where nobody may write.
+    // The folder of a test belongs to root, so the store is in a folder that nobody (the user) can
+    // write.
     let folder = place.path("open");
     std::fs::create_dir(&folder).unwrap();
     open_to_all(&place.path("."));
@@ -54,7 +55,7 @@ fn without_the_right_it_says_so_first_and_runs_as_other() {
         first.contains("SCHED_OTHER") && first.contains("punctual doctor"),
         "{first}"
     );
-    // All that is lacking, in at most two lines of the report.
+    // All missing privileges, in at most two lines of the report.
     let report = text(&output.stdout);
     assert!(report.contains("without real-time priority"), "{report}");
     let lines: Vec<&str> = report.lines().collect();
@@ -78,7 +79,7 @@ fn without_the_right_it_says_so_first_and_runs_as_other() {
     );
 }
 
-/// How to run something as nobody, where that can be done.
+/// Returns the prefix to run a command as nobody, if that is possible.
 fn nobody() -> Option<Vec<String>> {
     let prefix = [
         "setpriv",
@@ -104,7 +105,7 @@ fn open_to_all(path: &std::path::Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
 }
 
-/// The time that a CPU quota takes is no outsider's.
+/// Time lost to a CPU quota is not attributed to other threads.
 #[test]
 fn a_cpu_quota_of_the_group_is_told() {
     let Some(group) = QuotaGroup::new("quota") else {
@@ -136,7 +137,7 @@ fn a_cpu_quota_of_the_group_is_told() {
     let found = found.unwrap_or_else(|| panic!("{:?}", recording.interference.groups));
     assert!(found.periods > 0, "{found:?}");
     if found.throttled < 10 {
-        // The group did not get as much as its quota.
+        // The group got less CPU time than its quota.
         let crowd = punctual_testing::crowded();
         let crowd = crowd.unwrap_or_else(|| panic!("{found:?}"));
         punctual_testing::skip!(Quiet, "{crowd}: outliers under a quota");
@@ -150,7 +151,7 @@ fn a_cpu_quota_of_the_group_is_told() {
             .iter()
             .any(|text| text.starts_with(&warning))
     );
-    // The column may cut the name.
+    // The column may truncate the name.
     let row = |line: &str| line.starts_with("throttled") && line.contains("/punctual-");
     assert!(shown.lines().any(row), "{shown}");
     let explanation = recording.explanation.unwrap();
@@ -163,14 +164,14 @@ fn a_cpu_quota_of_the_group_is_told() {
     assert!(told > 0, "{shown}");
 }
 
-/// Of threads that are watched, too.
+/// The same for watched threads.
 #[test]
 fn a_cpu_quota_of_a_watched_process_is_named() {
     let Some(group) = QuotaGroup::new("watched") else {
         return;
     };
     let place = Place::new();
-    // Both in the group: one wakes again and again, the other uses the quota up.
+    // Both are in the group: one wakes repeatedly, the other uses the quota up.
     let shell = |script: &str| {
         let mut shell = Command::new("sh");
         shell.args(["-c", script]);
@@ -197,7 +198,7 @@ fn a_cpu_quota_of_a_watched_process_is_named() {
     let found = found.unwrap_or_else(|| panic!("{groups:?}"));
     let explanation = recording.explanation.as_ref().unwrap();
     if found.throttled < 10 || explanation.outliers.is_empty() {
-        // The group did not get as much as its quota.
+        // The group got less CPU time than its quota.
         let load = punctual_testing::crowded();
         assert!(load.is_some(), "{found:?}");
         punctual_testing::skip!(
@@ -216,8 +217,8 @@ fn a_cpu_quota_of_a_watched_process_is_named() {
     assert!(shares.any(is_named), "{}", text(&output.stdout));
 }
 
-/// Their memory is checked first, and taken by each thread: a stop need not wait for
-/// all of it.
+/// The memory for all threads is checked first, and allocated by each thread, so that a stop need
+/// not wait for all of it.
 #[test]
 fn thousands_of_fast_threads_are_refused_or_can_be_stopped() {
     let place = Place::new();
@@ -241,7 +242,7 @@ fn thousands_of_fast_threads_are_refused_or_can_be_stopped() {
     let stderr = text(&output.stderr);
     println!("ended {:?} after Ctrl-C", asked.elapsed());
     if output.status.code() == Some(130) {
-        // A GiB of rings, and what threads and histograms take beside.
+        // A GiB of rings, and the memory of threads and histograms.
         let peak = place.last().observer.peak_memory_bytes;
         assert!(peak < 4 << 30, "{peak}");
         return;
@@ -253,7 +254,7 @@ fn thousands_of_fast_threads_are_refused_or_can_be_stopped() {
     assert!(refused, "{stderr}");
 }
 
-/// A new group has no real-time runtime where the kernel groups real-time threads.
+/// A new group has no real-time runtime if the kernel groups real-time threads.
 #[test]
 fn a_group_without_real_time_is_named() {
     let Some(group) = QuotaGroup::new("real-time") else {
@@ -281,7 +282,7 @@ fn a_group_without_real_time_is_named() {
     }
 }
 
-/// While it measures, the program is in the group; then, or killed, it is not.
+/// The program is in the group only while it measures, and also leaves it if it is killed.
 #[test]
 fn a_measurement_joins_a_control_group_and_leaves_it() {
     let Some(group) = QuotaGroup::new("measured") else {
@@ -315,7 +316,7 @@ fn a_measurement_joins_a_control_group_and_leaves_it() {
     assert!(told.contains("no control group /no/such"), "{told}");
 }
 
-/// Its loads run outside of the group, threads and processes, on CPUs of their own.
+/// Its loads, threads and processes, run outside of the group on separate CPUs.
 #[test]
 fn loads_of_a_measurement_in_a_control_group_run_outside() {
     let Some(group) = QuotaGroup::new("loaded") else {

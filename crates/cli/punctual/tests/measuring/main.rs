@@ -1,4 +1,4 @@
-//! `punctual measure timer`, as a user runs it, on this machine.
+//! `punctual measure timer` on this machine, run as a user does.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ use punctual_model::{
     Completion, Nanos, Outcome, Policy, Recording, Share, ShareKind, SuspensionKind,
 };
 
-/// The policy that every user may have.
+/// With the policy that every user may use.
 const PLAIN: &str = "measure timer -q --policy other --dma-latency off";
 
 #[test]
@@ -115,7 +115,7 @@ fn too_few_periods_are_not_taken_for_proof() {
     assert_eq!(place.listed()[0]["outcome"], "not_decidable");
 }
 
-/// Takes the CPU for 50 ms of each 400 ms, above all measuring threads.
+/// Occupies the CPU for 50 ms of each 400 ms, above all measuring threads.
 fn starve(cpu: u32, until: std::time::Instant) -> Option<punctual_rt::JoinHandle<()>> {
     let builder = punctual_rt::ThreadBuilder::new("starver")
         .cpus(&[cpu])
@@ -244,7 +244,7 @@ fn a_load_that_ends_early_is_told_once() {
     assert_eq!(shown.matches("ended early").count(), 1, "{shown}");
 }
 
-/// What was measured without its load is no answer: never held, exit code 1.
+/// A measurement without its load has no result: never *held*, and exit code 1.
 #[test]
 fn a_load_that_fails_makes_the_run_void() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Runs that the user, a signal or a stop ends or delays.
+//! Runs that are ended or delayed by the user, a signal or a stop.
 
 use super::*;
 
@@ -50,14 +50,14 @@ fn a_stop_of_a_second_is_one_long_sample_and_a_thousand_missed() {
     let account = recording.accounting();
     assert_eq!(account.expected, 5_000);
     assert_eq!(account.warm_up, 0);
-    // The sleep before the signal to go on is at least a second, and other programs take their time
-    // too. It is one sample: each of the others has a period of its own.
+    // The sleep before SIGCONT takes at least a second, plus the time of other programs. It is one
+    // sample; each of the others has its own period.
     assert!(account.missed >= 990, "{account:?}");
     let max = recording.all_latencies().max().unwrap();
     assert!(max >= Nanos::from_millis(990), "{max}");
 }
 
-/// What the user stopped says nothing of the machine: neither broken nor held.
+/// A run stopped by the user says nothing about the machine: neither *broken* nor *held*.
 #[test]
 fn a_run_that_was_stopped_proves_nothing() {
     let place = Place::new();
@@ -91,7 +91,7 @@ fn a_run_that_was_stopped_proves_nothing() {
     }
 }
 
-/// A signal to go on, sent to a process that runs, changes nothing.
+/// SIGCONT to a running process changes nothing.
 #[test]
 fn a_continuation_alone_is_no_stop() {
     let place = Place::new();
@@ -101,8 +101,8 @@ fn a_continuation_alone_is_no_stop() {
     let output = child.wait_with_output().unwrap();
     let recording = place.last();
     assert_conserved(&recording);
-    // Where this machine kept the program from running for long just then, a stop
-    // cannot be told apart.
+    // If this machine kept the program from running for long at that time, a stop cannot be
+    // distinguished.
     if recording.suspensions.is_empty() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
         assert_eq!(recording.verdict.outcome, Outcome::Met);

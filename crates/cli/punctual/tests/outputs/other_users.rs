@@ -1,5 +1,5 @@
-//! What other users may see of what is written, and what they may do to it. Root is
-//! the user here, and nobody the other one.
+//! What other users can see of files and do to them. Root is the user here, and nobody (the user)
+//! is the other one.
 
 use std::fs;
 use std::io::Write;
@@ -22,7 +22,7 @@ fn can_other_read(path: &Path) -> bool {
     as_other("cat").arg(path).output().unwrap().status.success()
 }
 
-/// Every command that writes a file, with `@` for it, and the name it is to have.
+/// Every command that writes a file, with `@` for the file, and its name.
 const WRITERS: [(&str, &str); 13] = [
     ("report last -o @", "report.html"),
     ("report last -o @", "report.md"),
@@ -63,7 +63,7 @@ fn no_command_writes_where_another_user_has_put_a_link_or_a_pipe() {
     fs::write(&victim, "precious").unwrap();
     chmod(&victim, 0o600);
     let mut writers = WRITERS.to_vec();
-    // Where the kernel's tracer may be used, there is a trace as well.
+    // If the kernel's tracer is available, there is also a trace.
     let explained = place.run(&format!("{RUN} --threshold 1us --explain"));
     match explained.status.success() && place.run("export last -f trace-dat -o -").status.success()
     {
@@ -115,7 +115,7 @@ fn a_replaced_file_keeps_its_mode_and_a_failure_names_the_file() {
         assert!(stderr.contains(&format!("cannot write {name}")), "{stderr}");
         assert!(!stderr.contains(".punctual-"), "{stderr}");
     }
-    // A pipe of one's own that nobody reads does not hang the program.
+    // The user's own pipe without a reader does not hang the program.
     let pipe = place.path("pipe.html");
     assert!(
         Command::new("mkfifo")
@@ -138,7 +138,7 @@ fn a_bundle_and_a_store_are_their_owners_alone() {
     place.done("bundle last --without-machine -o own.tar.zst");
     place.done("bundle last --without-machine -o shared.tar.zst --public");
     let child = place.spawn(&RUN.replace("200ms", "10m"));
-    // Rows are there from the first run.
+    // Rows exist from the first run on.
     let leases = place.path("store.db.leases");
     let begun = || fs::read_dir(&leases).is_ok_and(|mut files| files.next().is_some());
     assert!(eventually(begun), "the second run did not begin");
@@ -175,7 +175,7 @@ fn roots_usual_store_is_nobody_elses() {
     assert!(usual(&data, RUN).status.success());
     let folder = data.join("punctual");
     assert_eq!(mode(&folder), 0o700);
-    // `su` without `-`: the environment is another user's.
+    // `su` without `-` keeps the environment of another user.
     chown(&data, Some(OTHER), Some(OTHER)).unwrap();
     let refused = usual(&data, "list");
     let told = text(&refused.stderr);
@@ -187,8 +187,8 @@ fn roots_usual_store_is_nobody_elses() {
     assert!(told.contains("--store PATH"), "{told}");
 }
 
-/// The command in pid and time namespaces of its own, where processes outside cannot be
-/// seen; `None`, and said, where that is not permitted.
+/// Returns the command in separate pid and time namespaces, in which outside processes are
+/// invisible. `None`, with the reason printed, if that is not permitted.
 fn in_a_namespace(place: &Place, line: &str) -> Option<Command> {
     let words = ["--pid", "--fork", "--mount-proc", "--kill-child", "--"];
     let can = Command::new("unshare").args(words).arg("true").output();
@@ -238,7 +238,7 @@ fn a_run_is_not_called_interrupted_where_its_process_cannot_be_seen() {
     assert_eq!(left.count(), 0, "a lease stays");
 }
 
-/// Its number says nothing there, and it still records.
+/// The PID is meaningless in the namespace, and the process still traces.
 #[test]
 fn a_trace_instance_stays_where_its_process_cannot_be_seen() {
     let place = Place::new();
@@ -258,11 +258,11 @@ fn a_trace_instance_stays_where_its_process_cannot_be_seen() {
     let said = text(&listed.stderr);
     assert!(listed.status.success(), "{said}");
     assert_eq!(instances_of(pid).len(), 1, "{said}");
-    // Nor is it tried.
+    // It does not even try.
     assert!(!said.contains("trace"), "{said}");
     signal(&child, "KILL");
     child.wait().unwrap();
-    // Nobody holds it any more, which is seen from there as well.
+    // No process holds the instance any more, which is also visible from the namespace.
     let listed = in_a_namespace(&place, "list").unwrap().output().unwrap();
     assert!(
         eventually(|| instances_of(pid).is_empty()),
@@ -284,7 +284,7 @@ fn a_run_that_was_killed_in_a_namespace_is_interrupted_outside() {
         .unwrap();
     place.wait_for_rows();
     assert_eq!(completion(&place), Completion::Running.name());
-    // unshare(1) takes the program with it, --kill-child.
+    // unshare(1) kills the program as well (--kill-child).
     signal(&child, "KILL");
     child.wait().unwrap();
     let interrupted = || completion(&place) == Completion::Interrupted.name();
@@ -297,7 +297,7 @@ fn an_import_is_not_swept_away_where_its_process_cannot_be_seen() {
     let Some(mut list) = in_a_namespace(&place, "list") else {
         return;
     };
-    // More comes when the other has looked.
+    // The rest is sent after the other process has looked.
     let mut import = place.command("import -");
     let mut child = import
         .stdin(Stdio::piped())
@@ -333,7 +333,7 @@ fn an_import_is_not_swept_away_where_its_process_cannot_be_seen() {
     assert_eq!(completion(&place), Completion::Finished.name());
 }
 
-/// A user who can open a file can hold its lock: only root can open the files of its locks.
+/// A user who can open a file can hold its lock, so only root can open its lock files.
 #[test]
 fn another_user_cannot_stop_a_measurement() {
     if !may_become_other("locks of another user") {
@@ -356,12 +356,12 @@ fn another_user_cannot_stop_a_measurement() {
         .unwrap();
     let state = locks.join("cpu-0");
     assert!(eventually(|| state.exists()), "it does not measure");
-    // All users see who measures, and another measurement on that CPU is refused.
+    // All users see which process measures, and another measurement on that CPU is refused.
     assert!(can_other_read(&state));
     let second = command(&format!("{RUN} --cpus 0")).output().unwrap();
     let said = text(&second.stderr);
     assert!(said.contains(&format!("process {}", first.id())), "{said}");
-    // All that another user can open is held by them.
+    // The other user holds locks on all files that they can open.
     let hold = |path: &Path| {
         let holder = as_other("flock")
             .args(["-n", "-x", "-F"])

@@ -1,11 +1,11 @@
-//! What zsh and fish offer, by the scripts that are printed for them.
+//! The completions of zsh and fish, with the printed scripts.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
 
 use super::common::{Place, text};
 
-/// A folder with the program under its name, and its completions.
+/// A folder with the program under its name, and its completion scripts.
 fn shell(place: &Place, name: &str, script: &str) -> Option<Command> {
     let there = Command::new(name).arg("--version").output();
     if !there.is_ok_and(|output| output.status.success()) {
@@ -18,7 +18,7 @@ fn shell(place: &Place, name: &str, script: &str) -> Option<Command> {
     let completions = place.done(&format!("completions {name}"));
     std::fs::write(place.path(script), completions).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
-    // A limit for what hangs.
+    // A limit in case it hangs.
     let mut command = Command::new("timeout");
     command
         .args(["60", name])
@@ -68,7 +68,7 @@ fn fish_completes_verbs_values_and_files() {
     assert!(!out.contains("serve-load"), "{out}");
 }
 
-/// Types each line and Tab into a zsh at a terminal, and prints what it becomes.
+/// Types each line and Tab into a zsh on a terminal, and returns the completed lines.
 const ZSH: &str = r#"
 zmodload zsh/zpty || exit 3
 zpty z zsh -f -i
@@ -104,7 +104,7 @@ fn zsh_completes_verbs_values_and_files() {
             "punctual measure timer --wait timer",
             "<punctual measure timer --wait timerfd >",
         ),
-        // A value follows.
+        // A value is next.
         (
             "punctual tune apply --set swapp",
             "<punctual tune apply --set swappiness=>",

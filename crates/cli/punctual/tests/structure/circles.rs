@@ -1,7 +1,7 @@
-//! Modules of a folder depend on each other without a circle.
+//! Modules of a folder have no circular dependencies.
 //!
-//! A module stands for itself with all below it. What a module and the modules above it
-//! have to do with each other does not count: a table and its rows share a type.
+//! A module includes all modules below it. Dependencies between a module and the modules above it
+//! do not count, because a table and its rows share a type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use syn::{Attribute, Item, UseTree, Visibility};
 /// A path of modules below the root of its crate.
 type ModulePath = Vec<String>;
 
-/// A name that a `use` brings into a module, and the path behind it.
+/// A name that a `use` imports, and its path.
 struct Import {
     name: String,
     path: Vec<String>,
-    /// Handed on, so that who imports it means the path behind it.
+    /// Re-exported, so an import of it means this path.
     is_public: bool,
 }
 
-/// What a module's file says, without its tests.
+/// The content of a module's file, without its tests.
 #[derive(Default)]
 struct Module {
     defined: BTreeSet<String>,
@@ -29,7 +29,7 @@ struct Module {
     paths: Vec<Vec<String>>,
 }
 
-/// The dependencies in a crate's `src` that are part of a circle, each as an example.
+/// Returns the dependencies in a crate's `src` that are part of a circle, each with an example.
 pub(crate) fn in_crate(src: &Path) -> Vec<String> {
     Modules::of(src).circles()
 }
@@ -46,7 +46,7 @@ impl Modules {
         modules
     }
 
-    /// A file whose modules lie in a folder.
+    /// A file with modules in a folder.
     fn read(&mut self, file: &Path, folder: &Path, path: ModulePath) {
         let text = std::fs::read_to_string(file).unwrap();
         let items = syn::parse_file(&text).unwrap().items;
@@ -73,13 +73,14 @@ impl Modules {
         self.0.insert(path, module);
     }
 
-    /// The module at which a path ends that starts at the root, and what is left of it.
+    /// Returns the module at the end of a path from the root, and the rest of the path.
     fn enter<'a>(&self, path: &'a [String]) -> (&'a [String], &'a [String]) {
         let is_module = |length: &usize| self.0.contains_key(&path[..*length]);
         path.split_at((0..=path.len()).rev().find(is_module).unwrap_or(0))
     }
 
-    /// A path in a module's code, from the root; `None` if it leads out of the crate.
+    /// Returns the path from the root for a path in a module's code; `None` if it leads out of the
+    /// crate.
     fn rooted(&self, module: &[String], path: &[String]) -> Option<Vec<String>> {
         let supers = path.iter().take_while(|name| *name == "super").count();
         let start = match path.first()?.as_str() {
@@ -92,8 +93,7 @@ impl Modules {
         Some([start, &path[supers..]].concat())
     }
 
-    /// The module that defines what a path from the root names: imports that are handed on
-    /// are followed.
+    /// Returns the module that defines the item of a path from the root, following re-exports.
     fn owner(&self, path: &[String], depth: usize) -> Option<ModulePath> {
         let (module, rest) = self.enter(path);
         let found = Some(module.to_vec());
@@ -101,7 +101,7 @@ impl Modules {
             return found;
         };
         let code = &self.0[module];
-        // Imports of imports that lead back to themselves.
+        // Imports that refer back to themselves.
         if depth == 0 || code.defined.contains(name) {
             return found;
         }
@@ -123,7 +123,7 @@ impl Modules {
             .or(found)
     }
 
-    /// Which modules a module depends on.
+    /// Returns the modules that a module depends on.
     fn dependencies(&self, path: &ModulePath) -> BTreeSet<ModulePath> {
         let module = &self.0[path];
         let handed_on = |import: &&Import| !import.is_public;
@@ -141,7 +141,7 @@ impl Modules {
         paths.filter_map(|names| self.owner(&names, 8)).collect()
     }
 
-    /// The dependencies between modules of the same folder, with an example of each.
+    /// Returns the dependencies between modules of the same folder, each with an example.
     fn between_siblings(&self) -> BTreeMap<ModulePath, BTreeMap<ModulePath, String>> {
         let mut edges: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
         for from in self.0.keys() {
@@ -160,7 +160,7 @@ impl Modules {
         edges
     }
 
-    /// Dependencies that lead back to where they start, each with an example.
+    /// Returns the circular dependencies, each with an example.
     fn circles(&self) -> Vec<String> {
         let edges = self.between_siblings();
         let reached = |start: &ModulePath| {
@@ -230,7 +230,7 @@ impl<'ast> Visit<'ast> for Module {
         visit::visit_path(self, path);
     }
 
-    /// What is inside of a macro is no syntax yet: paths in it are found by their colons.
+    /// The content of a macro is not parsed as syntax, so paths in it are found by their colons.
     fn visit_macro(&mut self, inside: &'ast syn::Macro) {
         self.visit_path(&inside.path);
         let text = inside.tokens.to_string().replace(" :: ", "::");
@@ -242,7 +242,7 @@ impl<'ast> Visit<'ast> for Module {
     }
 }
 
-/// The names that a `use` brings in.
+/// Returns the names that a `use` imports.
 fn import(tree: &UseTree, path: &mut Vec<String>, is_public: bool, imports: &mut Vec<Import>) {
     let mut add = |name: String, last: Option<String>| {
         let last = last.filter(|name| name != "self");
@@ -280,7 +280,8 @@ fn file_of(module: &Path) -> PathBuf {
     }
 }
 
-/// Only built for tests, or for those of other crates (`feature = "testing"`).
+/// Returns whether an item is only built for tests, or for those of other crates (`feature =
+/// "testing"`).
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let list = attribute.meta.require_list();
@@ -311,7 +312,7 @@ fn a_circle_is_found() {
         "a.rs",
         "use crate::B;\n#[cfg(test)]\nuse crate::c::C;\npub struct A;",
     );
-    // Below its own folder, and above: no circle.
+    // Dependencies below its own folder and above are no circle.
     write("b/mod.rs", "mod d;\npub struct B(d::D);\nuse crate::Top;");
     write("b/d.rs", "pub struct D;\nuse super::B;");
     write(
@@ -319,7 +320,7 @@ fn a_circle_is_found() {
         "pub struct C;\nfn f() { println!(\"{}\", crate::a::A); }",
     );
     assert_eq!(in_crate(folder.path()), Vec::<String>::new());
-    // By a macro, and below a folder.
+    // Through a macro, and below a folder.
     write("b/d.rs", "fn f() { println!(\"{:?}\", crate::c::C); }");
     assert_eq!(in_crate(folder.path()), ["a -> b", "b::d -> c", "c -> a"]);
 }

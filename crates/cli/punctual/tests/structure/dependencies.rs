@@ -1,13 +1,12 @@
-//! Crates that this machine's program is built from are as `deny.toml` allows: their
-//! licences, and where they come from. `cargo xtask deps` also checks other targets and
-//! advisories.
+//! The crates in this machine's program have licences and sources that `deny.toml` allows. `cargo
+//! xtask deps` also checks other targets and advisories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use spdx::{Expression, Licensee, ParseMode};
 
-/// What `deny.toml` says of licences.
+/// The section on licences in `deny.toml`.
 struct Allowed {
     everywhere: Vec<Licensee>,
     by_crate: BTreeMap<String, Vec<Licensee>>,
@@ -37,7 +36,7 @@ impl Allowed {
         }
     }
 
-    /// Whether a crate may be used under what it says in its `license`.
+    /// Returns whether the `license` field of a crate permits its use.
     fn allows(&self, name: &str, licence: &str) -> bool {
         // Some crates still write `MIT/Apache-2.0`.
         let expression = Expression::parse_mode(licence, ParseMode::LAX).unwrap();
@@ -47,9 +46,9 @@ impl Allowed {
     }
 }
 
-/// All crates of this machine's program, its tests and its build, as `name` and `license`.
+/// Returns all crates of this machine's program, its tests and its build, as `name` and `license`.
 fn licences() -> Vec<(String, String)> {
-    // `cargo metadata` also lists what other targets and features need.
+    // `cargo metadata` also lists dependencies of other targets and features.
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--workspace", "--offline", "--prefix", "none"])
         .args(["--edges", "normal,build,dev", "--format", "{p}|{l}"])
@@ -63,7 +62,7 @@ fn licences() -> Vec<(String, String)> {
     pairs
         .map(|(package, licence)| {
             let name = package.split(' ').next().unwrap_or_default();
-            // Behind a crate that the list has above already.
+            // Already listed above.
             let licence = licence.trim_end_matches(" (*)");
             (name.to_owned(), licence.to_owned())
         })

@@ -1,4 +1,4 @@
-//! Crates and files are as ARCHITECTURE.md says.
+//! Crates and files agree with ARCHITECTURE.md.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ fn short(name: &str) -> String {
     name.strip_prefix("punctual-").unwrap_or(name).to_owned()
 }
 
-/// The dependencies as the page lists them.
+/// Returns the dependencies on the page.
 fn dependencies_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
     let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let section = page
@@ -48,7 +48,7 @@ fn dependencies_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// The workspace as cargo sees it.
+/// Returns cargo's metadata of the workspace.
 fn metadata() -> serde_json::Value {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -69,7 +69,7 @@ fn metadata() -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The dependencies as cargo sees them; tests may have more.
+/// Returns the dependencies in cargo's metadata, without those of tests.
 fn dependencies_in_the_code() -> BTreeMap<String, BTreeSet<String>> {
     metadata()["packages"]
         .as_array()
@@ -109,7 +109,7 @@ fn dependencies_make_no_circle() {
     }
 }
 
-/// All Rust files of a crate, with their text.
+/// Returns all Rust files of a crate, with their text.
 fn sources(name: &str) -> Vec<(PathBuf, String)> {
     fn walk(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -127,7 +127,7 @@ fn sources(name: &str) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// The folder of a crate: `crates/GROUP/NAME`, or `NAME` for what is only for developers.
+/// Returns the folder of a crate: `crates/GROUP/NAME`, or `NAME` for crates for developers.
 fn folder(name: &str) -> PathBuf {
     let groups = std::fs::read_dir(root().join("crates")).unwrap();
     groups
@@ -152,7 +152,7 @@ fn modules_make_no_circle() {
     assert!(found.is_empty(), "parts of circles:\n{}", found.join("\n"));
 }
 
-/// What a file does outside its tests and comments.
+/// Returns the code of a file without tests and comments.
 fn code(text: &str) -> String {
     let mut code = Vec::new();
     let mut lines = text.lines();
@@ -166,8 +166,8 @@ fn code(text: &str) -> String {
     code.join("\n")
 }
 
-/// Passes over an item, as rustfmt lays it out: its attributes, and all that is
-/// between its first line and the brace that stands below it.
+/// Skips an item in the layout of rustfmt: its attributes, and all lines from its first line to the
+/// closing brace below it.
 fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>) {
     let mut lines = lines.skip_while(|line| line.trim_start().starts_with("#["));
     let Some(first) = lines.next() else { return };
@@ -188,7 +188,7 @@ fn only_the_items_of_tests_are_passed_over() {
     assert_eq!(code(text), "use a;\nuse b;\nfn d() {\n    f();\n}");
 }
 
-/// The first command of the README: `cargo run` must know which program is meant.
+/// `cargo run` must have a default program, as in the first command of the README.
 #[test]
 fn one_program_runs_where_none_is_named() {
     let metadata = metadata();
@@ -221,18 +221,18 @@ fn unsafe_code_is_where_it_may_be() {
 
 #[test]
 fn only_host_and_tune_know_files_of_proc_and_sys() {
-    // `app` asks who it is: an application takes in that crate and not `host`.
-    // Messages may name a file: what counts is a string that is one. Checks name
-    // facts by their paths, and open none (`checks_touch_nothing`). `xtask` is no part of
-    // the program, and looks at programs that it runs.
+    // `app` reads its own identity, because an application uses that crate and not `host`. Messages
+    // may contain a file name, so only strings that are a path count. Checks name facts by their
+    // paths and open none (`checks_touch_nothing`). `xtask` is not part of the program, and
+    // examines programs that it runs.
     for name in crates()
         .iter()
         .filter(|name| !["host", "tune", "rt", "app", "checks", "xtask"].contains(&name.as_str()))
     {
         for (path, text) in sources(name) {
-            // A file of our own that is open is no file of /proc.
+            // The program's own open files are not facts of /proc.
             let code = code(&text).replace("\"/proc/self/fd/", "");
-            // The table of settings names files, and opens none.
+            // The table of settings contains file names and opens none.
             if path.ends_with("setting/mod.rs") || path.to_string_lossy().contains("setting/table/")
             {
                 continue;
@@ -245,10 +245,10 @@ fn only_host_and_tune_know_files_of_proc_and_sys() {
     }
 }
 
-/// Files that a user names are written by `files`, which follows nobody else's link.
+/// Files that a user names are written by `files`, which does not follow links of other users.
 #[test]
 fn crates_warn_of_writing_past_files() {
-    // These write what the kernel offers, or no file of a user.
+    // These crates write files of the kernel, or no file of a user.
     let others = ["tune", "trace", "rt", "model", "testing", "xtask"];
     for name in crates()
         .iter()
@@ -302,7 +302,7 @@ fn files_are_short() {
     }
 }
 
-/// Crates whose examples are not run (`doctest = false`) have none.
+/// Crates without doc tests (`doctest = false`) have no examples.
 #[test]
 fn examples_in_the_documentation_are_run() {
     for name in crates() {
@@ -318,7 +318,7 @@ fn examples_in_the_documentation_are_run() {
             let fences = comments
                 .filter_map(|line| line.strip_prefix("///").or(line.strip_prefix("//!")))
                 .filter_map(|line| line.trim().strip_prefix("```"));
-            // Every second one ends a block.
+            // Every second fence ends a block.
             for language in fences.step_by(2) {
                 let runs = ["", "rust", "no_run", "should_panic"].contains(&language);
                 assert!(!runs, "{}: an example that no test runs", path.display());

@@ -1,11 +1,11 @@
-//! Each row of the tables of a page names its test, and the test exists.
+//! Each row of a table names its tests, and the tests exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::root;
 
-/// The names of all tests.
+/// Finds the names of all tests.
 fn tests(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -22,7 +22,7 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
                         is_test = false;
                     }
                     _ if line == "#[test]" || line.starts_with("#[tokio::test") => is_test = true,
-                    // Other attributes and comments may stand between.
+                    // Other attributes and comments may be in between.
                     _ if line.starts_with('#') || line.starts_with("//") => {}
                     _ => is_test = false,
                 }
@@ -31,7 +31,7 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The lines of the tables of a page, with the tests that each names in its last column.
+/// Returns the rows of the tables of a page, with the tests in the last column of each.
 fn named(page: &str) -> Vec<(&str, Vec<&str>)> {
     let rows = page.lines().filter(|line| {
         let is_head =

@@ -1,5 +1,4 @@
-//! The verbs of `tune`, on this machine: what they say everywhere, and what they
-//! change and put back where that is permitted.
+//! The verbs of `tune` on this machine: their output everywhere, and their changes where permitted.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -17,7 +16,7 @@ use punctual_host::Host;
 use punctual_model::Setting;
 use punctual_tune::setting;
 
-/// Real settings that are changed here, each with two values that do no harm.
+/// Real settings that are changed here, each with two harmless values.
 const REAL: &[(&str, [&str; 2])] = &[
     ("swappiness", ["61", "62"]),
     ("thp", ["madvise", "always"]),
@@ -31,7 +30,7 @@ fn file(setting: &Setting) -> String {
     fs::read_to_string(setting.path()).unwrap_or_default()
 }
 
-/// Whatever happens in the test, the real settings are put back.
+/// Restores the real settings, even if the test fails.
 struct PutBack(Vec<(&'static Setting, String)>);
 
 impl PutBack {
@@ -54,14 +53,14 @@ impl Drop for PutBack {
     }
 }
 
-/// The tests below change the same settings: one after the other.
+/// The tests below change the same settings, so they run one at a time.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ONE.lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A value of each real setting that may be changed and is another one now.
+/// Returns a value for each real setting that can be changed, different from its current value.
 fn changeable() -> Vec<(&'static str, String)> {
     let host = Host::live();
     let place = Place::new();
@@ -81,8 +80,8 @@ fn changeable() -> Vec<(&'static str, String)> {
             punctual_testing::skip!(Kernel, "{name}: this machine takes no other value");
             continue;
         };
-        // What a kernel refuses here (real-time group scheduling), it refuses
-        // of any program.
+        // If the kernel refuses a change here (real-time group scheduling), it refuses it for any
+        // program.
         let trial = place.run(&format!("tune apply --set {name}={value}"));
         if !trial.status.success() {
             punctual_testing::skip_refused(format!("{name}={value}"), text(&trial.stderr).trim());
@@ -131,12 +130,12 @@ fn real_settings_are_applied_watched_and_put_back() {
     let said = place.done(&format!("tune apply{wishes}"));
     assert!(said.contains("changed and read back"), "{said}");
     place.done("tune verify");
-    // Other verbs let it stay.
+    // Other verbs do not restore the setting.
     place.done("list");
     let status = json(&place.done("tune status --json"));
     assert_eq!(status["phase"], "applied");
     assert_eq!(status["settings"].as_array().unwrap().len(), settings.len());
-    // A recording says what was in force.
+    // A recording contains the settings in force.
     place.done("measure timer -D 100ms -q --policy other --dma-latency off");
     let recording = place.last();
     assert!(recording.tune.is_some_and(|tune| tune != "none"));
@@ -146,7 +145,7 @@ fn real_settings_are_applied_watched_and_put_back() {
     let again = place.refused("tune apply --set swappiness=17", 1);
     assert!(again.contains("is applied already"), "{again}");
 
-    // Somebody else changes one of them.
+    // Another program changes one of them.
     let (name, _) = &settings[0];
     let entry = setting(name).unwrap();
     let position = names.iter().position(|known| known == name).unwrap();
@@ -185,7 +184,7 @@ fn the_latency_request_is_held_until_it_is_reverted() {
     };
     let before = device();
     let place = Place::new();
-    // So weak a request that it disturbs nobody.
+    // A request so weak that it disturbs no other program.
     place.done("tune apply --set dma-latency-us=1999999998");
     if before > 1_999_999_998 {
         assert_eq!(device(), 1_999_999_998);
@@ -193,7 +192,7 @@ fn the_latency_request_is_held_until_it_is_reverted() {
     place.done("tune verify");
     let told = place.done("tune status");
     assert!(told.contains("holds /dev/cpu_dma_latency"), "{told}");
-    // Its holder ended by somebody else: not in force.
+    // Its holder was ended by another program, so the setting is not in force.
     let pid = told
         .split("process ")
         .nth(1)
@@ -297,7 +296,7 @@ fn a_profile_is_applied_but_for_what_the_kernel_refuses() {
         );
         return;
     }
-    // Whoever asks is root: to ask as root is no advice.
+    // The user is root, so the output must not advise to use root.
     assert_eq!(trial.status.code(), Some(1), "{told}");
     assert!(!told.contains("sudo"), "{told}");
     let strict = place.refused("tune apply mine.toml --strict", 1);
@@ -315,7 +314,7 @@ fn a_profile_is_applied_but_for_what_the_kernel_refuses() {
     assert_eq!(file(swappiness).trim(), wanted);
     place.done("tune revert");
     assert_eq!((file(aspm), file(swappiness)), before);
-    // Nothing of it can be had: that is no success.
+    // If no setting can be applied, the command fails.
     fs::write(
         place.path("mine.toml"),
         "[settings]\naspm = \"performance\"\n",
@@ -337,7 +336,7 @@ fn a_revert_whose_journal_cannot_be_written_puts_back_first() {
         punctual_testing::skip_refused("swappiness", text(&applied.stderr).trim());
         return;
     }
-    // No file may grow: what a full disk says.
+    // No file may grow, as on a full disk.
     let program = env!("CARGO_BIN_EXE_punctual");
     let script = format!("trap '' 25; ulimit -f 0; exec {program} tune revert");
     let output = Command::new("sh")
@@ -382,7 +381,7 @@ fn a_container_with_read_only_settings_is_told_so() {
     assert!(told.contains("mounted read-only"), "{told}");
 }
 
-/// Command line, exit code, what the message must name.
+/// Command line, exit code, and texts that the message must contain.
 const WRONG: &[(&str, i32, &[&str])] = &[
     ("tune", 2, &["Usage"]),
     ("tune plan", 2, &["nothing was asked for", "low-latency"]),

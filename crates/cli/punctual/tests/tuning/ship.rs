@@ -1,5 +1,4 @@
-//! The kernel's command line and a tune at every boot, on a system below another root
-//! folder.
+//! The kernel command line and a tune at every boot, on a system below another root folder.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Who is trusted: journals, profiles, the process that holds a setting, and the
-//! rights of the program's own file.
+//! Which files and processes are trusted: journals, profiles, the process that holds a setting, and
+//! the capabilities of the program file.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ fn crc(bytes: &[u8]) -> u32 {
     })
 }
 
-/// The journal of a killed program that has set a value and found another.
+/// Returns the journal of a killed program that has changed a setting.
 fn journal(name: &str, old: &str, new: &str) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let records = [
@@ -38,7 +38,7 @@ fn journal(name: &str, old: &str, new: &str) -> String {
     lines.concat()
 }
 
-/// Ends with an error where it hangs.
+/// Runs a command with a time limit.
 fn bounded(place: &Place, line: &str, state: &Path) -> Output {
     let command = place.command(line);
     let mut bounded = Command::new("timeout");
@@ -76,7 +76,7 @@ fn a_journal_of_somebody_else_is_not_obeyed() {
         fs::write(folder.join(name), &forged).unwrap();
         give(&folder.join(name), 0o644);
     }
-    // In a folder of root, then in one of its owner.
+    // First in a folder of root, then in a folder of the journal's owner.
     for _ in 0..2 {
         for line in ["list", "tune status", "tune revert"] {
             let output = bounded(&place, line, &theirs);
@@ -87,7 +87,7 @@ fn a_journal_of_somebody_else_is_not_obeyed() {
         give(&folder, 0o755);
         give(&theirs, 0o755);
     }
-    // Nor is one waited for.
+    // A pipe does not block it.
     fs::remove_file(folder.join("tune.journal")).unwrap();
     let made = Command::new("mkfifo")
         .arg(folder.join("tune.journal"))
@@ -96,7 +96,7 @@ fn a_journal_of_somebody_else_is_not_obeyed() {
     give(&folder.join("tune.journal"), 0o666);
     assert_ne!(bounded(&place, "list", &theirs).status.code(), Some(124));
 
-    // The same journal of its own is obeyed.
+    // The same journal in the user's own folder is obeyed.
     let own = place.path("state/punctual");
     fs::create_dir_all(&own).unwrap();
     fs::write(own.join("tune.journal"), &forged).unwrap();
@@ -169,7 +169,7 @@ fn root_uses_no_profile_that_others_can_write() {
     refused("pipe.toml", "not a regular file");
     refused("/dev/zero", "not a regular file");
 
-    // Who plans with a file of their own may, and no file is without end.
+    // A user may plan with their own file, and no endless file is read.
     let program = Path::new(env!("CARGO_BIN_EXE_punctual"));
     let own = as_other(program)
         .args(["tune", "plan"])
@@ -204,7 +204,7 @@ fn a_process_that_only_looks_like_the_holder_is_left_alone() {
     let journal = place.path("state/punctual/applied.journal");
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    // Its words are those of the holder.
+    // Its command line is that of the holder.
     fs::write(folder.path().join("hold-latency"), "read line\n").unwrap();
     let mut impostor = as_other(Path::new("/bin/sh"));
     impostor
@@ -264,13 +264,13 @@ fn a_holder_of_another_pid_namespace_is_not_forgotten() {
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("another PID namespace"), "{told}");
     assert!(holder.exists(), "{told}");
-    // The journal still tells of it: the next command here finishes the revert.
+    // The journal still contains the setting, so the next command here finishes the revert.
     place.done("tune revert");
     assert!(super::common::eventually(|| !holder.exists()));
     assert_eq!(place.done("tune status"), "Nothing is applied.\n");
 }
 
-/// The scheduling policy of a process, proc_pid_stat(5) field 41.
+/// Returns the scheduling policy of a process, proc_pid_stat(5) field 41.
 fn policy_of(child: &Running) -> String {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.0.id())).unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
@@ -305,7 +305,7 @@ fn rights_of_the_programs_file_are_for_ones_own_processes() {
             .output()
             .unwrap()
     };
-    // setpriv(1) becomes sleep(1) a moment later.
+    // setpriv(1) becomes sleep(1) after a moment.
     let is_nobodys = || {
         let status = fs::read_to_string(format!("/proc/{}/status", own.0.id()));
         status.is_ok_and(|text| text.contains("Uid:\t65534\t65534\t65534\t65534"))
@@ -313,7 +313,7 @@ fn rights_of_the_programs_file_are_for_ones_own_processes() {
     assert!(super::common::eventually(is_nobodys));
     let done = change(&own, "-p 2");
     if !done.status.success() {
-        // Also where the file system is mounted nosuid.
+        // Also if the file system is mounted nosuid.
         punctual_testing::skip_refused(
             "the capability has no effect here",
             text(&done.stderr).trim(),
