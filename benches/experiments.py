@@ -79,7 +79,7 @@ def row(number, one, took):
 def equal(options, folder, number):
     """Runs an experiment with equal conditions."""
     return experiment(options, folder, [
-        "--a", "true", "--b", "true", "--time", "2m", "--block", "5s", "--wash-out", "500ms",
+        "--a", "true", "--b", "true", "-D", "2m", "--block", "5s", "--wash-out", "500ms",
         "--no-early-end"])
 
 
@@ -99,7 +99,7 @@ def doubled(options, folder, number):
         own = [sys.executable, os.path.abspath(__file__), "disturb", "--cpu", str(options.cpu),
                "--rate", f"{max(late, 1) / measured:.4f}", "--seconds", f"{threshold + 1.1e-3:.6f}"]
         found = experiment(options, folder, [
-            "--a", "true", "--b", shlex.join(own) + " &", "--time", "5m",
+            "--a", "true", "--b", shlex.join(own) + " &", "-D", "5m",
             "--threshold", f"{threshold * 1e9:.0f}ns", *usual])
         # The machine has become quieter: use the proposed threshold, as a user would.
         would = re.search(r"a threshold of ([0-9.]+) (\w+) would do", found[2])

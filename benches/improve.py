@@ -77,7 +77,7 @@ def improve(options, folder, *more):
     load = shlex.join([sys.executable, os.path.abspath(__file__), "--disturb"])
     command = [options.punctual, "improve", "--store", os.path.join(folder, "store.db"),
                "--cpus", str(options.cpu), "--only", ",".join(FILES),
-               "--time", options.time, "--load", f"command:{load}",
+               "-D", options.time, "--load", f"command:{load}",
                "-o", os.path.join(folder, "improve.toml"), *more]
     env = {**os.environ, "PUNCTUAL_LOCKS": os.path.join(folder, "locks")}
     os.makedirs(env["PUNCTUAL_LOCKS"], exist_ok=True)

@@ -87,6 +87,23 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         &["--extra-key"],
     ),
     ("delete 12345678", 1, &["12345678"]),
+    ("explain 12345678", 1, &["12345678"]),
+    ("compare 12345678 last", 1, &["12345678"]),
+    ("compare last 12345678", 1, &["12345678"]),
+    ("plot 12345678 -o x.svg", 1, &["12345678"]),
+    ("report 12345678 -o x.html", 1, &["12345678"]),
+    ("export 12345678 -f json", 1, &["12345678"]),
+    ("export 12345678 -f trace-dat", 1, &["12345678"]),
+    ("bundle 12345678", 1, &["12345678"]),
+    ("facts diff 12345678 last", 1, &["12345678"]),
+    ("trend note add 12345678 text", 1, &["12345678"]),
+    ("experiment show 12345678", 1, &["12345678"]),
+    ("topology -o x.png", 2, &["x.png", ".svg"]),
+    ("check -o x.pdf", 2, &["x.pdf", ".html"]),
+    ("improve -o x.json --dry-run", 2, &["x.json", ".toml"]),
+    ("facts capture -o x.toml", 2, &["x.toml", ".json"]),
+    ("record status", 2, &["'record'", "'monitor'"]),
+    ("export last -o x.txt", 2, &["x.txt", "--format"]),
 ];
 
 #[test]

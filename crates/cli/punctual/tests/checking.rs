@@ -27,7 +27,7 @@ fn code(checkup: &Checkup) -> i32 {
 #[test]
 fn a_short_check_is_never_held() {
     let place = Place::new();
-    let line = "--time 4s --load cpu --budget 500us --junit junit.xml -o page.html --label bench";
+    let line = "-D 4s --load cpu --budget 500us --junit junit.xml -o page.html --label bench";
     let (checkup, exit) = checked(&place, line);
     assert_ne!(checkup.outcome, Outcome::Held, "{}", checkup.sentence);
     assert_eq!(exit, Some(code(&checkup)), "{}", checkup.sentence);
@@ -96,7 +96,7 @@ fn a_short_check_is_never_held() {
 #[test]
 fn until_proven_ends_at_the_longest_time() {
     let place = Place::new();
-    let line = "--time 1s --load none --until-proven=3s --max-misses-per-day 1000000000";
+    let line = "-D 1s --load none --until-proven=3s --max-misses-per-day 1000000000";
     let (checkup, exit) = checked(&place, line);
     assert_eq!(exit, Some(code(&checkup)), "{}", checkup.sentence);
     assert_eq!(checkup.conditions.len(), 1);
@@ -109,7 +109,7 @@ fn until_proven_ends_at_the_longest_time() {
 #[test]
 fn the_screen_names_verdict_conditions_and_next_command() {
     let place = Place::new();
-    let output = place.run("check --time 2s --load none -q");
+    let output = place.run("check -D 2s --load none -q");
     let screen = text(&output.stdout);
     assert!(matches!(output.status.code(), Some(3 | 4)), "{output:?}");
     for name in ["verdict ", "loop ", "condition ", "next "] {
@@ -133,7 +133,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_measured() {
         ("check --load storm", "unknown load 'storm'"),
         ("check --max-misses-per-day -1", "0 or more"),
         ("check --max-misses-per-day many", "0 or more"),
-        ("check --time 0s", "longer than 0"),
+        ("check -D 0s", "longer than 0"),
         ("check --json -o -", "only one form"),
         ("check --cpus 4000", "4000"),
         ("check --period 1us --budget 1us", "--period"),

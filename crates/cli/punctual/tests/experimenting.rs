@@ -263,11 +263,7 @@ fn a_stopped_experiment_says_how_it_goes_on() {
         refused.contains("is being measured by experiment"),
         "{refused}"
     );
-    for line in [
-        "check --time 10s",
-        "improve --time 1h",
-        "experiment --b true",
-    ] {
+    for line in ["check -D 10s", "improve -D 1h", "experiment --b true"] {
         let refused = place.refused(&format!("{line} --cpus 0"), 1);
         assert!(refused.contains("--share-cpus"), "{line}: {refused}");
     }
@@ -307,7 +303,7 @@ fn what_cannot_show_anything_is_refused_before_it_is_measured() {
         ("--set swapiness=1", 2, "did you mean 'swappiness'"),
         ("--set swappiness=10,10", 2, "given twice"),
         ("--set swappiness=10 --a true", 2, "cannot be used with"),
-        ("--b true --time 10s", 2, "at least 6 are needed"),
+        ("--b true -D 10s", 2, "at least 6 are needed"),
         ("--b true --pairs 5", 2, "give --pairs 6 or more"),
         (
             "--b true --block 1s",
@@ -357,7 +353,7 @@ fn improve_plans_tries_and_stops() {
         "{plan:?}"
     );
     assert!(place.listed().is_empty());
-    let line = "improve --json --time 1h --block 300ms --wash-out 50ms --cpus 0 --period 500us";
+    let line = "improve --json -D 1h --block 300ms --wash-out 50ms --cpus 0 --period 500us";
     let mut child = place.spawn(line);
     let in_first_stage = || {
         let listed = place.run("experiment list --json").stdout;
@@ -403,10 +399,10 @@ fn improve_plans_tries_and_stops() {
     let state = after[0].improvement.as_ref().unwrap();
     assert!(!state.ended && !state.improvement.stopped);
     assert_eq!(state.improvement.tried.len(), stopped.tried.len());
-    let other = place.refused("improve --resume --time 3h", 2);
+    let other = place.refused("improve --resume -D 3h", 2);
     assert!(other.contains("cannot be used with"), "{other}");
     assert_eq!(place.done("tune status --json").trim(), "null");
-    let short = place.refused("improve --time 10s", 2);
+    let short = place.refused("improve -D 10s", 2);
     assert!(short.contains("too short to try"), "{short}");
 }
 
@@ -427,7 +423,7 @@ fn improve_killed_at_any_moment_leaves_all_settings_as_before() {
     let before = files();
     let kills = std::env::var("PUNCTUAL_KILLS").ok();
     let kills: u32 = kills.and_then(|text| text.parse().ok()).unwrap_or(3);
-    let line = "improve --quiet --time 1h --block 300ms --wash-out 50ms --cpus 0 --period 500us";
+    let line = "improve --quiet -D 1h --block 300ms --wash-out 50ms --cpus 0 --period 500us";
     let mut random = std::collections::hash_map::RandomState::new();
     for kill in 0..kills {
         let mut child = (place.command(line))

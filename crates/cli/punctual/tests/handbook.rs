@@ -216,11 +216,10 @@ fn examples_and_pages_name_options_that_there_are() {
 
 #[test]
 fn a_wrong_option_in_an_example_is_seen() {
-    let wrong =
-        commands("      run: >\n        sudo punctual check --nonsense\n        --time 2s\n");
-    assert_eq!(wrong, [["check", "--nonsense", "--time", "2s"]]);
+    let wrong = commands("      run: >\n        sudo punctual check --nonsense\n        -D 2s\n");
+    assert_eq!(wrong, [["check", "--nonsense", "-D", "2s"]]);
     assert!(unknown(&wrong[0]).unwrap().contains("--nonsense"));
-    let verb = commands("punctual chek --time 2s");
+    let verb = commands("punctual chek -D 2s");
     assert!(unknown(&verb[0]).unwrap().contains("no such verb"));
     assert_eq!(unknown(&commands("punctual tune verify")[0]), None);
 }

@@ -265,10 +265,10 @@ fn what_is_not_whole_leaves_nothing_behind() {
         assert!(stderr.contains(name), "{name}: {stderr}");
     }
     assert!(place.listed().is_empty());
-    place.refused("import --from cyclictest words", 2);
+    place.refused("import --format cyclictest words", 2);
     fs::create_dir(place.path("folder")).unwrap();
     place.refused("import folder", 1);
-    let stderr = place.refused("import --from cyclictest-hist words", 1);
+    let stderr = place.refused("import --format cyclictest-hist words", 1);
     assert!(
         stderr.contains("words:1: \"the quick brown fox\""),
         "{stderr}"

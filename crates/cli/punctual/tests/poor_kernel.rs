@@ -72,7 +72,7 @@ fn a_check_up_says_that_causes_cannot_be_known() {
     if !poor() {
         return;
     }
-    let output = Place::new().run("check --time 5s --budget 1us");
+    let output = Place::new().run("check -D 5s --budget 1us");
     let shown = text(&output.stdout);
     assert!(says_why(&shown), "{}\n{shown}", text(&output.stderr));
 }

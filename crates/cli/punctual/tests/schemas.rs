@@ -15,7 +15,7 @@ use serde_json::Value;
 const FORMS: &[(&str, &str)] = &[
     ("audit", "doctor --json --no-sample --report-only"),
     ("audit", "kernel check --json --report-only"),
-    ("checkup", "check --json -q --time 2s --load none"),
+    ("checkup", "check --json -q -D 2s --load none"),
     ("facts", "facts capture --sample 20ms"),
     (
         "plan",
@@ -35,6 +35,11 @@ const FORMS: &[(&str, &str)] = &[
     ("placements", "place beside --cpu 0 --json"),
     ("clocks", "clocks --json"),
     ("applications", "app list --json"),
+    ("recordings", "list --json"),
+    ("experiments", "experiment list --json"),
+    ("slots", "monitor slots --json"),
+    ("store", "store stats --json"),
+    ("damage", "store check --json"),
 ];
 
 /// Finds the parts of `value` that the schema does not allow. Supports the parts of JSON Schema
@@ -124,6 +129,7 @@ fn follows(place: &Place, form: &str, line: &str) -> Value {
 #[test]
 fn what_is_printed_follows_its_schema() {
     let place = Place::new();
+    place.done("measure timer -q --policy other -D 200ms --dma-latency off");
     for (form, line) in FORMS {
         follows(&place, form, line);
     }
@@ -216,6 +222,26 @@ fn so_does_what_is_applied_and_put_back() {
     assert_eq!(applied["changes"][0]["old"], before);
     assert_eq!(status["settings"][0]["old"], before);
     assert_eq!(reverted[0]["value"], before);
+}
+
+#[test]
+fn imports_plans_and_merges_follow_their_schemas() {
+    let place = Place::new();
+    let lines = "T: 0 ( 1229) P:95 I:200 C:   1293 Min:      6 Act:   12 Avg:    7 Max:     112\n";
+    std::fs::write(place.path("lines.txt"), lines).unwrap();
+    std::fs::write(place.path("words.txt"), "no figures\n").unwrap();
+    let imported = follows(&place, "imported", "import --json lines.txt words.txt");
+    assert!(imported[0]["id"].is_string() && imported[1]["error"].is_string());
+    follows(&place, "recordings", "list --json");
+    let plan =
+        "[[series]]\nname = \"night\"\nprobe = \"timer\"\nduration = \"1s\"\nat = [\"03:00\"]\n";
+    std::fs::write(place.path("plan.toml"), plan).unwrap();
+    let checked = follows(&place, "monitor", "monitor check --json --plan plan.toml");
+    assert_eq!(checked["series"][0]["name"], "night", "{checked:#}");
+    let other = Place::new();
+    other.done("measure timer -q --policy other -D 200ms --dma-latency off");
+    let merge = format!("store merge --json {}", other.path("store.db").display());
+    assert_eq!(follows(&place, "merged", &merge)["recordings"], 1);
 }
 
 #[test]

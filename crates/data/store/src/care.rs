@@ -17,7 +17,7 @@ const FACTS: &str = "SELECT count(*) FROM facts WHERE hash NOT IN
                      (SELECT audit FROM recording WHERE audit IS NOT NULL)";
 
 /// Statistics of a store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct StoreStats {
     /// Schema version.
     pub schema: i64,

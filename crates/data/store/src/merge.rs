@@ -9,7 +9,7 @@ use crate::slots::SlotFilter;
 use crate::{Lease, Store, StoreError, plan, slots};
 
 /// Counts of merged data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Merged {
     /// Number of recordings.
     pub recordings: u64,

@@ -79,7 +79,7 @@ pub(crate) fn least_block(plan: &ExperimentPlan) -> Nanos {
     Nanos(plan.wash_out_ns.0.saturating_mul(TIMES_WASH_OUT))
 }
 
-/// Returns the shortest `--time` for blocks of this length, in whole seconds.
+/// Returns the shortest `--duration` for blocks of this length, in whole seconds.
 pub(crate) fn time_for(plan: &ExperimentPlan, block: Nanos) -> Nanos {
     const SECOND: u64 = 1_000_000_000;
     let blocks = round(plan, block).0.saturating_mul(fewest(plan).into());

@@ -65,8 +65,8 @@ fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, Tria
             plan.arms.len()
         ),
         None => format!(
-            "--time {} is enough for {rounds} pairs of blocks of {block}; at least {least} are \
-             needed: give --time {} or more{}",
+            "--duration {} is enough for {rounds} pairs of blocks of {block}; at least {least} are \
+             needed: give --duration {} or more{}",
             typed(plan.time_ns),
             typed(time_for(plan, block)),
             // Suggested only if the wash-out allows a shorter block.
@@ -210,10 +210,10 @@ mod tests {
     use crate::analysis::tests::experiment;
     use crate::lengths::shortest_time;
 
-    /// Returns the `--time` that an error suggests.
+    /// Returns the `--duration` that an error suggests.
     fn named(error: &TrialError) -> Nanos {
         let text = error.to_string();
-        let (_, rest) = text.split_once("give --time ").unwrap();
+        let (_, rest) = text.split_once("give --duration ").unwrap();
         rest.split([' ', ',', ';'])
             .next()
             .unwrap()

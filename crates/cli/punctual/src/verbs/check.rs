@@ -14,7 +14,8 @@ use punctual_session::{RecordingSink, SessionError};
 use punctual_store::Store;
 
 use super::share_cpus::Sharing;
-use super::{Invalid, Run, Verb, explain::timelines, facts, measure, serve_load, serve_partner};
+use super::{Invalid, Run, Verb, explain::timelines, extension, facts, measure};
+use super::{serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
@@ -57,7 +58,7 @@ struct CheckUp {
     priority: Option<u8>,
     #[command(flatten)]
     sharing: Sharing,
-    /// What disturbs, as for measure; none for no load [default: farm]
+    /// Background load, as in measure; none for no load [default: farm]
     #[arg(
         long,
         value_name = "LOAD",
@@ -65,9 +66,9 @@ struct CheckUp {
         hide_default_value = true
     )]
     load: Vec<String>,
-    /// How long under load; a quarter of it without load
-    #[arg(long, value_name = "TIME", value_parser = length, default_value = "60s")]
-    time: Nanos,
+    /// How long to measure under load; without load, a quarter of it
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = length, default_value = "60s")]
+    duration: Nanos,
     /// Measure until held or broken is proven [limit: 24h, or LONGEST]
     ///
     /// Looks after 1, 2, 4, 8, ... minutes and at the end. The 5% of error is divided over
@@ -78,16 +79,16 @@ struct CheckUp {
     /// Name of the recordings [default: check]
     #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     label: Option<String>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write an HTML page with verdict, causes and plots
+    /// Write an HTML page with verdict, causes and plots: .html
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write JUnit XML for continuous integration
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Show no progress
+    /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
 }
@@ -110,6 +111,9 @@ impl Run for CheckUp {
     fn run(self, context: &Context) -> Result<Exit> {
         let request = self.request(context)?;
         let (json, quiet) = (self.json, self.quiet);
+        if let Some(path) = &self.output {
+            extension::check(path, &["html"])?;
+        }
         // What cannot be written is known before anything is measured.
         let page = self.output.as_deref().map(Output::open).transpose()?;
         let junit_file = self.junit.as_deref().map(Output::open).transpose()?;
@@ -119,7 +123,10 @@ impl Run for CheckUp {
             .filter(|one| one.is_stdout());
         let on_stdout = usize::from(json) + to_stdout.count();
         if on_stdout > 1 {
-            return Err(UsageError("only one form fits on stdout: name a file".to_owned()).into());
+            return Err(UsageError(
+                "only one format fits on stdout: name a file for the others".to_owned(),
+            )
+            .into());
         }
         let audit = audit(request.cpus.clone())?;
         let store = context.store_if_wanted()?;
@@ -233,7 +240,7 @@ impl CheckUp {
                         there is none";
             return Err(UsageError(text.to_owned()).into());
         }
-        let loaded = self.time;
+        let loaded = self.duration;
         Ok(CheckRequest {
             requirement,
             cpus: self.cpus.clone(),

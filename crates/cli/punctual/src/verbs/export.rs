@@ -15,12 +15,15 @@ use crate::exit::{Exit, UsageError};
 use crate::output::{Output, note};
 use crate::verbs::list::since;
 use crate::verbs::select::OneRecording;
-use crate::verbs::{Run, Verb, fleet, named};
+use crate::verbs::{Run, Verb, extension, fleet, named};
 
 pub(super) const VERB: Verb = Verb::of::<ExportFile>("export");
 
 /// The name of the format that a store's trace events are written in.
 const TRACE: &str = "trace-dat";
+
+/// The extension of its files.
+const TRACE_EXTENSION: &str = "dat";
 
 /// The default file of trace-cmd(1), and of this format.
 const TRACE_FILE: &str = "trace.dat";
@@ -44,9 +47,9 @@ const LONG: &str = "Write a recording in a format that other tools read.\n\n\
 struct ExportFile {
     #[command(flatten)]
     selected: OneRecording,
-    /// Format, see below
+    /// Format, see below [default: by the file extension, if it is of one format]
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
-    #[arg(required_unless_present = "to", value_parser = named(forms()))]
+    #[arg(required_unless_present_any = ["to", "output"], value_parser = named(forms()))]
     format: Option<Form>,
     /// File [default: stdout; for trace-dat, trace.dat]
     #[arg(short, long, value_name = "FILE")]
@@ -113,16 +116,45 @@ fn formats() -> String {
 
 impl Run for ExportFile {
     fn run(self, context: &Context) -> Result<Exit> {
-        match (&self.to, self.format) {
-            (Some(to), _) => fleet::to_parquet(to, self.by == Partition::Day, self.since, context),
-            (None, Some(Form::Made(format))) => self.write(format, context),
-            (None, Some(Form::Trace)) => self.write_trace(context),
-            (None, None) => Err(UsageError("--format is missing".to_owned()).into()),
+        if let Some(to) = &self.to {
+            return fleet::to_parquet(to, self.by == Partition::Day, self.since, context);
+        }
+        match self.format.map_or_else(|| self.form_of_extension(), Ok)? {
+            Form::Made(format) => self.write(format, context),
+            Form::Trace => self.write_trace(context),
         }
     }
 }
 
 impl ExportFile {
+    /// The only format with the extension of the output file.
+    fn form_of_extension(&self) -> Result<Form, UsageError> {
+        let path = self.output.as_deref().unwrap_or(Path::new("-"));
+        let extension = extension::of(path);
+        let fits = |form: &Form| match form {
+            Form::Made(format) => format.extension == extension,
+            Form::Trace => extension == TRACE_EXTENSION,
+        };
+        let all: Vec<_> = (forms().into_iter())
+            .filter(|(_, form)| fits(form))
+            .collect();
+        match all.as_slice() {
+            [(_, form)] => Ok(*form),
+            [] => Err(UsageError(format!(
+                "{}: the extension names no format: give --format",
+                path.display()
+            ))),
+            several => {
+                let names: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
+                Err(UsageError(format!(
+                    "{}: the extension is that of {}: give --format",
+                    path.display(),
+                    names.join(", ")
+                )))
+            }
+        }
+    }
+
     fn write(&self, format: &'static Format, context: &Context) -> Result<Exit> {
         let options = self.options(format.name, format.micro_rows)?;
         let store = context.store_to_read()?;

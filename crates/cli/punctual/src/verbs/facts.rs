@@ -122,6 +122,7 @@ impl Diff {
 impl Capture {
     fn run(self) -> Result<Exit> {
         let Self { output, counting } = self;
+        extension::check(&output, &["json"])?;
         let out = Output::open(&output)?;
         let facts = here(counting.length(), |_| anyhow::Ok(CpuSet::new()))?;
         let files = facts.files.len();

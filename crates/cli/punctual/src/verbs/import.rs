@@ -1,5 +1,6 @@
 //! `import`: recordings from other tools' files.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -12,18 +13,20 @@ use jiff::Timestamp;
 use punctual_formats::{CountSamples, IMPORTS, Import, SampleSink, Source, recognise};
 use punctual_host::Host;
 use punctual_model::{
-    Fact, Nanos, Recording, Sample, SamplesKept, Slot, SlotCause, SlotState, Unknown, grouped,
+    Fact, Nanos, Recording, RecordingId, Sample, SamplesKept, Slot, SlotCause, SlotState, Unknown,
+    grouped,
 };
 use punctual_report::wrap;
 use punctual_session::lease;
 use punctual_store::{Store, StoreError, Writer};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::list::since;
 use super::{Invalid, Run, Verb, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError, report, with_causes};
-use crate::output;
+use crate::output::{self, JsonSchema};
 
 pub(super) const VERB: Verb = Verb::of::<ImportFiles>("import");
 
@@ -35,9 +38,9 @@ struct ImportFiles {
     #[arg(value_name = "FILE", num_args = 1.., required = true)]
     files: Vec<PathBuf>,
     /// Format, see below [default: detected from the content]
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     #[arg(value_parser = named(IMPORTS.iter().map(|import| (import.name, import)).collect()))]
-    from: Option<&'static Import>,
+    format: Option<&'static Import>,
     /// Unit of cyclictest's figures if the file has none: us, ns
     #[arg(long, value_name = "UNIT")]
     #[arg(value_parser = named(vec![("us", Nanos::from_micros(1)), ("ns", Nanos(1))]))]
@@ -46,7 +49,7 @@ struct ImportFiles {
     #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     label: Option<String>,
     /// Join the recordings to this series
-    #[arg(long, value_name = "NAME", value_parser = series_name)]
+    #[arg(long, value_name = "SERIES", value_parser = series_name)]
     series: Option<String>,
     #[command(flatten)]
     given: Given,
@@ -153,7 +156,7 @@ impl Run for ImportFiles {
     fn run(self, context: &Context) -> Result<Exit> {
         punctual_rt::keep_heap(KEPT_BYTES);
         let job = Job {
-            from: self.from,
+            format: self.format,
             unit: self.unit,
             label: self.label,
             series: self.series,
@@ -169,7 +172,7 @@ impl Run for ImportFiles {
         for path in &self.files {
             match job.import(path) {
                 Ok(imported) => match self.json {
-                    true => results.push(as_json(&job, path, &imported)),
+                    true => results.push(as_json(&job, path, imported)),
                     false => {
                         let sentence = sentence(&job, path, &imported);
                         // Lines after the first are indented.
@@ -185,7 +188,10 @@ impl Run for ImportFiles {
                     // The valid files are imported nevertheless.
                     exit = report(&error);
                     let file = path.display().to_string();
-                    results.push(json!({"file": file, "error": with_causes(&error)}));
+                    results.push(ImportJson::Failed {
+                        file,
+                        error: with_causes(&error),
+                    });
                 }
             }
         }
@@ -198,7 +204,7 @@ impl Run for ImportFiles {
 
 /// The options for all files.
 struct Job {
-    from: Option<&'static Import>,
+    format: Option<&'static Import>,
     /// The unit of figures without one.
     unit: Option<Nanos>,
     label: Option<String>,
@@ -221,7 +227,7 @@ impl Job {
     fn import(&self, path: &Path) -> Result<Imported> {
         let name = path.display().to_string();
         let mut source = Source::new(name.as_str(), open(path)?).with_unit(self.unit);
-        let import = match self.from {
+        let import = match self.format {
             Some(import) => import,
             None => recognise(&name, &source.head()?)?,
         };
@@ -459,21 +465,66 @@ fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
     text
 }
 
-fn as_json(job: &Job, path: &Path, imported: &Imported) -> Value {
+/// The result of one file, as JSON.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum ImportJson {
+    /// The file was read.
+    Read(Box<ReadJson>),
+    /// It was not.
+    Failed {
+        /// The file.
+        file: String,
+        /// The reason.
+        error: String,
+    },
+}
+
+/// A file that was read, as JSON.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReadJson {
+    /// The file.
+    file: String,
+    /// Its format.
+    format: String,
+    /// The program that measured.
+    tool: String,
+    /// The recording; null if it was not stored.
+    id: Option<RecordingId>,
+    /// Number of threads.
+    threads: usize,
+    /// Samples of all threads.
+    recorded: u64,
+    /// Samples whose latency is unknown.
+    unknown_latency: u64,
+    /// The largest latency; null if it is unknown.
+    max_ns: Option<Nanos>,
+    /// The stored samples; null if none are stored.
+    samples: Option<SamplesKept>,
+    /// What the file does not contain.
+    unknown: Option<BTreeSet<Unknown>>,
+    /// What the reader should know.
+    warnings: Vec<String>,
+}
+
+fn as_json(job: &Job, path: &Path, imported: Imported) -> ImportJson {
     let Imported { import, recording } = imported;
     let all = recording.all_latencies();
-    let origin = recording.origin.as_ref();
-    json!({
-        "file": path.display().to_string(),
-        "format": import.name,
-        "tool": origin.map_or(&recording.probe.program, |origin| &origin.tool),
-        "id": job.store.is_some().then_some(recording.id),
-        "threads": recording.threads.len(),
-        "recorded": all.recorded(),
-        "unknown_latency": all.unplaced(),
-        "max_ns": all.max(),
-        "samples": recording.samples,
-        "unknown": origin.map(|origin| &origin.unknown),
-        "warnings": recording.warnings,
-    })
+    let origin = recording.origin;
+    ImportJson::Read(Box::new(ReadJson {
+        file: path.display().to_string(),
+        format: import.name.to_owned(),
+        tool: match &origin {
+            Some(origin) => origin.tool.clone(),
+            None => recording.probe.program,
+        },
+        id: job.store.is_some().then_some(recording.id),
+        threads: recording.threads.len(),
+        recorded: all.recorded(),
+        unknown_latency: all.unplaced(),
+        max_ns: all.max(),
+        samples: recording.samples,
+        unknown: origin.map(|origin| origin.unknown),
+        warnings: recording.warnings,
+    }))
 }

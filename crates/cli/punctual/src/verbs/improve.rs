@@ -18,7 +18,7 @@ use super::experiment::{Measuring, Progressing, failed, length};
 use super::measure::stop_flag;
 use super::serve_guard::{Guard, Guarded, SILENCE};
 use super::share_cpus::Sharing;
-use super::{Run, Verb, check, serve_load, serve_partner};
+use super::{Run, Verb, check, extension, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::live;
@@ -61,34 +61,34 @@ struct Options {
     priority: Option<u8>,
     #[command(flatten)]
     sharing: Sharing,
-    /// What disturbs during each block, as for measure
+    /// Background load during each block, as in measure
     #[arg(long, value_name = "LOAD")]
     load: Vec<String>,
-    /// How long it may take
-    #[arg(long, value_name = "TIME", value_parser = length, default_value = "2h")]
-    time: Nanos,
+    /// How long the search may take
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = length, default_value = "2h")]
+    duration: Nanos,
     /// How long a block is measured [default: by the pilot, 10s or more]
     #[arg(long, value_name = "TIME", value_parser = length)]
     block: Option<Nanos>,
-    /// Left out at the start of each block
+    /// Discarded at the start of each block
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "2s")]
     wash_out: Nanos,
     /// Seed of the random order [default: random]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Go on with a search that was stopped or killed
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", conflicts_with_all = ["cpus", "period", "budget", "priority", "load", "time", "block", "wash_out", "seed", "only", "dry_run"])]
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", conflicts_with_all = ["cpus", "period", "budget", "priority", "load", "duration", "block", "wash_out", "seed", "only", "dry_run"])]
     resume: Option<String>,
     /// Settings to try, of those that the audit recommends [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// Show what would be tried, and what the time can show
+    /// Show what it would try, and which effects --duration can show
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Profile for `punctual tune` with what helps [default: improve.toml]
+    /// Profile for `punctual tune` with what helps: .toml [default: improve.toml]
     #[arg(
         short,
         long,
@@ -97,7 +97,7 @@ struct Options {
         hide_default_value = true
     )]
     output: PathBuf,
-    /// Show no progress
+    /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
 }
@@ -120,6 +120,7 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
         let around = (Some(&store), Some(&guard));
         return search(state.improvement, &state.plan, around, options, context);
     }
+    extension::check(&options.output, &["toml"])?;
     let plan = plan(options)?;
     for name in &options.only {
         let setting = name.split('@').next().unwrap_or_default();
@@ -239,7 +240,7 @@ fn plan(options: &Options) -> Result<ExperimentPlan> {
     let plan = measuring.plan(Vec::new())?;
     Ok(ExperimentPlan {
         threshold_ns: options.budget,
-        time_ns: options.time,
+        time_ns: options.duration,
         block_ns: options.block,
         wash_out_ns: options.wash_out,
         seed: options.seed.unwrap_or(plan.seed),

@@ -54,7 +54,7 @@ enum Change {
         #[arg(value_name = "IRQ", required = true, num_args = 1.., value_delimiter = ',')]
         irq: Vec<String>,
         /// CPUs of the affinity
-        #[arg(short, long, value_name = "LIST")]
+        #[arg(short = 'a', long, value_name = "LIST")]
         cpus: CpuSet,
     },
 }

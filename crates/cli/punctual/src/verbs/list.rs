@@ -8,16 +8,16 @@ use clap::Parser;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use punctual_model::{Nanos, Unknown};
+use punctual_model::{Completion, Nanos, Origin, Outcome, RecordingId, Unknown};
 use punctual_report::document::{self, ListRow};
 use punctual_report::text::{LongTable, TextStyle};
 use punctual_store::{Filter, StoreError, Summary};
-use serde_json::json;
+use serde::Serialize;
 
 use super::{Invalid, Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, JsonSchema};
 
 pub(super) const VERB: Verb = Verb::of::<List>("list");
 
@@ -31,7 +31,7 @@ struct List {
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
     /// Only runs of this series
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "SERIES")]
     series: Option<String>,
     /// Only recordings whose label contains this text
     #[arg(long, value_name = "TEXT")]
@@ -40,7 +40,7 @@ struct List {
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<Timestamp>,
     /// Only the newest N
-    #[arg(short = 'n', long, visible_alias = "number", value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
     /// Include the blocks of experiments
     #[arg(long)]
@@ -86,7 +86,7 @@ impl Run for List {
             Err(error) => return Err(error),
         };
         if self.json {
-            output::print_json_list(summaries.into_iter().map(|summary| as_json(&summary)))?;
+            output::print_json_list(summaries.into_iter().map(|summary| as_json(summary)))?;
         } else if summaries.is_empty() {
             let all = Filter {
                 without_blocks: filter.without_blocks,
@@ -151,25 +151,61 @@ fn as_row(summary: &Summary) -> ListRow {
     }
 }
 
-fn as_json(summary: &Summary) -> serde_json::Value {
-    // Null if the source of an import does not contain it.
-    let known = |what, value: serde_json::Value| summary.knows(what).then_some(value);
-    json!({
-        "id": summary.id,
-        "label": summary.label,
-        "probe": summary.probe,
-        "headline": summary.headline,
-        "started": known(Unknown::Started, json!(summary.started)),
-        "duration_ns": known(Unknown::Duration, json!(summary.duration_ns)),
-        "completion": summary.completion,
-        "outcome": summary.outcome,
-        "recorded": summary.recorded,
-        "missed": known(Unknown::Missed, json!(summary.missed)),
-        "max_ns": summary.max_ns,
-        "p99_ns": summary.p99_ns,
-        "host": summary.host,
-        "fingerprint": summary.fingerprint,
-        "samples": summary.samples,
-        "origin": summary.origin,
-    })
+/// A recording in the list, as JSON.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ListedJson {
+    /// The recording.
+    id: RecordingId,
+    /// Its label; null without one.
+    label: Option<String>,
+    /// The probe that measured.
+    probe: String,
+    /// The measurement on one line.
+    headline: String,
+    /// Its start; null if an imported file does not contain it.
+    started: Option<Timestamp>,
+    /// Its length; null if an imported file does not contain it.
+    duration_ns: Option<Nanos>,
+    /// Whether it ended as planned.
+    completion: Completion,
+    /// Whether its requirement was met.
+    outcome: Outcome,
+    /// Samples of all threads.
+    recorded: u64,
+    /// Missed periods of all threads; null if an imported file does not contain them.
+    missed: Option<u64>,
+    /// The largest latency; null without samples.
+    max_ns: Option<Nanos>,
+    /// The 99th percentile; null without samples.
+    p99_ns: Option<Nanos>,
+    /// The name of the machine; null if it is unknown.
+    host: Option<String>,
+    /// The fingerprint of the machine.
+    fingerprint: String,
+    /// Whether the samples were kept.
+    samples: bool,
+    /// The source of an imported recording; null if punctual measured it.
+    origin: Option<Origin>,
+}
+
+fn as_json(summary: Summary) -> ListedJson {
+    let knows = |what| summary.knows(what);
+    ListedJson {
+        started: knows(Unknown::Started).then_some(summary.started),
+        duration_ns: knows(Unknown::Duration).then_some(summary.duration_ns),
+        missed: knows(Unknown::Missed).then_some(summary.missed),
+        id: summary.id,
+        label: summary.label,
+        probe: summary.probe,
+        headline: summary.headline,
+        completion: summary.completion,
+        outcome: summary.outcome,
+        recorded: summary.recorded,
+        max_ns: summary.max_ns,
+        p99_ns: summary.p99_ns,
+        host: summary.host,
+        fingerprint: summary.fingerprint,
+        samples: summary.samples,
+        origin: summary.origin,
+    }
 }

@@ -14,6 +14,7 @@ mod exec;
 mod experiment;
 mod explain;
 mod export;
+mod extension;
 mod facts;
 #[cfg_attr(not(feature = "fleet"), path = "no_fleet.rs")]
 mod fleet;
@@ -271,3 +272,5 @@ fn named<T: Clone + Send + Sync + 'static>(
 
 #[cfg(test)]
 mod help_tests;
+#[cfg(test)]
+mod rule_tests;

@@ -10,7 +10,7 @@ use punctual_report::plot::{self, Heading, LongTerm, Plot, PlotOptions, Scale};
 
 use super::looking_back::{self, Series, Span};
 use super::select::Recordings;
-use super::{Run, Verb, named};
+use super::{Run, Verb, extension, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
@@ -116,7 +116,7 @@ impl Run for PlotFile {
             }
         };
         let output = Output::open(&path)?;
-        let picture = if is(&path, "png") {
+        let picture = if extension::of(&path) == "png" {
             plot.png(self.pixels)?
         } else {
             plot.svg().into_bytes()
@@ -208,14 +208,10 @@ impl PlotFile {
             };
             return Ok(format!("{name}-{id}.svg").into());
         };
-        if path == Path::new("-") || is(path, "svg") || is(path, "png") {
+        if path == Path::new("-") || ["svg", "png"].contains(&extension::of(path).as_str()) {
             return Ok(path.clone());
         }
-        Err(UsageError(format!(
-            "{}: unknown file extension: use .svg or .png",
-            path.display()
-        ))
-        .into())
+        Err(extension::unknown(path, &["svg", "png"]).into())
     }
 }
 
@@ -229,9 +225,4 @@ pub(super) fn file_name(series: &str) -> String {
         }
     };
     series.chars().map(plain).collect()
-}
-
-fn is(path: &Path, ending: &str) -> bool {
-    path.extension()
-        .is_some_and(|found| found.eq_ignore_ascii_case(ending))
 }

@@ -18,7 +18,13 @@ const VERBS: &[(&str, &str)] = &[
 ];
 
 /// An old option of a verb, and what to use instead.
-const OPTIONS: &[(&str, &str, &str)] = &[];
+const OPTIONS: &[(&str, &str, &str)] = &[
+    ("check", "--time", "--duration"),
+    ("experiment", "--time", "--duration"),
+    ("improve", "--time", "--duration"),
+    ("import", "--from", "--format"),
+    ("list", "--number", "--limit"),
+];
 
 /// The error for an old verb or option, if `error` is about one; names what to use instead.
 pub(super) fn explained(error: &Error, words: &[OsString], command: &mut Command) -> Option<Error> {

@@ -107,7 +107,7 @@ struct Report {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Format [default: by the file extension, else html]
-    #[arg(short, long, value_name = "format")]
+    #[arg(short, long, value_name = "FORMAT")]
     #[arg(value_parser = named(FORMS.iter().map(|form| (form.name, form)).collect()))]
     format: Option<&'static Form>,
 }

@@ -4,17 +4,18 @@ use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
-    Audit, Checkup, Experiment, FactSet, LintReport, Note, Placement, Recording, Topology, Wakeups,
-    schema_of,
+    Audit, Checkup, Experiment, FactSet, Improvement, LintReport, Note, Placement, Recording, Slot,
+    Topology, Wakeups, schema_of,
 };
 use punctual_stats::Comparison;
 use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
+use punctual_store::{Copied, Merged, StoreStats};
 use punctual_tune::{
     Applied, BootStatus, CmdlineEdit, CmdlineRevert, CmdlineState, Plan, Restored, Status,
 };
 use schemars::{JsonSchema, Schema};
 
-use super::{Run, Verb, app, clocks, explain, irqs, threads};
+use super::{Run, Verb, app, clocks, explain, import, irqs, list, monitor, threads};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -36,6 +37,8 @@ const FORMS: &[Form] = &[
         "recording",
         "measure --json, show --json, explain --pid --json, app record --json",
     ),
+    form::<Vec<list::ListedJson>>("recordings", "list --json"),
+    form::<Vec<import::ImportJson>>("imported", "import --json"),
     form::<explain::ExplainedJson>("explained", "explain RECORDING --json"),
     form::<explain::OutlierJson>("outlier", "explain RECORDING --outlier N --json"),
     form::<Wakeups>("wakeups", "watch --json"),
@@ -49,6 +52,14 @@ const FORMS: &[Form] = &[
     form::<LintReport>("lint", "lint --json"),
     form::<Checkup>("checkup", "check --json"),
     form::<Experiment>("experiment", "experiment --json, experiment show --json"),
+    form::<Vec<Experiment>>("experiments", "experiment list --json"),
+    form::<Improvement>("improvement", "improve --json"),
+    form::<monitor::MonitorJson>("monitor", "monitor check --json, monitor status --json"),
+    form::<Vec<Slot>>("slots", "monitor slots --json"),
+    form::<StoreStats>("store", "store stats --json"),
+    form::<Vec<String>>("damage", "store check --json"),
+    form::<Merged>("merged", "store merge --json"),
+    form::<Copied>("copied", "store copy --json"),
     form::<FactSet>("facts", "facts capture"),
     form::<Plan>("plan", "tune plan --json; tune verify --json of a profile"),
     form::<Applied>("applied", "tune apply --json"),

@@ -37,8 +37,12 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Compare everything with its checksums; exit 3 if damaged
-    Check,
+    /// Compare all data with its checksums; exit 3 if damaged
+    Check {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Copy the store to a new file, also while a run writes
     Backup {
         /// New file
@@ -74,7 +78,7 @@ impl Run for Options {
     fn run(self, context: &Context) -> Result<Exit> {
         match self.what {
             What::Stats { json } => stats(&context.store_to_read()?.stats()?, json, context),
-            What::Check => check(&context.store_to_read()?),
+            What::Check { json } => check(&context.store_to_read()?, json),
             What::Backup { file } => {
                 let store = context.store_to_read()?;
                 let to = std::path::absolute(file)?;
@@ -150,16 +154,19 @@ fn stats(stats: &StoreStats, json: bool, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn check(store: &Store) -> Result<Exit> {
+fn check(store: &Store, json: bool) -> Result<Exit> {
     let wrong = store.check()?;
-    for line in &wrong {
-        output::print(&format!("{line}\n"))?;
+    if json {
+        output::print(&output::json(&wrong)?)?;
+    } else if wrong.is_empty() {
+        output::print("no damage: all data match their checksums\n")?;
+    } else {
+        output::print(&format!("{}\n", wrong.join("\n")))?;
     }
-    if wrong.is_empty() {
-        output::print("everything fits its checksums\n")?;
-        return Ok(Exit::Done);
-    }
-    Ok(Exit::Broken)
+    Ok(match wrong.is_empty() {
+        true => Exit::Done,
+        false => Exit::Broken,
+    })
 }
 
 fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {

@@ -9,7 +9,7 @@ use punctual_host::Host;
 use punctual_model::{CpuSet, Placement};
 use punctual_report::{document, plot, text};
 
-use super::{Run, Verb};
+use super::{Run, Verb, extension};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
@@ -20,7 +20,7 @@ pub(super) const PLACE: Verb = Verb::of::<Place>("place");
 /// Show sockets, cores, caches, memory nodes and isolated CPUs
 #[derive(Parser)]
 struct ShowTopology {
-    /// Draw it to this file (SVG)
+    /// Draw the topology: .svg
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print JSON
@@ -32,6 +32,7 @@ impl Run for ShowTopology {
     fn run(self, context: &Context) -> Result<Exit> {
         let all = Host::live().topology()?;
         if let Some(path) = &self.output {
+            extension::check(path, &["svg"])?;
             Output::open(path)?.put(plot::topology(&all).as_bytes())?;
             return Ok(Exit::Done);
         }

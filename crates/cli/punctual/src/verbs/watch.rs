@@ -85,7 +85,7 @@ struct Watch {
     /// Print all counts as JSON
     #[arg(long)]
     json: bool,
-    /// Disable the live view
+    /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
 }

@@ -18,7 +18,7 @@ pub enum ImportError {
     /// No format matches.
     #[error(
         "{file}: begins with \"{begins}\": unknown format (known: {}). If it is one of \
-         them all the same, say which with --from",
+         them all the same, name one with --format",
         known.join(", ")
     )]
     Unrecognised {
@@ -38,7 +38,7 @@ pub enum ImportError {
         what: &'static str,
     },
     /// More than one format matches.
-    #[error("{file}: the format could be {}: choose it with --from", names.join(" or "))]
+    #[error("{file}: the format could be {}: choose it with --format", names.join(" or "))]
     Ambiguous {
         /// The file.
         file: String,

@@ -63,7 +63,7 @@ pub(crate) enum Malformed {
          one, or split the file"
     )]
     SecondTable,
-    #[error("a histogram begins here: import the file with --from cyclictest-hist")]
+    #[error("a histogram begins here: import the file with --format cyclictest-hist")]
     HistogramBegins,
     #[error("a histogram begins here, after samples: split the file")]
     HistogramAfterSamples,
@@ -363,7 +363,7 @@ mod tests {
             ),
             (
                 Malformed::HistogramBegins,
-                "a histogram begins here: import the file with --from cyclictest-hist",
+                "a histogram begins here: import the file with --format cyclictest-hist",
             ),
             (
                 Malformed::HistogramAfterSamples,

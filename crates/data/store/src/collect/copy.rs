@@ -30,7 +30,7 @@ pub struct Provenance {
 }
 
 /// Counts of copied data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Copied {
     /// Number of recordings.
     pub recordings: u64,

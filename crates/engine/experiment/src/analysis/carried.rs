@@ -67,5 +67,5 @@ fn longer_blocks(experiment: &Experiment) -> String {
     };
     let block = plan.block_ns.unwrap_or_default();
     let time = time_for(&plan, block).max(plan.time_ns);
-    format!(": try --block {} --time {}", typed(block), typed(time))
+    format!(": try --block {} --duration {}", typed(block), typed(time))
 }

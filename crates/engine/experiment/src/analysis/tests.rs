@@ -389,7 +389,7 @@ fn longer_blocks_are_offered_with_the_time_that_they_take() {
     let offered = result.refused.iter().find(|why| why.contains("carry-over"));
     let (_, offered) = offered
         .unwrap()
-        .split_once("try --block 90s --time ")
+        .split_once("try --block 90s --duration ")
         .unwrap();
     let plan = ExperimentPlan {
         block_ns: Some(Nanos::from_secs(90)),

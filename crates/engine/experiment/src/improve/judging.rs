@@ -21,7 +21,7 @@ pub(super) fn refused(equal: &Experiment) -> Option<String> {
         Some(_) => None,
         None => Some(
             "not proven: too few wake-ups are late, or they come in bursts: not even a rate of ×10 \
-             would be found; give a lower --budget, more --time or a --load"
+             would be found; give a lower --budget, more --duration or a --load"
                 .to_owned(),
         ),
     }

@@ -138,7 +138,7 @@ pub(super) fn stages(
     let (more, whole) = planned(&all);
     if more < 1.0 {
         return Err(TrialError::Plan(format!(
-            "--time {} is too short to try {} settings: give {:.0}s or more, a shorter --block, \
+            "--duration {} is too short to try {} settings: give {:.0}s or more, a shorter --block, \
              or fewer with --only",
             plan.time_ns,
             quick + slow,
@@ -197,7 +197,7 @@ pub fn plan_stages(improvement: &mut Improvement, plan: &ExperimentPlan) -> Resu
                 improvement.left_out.push(NotTried {
                     finding: one.finding,
                     reason: format!(
-                        "its effect takes half a minute: --time {:.0}m would do",
+                        "its effect takes half a minute: --duration {:.0}m would do",
                         (all / 60.0).ceil()
                     ),
                     command: Some(format!("punctual tune apply --set {}", one.assignment)),

@@ -87,7 +87,7 @@ parameters! {
         "period",
         "From the start of one period to the next",
         Nanos::from_micros(100)..=LONGEST,
-    ).short('i').or("1ms");
+    ).or("1ms");
     RUNTIME: Nanos = Typed::duration(
         "runtime",
         "CPU time promised in each period",
@@ -108,7 +108,7 @@ parameters! {
         "threads",
         "How many threads, each with these times",
         1..=256,
-    ).short('t').or("1");
+    ).or("1");
     DISTANCE: Nanos = Typed::duration(
         "distance",
         "Added to the period of each further thread; runtime and deadline in proportion",

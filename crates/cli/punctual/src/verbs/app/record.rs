@@ -29,7 +29,7 @@ pub(super) struct Record {
     /// Print the recording as JSON
     #[arg(long)]
     json: bool,
-    /// Disable the live view
+    /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
 }

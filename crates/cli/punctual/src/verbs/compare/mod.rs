@@ -58,7 +58,7 @@ struct Compare {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile)]
     quantiles: Option<Vec<f64>>,
     /// Compare the rate of samples at least this late
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "TIME")]
     threshold: Option<Nanos>,
     /// Exit 3 if anything is worse, 4 if inconclusive
     #[arg(long)]

@@ -45,8 +45,8 @@ struct Exec {
     /// other, batch, idle, fifo, rr or deadline
     #[arg(long, value_name = "POLICY")]
     policy: Option<PolicyName>,
-    /// Priority of fifo and rr; fifo where no policy is given
-    #[arg(short, long, value_name = "1-99", value_parser = value_parser!(u8).range(1..=99))]
+    /// Priority of fifo and rr, 1 to 99; implies fifo without --policy
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u8).range(1..=99))]
     priority: Option<u8>,
     /// Niceness of other and batch, -20 to 19
     #[arg(long, value_name = "N", value_parser = value_parser!(i32).range(-20..=19))]
@@ -62,7 +62,7 @@ struct Exec {
     #[arg(long, value_name = "TIME")]
     period: Option<Nanos>,
     /// CPUs to run on: 3, 2-3,6
-    #[arg(short, long, value_name = "LIST")]
+    #[arg(short = 'a', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     /// Lift the limit of locked memory, so that mlockall() succeeds
     #[arg(long)]

@@ -117,7 +117,7 @@ pub(super) struct Which {
 #[derive(Args, Clone, Debug)]
 pub(super) struct New {
     /// Setting, and the values to compare with the current one
-    #[arg(long, value_name = "NAME=VALUE[,VALUE...]", conflicts_with_all = ["a", "b"], help_heading = "Conditions")]
+    #[arg(short, long, value_name = "SETTING=VALUE[,VALUE...]", conflicts_with_all = ["a", "b"], help_heading = "Conditions")]
     set: Vec<String>,
     /// Command that makes the baseline; without it nothing is done
     #[arg(long, value_name = "CMD", help_heading = "Conditions")]
@@ -134,15 +134,15 @@ pub(super) struct New {
     #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
     threshold: Option<Nanos>,
     /// How long the experiment may take [default: 20m, or as long as slow settings need]
-    #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
-    time: Option<Nanos>,
-    /// Number of pairs of blocks [default: as many as fit --time]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
+    duration: Option<Nanos>,
+    /// Number of pairs of blocks [default: as many as fit --duration]
     #[arg(long, value_name = "N", help_heading = "Plan")]
     pairs: Option<u32>,
     /// How long a block is measured [default: by the pilot, 10s or more]
     #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
     block: Option<Nanos>,
-    /// Left out at the start of each block [default: 2s, or by the setting]
+    /// Discarded at the start of each block [default: 2s, or by the setting]
     #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
     wash_out: Option<Nanos>,
     /// Seed of the random order [default: random]
@@ -198,7 +198,7 @@ pub(in crate::verbs) struct Measuring {
     /// Their priority, 1 to 99 [default: 95, or the highest permitted]
     #[arg(short, long, value_name = "N", help_heading = "Measuring")]
     pub(in crate::verbs) priority: Option<u8>,
-    /// What disturbs during each block, as for measure
+    /// Background load during each block, as in measure
     #[arg(long, value_name = "LOAD", help_heading = "Measuring")]
     pub(in crate::verbs) load: Vec<String>,
 }
@@ -218,7 +218,7 @@ pub(super) struct OutputOptions {
     /// Exit with 3 where a condition is shown to be worse
     #[arg(long)]
     pub(super) fail_on_worse: bool,
-    /// Show no progress
+    /// Show no progress, only the result
     #[arg(short, long)]
     pub(super) quiet: bool,
 }
@@ -252,7 +252,7 @@ impl New {
         plan.wash_out_ns = self.wash_out.unwrap_or(wash_out);
         plan.seed = self.seed.unwrap_or(plan.seed);
         plan.ends_early = !self.no_early_end;
-        plan.time_ns = (self.time).unwrap_or_else(|| plan.time_ns.max(shortest_time(&plan)));
+        plan.time_ns = (self.duration).unwrap_or_else(|| plan.time_ns.max(shortest_time(&plan)));
         Ok(plan)
     }
 
@@ -281,7 +281,7 @@ impl New {
     fn of_commands(&self) -> Result<Vec<Arm>> {
         if self.a.is_none() && self.b.is_none() {
             return Err(UsageError(
-                "nothing to compare: give --set NAME=VALUE, --a CMD and --b CMD, or --boot PARAMS \
+                "nothing to compare: give --set SETTING=VALUE, --a CMD and --b CMD, or --boot PARAMS \
                  twice"
                     .to_owned(),
             )

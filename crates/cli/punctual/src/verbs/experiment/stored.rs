@@ -14,6 +14,7 @@ use super::options::Stored;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
+use crate::verbs::extension;
 
 /// Factor of pixels for PNG, as of `plot`.
 const PIXELS: f32 = 2.0;
@@ -28,7 +29,7 @@ pub(super) enum Form {
 
 /// The form that a file's extension asks for; HTML on stdout.
 pub(super) fn form(path: &Path) -> Result<Form> {
-    match extension(path).as_str() {
+    match extension::of(path).as_str() {
         "html" | "htm" => Ok(Form::Html),
         "md" => Ok(Form::Markdown),
         "txt" => Ok(Form::Text),
@@ -182,17 +183,11 @@ fn list(json: bool, context: &Context) -> Result<()> {
 }
 
 fn draw(experiment: &Experiment, store: &Store, kind: &str, path: &Path) -> Result<()> {
-    let png = match extension(path).as_str() {
+    let png = match extension::of(path).as_str() {
         "png" => true,
         "svg" => false,
         _ if path == Path::new("-") => false,
-        _ => {
-            return Err(UsageError(format!(
-                "{}: unknown file extension: use .svg or .png",
-                path.display()
-            ))
-            .into());
-        }
+        _ => return Err(extension::unknown(path, &["svg", "png"]).into()),
     };
     let file = Output::open(path)?;
     let plot = match kind {
@@ -214,10 +209,4 @@ fn wrote(what: &str, path: &Path) {
     if path != Path::new("-") {
         output::note(&format!("{what} written to {}", path.display()));
     }
-}
-
-/// The extension of a file, in small letters.
-fn extension(path: &Path) -> String {
-    let extension = path.extension().unwrap_or_default();
-    extension.to_string_lossy().to_ascii_lowercase()
 }

@@ -69,7 +69,7 @@ pub(super) struct Application {
     /// Label of the recording
     #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     label: Option<String>,
-    /// Disable the live view
+    /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
 }

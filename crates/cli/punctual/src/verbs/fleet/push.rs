@@ -46,7 +46,7 @@ struct Push {
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Time to retry while the collector cannot be reached
-    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    #[arg(long, value_name = "TIME", default_value = "5m")]
     patience: Nanos,
     /// Send refused recordings and all that the collector lacks again
     #[arg(long)]

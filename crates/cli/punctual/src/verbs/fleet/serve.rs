@@ -78,7 +78,7 @@ struct Options {
     )]
     admin: Vec<String>,
     /// Time without a delivery after which a machine is silent
-    #[arg(long, value_name = "DURATION", default_value = "36h")]
+    #[arg(long, value_name = "TIME", default_value = "36h")]
     silent_after: Nanos,
     /// TOML file with alerts and pushed metrics
     #[arg(long, value_name = "FILE")]

@@ -38,7 +38,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Check what the real-time threads of a running program should not do.",
     ),
     (
-        "punctual experiment --set thp=never --threshold 50us --time 20m",
+        "punctual experiment --set thp=never --threshold 50us -D 20m",
         "Show by experiment whether a setting helps on this machine.",
     ),
     (

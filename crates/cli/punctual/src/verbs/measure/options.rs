@@ -276,7 +276,7 @@ pub(super) struct Keeping {
     /// Write the recording as JSON to FILE; without FILE, to stdout
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(super) json: Option<PathBuf>,
-    /// No live view, only the result
+    /// Show no progress, only the result
     #[arg(short, long)]
     pub(super) quiet: bool,
 }

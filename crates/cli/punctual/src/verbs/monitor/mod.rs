@@ -10,24 +10,28 @@ mod settings;
 mod slot_process;
 mod snapshot;
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use punctual_files::{FileError, bounded, trusted};
 use punctual_host::Host;
+use punctual_model::Slot;
 use punctual_monitor::{
     Ageing, Clock, Machine, Plan, PlanError, SeriesPlan, SystemClock, next_due, read_plan,
 };
 use punctual_report::document::{self, SeriesRow};
 use punctual_report::{document::Field, text};
 use punctual_store::{SlotFilter, Store};
-use serde_json::json;
+use serde::Serialize;
 
 use self::lease::Serving;
 use self::options::{Options, PlanFile, PlanText, Slots, What};
 use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
-use crate::output;
+use crate::output::{self, JsonSchema};
 
 pub(super) const VERB: Verb = Verb::of::<Options>("monitor");
 
@@ -182,7 +186,7 @@ fn days(age: punctual_model::Nanos) -> String {
 fn check(plan: &Plan, json: bool, context: &Context) -> Result<Exit> {
     let zone = SystemClock.zone();
     let rows = rows(plan, None, &zone)?;
-    show(facts(plan), &rows, json, context)
+    show(facts(plan), rows, json, context)
 }
 
 fn status(file: &PlanFile, json: bool, context: &Context) -> Result<Exit> {
@@ -202,33 +206,58 @@ fn status(file: &PlanFile, json: bool, context: &Context) -> Result<Exit> {
     fields.extend(facts(&plan));
     let ageing = Ageing::read(&store, &Host::live().machine())?;
     fields.extend(ageing.told().map(|text| Field::new("ageing", text)));
-    show(fields, &rows, json, context)
+    show(fields, rows, json, context)
 }
 
-fn show(fields: Vec<Field>, rows: &[SeriesRow], json: bool, context: &Context) -> Result<Exit> {
+fn show(fields: Vec<Field>, rows: Vec<SeriesRow>, json: bool, context: &Context) -> Result<Exit> {
     if json {
-        let facts: serde_json::Map<_, _> = fields
-            .iter()
-            .map(|field| (field.name.clone(), json!(field.text)))
-            .collect();
-        let series: Vec<_> = rows.iter().map(as_json).collect();
-        output::print(&output::json(&json!({"facts": facts, "series": series}))?)?;
+        let shown = MonitorJson {
+            facts: (fields.into_iter().map(|field| (field.name, field.text))).collect(),
+            series: rows.into_iter().map(as_json).collect(),
+        };
+        output::print(&output::json(&shown)?)?;
     } else {
-        let shown = document::plan(fields, rows, &SystemClock.zone());
+        let shown = document::plan(fields, &rows, &SystemClock.zone());
         output::print(&text::render(&shown, &context.style()))?;
     }
     Ok(Exit::Done)
 }
 
-fn as_json(row: &SeriesRow) -> serde_json::Value {
-    json!({
-        "name": row.name,
-        "measured": row.measured,
-        "due": row.times,
-        "next": row.next,
-        "epoch": row.epoch,
-        "latest": row.last,
-    })
+/// A plan and the state of its series, as JSON.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MonitorJson {
+    /// What applies to all series, by name.
+    facts: BTreeMap<String, String>,
+    /// The series.
+    series: Vec<MonitoredJson>,
+}
+
+/// A series of a plan, as JSON.
+#[derive(Serialize, JsonSchema)]
+struct MonitoredJson {
+    /// Its name.
+    name: String,
+    /// The measurement on one line.
+    measured: String,
+    /// When it is due, as text.
+    due: String,
+    /// The next due time; null if it runs only after events.
+    next: Option<Timestamp>,
+    /// The current epoch; null before the first measurement.
+    epoch: Option<u32>,
+    /// The latest slot.
+    latest: Option<Slot>,
+}
+
+fn as_json(row: SeriesRow) -> MonitoredJson {
+    MonitoredJson {
+        name: row.name,
+        measured: row.measured,
+        due: row.times,
+        next: row.next,
+        epoch: row.epoch,
+        latest: row.last,
+    }
 }
 
 fn list(options: Slots, context: &Context) -> Result<Exit> {

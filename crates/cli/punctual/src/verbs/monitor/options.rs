@@ -128,7 +128,7 @@ pub(super) struct PlanText {
 #[derive(Args)]
 pub(super) struct Slots {
     /// Only slots of this series
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "SERIES")]
     pub(super) series: Option<String>,
     /// Only slots due since: 2026-11-03, an RFC 3339 time, or 24h
     #[arg(long, value_name = "TIME", value_parser = since)]

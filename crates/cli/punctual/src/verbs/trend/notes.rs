@@ -26,7 +26,7 @@ pub(super) enum Notes {
 
 #[derive(Args)]
 #[command(
-    override_usage = "punctual trend note add [RECORDING] TEXT\n       punctual trend note add --at TIME [--series SERIES] [--host MACHINE] TEXT"
+    override_usage = "punctual trend note add [RECORDING] TEXT\n       punctual trend note add --at TIME [--series SERIES] [--host NAME] TEXT"
 )]
 pub(super) struct Add {
     /// Text, after the recording that it is about [default: last]
@@ -39,7 +39,7 @@ pub(super) struct Add {
     #[arg(long, value_name = "SERIES")]
     series: Option<String>,
     /// Machine that the note is about [default: all of the series]
-    #[arg(long, value_name = "MACHINE", requires = "at", value_parser = crate::verbs::select::host_name)]
+    #[arg(long, value_name = "NAME", requires = "at", value_parser = crate::verbs::select::host_name)]
     host: Option<String>,
     /// Author [default: the user]
     #[arg(long, value_name = "NAME")]

@@ -55,10 +55,10 @@ pub(super) struct Edit {
     #[arg(value_name = "PROFILE")]
     profile: Option<String>,
     /// CPUs that are measured or run the application, such as 2-3
-    #[arg(short, long, value_name = "LIST", requires = "profile")]
+    #[arg(short = 'a', long, value_name = "LIST", requires = "profile")]
     cpus: Option<CpuSet>,
     /// Parameter to add or replace, such as isolcpus=2-3
-    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    #[arg(long, value_name = "NAME[=VALUE]")]
     add: Vec<String>,
     /// Parameter to remove, whatever its value
     #[arg(long, value_name = "NAME")]

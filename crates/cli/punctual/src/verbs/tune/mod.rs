@@ -118,7 +118,7 @@ struct Wished {
     #[command(flatten)]
     role: ForRole,
     /// CPUs that are measured or run the application, such as 2-3
-    #[arg(short, long, value_name = "LIST")]
+    #[arg(short = 'a', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     /// One setting, also SETTING@INSTANCE=VALUE; overrides the profile
     #[arg(short, long, value_name = "SETTING=VALUE")]

@@ -1,0 +1,33 @@
+//! The format of an output file, by its extension.
+
+use std::path::Path;
+
+use crate::exit::UsageError;
+
+/// The extension of a file in lower case; empty without one.
+pub(super) fn of(path: &Path) -> String {
+    let extension = path.extension().unwrap_or_default();
+    extension.to_string_lossy().to_ascii_lowercase()
+}
+
+/// Refuses a file whose extension belongs to a format that the verb cannot write. A file
+/// without an extension, such as a device or `-` (stdout), is accepted.
+///
+/// # Errors
+/// An extension that is not among `known`.
+pub(super) fn check(path: &Path, known: &[&str]) -> Result<(), UsageError> {
+    let extension = of(path);
+    if extension.is_empty() || known.contains(&extension.as_str()) {
+        return Ok(());
+    }
+    Err(unknown(path, known))
+}
+
+/// The error for a file whose extension is unknown.
+pub(super) fn unknown(path: &Path, known: &[&str]) -> UsageError {
+    UsageError(format!(
+        "{}: unknown file extension: use .{}",
+        path.display(),
+        known.join(" or .")
+    ))
+}

@@ -1,0 +1,232 @@
+//! One word, one meaning, one letter: rules for the whole command line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::{Arg, Command};
+use punctual_probes::PROBES;
+
+use super::command;
+
+/// Long options with a letter: the same letter in each verb, and for no other option.
+const LETTERS: &[(&str, char)] = &[
+    ("break", 'b'),
+    ("color", 'c'),
+    ("cpus", 'a'),
+    ("duration", 'D'),
+    ("format", 'f'),
+    ("help", 'h'),
+    ("interval", 'i'),
+    ("kind", 'k'),
+    ("limit", 'n'),
+    ("output", 'o'),
+    ("priority", 'p'),
+    ("quiet", 'q'),
+    ("set", 's'),
+    ("version", 'V'),
+    ("yes", 'y'),
+];
+
+/// Options that take another value in some verb, with the reason.
+const SEVERAL_VALUES: &[(&str, &str)] = &[
+    ("by", "the words to group by are those of what is grouped"),
+    ("comm", "threads: a part of the name"),
+    (
+        "dma-latency",
+        "exec: a number of µs, as the kernel takes it",
+    ),
+    (
+        "explain",
+        "app record: a flag, as its events cannot be chosen",
+    ),
+    ("json", "measure: the recording may go to a file"),
+    ("list", "measure: of one probe"),
+    ("pairs", "wakeup: which pairs; experiment: how many"),
+    ("pid", "threads: several with commas"),
+    ("set", "experiment: several values of one setting"),
+    ("threads", "of a probe"),
+    ("wait", "explain: a flag; of a probe"),
+];
+
+/// Verbs without `--json`, and why.
+const NO_JSON: &[(&str, &str)] = &[
+    ("app", "has subcommands"),
+    ("bundle", "writes a file"),
+    ("clocks set", "confirms a change"),
+    ("compat", "prints what the older tool prints"),
+    ("completions", "prints a script"),
+    ("delete", "confirms a change"),
+    ("exec", "becomes the command"),
+    ("experiment delete", "confirms a change"),
+    ("experiment plot", "writes a file"),
+    ("experiment report", "writes a file"),
+    ("export", "writes a file; --format json"),
+    ("facts", "has subcommands"),
+    ("facts capture", "prints JSON anyway"),
+    ("irqs move", "confirms a change"),
+    ("kernel", "has subcommands"),
+    ("kernel fragment", "prints a configuration"),
+    ("kernel install-steps", "prints instructions"),
+    ("man", "writes files"),
+    ("measure", "has subcommands"),
+    ("monitor", "has subcommands"),
+    ("monitor install", "prints a unit file"),
+    (
+        "monitor once",
+        "the recording is in the store: show last --json",
+    ),
+    ("monitor run", "the service"),
+    ("monitor snapshot", "confirms that a file was written"),
+    ("plot", "writes a file"),
+    ("push", "confirms what was sent"),
+    ("report", "writes a file"),
+    ("schema", "prints JSON anyway"),
+    ("serve", "the service"),
+    ("serve enrol", "prints a token"),
+    ("serve moved", "confirms a change"),
+    ("serve revoke", "confirms a change"),
+    ("serve tokens", "a list for people; the API has it as JSON"),
+    ("store", "has subcommands"),
+    ("store backup", "confirms a copy"),
+    ("store compact", "confirms a change"),
+    ("trend ack", "confirms a change"),
+    ("trend note", "has subcommands"),
+    ("trend note add", "confirms a change"),
+    ("trend note delete", "confirms a change"),
+    ("trend reopen", "confirms a change"),
+    ("tune", "has subcommands"),
+    ("tune cmdline", "has subcommands"),
+    ("tune profiles", "prints TOML"),
+    ("tune settings", "prints Markdown"),
+];
+
+/// Words for taking something away, and the verbs that have them: CONTRIBUTING.md.
+const TAKING_AWAY: &[(&str, &[&str])] = &[
+    (
+        "delete",
+        &["delete", "experiment delete", "trend note delete"],
+    ),
+    ("disable", &["tune disable"]),
+    ("revert", &["tune revert", "tune cmdline revert"]),
+    ("revoke", &["serve revoke"]),
+    ("remove", &[]),
+    ("clear", &[]),
+    ("drop", &[]),
+    ("erase", &[]),
+    ("reset", &[]),
+    ("restore", &[]),
+    ("undo", &[]),
+    ("uninstall", &[]),
+];
+
+/// Calls `check` with each command that is shown, and its words.
+fn all(check: &mut impl FnMut(&str, &Command)) {
+    fn each(command: &Command, path: &str, check: &mut impl FnMut(&str, &Command)) {
+        for inner in command.get_subcommands() {
+            if inner.is_hide_set() || inner.get_name() == "help" {
+                continue;
+            }
+            let path = format!("{path} {}", inner.get_name());
+            let path = path.trim_start();
+            check(path, inner);
+            each(inner, path, check);
+        }
+    }
+    let mut whole = command();
+    whole.build();
+    each(&whole, "", check);
+}
+
+/// The options of a command; the parameters of a probe are its own.
+fn options<'a>(path: &str, command: &'a Command) -> impl Iterator<Item = (&'a str, &'a Arg)> {
+    let probe = path.strip_prefix("measure ");
+    let probe = probe.and_then(|name| PROBES.iter().find(|probe| probe.name == name));
+    let is_own = move |long: &str| {
+        let mut own = probe.into_iter().flat_map(|probe| probe.parameters);
+        own.any(|parameter| parameter.name == long)
+    };
+    let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    shown.filter_map(move |arg| {
+        let long = arg.get_long()?;
+        (!is_own(long)).then_some((long, arg))
+    })
+}
+
+#[test]
+fn each_letter_belongs_to_one_option() {
+    let mut faults = BTreeSet::new();
+    all(&mut |path, command| {
+        for arg in command.get_arguments() {
+            let long = arg.get_long().unwrap_or_default();
+            let wanted = LETTERS.iter().find(|(known, _)| *known == long);
+            let found = arg.get_short();
+            let fits = match wanted {
+                Some((_, letter)) => found == Some(*letter) || (found.is_none() && long == "color"),
+                None => found.is_none(),
+            };
+            if !fits && !long.is_empty() {
+                faults.insert(format!("{path} --{long}: {found:?}"));
+            }
+        }
+    });
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn an_option_takes_the_same_value_in_each_verb() {
+    let mut values: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    all(&mut |path, command| {
+        for (long, arg) in options(path, command) {
+            let value = match arg.get_action().takes_values() {
+                true => arg
+                    .get_value_names()
+                    .unwrap_or_default()
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(" "),
+                false => "flag".to_owned(),
+            };
+            let known = values.entry(long.to_owned()).or_default();
+            known.entry(value).or_insert_with(|| path.to_owned());
+        }
+    });
+    let several = values.iter().filter(|(_, values)| values.len() > 1);
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        several.partition(|(long, _)| SEVERAL_VALUES.iter().any(|(known, _)| known == long));
+    assert!(unknown.is_empty(), "{unknown:#?}");
+    let unused = SEVERAL_VALUES
+        .iter()
+        .filter(|(long, _)| known.iter().all(|(known, _)| known != long));
+    assert_eq!(unused.collect::<Vec<_>>(), [] as [&(&str, &str); 0]);
+}
+
+#[test]
+fn each_verb_that_prints_a_result_has_json() {
+    let (mut lacking, mut excused) = (Vec::new(), BTreeSet::new());
+    all(&mut |path, command| {
+        let has = command
+            .get_arguments()
+            .any(|arg| arg.get_long() == Some("json"));
+        let known = NO_JSON.iter().find(|(known, _)| *known == path);
+        match (has, known) {
+            (false, None) => lacking.push(path.to_owned()),
+            (false, Some((known, _))) => drop(excused.insert(*known)),
+            (true, _) => {}
+        }
+    });
+    assert!(lacking.is_empty(), "{lacking:#?}");
+    let unused = NO_JSON.iter().filter(|(known, _)| !excused.contains(known));
+    let unused: Vec<_> = unused.collect();
+    let fleet = cfg!(feature = "fleet");
+    assert!(unused.is_empty() || !fleet, "{unused:#?}");
+}
+
+#[test]
+fn each_way_to_take_away_has_one_word() {
+    all(&mut |path, command| {
+        let name = command.get_name();
+        if let Some((word, verbs)) = TAKING_AWAY.iter().find(|(word, _)| *word == name) {
+            assert!(verbs.contains(&path), "{path}: '{word}' is for {verbs:?}");
+        }
+    });
+}
