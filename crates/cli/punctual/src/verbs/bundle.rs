@@ -28,7 +28,7 @@ const CONTENTS: &str = "The archive contains the recording as JSON and as a sepa
              log, interrupts and modules. Unreadable files are listed. Check it before you send \
              it: the log and the command line can contain names and addresses.";
 
-/// Pack a recording with its data and the machine's facts
+/// Pack a recording and the facts of its machine, to hand it on
 #[derive(Parser)]
 #[command(after_help = CONTENTS)]
 struct BundleFile {

@@ -26,28 +26,27 @@ pub(super) const VERB: Verb = Verb::of::<CheckUp>("check");
 /// How long the hardware probe looks; at most half as long as the load runs.
 const HARDWARE: Nanos = Nanos::from_secs(5);
 
-const LONG: &str = "Check whether this machine is fit for a real-time loop.\n\n\
+const LONG: &str = "Check whether this machine can hold a real-time loop.\n\n\
              Audits the settings, looks for time that firmware or a hypervisor takes, and \
              measures the loop's period without load and under load. A period that begins \
-             later than the budget is a miss. The verdict is on the rate of episodes of \
-             misses under load, with 95% confidence: held, broken or not proven. Changes no \
-             setting.";
+             later than the budget is a miss. The verdict (held, broken or not proven) is about \
+             the rate of miss episodes under load, with 95% confidence. It changes no setting.";
 
-/// Check whether this machine is fit for a real-time loop
+/// Check whether this machine can hold a real-time loop
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = crate::exit::OF_CHECK)]
 struct CheckUp {
     /// Period of the loop
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "1ms")]
     period: Nanos,
-    /// A period that begins later than this is a miss
+    /// Latest start of a period; one that begins later is a miss
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "100us")]
     budget: Nanos,
-    /// Episodes of misses a day that the application survives
+    /// Miss episodes a day that the application tolerates
     #[arg(long, value_name = "N", value_parser = misses, default_value = "10")]
     #[arg(allow_negative_numbers = true)]
     max_misses_per_day: f64,
-    /// Misses with no pause longer than this between them are one episode
+    /// Misses without a longer pause between them are one episode
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "1s")]
     episode_gap: Nanos,
     /// The CPUs to measure: 2-3 [default: all that this process may use]
@@ -69,10 +68,10 @@ struct CheckUp {
     /// How long to measure under load; without load, a quarter of it
     #[arg(short = 'D', long, value_name = "TIME", value_parser = length, default_value = "60s")]
     duration: Nanos,
-    /// Measure until held or broken is proven [limit: 24h, or LONGEST]
+    /// Measure until held or broken is proven, at most LONGEST [default LONGEST: 24h]
     ///
-    /// Looks after 1, 2, 4, 8, ... minutes and at the end. The 5% of error is divided over
-    /// the looks.
+    /// Judges after 1, 2, 4, 8, ... minutes and at the end. The error probability of 5% is
+    /// divided among these judgements.
     #[arg(long, value_name = "LONGEST", value_parser = length, default_missing_value = "24h")]
     #[arg(num_args = 0..=1, require_equals = true)]
     until_proven: Option<Nanos>,

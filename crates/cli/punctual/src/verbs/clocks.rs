@@ -22,7 +22,7 @@ const LONG: &str = "List the current and the available clock sources, and the PO
              and the actual resolution. `punctual clocks set tsc` selects another source, journalled, \
              until `punctual tune revert`.";
 
-/// List clock sources, and the POSIX clocks with their resolution
+/// List clock sources and POSIX clocks, with their resolution
 #[derive(Parser)]
 #[command(long_about = LONG)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]

@@ -24,7 +24,7 @@ pub(super) const VERB: Verb = Verb::of::<Compat>("compat");
 const USAGE: &str = "punctual compat [--install DIR [--force]] [--page]\n       \
                      punctual compat NAME [OPTION]...";
 
-/// Run as a tool of rt-tests, or list the tools and differences
+/// Run as cyclictest or another tool of rt-tests
 #[derive(Parser)]
 #[command(override_usage = USAGE, after_help = after())]
 struct Compat {

@@ -65,7 +65,7 @@ end
 complete -c punctual -f -k -a '(__punctual_complete)'
 "#;
 
-/// Print the completions for a shell
+/// Print completions for a shell
 #[derive(Parser)]
 struct Completions {
     /// Shell

@@ -27,7 +27,7 @@ const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
 /// megabytes.
 const FACTS_LIMIT: u64 = 128 << 20;
 
-/// Capture this machine's state; compare that of two recordings
+/// Save the state of this machine; compare that of two recordings
 #[derive(Parser)]
 #[command(disable_help_subcommand = true)]
 enum Facts {

@@ -30,7 +30,7 @@ use crate::output::{self, JsonSchema};
 
 pub(super) const VERB: Verb = Verb::of::<ImportFiles>("import");
 
-/// Import other tools' files as recordings
+/// Import files of other tools as recordings
 #[derive(Parser)]
 #[command(after_help = formats(), after_long_help = long_help())]
 struct ImportFiles {

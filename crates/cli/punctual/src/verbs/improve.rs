@@ -35,7 +35,7 @@ Exit codes:
   4    nothing is proven to help
   130  interrupted; settings are as before";
 
-/// Find out by experiment which settings help on this machine
+/// Find by experiment which settings help on this machine
 ///
 /// Tries the low-risk settings that the audit recommends: all together in a screening, the
 /// best once more on fresh data, then those that help as a group and without each. First,

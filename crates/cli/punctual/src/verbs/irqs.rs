@@ -25,7 +25,7 @@ const LONG: &str = "List the interrupts that occurred: counts per CPU, affinity 
              `move` changes the affinity as `punctual tune` does: journalled, read back, and \
              restored exactly by `punctual tune revert`.";
 
-/// List interrupts: counts per CPU, affinity and handlers
+/// List interrupts: where they run, how often, and who handles them
 #[derive(Parser)]
 #[command(long_about = LONG)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]

@@ -17,7 +17,7 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb::of::<Kernel>("kernel");
 
-/// Check or make a kernel configuration; print installation steps
+/// Check or write a kernel configuration for real time
 #[derive(Parser)]
 #[command(disable_help_subcommand = true)]
 enum Kernel {

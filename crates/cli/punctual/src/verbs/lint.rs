@@ -26,7 +26,7 @@ const LONG: &str = "Check a running program: what its real-time threads should n
              traced at the end only, as this makes each system call of the machine slower. The \
              first 5 waits of each thread are not judged.";
 
-/// Find what real-time threads of a running program should not do
+/// Find what a program's real-time threads do that costs latency
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = crate::exit::OF_AUDIT)]
 struct Lint {

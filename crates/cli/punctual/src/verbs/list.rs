@@ -21,7 +21,7 @@ use crate::output::{self, JsonSchema};
 
 pub(super) const VERB: Verb = Verb::of::<List>("list");
 
-/// List the recordings, the newest first
+/// List the recordings, newest first
 #[derive(Parser)]
 struct List {
     /// Only recordings of this probe

@@ -48,7 +48,7 @@ static KINDS: [Kind; 9] = [
 /// The kinds that show one recording.
 const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 
-/// Draw recordings or a series as SVG or PNG
+/// Plot recordings or a series as SVG or PNG
 ///
 /// Kinds surface, heatmap and trend show a series: give its name in place of an ID.
 #[derive(Parser)]

@@ -10,7 +10,6 @@ use super::command;
 /// Long options with a letter: the same letter in each verb, and for no other option.
 const LETTERS: &[(&str, char)] = &[
     ("break", 'b'),
-    ("color", 'c'),
     ("cpus", 'a'),
     ("duration", 'D'),
     ("format", 'f'),
@@ -160,7 +159,7 @@ fn each_letter_belongs_to_one_option() {
             let wanted = LETTERS.iter().find(|(known, _)| *known == long);
             let found = arg.get_short();
             let fits = match wanted {
-                Some((_, letter)) => found == Some(*letter) || (found.is_none() && long == "color"),
+                Some((_, letter)) => found == Some(*letter),
                 None => found.is_none(),
             };
             if !fits && !long.is_empty() {

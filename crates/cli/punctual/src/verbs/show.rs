@@ -12,7 +12,7 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb::of::<Show>("show");
 
-/// Show a recording
+/// Show the result of a recording
 #[derive(Parser)]
 struct Show {
     #[command(flatten)]

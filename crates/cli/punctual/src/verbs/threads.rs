@@ -26,7 +26,7 @@ const LONG: &str = "List threads with policy, priority, niceness, affinity, last
              process. Kernel threads and interrupt handlers are marked. With --watch: usage per second \
              and, where the kernel supports it, wake-up latencies of the threads of each name.";
 
-/// List threads: policy, priority, CPUs, switches, page faults
+/// List threads with their policy, priority, CPUs and usage
 #[derive(Parser)]
 #[command(long_about = LONG)]
 struct Threads {

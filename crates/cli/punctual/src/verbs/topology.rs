@@ -50,7 +50,7 @@ const PLACE_LONG: &str = "Recommend CPUs on this machine, with the reasons: one 
              for; a producer and its consumer on one cache. It changes nothing: give the CPUs to \
              `punctual exec --cpus` or `punctual tune`.";
 
-/// Recommend CPUs: for the system, beside an interrupt, for a pair
+/// Recommend CPUs for the system, an interrupt's thread, or a pair
 #[derive(Parser)]
 #[command(long_about = PLACE_LONG, arg_required_else_help = false)]
 struct Place {

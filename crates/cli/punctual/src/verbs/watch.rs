@@ -48,7 +48,7 @@ const LONG: &str = "Watch the latency of all wake-ups of the machine: the wait o
              woken thread waited, counted for the last thread of each wait. The groups are those \
              of version 2, or of the controller cpu of version 1, whichever has more groups with members.";
 
-/// Watch the latency of all wake-ups of the machine
+/// Watch all wake-ups: which threads wait, and what delays them
 #[derive(Parser)]
 #[command(long_about = LONG)]
 struct Watch {

@@ -23,7 +23,7 @@ const LONG: &str = "List and record the figures of applications that measure the
              and the time are the application's own marks. The application must belong to the same user, or \
              punctual needs CAP_SYS_PTRACE.";
 
-/// List and record applications that measure themselves
+/// List or record applications that measure themselves
 #[derive(Parser)]
 #[command(long_about = LONG, disable_help_subcommand = true)]
 enum App {

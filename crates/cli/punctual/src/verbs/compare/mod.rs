@@ -44,7 +44,7 @@ const AFTER: &str = concat!(
                4  not proven: figures are inconclusive and none is worse",
 );
 
-/// Compare recordings: differences, their size and significance
+/// Tell whether recordings differ, by how much, and how surely
 #[derive(Parser)]
 #[command(long_about = LONG, after_long_help = AFTER)]
 struct Compare {

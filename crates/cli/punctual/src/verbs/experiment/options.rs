@@ -31,7 +31,7 @@ const OF_BOOT: Nanos = Nanos::from_secs(30);
 /// The wash-out of a command, whose effect is not known.
 const OF_COMMAND: Nanos = Nanos::from_secs(2);
 
-/// Show by experiment whether a change makes latency better or worse
+/// Prove whether a change makes latency better or worse
 ///
 /// Measures blocks with and without the change in random order, pair by pair, and compares
 /// how many 10 ms slots of each hold a late wake-up. A pilot checks the threshold and says

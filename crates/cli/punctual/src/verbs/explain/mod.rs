@@ -23,7 +23,7 @@ const AFTER: &str = "With --pid, --comm or --cgroup the jobs of the threads are 
              response time. The result is a recording, of the probe 'jobs'. With --wait each wait \
              for a CPU above the threshold is explained, in a recording of the probe 'threads'.";
 
-/// Explain outliers of a recording, or late jobs of an application
+/// Find what delayed the outliers of a recording or an application
 #[derive(Parser)]
 #[command(after_help = AFTER)]
 struct Explain {

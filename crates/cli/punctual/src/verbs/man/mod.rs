@@ -16,7 +16,7 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb::of::<Man>("man");
 
-/// Write the manual pages into a folder
+/// Write the manual pages to a folder
 #[derive(Parser)]
 struct Man {
     /// Folder for the pages; created if missing

@@ -19,7 +19,7 @@ const SHARED: &str = "Options of every measurement";
 
 pub(super) fn command() -> Command {
     Command::new("measure")
-        .about("Measure this machine, keep the recording, judge it")
+        .about("Measure how late this machine reacts, and keep the recording")
         .arg_required_else_help(true)
         .arg(
             Arg::new("probe")
@@ -161,7 +161,7 @@ pub(super) struct RunOptions {
     /// Their priority, 1 to 99 [default: 95, or the highest permitted]
     #[arg(short, long, value_name = "N")]
     pub(super) priority: Option<u8>,
-    /// Discard the samples of this long at the start [default: 1s, at most a tenth of the run]
+    /// Warm-up at the start, whose samples are discarded [default: 1s, at most a tenth of the run]
     #[arg(long, value_name = "TIME", value_parser = duration_or_zero)]
     pub(super) warm_up: Option<Nanos>,
     /// Run this shell command at a latency above --threshold, --break or --max-latency
@@ -181,8 +181,8 @@ pub(super) struct RunOptions {
     /// idle:60s,cpu+disk:60s
     #[arg(long, value_name = "LIST", value_parser = phases, conflicts_with = "duration")]
     pub(super) phases: Option<Phases>,
-    /// Ask the CPUs for this exit latency at most while measuring (/dev/cpu_dma_latency), or
-    /// off to leave them alone
+    /// Limit the exit latency of idle CPUs while measuring (/dev/cpu_dma_latency); off for no
+    /// limit
     #[arg(long, value_name = "TIME", value_parser = dma_latency, default_value = "0us")]
     pub(super) dma_latency: DmaLatency,
     /// Stop at the first latency above this; exit code 3
@@ -223,7 +223,7 @@ struct Threshold {
 // From which events.
 #[derive(Args)]
 struct Explaining {
-    /// Name the cause of each latency above --threshold or --break: by the usual trace events, or =full, which show more and cost more
+    /// Name the cause of each latency above --threshold or --break; =full records more events
     #[arg(long, value_name = "HOW", value_parser = named(LEVELS.to_vec()))]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "usual")]
     explain: Option<Level>,
@@ -263,14 +263,14 @@ pub(super) struct Keeping {
     /// Keep every sample
     #[arg(long)]
     pub(super) samples: bool,
-    /// Round kept samples down to a multiple of this; 1ns keeps them exactly, and larger
-    /// [default: 10ns, less than reading the clock takes]
+    /// Round kept samples down to a multiple of this; 1ns keeps them exactly and takes more
+    /// space [default: 10ns, less than a clock read]
     #[arg(long, value_name = "TIME", value_parser = sample_resolution, requires = "samples")]
     pub(super) sample_resolution: Option<Nanos>,
     /// Time covered by a row of the time series [default: by the length of the run, 50ms to 5min]
     #[arg(long, value_name = "TIME", value_parser = series_interval)]
     pub(super) series_interval: Option<Nanos>,
-    /// A name for the recording, shown in lists and plots
+    /// Name of the recording, shown in lists and plots
     #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     pub(super) label: Option<String>,
     /// Write the recording as JSON to FILE; without FILE, to stdout
@@ -302,7 +302,7 @@ fn load_help() -> String {
         .map(|load| format!("{} ({})", load.name, load.summary))
         .collect();
     format!(
-        "Disturb the machine meanwhile, may be given several times: {}, or none; for example command:'make -j8'",
+        "Background load, can be repeated: {}, or none; for example command:'make -j8'",
         loads.join(", ")
     )
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::verbs::{list::since, named};
 
-/// Measure on a plan, as a service, for years
+/// Measure on a schedule for years, as a service
 ///
 /// A plan is a TOML file: series (a probe, its parameters, loads, times of day, intervals,
 /// runs after boot or a change of the kernel), windows in which all wake-ups are watched, a

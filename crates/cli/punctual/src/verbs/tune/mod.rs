@@ -52,7 +52,7 @@ them in a folder of root.
 Exit codes: 0 done, 1 failed (apply: nothing stays changed), 2 wrong usage,
 3 verify: something is not as it was set.";
 
-/// Change settings of the machine, and restore them exactly
+/// Change settings of this machine, and restore them exactly
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = EXAMPLES)]
 #[command(disable_help_subcommand = true)]
