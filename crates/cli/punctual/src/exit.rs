@@ -19,9 +19,10 @@ Exit codes:
   2    wrong usage
   3    a requirement was exceeded or broken, the break value was crossed, an audit
        found something of high or fatal severity, compare --fail-on-worse found it
-       worse, or a trend has an unacknowledged worsening
+       worse, or a trend has an open regression
   4    a requirement is not decidable or not proven; compare --fail-on-worse
-       is inconclusive; a trend has too few runs or drifts; an audit knows nothing
+       is inconclusive; a trend has too few runs or drifts; an audit could read
+       nothing
   130  interrupted; what was measured is kept";
 
 /// Those of `measure`.
@@ -38,7 +39,7 @@ Exit codes:
 /// Those of `check`.
 pub(crate) const OF_CHECK: &str = "\
 Exit codes:
-  0    the machine holds the requirement, under each condition
+  0    the machine holds the requirement under each condition
   1    failed
   2    wrong usage
   3    the machine breaks it
@@ -52,15 +53,15 @@ Exit codes:
   1    failed
   2    wrong usage
   3    something of high or fatal severity was found
-  4    nothing is known: all that was asked is unknown";
+  4    unknown: nothing could be read";
 
 /// Those of `trend`.
 pub(crate) const OF_TREND: &str = "\
 Exit codes:
-  0    no worsening is open
+  0    no open regression
   1    failed
   2    wrong usage
-  3    there is a worsening that nobody has acknowledged
+  3    a regression is open: it is not acknowledged
   4    too few runs to judge, or a figure gets worse slowly, without a step";
 
 /// The exit code of the program.

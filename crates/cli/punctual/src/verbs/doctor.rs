@@ -40,7 +40,7 @@ struct Doctor {
     /// folder with its /proc and /sys
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "sample")]
     facts: Option<PathBuf>,
-    /// Show also what is ok and what does not apply
+    /// Also show checks that are ok or do not apply
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -48,7 +48,7 @@ struct Doctor {
     /// Print a shell script of the changes; the rest as comments
     #[arg(long, conflicts_with = "json")]
     fix_script: bool,
-    /// Print all that is looked at, as Markdown, and look at nothing
+    /// Print all checks as Markdown
     #[arg(long)]
     list: bool,
 }
@@ -85,7 +85,7 @@ pub(super) struct AuditOutput {
     json: bool,
     #[command(flatten)]
     files: AuditFiles,
-    /// End with 0 whatever is found
+    /// Exit with 0, whatever is found
     #[arg(long)]
     report_only: bool,
 }

@@ -59,7 +59,7 @@ struct ImportFiles {
     /// Read and check the files, store nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print the result as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -37,13 +37,13 @@ Exit codes:
 
 /// Find by experiment which settings help on this machine
 ///
-/// Tries the low-risk settings that the audit recommends: all together in a screening, the
-/// best once more on fresh data, then those that help as a group and without each. First,
-/// equal conditions are compared: where these seem to differ, nothing is tried. What is
-/// proven to help is written as a profile for `punctual tune`; all settings are as before at
-/// the end, also after Ctrl-C or a kill; where the program hangs, another process ends it
-/// and puts them back. High risk, alarms, mitigations, files in /etc and
-/// interrupts of devices are left alone.
+/// Tries the low-risk settings that the audit recommends: first all together in a screening,
+/// then the best once more on fresh data, and then those that help as a group and without
+/// each. Before that, it compares equal conditions: if these seem to differ, it tries nothing.
+/// Settings that are proven to help are written as a profile for `punctual tune`. At the end
+/// all settings are as before, also after Ctrl-C or a kill; if the program hangs, another
+/// process ends it and restores them. It does not touch settings of high risk, alarms,
+/// mitigations, files in /etc and interrupts of devices.
 #[derive(Parser, Clone, Debug)]
 #[command(after_help = EXITS)]
 struct Options {
@@ -53,7 +53,7 @@ struct Options {
     /// Period of the loop
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "1ms")]
     period: Nanos,
-    /// A wake-up later than this is late [default: by the pilot]
+    /// Latency above which a wake-up is late [default: from the pilot run]
     #[arg(long, value_name = "TIME", value_parser = length)]
     budget: Option<Nanos>,
     /// Priority of the loop, 1 to 99 [default: 95, or the highest permitted]
@@ -67,7 +67,7 @@ struct Options {
     /// How long the search may take
     #[arg(short = 'D', long, value_name = "TIME", value_parser = length, default_value = "2h")]
     duration: Nanos,
-    /// How long a block is measured [default: by the pilot, 10s or more]
+    /// Length of a block [default: from the pilot run, 10s or more]
     #[arg(long, value_name = "TIME", value_parser = length)]
     block: Option<Nanos>,
     /// Discarded at the start of each block
@@ -76,7 +76,7 @@ struct Options {
     /// Seed of the random order [default: random]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Go on with a search that was stopped or killed
+    /// Continue a search that was stopped or killed
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", conflicts_with_all = ["cpus", "period", "budget", "priority", "load", "duration", "block", "wash_out", "seed", "only", "dry_run"])]
     resume: Option<String>,
     /// Settings to try, of those that the audit recommends [default: all]
@@ -88,7 +88,7 @@ struct Options {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Profile for `punctual tune` with what helps: .toml [default: improve.toml]
+    /// Profile for `punctual tune` with the settings that help: .toml [default: improve.toml]
     #[arg(
         short,
         long,

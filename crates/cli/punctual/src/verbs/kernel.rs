@@ -40,7 +40,7 @@ struct Check {
     config: Option<PathBuf>,
     #[command(flatten)]
     role: ForRole,
-    /// Show also findings that are ok or not applicable
+    /// Also show checks that are ok or do not apply
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -43,10 +43,10 @@ struct Lint {
     /// Time to trace system calls; 0 for none [default: 2s, half of -D]
     #[arg(long, value_name = "TIME")]
     calls: Option<Nanos>,
-    /// Show every call site, whole
+    /// Show every call site in full
     #[arg(long)]
     all: bool,
-    /// Collect by trace events instead of BPF programs
+    /// Use trace events instead of BPF programs
     #[arg(long)]
     no_bpf: bool,
     /// As JSON
@@ -55,10 +55,10 @@ struct Lint {
     /// Write SARIF 2.1.0 for code scanning; - for stdout
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
-    /// End with 0 whatever is found
+    /// Exit with 0, whatever is found
     #[arg(long)]
     report_only: bool,
-    /// Print all rules as Markdown, and watch nothing
+    /// Print all rules as Markdown
     #[arg(long)]
     list: bool,
 }

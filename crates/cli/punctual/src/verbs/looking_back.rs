@@ -29,7 +29,7 @@ pub(super) struct Span {
     /// Only runs of this machine
     #[arg(long, value_name = "NAME")]
     pub(super) host: Option<String>,
-    /// Count periods later than this [default: by the runs]
+    /// Count periods later than this [default: chosen from the runs]
     #[arg(long, value_name = "TIME")]
     pub(super) threshold: Option<Nanos>,
 }

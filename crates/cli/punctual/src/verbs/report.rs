@@ -98,7 +98,7 @@ static FORMS: [Form; 4] = [
 struct Report {
     #[command(flatten)]
     selected: Recordings,
-    /// Report on a series over time in place of recordings
+    /// Report on a series over time instead of recordings
     #[arg(long, value_name = "SERIES", conflicts_with = "recordings")]
     series: Option<String>,
     #[command(flatten)]

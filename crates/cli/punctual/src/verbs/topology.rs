@@ -68,7 +68,7 @@ struct Place {
 enum Pattern {
     /// One core for the system, the others for real-time work
     System,
-    /// A thread beside an interrupt or a CPU with a softirq
+    /// A CPU for a thread that waits for an interrupt or softirq
     Beside(Beside),
     /// A producer and its consumer on one cache
     Pair,

@@ -70,7 +70,7 @@ struct Watch {
     /// Only threads of deadline and real-time policies
     #[arg(long)]
     real_time: bool,
-    /// Count from trace events instead of by BPF programs
+    /// Use trace events instead of BPF programs
     #[arg(long)]
     no_bpf: bool,
     /// Number of longest waits to show

@@ -63,7 +63,7 @@ struct Compare {
     /// Exit 3 if anything is worse, 4 if inconclusive
     #[arg(long)]
     fail_on_worse: bool,
-    /// Print JSON (punctual schema comparison)
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

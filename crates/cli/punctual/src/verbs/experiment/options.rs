@@ -33,14 +33,14 @@ const OF_COMMAND: Nanos = Nanos::from_secs(2);
 
 /// Prove whether a change makes latency better or worse
 ///
-/// Measures blocks with and without the change in random order, pair by pair, and compares
-/// how many 10 ms slots of each hold a late wake-up. A pilot checks the threshold and says
-/// which effect the plan can find. The order makes the answer valid also on a machine that
-/// drifts. Settings are changed as by `punctual tune`: with a journal, and undone at the
-/// end, or by the next command where this one is killed. With --boot, each boot is one
-/// block: `experiment resume` measures it and says what to boot next. With --write, boot
-/// entries for one boot each (GRUB, systemd-boot) and a unit that resumes are written, and
-/// removed at the end.
+/// Measures blocks with and without the change, pair by pair in random order, and compares
+/// how many 10 ms slots contain a late wake-up. A pilot run chooses the threshold and reports
+/// the smallest effect that the plan can find. Because of the random order, the result is also
+/// valid on a machine that drifts. Settings are changed as `punctual tune` does: with a
+/// journal, and reverted at the end, or by the next command if this one is killed. With
+/// --boot, each boot is one block: `experiment resume` measures it and names the next boot.
+/// With --write, it writes boot entries for one boot each (GRUB, systemd-boot) and a unit that
+/// resumes, and removes them at the end.
 #[derive(Parser, Clone, Debug)]
 #[command(after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(super) struct Options {
@@ -53,7 +53,7 @@ pub(super) struct Options {
 /// What can be done with experiments in the store.
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum Stored {
-    /// Measure what is left of an experiment that was stopped or killed
+    /// Continue an experiment that was stopped or killed
     Resume {
         #[command(flatten)]
         which: Which,
@@ -130,7 +130,7 @@ pub(super) struct New {
     boot: Vec<String>,
     #[command(flatten)]
     pub(super) booting: Booting,
-    /// Latency above which a wake-up is late [default: by the pilot]
+    /// Latency above which a wake-up is late [default: from the pilot run]
     #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
     threshold: Option<Nanos>,
     /// How long the experiment may take [default: 20m, or as long as slow settings need]
@@ -139,7 +139,7 @@ pub(super) struct New {
     /// Number of pairs of blocks [default: as many as fit --duration]
     #[arg(long, value_name = "N", help_heading = "Plan")]
     pairs: Option<u32>,
-    /// How long a block is measured [default: by the pilot, 10s or more]
+    /// Length of a block [default: from the pilot run, 10s or more]
     #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
     block: Option<Nanos>,
     /// Discarded at the start of each block [default: 2s, or by the setting]
@@ -148,7 +148,7 @@ pub(super) struct New {
     /// Seed of the random order [default: random]
     #[arg(long, value_name = "N", help_heading = "Plan")]
     seed: Option<u64>,
-    /// Measure all pairs, also when the answer is known earlier
+    /// Measure all pairs, even if the answer is known earlier
     #[arg(long, help_heading = "Plan")]
     no_early_end: bool,
     #[command(flatten)]
@@ -215,7 +215,7 @@ pub(super) struct OutputOptions {
     /// Write a report: .html, .md or .txt
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
-    /// Exit with 3 where a condition is shown to be worse
+    /// Exit with 3 if a condition is proven worse
     #[arg(long)]
     pub(super) fail_on_worse: bool,
     /// Show no progress, only the result

@@ -32,7 +32,7 @@ struct Explain {
     /// Only this outlier [default: all causes, the list, the worst one]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     outlier: Option<u64>,
-    /// Show all kept events, also beyond a screen
+    /// Show all kept events, not only a screenful
     #[arg(long)]
     all_events: bool,
     /// Print JSON with all events; of an application the recording

@@ -63,7 +63,7 @@ pub(super) struct Application {
     /// Also record this trace event, and show it with each outlier
     #[arg(long, value_name = "SYS:EVENT[/FILTER/]")]
     event: Vec<EventChoice>,
-    /// Record jobs by trace events, also where BPF is available
+    /// Use trace events instead of BPF programs
     #[arg(long, conflicts_with = "wait")]
     no_bpf: bool,
     /// Label of the recording

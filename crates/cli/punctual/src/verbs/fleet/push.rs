@@ -48,7 +48,7 @@ struct Push {
     /// Time to retry while the collector cannot be reached
     #[arg(long, value_name = "TIME", default_value = "5m")]
     patience: Nanos,
-    /// Send refused recordings and all that the collector lacks again
+    /// Also send refused recordings, and all that the collector lost
     #[arg(long)]
     again: bool,
 }

@@ -28,8 +28,8 @@ use crate::verbs::{Invalid, Run, Verb, named};
 pub(super) const VERB: Verb = Verb::of::<Serve>("serve");
 
 const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in the store, and take \
-             recordings that other machines deliver (punctual push).\n\n\
-             On a loopback address everybody on this machine may read and deliver, unless --login \
+             recordings that other machines push (punctual push).\n\n\
+             On a loopback address every user of this machine may read and push, unless --login \
              is given. On any other address each request needs a token (punctual serve enrol), and \
              TLS. SIGTERM ends the server after the requests that are under way.\n\n\
              --store takes a PostgreSQL database, too: postgres://USER@HOST/NAME, which several \
@@ -77,7 +77,7 @@ struct Options {
         value_delimiter = ','
     )]
     admin: Vec<String>,
-    /// Time without a delivery after which a machine is silent
+    /// Time without a push after which a machine is silent
     #[arg(long, value_name = "TIME", default_value = "36h")]
     silent_after: Nanos,
     /// TOML file with alerts and pushed metrics
@@ -101,7 +101,7 @@ enum Access {
         /// Name of the machine or user
         #[arg(value_name = "NAME")]
         name: String,
-        /// Role: machine (delivers), viewer (reads) or admin
+        /// Role: machine (pushes), viewer (reads) or admin
         #[arg(long, value_name = "ROLE", default_value = "machine", value_parser = roles())]
         role: Role,
     },
@@ -245,7 +245,7 @@ fn manage(tokens: Access, collection: &dyn Collection) -> Result<Exit> {
                 action: "moved".to_owned(),
                 what: name,
             })?;
-            output::note("the next machine that delivers with this token keeps it");
+            output::note("the next machine that pushes with this token keeps it");
         }
         Access::Tokens => {
             for token in collection.tokens()? {

@@ -258,7 +258,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual serve enrol board-17",
-        "Create the token with which a machine delivers.",
+        "Create the token that a machine needs to push.",
     ),
     (
         "punctual push --to https://collector.example:8090 --token-file token",

@@ -11,12 +11,12 @@ use crate::verbs::{list::since, named};
 
 /// Measure on a schedule for years, as a service
 ///
-/// A plan is a TOML file: series (a probe, its parameters, loads, times of day, intervals,
-/// runs after boot or a change of the kernel), windows in which all wake-ups are watched, a
-/// flight recorder of trace events between the runs, and how long samples, trace events and
-/// rows are kept. Each slot is measured in a process of its own. Each due time of a series is a
-/// slot: it ends as a recording, or as a row with the reason. A series whose definition
-/// changes begins a new epoch.
+/// The plan is a TOML file. It lists series (a probe, its parameters, loads, and when to
+/// measure: times of day, intervals, after a boot or a change of the kernel), windows in
+/// which all wake-ups are counted, a flight recorder of trace events between the runs, and
+/// how long samples, trace events and rows are kept. Each due time of a series is a slot. A
+/// slot is measured in its own process, and ends as a recording, or as a row with the reason
+/// why there is none. If the definition of a series changes, a new epoch begins.
 ///
 /// Example of a plan:
 ///
@@ -65,7 +65,7 @@ pub(super) enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Carry the plan out until SIGTERM: the service
+    /// Run the plan until SIGTERM, as the service does
     Run {
         #[command(flatten)]
         plan: PlanFile,

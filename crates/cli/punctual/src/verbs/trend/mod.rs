@@ -41,7 +41,7 @@ struct TrendOf {
 
 #[derive(Subcommand)]
 enum Other {
-    /// List change points of a series, with what changed on the machine
+    /// List change points of a series, and changes of the machine then
     Changes(changes::List),
     /// Acknowledge a change point: it no longer counts as a regression
     Ack(changes::Decide),

@@ -35,7 +35,7 @@ pub(super) enum Cmdline {
         system: System,
         #[command(flatten)]
         form: Form,
-        /// Leave files as they are that were edited since
+        /// Leave files that were edited since as they are
         #[arg(long)]
         forget: bool,
     },
@@ -60,7 +60,7 @@ pub(super) struct Edit {
     /// Parameter to add or replace, such as isolcpus=2-3
     #[arg(long, value_name = "NAME[=VALUE]")]
     add: Vec<String>,
-    /// Parameter to remove, whatever its value
+    /// Parameter to remove, with any value
     #[arg(long, value_name = "NAME")]
     remove: Vec<String>,
     /// Boot loader, where files of several are found

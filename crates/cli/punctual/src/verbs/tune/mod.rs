@@ -69,7 +69,7 @@ enum Tune {
     Revert {
         #[command(flatten)]
         form: Form,
-        /// Give up what cannot be restored, such as a removed device
+        /// Skip settings that cannot be restored, as of a removed device
         #[arg(long)]
         forget: bool,
     },
@@ -134,7 +134,7 @@ struct Apply {
     /// Undo everything if the kernel refuses any setting
     #[arg(long, conflicts_with = "keep_going")]
     strict: bool,
-    /// Leave out settings of --set, too, if absent or refused
+    /// Also omit settings of --set that are absent or refused
     #[arg(long)]
     keep_going: bool,
 }
