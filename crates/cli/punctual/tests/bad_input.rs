@@ -98,6 +98,7 @@ const WRONG: &[(&str, i32, &[&str])] = &[
     ("facts diff 12345678 last", 1, &["12345678"]),
     ("trend note add 12345678 text", 1, &["12345678"]),
     ("experiment show 12345678", 1, &["12345678"]),
+    ("bundle last -o x.zip", 2, &["x.zip", ".zst"]),
     ("topology -o x.png", 2, &["x.png", ".svg"]),
     ("check -o x.pdf", 2, &["x.pdf", ".html"]),
     ("improve -o x.json --dry-run", 2, &["x.json", ".toml"]),

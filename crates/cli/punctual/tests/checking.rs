@@ -134,7 +134,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_measured() {
         ("check --max-misses-per-day -1", "0 or more"),
         ("check --max-misses-per-day many", "0 or more"),
         ("check -D 0s", "longer than 0"),
-        ("check --json -o -", "only one form"),
+        ("check --json -o -", "only one format"),
         ("check --cpus 4000", "4000"),
         ("check --period 1us --budget 1us", "--period"),
         ("check --priority 100", "100"),

@@ -12,7 +12,7 @@ use punctual_store::{Lease, Store, StoreError};
 
 use super::explain::timelines;
 use super::select::OneRecording;
-use super::{Run, Verb};
+use super::{Run, Verb, extension};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Output, note};
@@ -28,14 +28,14 @@ const CONTENTS: &str = "The archive contains the recording as JSON and as a sepa
              log, interrupts and modules. Unreadable files are listed. Check it before you send \
              it: the log and the command line can contain names and addresses.";
 
-/// Pack a recording and the facts of its machine, to hand it on
+/// Pack a recording with the facts of its machine, for others
 #[derive(Parser)]
 #[command(after_help = CONTENTS)]
 struct BundleFile {
     #[command(flatten)]
     selected: OneRecording,
-    /// File, - for stdout [default: punctual-ID.tar.zst]
-    #[arg(short, long, value_name = "FILE.tar.zst")]
+    /// File (.tar.zst), - for stdout [default: punctual-ID.tar.zst]
+    #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Omit this machine's facts: another machine was measured
     #[arg(long)]
@@ -70,6 +70,7 @@ impl Run for BundleFile {
         let path = self
             .output
             .unwrap_or_else(|| format!("punctual-{short}.tar.zst").into());
+        extension::check(&path, &["zst"])?;
         let readers = match self.public {
             true => Readers::All,
             false => Readers::Owner,

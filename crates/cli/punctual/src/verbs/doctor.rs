@@ -25,7 +25,7 @@ const LONG: &str = "Audit this machine: what costs latency, and what to do.\n\n\
              and what would change it. Run it as the user that runs the application, or as root to \
              see more.";
 
-/// Find what costs latency on this machine, and what to do about it
+/// Find what costs latency on this machine, and the remedy
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = crate::exit::OF_AUDIT)]
 struct Doctor {

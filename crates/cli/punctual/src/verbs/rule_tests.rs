@@ -39,11 +39,8 @@ const SEVERAL_VALUES: &[(&str, &str)] = &[
     ),
     ("json", "measure: the recording may go to a file"),
     ("list", "measure: of one probe"),
-    ("pairs", "wakeup: which pairs; experiment: how many"),
     ("pid", "threads: several with commas"),
     ("set", "experiment: several values of one setting"),
-    ("threads", "of a probe"),
-    ("wait", "explain: a flag; of a probe"),
 ];
 
 /// Verbs without `--json`, and why.
