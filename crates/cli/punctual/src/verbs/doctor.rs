@@ -154,7 +154,7 @@ impl AuditOutput {
         // Seen before anything is written.
         let on_stdout = usize::from(json) + dashes.count();
         if on_stdout > 1 {
-            let wrong = "only one form fits on stdout: name a file".to_owned();
+            let wrong = "only one format fits on stdout: name a file for the others".to_owned();
             return Err(UsageError(wrong).into());
         }
         for (form, path) in files {

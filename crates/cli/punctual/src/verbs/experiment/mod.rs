@@ -121,7 +121,10 @@ fn carry_out(
     };
     let to_stdout = report.as_ref().is_some_and(|(_, file)| file.is_stdout());
     if to_stdout && output.json {
-        return Err(UsageError("only one form fits on stdout: name a file".to_owned()).into());
+        return Err(UsageError(
+            "only one format fits on stdout: name a file for the others".to_owned(),
+        )
+        .into());
     }
     let next = measure(experiment, store, asked, context)?;
     if let Some(next) = &next {
