@@ -12,7 +12,7 @@ use punctual_model::{CpuSet, FactSet, Nanos};
 use punctual_report::{document, text};
 use punctual_stats::trend;
 
-use super::{Invalid, Run, Verb};
+use super::{Invalid, Run, Verb, extension};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};

@@ -86,7 +86,7 @@ impl Run for List {
             Err(error) => return Err(error),
         };
         if self.json {
-            output::print_json_list(summaries.into_iter().map(|summary| as_json(summary)))?;
+            output::print_json_list(summaries.into_iter().map(as_json))?;
         } else if summaries.is_empty() {
             let all = Filter {
                 without_blocks: filter.without_blocks,
