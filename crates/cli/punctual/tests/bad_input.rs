@@ -104,7 +104,12 @@ const WRONG: &[(&str, i32, &[&str])] = &[
     ("improve -o x.json --dry-run", 2, &["x.json", ".toml"]),
     ("facts capture -o x.toml", 2, &["x.toml", ".json"]),
     ("record status", 2, &["'record'", "'monitor'"]),
-    ("export last -o x.txt", 2, &["x.txt", "--format"]),
+    (
+        "export last -o x.csv",
+        2,
+        &["x.csv", "csv-series", "--format"],
+    ),
+    ("export last -o x.doc", 2, &["x.doc", "--format"]),
 ];
 
 #[test]

@@ -497,7 +497,7 @@ fn a_threaded_interrupt_gets_a_priority_and_its_own_back() {
     }
     let place = Place::new();
     let handlers = || -> serde_json::Value {
-        serde_json::from_str(&place.done("threads --kind interrupt --json")).unwrap()
+        serde_json::from_str(&place.done("threads --type interrupt --json")).unwrap()
     };
     let before = handlers();
     let Some(handler) = before.as_array().and_then(|all| all.first().cloned()) else {

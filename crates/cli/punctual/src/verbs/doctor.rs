@@ -29,7 +29,7 @@ const LONG: &str = "Audit this machine: what costs latency, and what to do.\n\n\
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = crate::exit::OF_AUDIT)]
 struct Doctor {
-    /// The CPUs that latency matters on: 2-3 [default: those that are isolated, else all]
+    /// CPUs of the application: 2-3 [default: the isolated ones, else all]
     #[arg(short = 'a', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     #[command(flatten)]
@@ -80,7 +80,7 @@ fn role_help() -> String {
 // The forms an audit can take besides text, and its exit code.
 #[derive(Args)]
 pub(super) struct AuditOutput {
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

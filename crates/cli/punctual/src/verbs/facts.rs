@@ -71,7 +71,7 @@ pub(super) struct Counting {
     /// Time for counting interrupts, softirqs and steal time [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = sample)]
     sample: Option<Nanos>,
-    /// Read the state without counting
+    /// Do not count interrupts, softirqs and steal time
     #[arg(long, conflicts_with = "sample")]
     no_sample: bool,
 }

@@ -49,7 +49,7 @@ struct Lint {
     /// Use trace events instead of BPF programs
     #[arg(long)]
     no_bpf: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     /// Write SARIF 2.1.0 for code scanning; - for stdout

@@ -24,6 +24,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("improve", "--time", "--duration"),
     ("import", "--from", "--format"),
     ("list", "--number", "--limit"),
+    ("threads", "--kind", "--type"),
 ];
 
 /// The error for an old verb or option, if `error` is about one; names what to use instead.

@@ -17,6 +17,7 @@ const LETTERS: &[(&str, char)] = &[
     ("interval", 'i'),
     ("kind", 'k'),
     ("limit", 'n'),
+    ("loops", 'l'),
     ("output", 'o'),
     ("priority", 'p'),
     ("quiet", 'q'),

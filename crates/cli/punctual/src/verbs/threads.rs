@@ -40,7 +40,7 @@ struct Threads {
     #[arg(long)]
     rt: bool,
     /// Only threads of programs, of the kernel, or interrupt handlers
-    #[arg(long, value_name = "KIND")]
+    #[arg(long = "type", value_name = "TYPE")]
     #[arg(value_parser = named(KINDS.map(|kind| (kind.name(), kind)).to_vec()))]
     kind: Option<TaskKind>,
     /// Sort by priority, CPU time, voluntary or involuntary (taken) switches, faults, name, pid

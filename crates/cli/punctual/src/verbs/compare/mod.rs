@@ -48,7 +48,7 @@ const AFTER: &str = concat!(
 #[derive(Parser)]
 #[command(long_about = LONG, after_long_help = AFTER)]
 struct Compare {
-    /// Baseline and candidate; with --with the runs of the baseline
+    /// Baseline and candidate; with --with, the runs of the baseline
     #[arg(value_name = "ID", required = true, num_args = 1..)]
     recordings: Vec<String>,
     /// Runs of the candidate, if a side has several

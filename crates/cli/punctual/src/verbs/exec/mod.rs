@@ -42,7 +42,7 @@ const LONG: &str = "Run a command with a scheduling policy, priority, CPUs, limi
 #[command(long_about = LONG)]
 #[command(group = ArgGroup::new("what").args(["command", "pid"]).required(true))]
 struct Exec {
-    /// other, batch, idle, fifo, rr or deadline
+    /// Scheduling policy
     #[arg(long, value_name = "POLICY")]
     policy: Option<PolicyName>,
     /// Priority of fifo and rr, 1 to 99; implies fifo without --policy

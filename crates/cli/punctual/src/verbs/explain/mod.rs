@@ -29,13 +29,13 @@ const AFTER: &str = "With --pid, --comm or --cgroup the jobs of the threads are 
 struct Explain {
     #[command(flatten)]
     selected: OneRecording,
-    /// Only this outlier [default: all causes, the list, the worst one]
+    /// Only this outlier [default: all, with the largest in detail]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     outlier: Option<u64>,
     /// Show all kept events, not only a screenful
     #[arg(long)]
     all_events: bool,
-    /// Print JSON with all events; of an application the recording
+    /// Print JSON with all events; for an application, the recording
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -59,7 +59,7 @@ Exit codes: 0 done, 1 failed (apply: nothing stays changed), 2 wrong usage,
 enum Tune {
     /// Show what would change, and the risk; nothing is written
     Plan(Wished),
-    /// Change the settings until revert
+    /// Change settings until `punctual tune revert`
     Apply(Apply),
     /// Show what is applied, and what has changed since
     Status(Form),
