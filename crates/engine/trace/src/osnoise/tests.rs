@@ -399,7 +399,7 @@ fn others_are_left_alone() {
     let session = (machine.tracefs)
         .start_osnoise(&timerlat(false), OWNER)
         .unwrap();
-    // The second of two punctual processes gives up.
+    // The second of two punctual processes stops.
     let second = Owner { pid: 5, start: 1 };
     let error = machine.tracefs.start_osnoise(&osnoise(), second);
     assert!(matches!(error, Err(TraceError::NoiseBusy { .. })));
