@@ -1,5 +1,5 @@
-//! What the gate accepts beside tests that pass: skips with a listed reason, and a few tests that
-//! a busy machine disturbed.
+//! The rules of the gate: which skips are accepted, how many tests must pass, and how many a busy
+//! machine may disturb.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -55,7 +55,7 @@ impl Skip {
     }
 }
 
-/// What a test program did.
+/// The results of a test program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ran {
     /// `crate/file`; of an emulated machine `machine:crate/file`.
@@ -65,7 +65,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The tests that passed and skipped nothing.
+    /// Returns the number of tests that passed and skipped nothing.
     fn whole(&self) -> usize {
         let skipped: BTreeSet<&str> = self.skips.iter().map(|skip| &*skip.test).collect();
         self.passed.saturating_sub(skipped.len())
@@ -112,7 +112,7 @@ impl Rules {
     }
 }
 
-/// What is expected of a command of the gate.
+/// The rules for one command of the gate.
 pub(crate) struct Gate {
     /// Without a list any skip is accepted.
     rules: Option<Rules>,
@@ -134,7 +134,7 @@ impl Gate {
     /// Reads the list of skips.
     ///
     /// # Errors
-    /// A list that cannot be read, or a line that is no rule.
+    /// Returns an error if the list cannot be read or contains an invalid line.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let read = |file: &PathBuf| {
             let text = std::fs::read_to_string(file);
@@ -151,7 +151,7 @@ impl Gate {
         })
     }
 
-    /// All programs are run, so that each number of passes is compared.
+    /// Returns the rules for a run of all programs: each number of passes is compared.
     pub(crate) fn of_all(self) -> Self {
         Self {
             complete: true,
@@ -159,8 +159,8 @@ impl Gate {
         }
     }
 
-    /// An ordinary user, who lacks rights: any test may be skipped for these reasons, and no number
-    /// of passes holds.
+    /// Returns the rules for an ordinary user, who lacks rights: any test may be skipped for that
+    /// reason, and numbers of passes are not compared.
     pub(crate) fn of_ordinary_user(mut self) -> Self {
         if let Some(rules) = &mut self.rules {
             rules.least.clear();
@@ -171,11 +171,11 @@ impl Gate {
         }
     }
 
-    /// Prints what is not accepted; whether that is nothing. `again`: `program test` of those that
-    /// passed only when run again.
+    /// Prints the violations of the rules, and returns whether there are none. `again` lists the
+    /// tests that passed only when run again, as `program test`.
     ///
     /// # Errors
-    /// The file of disturbed tests cannot be read or written.
+    /// Returns an error if the file of disturbed tests cannot be read or written.
     pub(crate) fn accepts(&self, ran: &[Ran], again: &[String]) -> Result<bool> {
         let wrong = self.wrong(ran, again)?;
         for what in &wrong {
@@ -231,7 +231,7 @@ impl Gate {
 }
 
 impl Disturbed {
-    /// Adds those that earlier commands of this gate wrote to the file, and these to the file.
+    /// Appends these to the file, and returns them with those of earlier commands of this gate.
     fn with_earlier(mut self, file: &Path) -> Result<Self> {
         let path = || file.display().to_string();
         let mut open = std::fs::File::options();
@@ -359,7 +359,7 @@ mod tests {
         let quiet = |count| ran("a/t", 9, &vec!["x: quiet: crowded (load 7.1)"; count]);
         assert_eq!(wrong(&gate, quiet(3)), "");
         assert!(wrong(&gate, quiet(4)).starts_with("4 tests were skipped"));
-        // Those that are listed are not counted.
+        // Listed tests are not counted.
         let listed = ran("a/t", 9, &["busy: quiet: events lost"; 9]);
         assert_eq!(wrong(&gate, listed), "");
     }

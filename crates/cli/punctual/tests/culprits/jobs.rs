@@ -426,16 +426,18 @@ while True:
         let answer = place.done(&format!("{line} -D 6s --cost {cost}"));
         let recording = place.last();
         crate::common::assert_conserved(&recording);
-        let jobs = recording.explanation.unwrap().jobs.unwrap();
+        let explanation = recording.explanation.as_ref().unwrap();
+        let jobs = explanation.jobs.as_ref().unwrap();
         let windows = jobs.windows.as_ref().unwrap();
         assert_eq!(windows.limit, limit);
         assert!(windows.taken > 0.0 && windows.count > 0, "{windows:?}");
         assert!(windows.call_ns > Nanos::ZERO, "{windows:?}");
         assert!(jobs.threads[0].jobs > 0, "{jobs:?}");
-        // No job extends from one window into the next.
+        // No job extends from one window into the next. If events were lost, several may look like one.
         let job = recording.threads[0].histogram.max().unwrap();
         let longest: u64 = std::fs::read_to_string(&longest).unwrap().parse().unwrap();
-        assert!(job <= Nanos(2 * longest), "{job}, but {longest} ns");
+        let is_one = job <= Nanos(2 * longest) || explanation.events_lost > 0;
+        assert!(is_one, "{job}, but {longest} ns");
         // The share of a CPU used for watching while a window was open.
         let open = windows.taken * recording.duration_ns.0 as f64 / windows.watched_ns.0 as f64;
         let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
