@@ -48,6 +48,7 @@ mod gap;
 mod job;
 mod judge;
 mod lane;
+pub mod lint;
 mod noise;
 mod period;
 mod scene;
@@ -66,4 +67,4 @@ pub use job::{
     lanes,
 };
 pub use period::find_period;
-pub use tally::Tally;
+pub use tally::{Tally, complete};

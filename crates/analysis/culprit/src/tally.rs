@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Blame, Cause, Nanos, Outlier, Period, Share, ShareKind};
+use punctual_model::{Blame, Cause, Nanos, Outlier, Period, Recording, Share, ShareKind};
 
 use crate::blame::largest;
 use crate::period::find_period;
@@ -160,4 +160,16 @@ fn without_ids(who: &str) -> String {
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+/// Fills in the causes of an interrupted run: they follow from the outliers that were kept.
+pub fn complete(recording: &mut Recording) {
+    let interval = recording.duration_parameter("interval_ns");
+    if let Some(explanation) = &mut recording.explanation
+        && explanation.causes.is_empty()
+        && !explanation.outliers.is_empty()
+    {
+        let tally = Tally::of(&explanation.outliers).looking_each(interval.unwrap_or_default());
+        explanation.causes = tally.causes();
+        explanation.periods = tally.periods();
+    }
 }

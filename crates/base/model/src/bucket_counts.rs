@@ -1,12 +1,12 @@
-//! Counts in the buckets of the grid ([`punctual_grid`]), without the empty buckets, as in the
+//! Counts in the buckets of the grid (`grid`), without the empty buckets, as in the
 //! store and in JSON.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use punctual_grid::MAX_TRACKABLE_NS;
-pub(crate) use punctual_grid::{BUCKETS, bounds_of, index_of};
+pub use crate::grid::MAX_TRACKABLE_NS;
+pub(crate) use crate::grid::{BUCKETS, bounds_of, index_of};
 
 use crate::varint::{push_varint, take_varint};
 

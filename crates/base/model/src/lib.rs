@@ -28,6 +28,7 @@ mod explanation;
 mod fact_set;
 mod facts;
 mod finding;
+mod grid;
 mod grouped;
 mod histogram;
 mod improvement;

@@ -250,7 +250,7 @@ fn states_are_judged() {
 #[test]
 fn each_rule_is_violated_by_a_program() {
     let tests = include_str!("lint.rs");
-    for rule in punctual_lint::RULES {
+    for rule in punctual_culprit::lint::RULES {
         let named = tests.matches(&format!("\"{}\"", rule.id)).count();
         assert!(named > 0, "{}: no program violates it", rule.id);
     }

@@ -37,7 +37,7 @@ pub mod text;
 mod wrap;
 
 pub use lint::sarif as lint_sarif;
-pub use outlier_timeline::OutlierTimeline;
+pub use outlier_timeline::{OutlierTimeline, outliers_text};
 pub use wrap::wrap;
 
 /// Errors of making a report.
@@ -104,7 +104,4 @@ pub enum ReportError {
     /// The rasteriser rejected the image.
     #[error("PNG failed: {0}")]
     Png(String),
-    /// The JUnit file could not be written.
-    #[error("JUnit XML failed: {0}")]
-    Junit(#[from] quick_junit::SerializeError),
 }

@@ -1,9 +1,13 @@
 //! One explained outlier with the events around it, the common source of its text and its plot.
 
+use punctual_culprit::{lanes, segments};
 use punctual_model::{
     Delay, EventKind, Nanos, Outlier, RecordingId, Segment, ShareKind, SignedNanos, ThreadLane,
     TraceEvent, Window, softirq_name,
 };
+
+use crate::document;
+use crate::text::{self, TextStyle};
 
 /// One explained outlier with the events around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +72,28 @@ const fn ends(delay: Delay) -> Ends {
     }
 }
 
+/// Returns outliers as text, one below the other, as a file of a bundle has them.
+pub fn outliers_text(timelines: &[OutlierTimeline]) -> String {
+    let style = TextStyle {
+        width: 110,
+        ..TextStyle::default()
+    };
+    let shown = |timeline| text::render(&document::outlier(timeline, true), &style) + "\n";
+    timelines.iter().map(shown).collect()
+}
+
 impl OutlierTimeline {
+    /// Of the events in `window`.
+    pub fn new(recording: RecordingId, outlier: Outlier, window: Window) -> Self {
+        Self {
+            recording,
+            segments: segments(&window),
+            lanes: lanes(&window),
+            outlier,
+            window,
+        }
+    }
+
     pub(crate) const fn ends(&self) -> Ends {
         ends(self.window.delay)
     }

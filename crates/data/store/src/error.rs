@@ -219,6 +219,9 @@ pub enum StoreError {
         /// Schema of this program.
         known: i64,
     },
+    /// A bundle could not be written, or the copy of the store that it contains.
+    #[error("the bundle cannot be written: {0}")]
+    Bundle(#[source] std::io::Error),
     /// An attachment is too long to be read back.
     #[error("the {kind} of an outlier has {bytes} bytes: at most {most} are kept")]
     TooLong {

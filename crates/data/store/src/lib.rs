@@ -40,6 +40,7 @@ mod attachment_rows;
 mod beside;
 mod bits;
 mod budget;
+pub mod bundle;
 mod care;
 mod chunk;
 mod collect;

@@ -479,12 +479,22 @@ impl LaneReader {
     pub fn drain(&mut self, mut take: impl FnMut(Event)) {
         // Events that arrive during the read wait for the next call; otherwise a fast lane could
         // block this one forever.
-        for _ in 0..self.ring.slots() {
-            match self.ring.pop() {
-                Ok(event) => take(event),
-                Err(_) => return,
+        for _ in 0..self.waiting() {
+            match self.pop() {
+                Some(event) => take(event),
+                None => return,
             }
         }
+    }
+
+    /// Returns the number of events that can be read now.
+    pub fn waiting(&self) -> usize {
+        self.ring.slots()
+    }
+
+    /// Takes the oldest event.
+    pub fn pop(&mut self) -> Option<Event> {
+        self.ring.pop().ok()
     }
 
     /// Returns whether the thread has ended the recording, so that no more events will come.

@@ -37,7 +37,8 @@ pub(crate) struct Collector {
     longest: [Option<Wait>; 2],
     /// Lateness of missed periods, as far as known.
     late: Option<Box<Histogram>>,
-    all: Histogram,
+    /// Sum of the closed rows.
+    closed: Histogram,
     worst: WorstList<WORST_KEPT>,
     last: Option<SignedNanos>,
     /// Samples are rounded down to a multiple of this; `None` if samples are not stored.
@@ -182,7 +183,7 @@ impl Collector {
             dropped_before: 0,
             longest: [None; 2],
             late: None,
-            all: Histogram::new(),
+            closed: Histogram::new(),
             worst: WorstList::default(),
             last: None,
             resolution,
@@ -238,124 +239,111 @@ impl Collector {
         let dropped = self.reader.dropped();
         self.grid.unsure = std::mem::replace(&mut self.dropped_before, dropped) != dropped;
         self.longest = [None, self.longest[0]];
-        let Self {
-            reader,
-            started,
-            after,
-            row,
-            finished,
-            accounting,
-            all,
-            worst,
-            last,
-            samples,
-            resolution,
-            thread,
-            grid,
-            longest,
-            late,
-            spans,
-            tid,
-            partner,
-            timeouts,
-            threshold,
-            outliers,
-            beyond,
-            cpu,
-            scheduling,
-            watched,
-            ..
-        } = self;
-        let mut at = |row: &mut OpenRow, since_start: Nanos| {
-            let number = (since_start + *after).0 / row_length.0;
-            // Late events of an earlier row are counted in the open row: rows follow the order of
-            // events, which is by time.
-            if row.number.is_none_or(|open| number > open) {
-                finished.extend(row.close(*thread, row_length));
-                row.number = Some(number);
+        // Events that arrive meanwhile wait for the next call, so that a fast lane cannot block.
+        for _ in 0..self.reader.waiting() {
+            let Some(event) = self.reader.pop() else {
+                break;
+            };
+            self.take(event, row_length);
+        }
+        let rows = [&self.closed, &self.row.histogram];
+        let sum = |count: fn(&Histogram) -> u64| rows.into_iter().map(count).sum::<u64>();
+        let accounting = &mut self.accounting;
+        accounting.recorded = sum(Histogram::recorded);
+        accounting.early = sum(Histogram::early);
+        accounting.overflow = sum(Histogram::overflow);
+        accounting.expected = accounting.recorded + accounting.missed + accounting.warm_up;
+    }
+
+    fn take(&mut self, event: Event, row_length: Nanos) {
+        match event {
+            Event::Started { at, tid, partner } => {
+                (self.started, self.tid, self.partner) = (at, tid, partner);
+                self.grid.next = at;
             }
-        };
-        reader.drain(|event| match event {
-            Event::Started {
-                at,
-                tid: of,
-                partner: other,
-            } => {
-                (*started, *tid, *partner) = (at, of, other);
-                grid.next = at;
-            }
-            Event::Late { tid, delay } => *spans = Some((tid, delay)),
-            Event::Grid { period, end } => grid.times = Some((period, end)),
-            Event::TimedOut => timeouts.another(),
+            Event::Late { tid, delay } => self.spans = Some((tid, delay)),
+            Event::Grid { period, end } => self.grid.times = Some((period, end)),
+            Event::TimedOut => self.timeouts.another(),
             Event::Sample { expected, latency } => {
-                at(row, expected - *started);
-                grid.passed(expected, 1);
-                grid.woke = Nanos(expected.0.saturating_add_signed(latency.0));
-                let wait = grid.times.map(|(period, _)| Wait {
-                    due: expected,
-                    woke: grid.woke,
-                    period,
-                });
-                if wait.map(|wait| wait.length()) > longest[0].map(|wait| wait.length()) {
-                    longest[0] = wait;
-                }
-                row.histogram.record(latency);
-                all.record(latency);
-                if let Some(latency) = latency.non_negative() {
-                    worst.offer(latency, expected);
-                    let of = spans.map_or(*tid, |(tid, _)| tid);
-                    let above = threshold.is_some_and(|threshold| latency > threshold);
-                    *beyond += u64::from(above && matches!(spans, Some((None, _))));
-                    if let (Some(threshold), Some(tid)) = (*threshold, of)
-                        && latency > threshold
-                    {
-                        outliers.push(Sighting {
-                            thread: *thread,
-                            tid: number(tid),
-                            delay: spans.map(|(_, delay)| delay),
-                            cpu: *cpu,
-                            scheduling: *scheduling,
-                            expected,
-                            latency,
-                            story_from: expected,
-                        });
-                    }
-                }
-                *last = Some(latency);
-                timeouts.over = true;
-                if let Some(watched) = watched {
-                    watched.push(Sample { expected, latency });
-                }
-                if let Some(resolution) = resolution {
-                    let latency = latency.rounded_down(*resolution);
-                    samples.push(Sample { expected, latency });
-                }
+                self.go_to(expected, row_length);
+                self.sample(expected, latency);
             }
-            Event::Missed { first, count } => {
-                at(row, first - *started);
-                row.missed += count;
-                accounting.missed += count;
-                grid.passed(first, count);
-            }
+            Event::Missed { first, count } => self.missed(first, count, row_length),
             Event::Overrun { first, count } => {
-                at(row, first - *started);
-                row.missed += count;
-                accounting.missed += count;
-                if let Some((period, _)) = grid.times {
-                    let late = late.get_or_insert_default();
-                    late.record_run(grid.woke.saturating_sub(first), period, count);
+                if let Some((period, _)) = self.grid.times {
+                    let late = self.late.get_or_insert_default();
+                    late.record_run(self.grid.woke.saturating_sub(first), period, count);
                 }
-                grid.passed(first, count);
+                self.missed(first, count, row_length);
             }
             Event::WarmedUp { periods, missed } => {
-                accounting.warm_up = periods;
-                accounting.warm_up_missed = missed;
+                self.accounting.warm_up = periods;
+                self.accounting.warm_up_missed = missed;
             }
+        }
+    }
+
+    /// Opens the row of a time. Late events of an earlier row are counted in the open row: rows
+    /// follow the order of events, which is by time.
+    fn go_to(&mut self, time: Nanos, row_length: Nanos) {
+        let number = (time - self.started + self.after).0 / row_length.0;
+        if self.row.number.is_none_or(|open| number > open) {
+            self.close_row(row_length);
+            self.row.number = Some(number);
+        }
+    }
+
+    fn missed(&mut self, first: Nanos, count: u64, row_length: Nanos) {
+        self.go_to(first, row_length);
+        self.row.missed += count;
+        self.accounting.missed += count;
+        self.grid.passed(first, count);
+    }
+
+    fn sample(&mut self, expected: Nanos, latency: SignedNanos) {
+        self.grid.passed(expected, 1);
+        self.grid.woke = Nanos(expected.0.saturating_add_signed(latency.0));
+        let wait = self.grid.times.map(|(period, _)| Wait {
+            due: expected,
+            woke: self.grid.woke,
+            period,
         });
-        accounting.recorded = all.recorded();
-        accounting.early = all.early();
-        accounting.overflow = all.overflow();
-        accounting.expected = accounting.recorded + accounting.missed + accounting.warm_up;
+        if wait.map(|wait| wait.length()) > self.longest[0].map(|wait| wait.length()) {
+            self.longest[0] = wait;
+        }
+        self.row.histogram.record(latency);
+        if let Some(late) = latency.non_negative() {
+            self.worst.offer(late, expected);
+            if self.threshold.is_some_and(|threshold| late > threshold) {
+                self.outlier(expected, late);
+            }
+        }
+        self.last = Some(latency);
+        self.timeouts.over = true;
+        if let Some(watched) = &mut self.watched {
+            watched.push(Sample { expected, latency });
+        }
+        if let Some(resolution) = self.resolution {
+            let latency = latency.rounded_down(resolution);
+            self.samples.push(Sample { expected, latency });
+        }
+    }
+
+    /// Keeps an outlier, if the late thread is known.
+    fn outlier(&mut self, expected: Nanos, latency: Nanos) {
+        self.beyond += u64::from(matches!(self.spans, Some((None, _))));
+        if let Some(tid) = self.spans.map_or(self.tid, |(tid, _)| tid) {
+            self.outliers.push(Sighting {
+                thread: self.thread,
+                tid: number(tid),
+                delay: self.spans.map(|(_, delay)| delay),
+                cpu: self.cpu,
+                scheduling: self.scheduling,
+                expected,
+                latency,
+                story_from: expected,
+            });
+        }
     }
 
     /// Returns the longest wait of the last two drains, if the lane has periods.
@@ -372,13 +360,20 @@ impl Collector {
 
     /// Returns the open row in its current state.
     pub(crate) fn open_row(&self, row_length: Nanos) -> Option<IntervalRow> {
-        self.row.as_row(self.thread, row_length)
+        let start = Nanos(self.row.number? * row_length.0);
+        let row = IntervalRow::of(self.thread, start, self.row.missed, &self.row.histogram);
+        Some(row)
     }
 
     /// Closes the open row.
     pub(crate) fn close_row(&mut self, row_length: Nanos) {
-        self.finished
-            .extend(self.row.close(self.thread, row_length));
+        if let Some(row) = self.open_row(row_length) {
+            self.finished.push(row);
+            self.closed.merge(&self.row.histogram);
+            self.row.histogram.clear();
+            self.row.missed = 0;
+            self.row.number = None;
+        }
     }
 
     /// Returns the samples since the last call.
@@ -418,6 +413,8 @@ impl Collector {
     }
 
     pub(crate) fn view(&self, title: String) -> LaneView {
+        let mut all = self.closed.clone();
+        all.merge(&self.row.histogram);
         LaneView {
             title,
             accounting: self.accounting,
@@ -426,33 +423,16 @@ impl Collector {
             timeouts: self.timeouts.count,
             dropped: self.reader.dropped(),
             last: self.last,
-            min: self.all.min(),
-            mean: self.all.mean(),
-            p99: self.all.quantile(0.99),
-            max: self.all.max(),
+            min: all.min(),
+            mean: all.mean(),
+            p99: all.quantile(0.99),
+            max: all.max(),
         }
     }
 }
 
 fn number(tid: Tid) -> u32 {
     tid.as_raw().unsigned_abs()
-}
-
-impl OpenRow {
-    fn as_row(&self, thread: u32, length: Nanos) -> Option<IntervalRow> {
-        let number = self.number?;
-        let start = Nanos(number * length.0);
-        let row = IntervalRow::of(thread, start, self.missed, &self.histogram);
-        Some(row)
-    }
-
-    fn close(&mut self, thread: u32, length: Nanos) -> Option<IntervalRow> {
-        let row = self.as_row(thread, length)?;
-        self.histogram.clear();
-        self.missed = 0;
-        self.number = None;
-        Some(row)
-    }
 }
 
 /// Returns the largest samples of one lane, with their position and wall time.

@@ -8,7 +8,6 @@ use punctual_model::Nanos;
 
 use crate::ServeError;
 use crate::alerts::Alerts;
-use crate::evidence::EvidenceSource;
 use crate::trends::TrendSource;
 
 /// The configuration of the server.
@@ -40,8 +39,8 @@ pub struct Config {
     pub requirement: Option<Nanos>,
     /// Series over time; none by default.
     pub trends: TrendSource,
-    /// Events of outliers, and bundles; none by default.
-    pub evidence: EvidenceSource,
+    /// The file with samples and events of outliers; `None`: a database, which keeps none.
+    pub store: Option<PathBuf>,
 }
 
 /// The receiver of metrics that are pushed by OTLP over HTTP.
@@ -134,7 +133,7 @@ impl Config {
             push: None,
             requirement: None,
             trends: TrendSource::default(),
-            evidence: EvidenceSource::default(),
+            store: None,
         }
     }
 

@@ -76,8 +76,8 @@ pub enum DeliverError {
     Store(#[from] punctual_store::StoreError),
 }
 
-/// An error of reading, judging or writing series and evidence, which a server shows next to its
-/// recordings. It includes all causes.
+/// An error of reading, judging or writing series, events and samples, which a server shows next
+/// to its recordings. It includes all causes.
 #[derive(Clone, Debug)]
 pub struct SourceError(Arc<dyn Error + Send + Sync>);
 

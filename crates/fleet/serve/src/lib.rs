@@ -35,7 +35,6 @@ mod deliver_beside;
 mod deliver_dictionary;
 mod deliver_to;
 mod error;
-pub mod evidence;
 mod fleet;
 mod follow;
 mod gather;

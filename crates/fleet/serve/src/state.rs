@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use punctual_model::WakeWindow;
-use punctual_store::{Collection, StoreError, Token};
+use punctual_store::{Collection, Store, StoreError, Token};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::Config;
 use crate::gather::Gather;
 use crate::listing::Listings;
 use crate::problem::Problem;
@@ -15,6 +14,7 @@ use crate::refusals::Refusals;
 use crate::strangers::Strangers;
 use crate::workers::Workers;
 use crate::worse::Worse;
+use crate::{Config, SourceError};
 
 /// The shared state of all requests.
 #[derive(Clone)]
@@ -53,6 +53,14 @@ impl std::ops::Deref for App {
 
     fn deref(&self) -> &Inner {
         &self.0
+    }
+}
+
+impl Inner {
+    /// The file with samples and events of outliers, if there is one.
+    pub(crate) fn stored(&self) -> Result<Option<Store>, SourceError> {
+        let path = self.config.store.as_deref();
+        Ok(path.map(Store::open_read_only).transpose()?)
     }
 }
 

@@ -37,7 +37,7 @@ pub mod header {
     pub const LANES: usize = 4;
     /// Number of lanes in use; these come first.
     pub const LANES_USED: usize = 5;
-    /// Buckets of a histogram ([`punctual_grid::BUCKETS`]).
+    /// Buckets of a histogram ([`crate::grid::BUCKETS`]).
     pub const BUCKETS: usize = 6;
     /// Entries of a ring ([`super::RING_ENTRIES`]).
     pub const RING_ENTRIES: usize = 7;
@@ -93,7 +93,7 @@ pub mod lane {
     /// The buckets.
     pub const BUCKETS: usize = RING + super::RING_ENTRIES * super::RING_ENTRY_WORDS;
     /// Words in use.
-    pub const WORDS: usize = BUCKETS + punctual_grid::BUCKETS;
+    pub const WORDS: usize = BUCKETS + crate::grid::BUCKETS;
 }
 
 /// Bytes of a lane: whole pages of 4 KiB.

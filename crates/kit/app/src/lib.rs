@@ -19,6 +19,7 @@
 mod error;
 mod figures;
 pub mod find;
+pub mod grid;
 mod identity;
 mod lane;
 pub mod layout;

@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use proptest::prelude::*;
 use punctual_app::find::{self, Refusal};
+use punctual_app::grid::index_of;
 use punctual_app::layout::{self, header, lane};
 use punctual_app::{Error, Figures, Kind, LaneSpec, Reader, Unfit};
-use punctual_grid::index_of;
 use sound::{WRITER, bytes_of, image};
 
 const SPEC: LaneSpec<'static> = LaneSpec {

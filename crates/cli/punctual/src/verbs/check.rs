@@ -154,7 +154,7 @@ impl Run for CheckUp {
             keep_verdict(store, &checked)?;
         }
         if let Some(file) = junit_file {
-            file.put(junit::checkup(&checked.checkup)?.as_bytes())?;
+            file.put(junit::checkup(&checked.checkup).as_bytes())?;
         }
         if json {
             output::print(&output::json(&checked.checkup)?)?;

@@ -137,7 +137,7 @@ struct AuditFiles {
 impl AuditFiles {
     fn asked_for(&self) -> Vec<(Form, &PathBuf)> {
         let sarif: Form = |audit| output::json(&punctual_report::audit::sarif(audit));
-        let junit: Form = |audit| Ok(punctual_report::audit::junit(audit)?);
+        let junit: Form = |audit| Ok(punctual_report::audit::junit(audit));
         let files = [(sarif, &self.sarif), (junit, &self.junit)];
         (files.into_iter())
             .filter_map(|(form, path)| Some((form, path.as_ref()?)))

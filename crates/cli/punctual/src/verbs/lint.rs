@@ -69,7 +69,7 @@ const CALLS: Nanos = Nanos::from_secs(2);
 impl Run for Lint {
     fn run(self, context: &Context) -> Result<Exit> {
         if self.list {
-            output::print(&punctual_lint::page())?;
+            output::print(&punctual_culprit::lint::page())?;
             return Ok(Exit::Done);
         }
         let targets = match self.comm.clone() {
@@ -97,7 +97,7 @@ impl Run for Lint {
         let stop = measure::stop_flag()?;
         let facts = lint(&request, &Host::live(), &stop, &mut |text| note(text))?;
         let program = concat!("punctual ", env!("CARGO_PKG_VERSION"));
-        let report = punctual_lint::judge(&facts, program);
+        let report = punctual_culprit::lint::judge(&facts, program);
         self.show(&report, context)?;
         if stop.load(Ordering::Relaxed) {
             return Ok(Exit::Interrupted);

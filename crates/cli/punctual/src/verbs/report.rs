@@ -128,7 +128,7 @@ impl Run for Report {
             return Err(UsageError(text.to_owned()).into());
         }
         let mut recordings = self.selected.load(&store)?;
-        recordings.iter_mut().for_each(timelines::complete_in);
+        recordings.iter_mut().for_each(punctual_culprit::complete);
         let path = self.output.unwrap_or_else(|| {
             let id = recordings
                 .first()

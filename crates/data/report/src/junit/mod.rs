@@ -1,18 +1,18 @@
 //! Recordings and check-ups as JUnit XML, for reports in continuous integration.
 
 mod checkup;
+pub(crate) mod xml;
 
 pub use checkup::checkup;
 
 use std::time::Duration;
 
 use punctual_model::{Judgement, LimitResult, Recording, Unknown};
-use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
+use self::xml::{Case, State, Suite};
 use crate::ReportError;
 use crate::document;
 use crate::figures;
-use crate::sanitize::sanitize;
 use crate::text::{self, TextStyle};
 
 /// Returns one test suite per recording, and one test case per limit: a broken limit is a failure,
@@ -23,48 +23,38 @@ use crate::text::{self, TextStyle};
 /// as its output.
 ///
 /// # Errors
-/// Returns an error if `recordings` is empty, or if the XML cannot be written.
+/// Returns an error if `recordings` is empty.
 pub fn render(recordings: &[&Recording]) -> Result<String, ReportError> {
     if recordings.is_empty() {
         return Err(ReportError::NoRecording);
     }
-    let mut report = Report::new("punctual");
-    for recording in recordings {
-        report.add_test_suite(suite(recording));
-    }
-    Ok(report.to_string()?)
+    let suites: Vec<Suite> = recordings.iter().map(|one| suite(one)).collect();
+    Ok(xml::write("punctual", &suites))
 }
 
-fn suite(recording: &Recording) -> TestSuite {
-    let name = format!(
-        "{} ({})",
-        sanitize(&recording.headline()),
-        recording.id.short()
-    );
-    let mut suite = TestSuite::new(name);
-    suite.set_time(Duration::from(recording.duration_ns));
-    // Written by hand as xs:dateTime, because the setter needs a type of another crate.
-    if recording.knows(Unknown::Started) {
-        let started = recording.started.to_string();
-        suite.extra.insert("timestamp".into(), started.into());
-    }
-    for (name, value) in properties(recording) {
-        suite.add_property(Property::new(name, sanitize(&value).as_ref()));
-    }
+fn suite(recording: &Recording) -> Suite {
+    let mut cases = Vec::new();
     if let Some(judgement) = &recording.judgement {
-        suite.add_test_case(judged(recording, judgement));
+        cases.push(judged(recording, judgement));
     }
     match recording.verdict.limits.as_slice() {
-        [] if recording.judgement.is_some() => &mut suite,
-        [] => suite.add_test_case(measured(recording)),
-        limits => suite.add_test_cases(limits.iter().map(|result| limit(recording, result))),
-    };
+        [] if recording.judgement.is_some() => {}
+        [] => cases.push(measured(recording)),
+        limits => cases.extend(limits.iter().map(|result| limit(recording, result))),
+    }
     let style = TextStyle {
         colour: false,
         width: 100,
     };
-    suite.set_system_out(text::render(&document::recording(recording), &style));
-    suite
+    let started = recording.knows(Unknown::Started);
+    Suite {
+        name: format!("{} ({})", recording.headline(), recording.id.short()),
+        time: Some(Duration::from(recording.duration_ns)),
+        timestamp: started.then(|| recording.started.to_string()),
+        properties: properties(recording),
+        cases,
+        output: Some(text::render(&document::recording(recording), &style)),
+    }
 }
 
 fn properties(recording: &Recording) -> Vec<(&'static str, String)> {
@@ -91,62 +81,58 @@ fn properties(recording: &Recording) -> Vec<(&'static str, String)> {
     list
 }
 
-fn case(recording: &Recording, name: &str, status: TestCaseStatus) -> TestCase {
-    let mut case = TestCase::new(name, status);
-    case.set_classname(format!("punctual.{}", sanitize(&recording.probe.name)));
-    case.set_time(Duration::from(recording.duration_ns));
-    case
+fn case(recording: &Recording, name: &str, state: State) -> Case {
+    Case {
+        name: name.to_owned(),
+        class: format!("punctual.{}", recording.probe.name),
+        time: Some(Duration::from(recording.duration_ns)),
+        state,
+        output: None,
+    }
 }
 
-fn measured(recording: &Recording) -> TestCase {
+fn measured(recording: &Recording) -> Case {
     let only_tables = recording.threads.is_empty() && !recording.tables.is_empty();
     let status = match recording.accounting().recorded {
-        0 if !only_tables => problem(
-            NonSuccessKind::Error,
-            "nothing measured",
+        0 if !only_tables => State::Error(
+            "nothing measured".to_owned(),
             "nothing was recorded".to_owned(),
         ),
-        _ => TestCaseStatus::success(),
+        _ => State::Success,
     };
     case(recording, "measured", status)
 }
 
 /// Returns the verdict of the check-up that the recording is a part of.
-fn judged(recording: &Recording, judgement: &Judgement) -> TestCase {
-    let message = sanitize(&judgement.sentence).into_owned();
+fn judged(recording: &Recording, judgement: &Judgement) -> Case {
+    let message = judgement.sentence.clone();
     let outcome = judgement.outcome;
     let status = if outcome.is_bad() {
-        problem(NonSuccessKind::Failure, outcome.word(), message)
+        State::Failure(outcome.word().to_owned(), message)
     } else if outcome.is_open() {
-        problem(NonSuccessKind::Error, outcome.word(), message)
+        State::Error(outcome.word().to_owned(), message)
     } else {
-        TestCaseStatus::success()
+        State::Success
     };
     case(recording, judgement.by.name(), status)
 }
 
-fn limit(recording: &Recording, result: &LimitResult) -> TestCase {
+fn limit(recording: &Recording, result: &LimitResult) -> Case {
     let limit = result.limit;
     let at_most = limit.metric.show(limit.at_most);
-    let message = sanitize(&result.sentence(&recording.threads)).into_owned();
+    let message = result.sentence(&recording.threads);
     let (exceeded, open) = match recording.requirement.confidence {
         None => ("requirement exceeded", "requirement not decidable"),
         Some(_) => ("requirement broken", "requirement not proven"),
     };
     let status = match result.held {
-        Some(true) => TestCaseStatus::success(),
-        Some(false) => problem(NonSuccessKind::Failure, exceeded, message),
-        None => problem(NonSuccessKind::Error, open, message),
+        Some(true) => State::Success,
+        Some(false) => State::Failure(exceeded.to_owned(), message),
+        None => State::Error(open.to_owned(), message),
     };
     case(
         recording,
         &format!("{} at most {at_most}", limit.metric),
         status,
     )
-}
-
-fn problem(kind: NonSuccessKind, what: &str, message: String) -> TestCaseStatus {
-    let mut status = TestCaseStatus::non_success(kind);
-    status.set_type(what).set_message(message);
-    status
 }

@@ -320,3 +320,33 @@ fn used(before: &[TaskRecord], after: &[TaskRecord], tid: u32) -> Option<(u64, O
         switches.map(|(after, before)| after.saturating_sub(before)),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_app::grid::{BUCKETS, index_of};
+    use punctual_model::SignedNanos;
+
+    use super::*;
+
+    #[test]
+    fn an_application_counts_in_the_buckets_of_recordings() {
+        let mut edges: Vec<u64> = (0..1_000).collect();
+        for decade in 1..=9 {
+            let width = 10u64.pow(decade);
+            edges.extend((100..1_000).flat_map(|step| [step * width, (step + 1) * width - 1]));
+        }
+        let (mut recorded, mut counts) = (Histogram::new(), vec![0; BUCKETS]);
+        for (times, ns) in (1..).zip(&edges) {
+            // Another count for each edge: exchanged buckets would show.
+            for _ in 0..times % 7 {
+                recorded.record(SignedNanos(*ns as i64));
+                counts[index_of(*ns).unwrap()] += 1;
+            }
+        }
+        let counted = Histogram::of_counts(&counts, CountedBeside::default());
+        assert_eq!(counted.buckets(), recorded.buckets());
+        let beyond = edges.iter().max().unwrap() + 1;
+        recorded.record(SignedNanos(beyond as i64));
+        assert_eq!((index_of(beyond), recorded.overflow()), (None, 1));
+    }
+}

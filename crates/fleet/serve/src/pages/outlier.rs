@@ -8,6 +8,7 @@ use punctual_report::plot::{self, Heading, PlotOptions};
 use punctual_report::{OutlierTimeline, document};
 
 use super::{frame, shown};
+use crate::SourceError;
 use crate::paths::recording_path;
 use crate::problem::Problem;
 use crate::state::{App, Inner};
@@ -31,15 +32,16 @@ pub(super) fn worst(app: &Inner, recording: &Recording) -> Result<Vec<OutlierTim
     Ok(timeline(app, recording, worst)?.into_iter().collect())
 }
 
-fn timeline(
+pub(super) fn timeline(
     app: &Inner,
     recording: &Recording,
     number: u64,
-) -> Result<Option<OutlierTimeline>, Problem> {
-    match &app.config.evidence.0 {
-        Some(evidence) => evidence.timeline(recording, number).map_err(Problem::from),
-        None => Ok(None),
-    }
+) -> Result<Option<OutlierTimeline>, SourceError> {
+    let Some(store) = app.stored()? else {
+        return Ok(None);
+    };
+    let found = store.window(recording.id, number)?;
+    Ok(found.map(|(outlier, window)| OutlierTimeline::new(recording.id, outlier, window)))
 }
 
 /// Returns links to the longest outliers.

@@ -6,9 +6,12 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use punctual_formats::{Export, ExportOptions, FORMATS, Format, NoSamples};
 use punctual_model::{Completion, Recording};
+use punctual_report::OutlierTimeline;
 use punctual_report::html::{HtmlOptions, documents, render};
+use punctual_store::bundle::{Bundle, Readers};
 
 use super::{frame, outlier, shown};
+use crate::SourceError;
 use crate::paths::machine_path;
 use crate::problem::Problem;
 use crate::state::{App, Inner};
@@ -39,7 +42,7 @@ pub(super) async fn get(
         @if running { (super::live::panel(id)) }
         (shown(&documents))
         (links)
-        (downloads(&app, &id.to_string()))
+        (downloads(&id.to_string()))
     };
     Ok(frame(&app, &title, "", &body))
 }
@@ -49,13 +52,11 @@ fn formats() -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().filter(|format| !format.needs_samples)
 }
 
-fn downloads(app: &Inner, id: &str) -> Markup {
+fn downloads(id: &str) -> Markup {
     html! {
         h2 { "Downloads" }
         p .actions {
-            @if app.config.evidence.0.is_some() {
-                a href={ "/recordings/" (id) "/bundle" } download { "Bundle (.tar.zst)" }
-            }
+            a href={ "/recordings/" (id) "/bundle" } download { "Bundle (.tar.zst)" }
             a href={ "/v1/recordings/" (id) } download={ (id) ".json" } { "JSON" }
             a href={ "/recordings/" (id) "/report" } download={ (id) ".html" } { "Report (HTML)" }
             @for format in formats().filter(|format| format.name != "json") {
@@ -82,12 +83,9 @@ pub(super) async fn bundle(
 ) -> Result<Response, Problem> {
     let (name, packed) = app
         .work(move |app| {
-            let evidence = app.config.evidence.0.as_ref();
-            let evidence =
-                evidence.ok_or_else(|| Problem::not_found("no bundles are made here"))?;
             let id = app.collection.find(&id)?;
             let (_, recording) = app.collection.load(id)?;
-            let packed = evidence.bundle(&recording)?;
+            let packed = packed(app, &recording)?;
             Ok((format!("punctual-{}.tar.zst", id.short()), packed))
         })
         .await?;
@@ -99,6 +97,25 @@ pub(super) async fn bundle(
         ),
     ];
     Ok((headers, packed).into_response())
+}
+
+/// Makes a bundle without the present state of this machine: another one may have been measured.
+fn packed(app: &Inner, recording: &Recording) -> Result<Vec<u8>, SourceError> {
+    let store = app.stored()?;
+    let mut bundle = Bundle::new(Vec::new(), store.as_ref(), recording, Readers::Owner)?;
+    if store.is_some() && recording.explanation.is_some() {
+        let outliers = recording.explanation.iter().flat_map(|all| &all.outliers);
+        let timelines =
+            outliers.filter_map(|one| outlier::timeline(app, recording, one.number).transpose());
+        let timelines: Vec<OutlierTimeline> = timelines.collect::<Result<_, _>>()?;
+        let text = punctual_report::outliers_text(&timelines);
+        bundle.put("outliers.txt", "causes of each outlier", text.as_bytes())?;
+    }
+    bundle.lack(
+        "trace.dat",
+        "what is kept of the trace events is in store.db",
+    );
+    Ok(bundle.finish()?)
 }
 
 /// Returns the report as one self-contained page.

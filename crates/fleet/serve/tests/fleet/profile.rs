@@ -1,15 +1,13 @@
 //! The page of a machine with its audit, two machines compared with their configurations, and a
 //! recording with all its downloads.
 
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use punctual_model::{
     Blame, Explanation, Fact, FindingState, KeptAudit, KeptFinding, Nanos, Outlier, Recording,
-    Segment, Severity, Share, ShareKind, Victim, Window,
+    Severity, Share, ShareKind, Victim, Window,
 };
-use punctual_report::OutlierTimeline;
-use punctual_serve::SourceError;
-use punctual_serve::evidence::{Evidence, EvidenceSource};
+use punctual_store::{Lease, Store};
 
 use crate::client::get;
 use crate::place::{Place, deliver, json, put, recording};
@@ -177,67 +175,43 @@ fn outlier(number: u64, latency: Nanos, recording: &Recording) -> Outlier {
     }
 }
 
-fn timeline(outlier: &Outlier, recording: &Recording) -> OutlierTimeline {
-    let actual = DUE + outlier.latency_ns;
-    OutlierTimeline {
-        recording: recording.id,
-        outlier: outlier.clone(),
-        window: Window {
-            victim: Victim {
-                tid: 100,
-                comm: punctual_model::Comm::new(b"victim"),
-                scheduling: None,
-                cpu: 1,
-            },
-            delay: Default::default(),
-            expected: DUE,
-            actual,
-            events: Vec::new(),
-            lost: 0,
-            left_out: 0,
-            missing_events: Vec::new(),
-            clock_error: Nanos(50),
-            symbols: Default::default(),
-            calls: Default::default(),
-            evidence: Default::default(),
-        },
-        segments: vec![Segment {
-            from: DUE,
-            to: actual,
+/// The events around it: none were seen.
+fn window(outlier: &Outlier) -> Window {
+    Window {
+        victim: Victim {
+            tid: 100,
+            comm: punctual_model::Comm::new(b"victim"),
+            scheduling: None,
             cpu: 1,
-            kind: ShareKind::TimerLate,
-            who: "the timer's interrupt".to_owned(),
-            detail: None,
-        }],
-        lanes: Vec::new(),
+        },
+        delay: Default::default(),
+        expected: DUE,
+        actual: DUE + outlier.latency_ns,
+        events: Vec::new(),
+        lost: 0,
+        left_out: 0,
+        missing_events: Vec::new(),
+        clock_error: Nanos(50),
+        symbols: Default::default(),
+        calls: Default::default(),
+        evidence: Default::default(),
     }
 }
 
-/// Has the events of outlier 3 of each recording.
-struct OneOutlier;
-
-impl Evidence for OneOutlier {
-    fn timeline(
-        &self,
-        recording: &Recording,
-        number: u64,
-    ) -> Result<Option<OutlierTimeline>, SourceError> {
-        let outliers = recording.explanation.iter().flat_map(|all| &all.outliers);
-        let mut found = outliers.filter(|one| one.number == number && number == 3);
-        Ok(found.next().map(|outlier| timeline(outlier, recording)))
-    }
-
-    fn bundle(&self, recording: &Recording) -> Result<Vec<u8>, SourceError> {
-        Ok(recording.id.to_string().into_bytes())
-    }
+/// A store with the events of the first outlier.
+fn with_events(folder: &Path, recording: &Recording) -> PathBuf {
+    let path = folder.join("measured.db");
+    let store = Store::open(&path).unwrap();
+    let mut writer = store.begin(recording, &Lease::default()).unwrap();
+    let outlier = &recording.explanation.as_ref().unwrap().outliers[0];
+    writer.keep_window(outlier, &window(outlier)).unwrap();
+    writer.finish(recording).unwrap();
+    path
 }
 
 #[test]
 fn each_link_of_a_recording_leads_somewhere() {
     let place = Place::new();
-    let server = place.serve_as(|config| {
-        config.evidence = EvidenceSource(Some(Arc::new(OneOutlier)));
-    });
     let mut one = audited(1, "board-1");
     let outliers = [(3, 143), (4, 120)];
     let outliers = outliers.map(|(number, us)| outlier(number, Nanos::from_micros(us), &one));
@@ -248,6 +222,9 @@ fn each_link_of_a_recording_leads_somewhere() {
         outliers: outliers.into(),
         ..Explanation::default()
     });
+    let folder = tempfile::tempdir().unwrap();
+    let kept = with_events(folder.path(), &one);
+    let server = place.serve_as(|config| config.store = Some(kept));
     deliver(server.address, &one);
     let path = format!("/recordings/{}", one.id);
     let page = get(server.address, &path).text();
@@ -270,7 +247,19 @@ fn each_link_of_a_recording_leads_somewhere() {
         assert!(!answer.body.is_empty(), "{link}");
     }
     let bundle = get(server.address, &format!("{path}/bundle"));
-    assert_eq!(bundle.body, one.id.to_string().as_bytes());
+    let unpacked = zstd::decode_all(&bundle.body[..]).unwrap();
+    let unpacked = String::from_utf8_lossy(&unpacked);
+    for name in [
+        "recording.json",
+        "store.db",
+        "host.json",
+        "outliers.txt",
+        "CONTENTS.txt",
+    ] {
+        let name = format!("punctual-{}/{name}", one.id.short());
+        assert!(unpacked.contains(&name), "{name}");
+    }
+    assert!(unpacked.contains("Bundle of the recording"));
     let name = format!(
         "attachment; filename=\"punctual-{}.tar.zst\"",
         one.id.short()

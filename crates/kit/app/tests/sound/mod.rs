@@ -3,9 +3,9 @@
 
 #![allow(unreachable_pub)]
 
+use punctual_app::grid::BUCKETS;
 use punctual_app::layout::{self, header};
 use punctual_app::{Identity, Reader};
-use punctual_grid::BUCKETS;
 
 /// The process that wrote [`image`].
 pub const WRITER: Identity = Identity {

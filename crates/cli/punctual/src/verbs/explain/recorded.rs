@@ -15,7 +15,7 @@ use crate::output::JsonSchema;
 pub(super) fn run(options: &Explain, context: &Context) -> Result<Exit> {
     let store = context.store_to_read()?;
     let mut recording = options.selected.load(&store)?;
-    timelines::complete_in(&mut recording);
+    punctual_culprit::complete(&mut recording);
     let explanation = recording.explanation.clone().ok_or_else(|| {
         UsageError(format!(
             "recording {} has no explanations: measure with --threshold 100us --explain",

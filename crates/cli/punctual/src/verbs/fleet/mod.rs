@@ -6,7 +6,6 @@ mod parquet;
 mod push;
 mod serve;
 mod serve_config;
-mod serve_evidence;
 
 pub(super) use copy::copy;
 pub(super) use parquet::to_parquet;

@@ -10,13 +10,11 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use punctual_model::{Nanos, Note, RecordingId};
-use punctual_serve::evidence::EvidenceSource;
 use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_serve::{Config, SignOn, SourceError, TlsFiles};
 use punctual_stats::trend::{Run as TrendRun, Trend};
 use punctual_store::{AuditLine, Collection, Role};
 
-use super::serve_evidence::Stored;
 use super::{collection, serve_config};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -182,7 +180,7 @@ fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>
         trends: TrendSource(Some(Arc::new(StoredTrends {
             collection: Arc::clone(&collection),
         }))),
-        evidence: EvidenceSource(Some(Arc::new(Stored(store.map(Path::to_owned))))),
+        store: store.map(Path::to_owned),
         login: options.login,
         proxies,
         sign_on: match (options.user_header, options.proxy_secret) {

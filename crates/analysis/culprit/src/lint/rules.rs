@@ -2,8 +2,8 @@
 
 use punctual_model::{ActKind, LintFacts, PlacedAct, Severity};
 
-use crate::process::{self, Found};
-use crate::waits::{self, Releases};
+use super::process::{self, Found};
+use super::waits::{self, Releases};
 
 /// How a rule finds its violations.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::rules::RULES;
+use super::rules::RULES;
 
 /// Returns the page: every rule with its data source, reason, documentation and remedy.
 pub fn page() -> String {

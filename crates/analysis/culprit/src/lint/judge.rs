@@ -5,9 +5,9 @@ use punctual_model::{
     RuleState, Violation,
 };
 
-use crate::rules::{Finds, RULES, Rule};
-use crate::unseen::Unseen;
-use crate::waits::Releases;
+use super::rules::{Finds, RULES, Rule};
+use super::unseen::Unseen;
+use super::waits::Releases;
 
 /// Judges the facts. `program` is the name and version of the program.
 pub fn judge(facts: &LintFacts, program: &str) -> LintReport {

@@ -13,18 +13,11 @@
 //! Decimal rather than binary, because then every edge below 1 ms lies on a
 //! 1 µs grid and the 1 µs histograms of the field export exactly.
 //!
-//! **For:** recordings and the figures of an application, which count in the same
-//! buckets.
-//!
-//! **Knows:** numbers only.
-//!
-//! **Must not know:** anything else. An application that publishes its figures takes in
-//! this crate, and neither serde nor a recording.
-
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+//! `punctual_model` has the same for recordings: an application that publishes its figures needs
+//! neither that crate nor serde. A test of `session`, which knows both, compares the two.
 
 /// Values from here on (1000 s, in ns) are counted as overflow.
-pub const MAX_TRACKABLE_NS: u64 = 1_000_000_000_000;
+const MAX_TRACKABLE_NS: u64 = 1_000_000_000_000;
 
 /// Buckets below 1 µs, 1 ns wide.
 const LINEAR: usize = 1_000;
@@ -60,36 +53,4 @@ pub fn index_of(ns: u64) -> Option<usize> {
         100_000_000_000..MAX_TRACKABLE_NS => decade!(8, 1_000_000_000),
         _ => return None,
     })
-}
-
-/// The first value of bucket `index` and the bucket's width, both in ns. The index
-/// is below [`BUCKETS`].
-pub fn bounds_of(index: usize) -> (u64, u64) {
-    if index < LINEAR {
-        return (index as u64, 1);
-    }
-    let decade = (index - LINEAR) / PER_DECADE;
-    let step = (index - LINEAR) % PER_DECADE;
-    let width = 10u64.pow(decade as u32 + 1);
-    ((step as u64 + 100) * width, width)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_bucket_holds_its_edges_and_the_next_begins_behind_it() {
-        let mut next = 0;
-        for index in 0..BUCKETS {
-            let (lower, width) = bounds_of(index);
-            assert_eq!(lower, next);
-            assert_eq!(index_of(lower), Some(index));
-            assert_eq!(index_of(lower + width - 1), Some(index));
-            next = lower + width;
-        }
-        assert_eq!(next, MAX_TRACKABLE_NS);
-        assert_eq!(index_of(MAX_TRACKABLE_NS), None);
-        assert_eq!(index_of(u64::MAX), None);
-    }
 }

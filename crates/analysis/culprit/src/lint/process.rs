@@ -2,7 +2,7 @@
 
 use punctual_model::{LintFacts, LintThread, Nanos, Policy, Violation};
 
-use crate::unseen::Unseen;
+use super::unseen::Unseen;
 
 /// The result of a rule about states.
 pub(crate) struct Found {

@@ -1,0 +1,173 @@
+//! What is kept of a recording, in one archive for a support request.
+
+use std::io::Write;
+
+use jiff::Timestamp;
+use punctual_model::{Completion, Recording, Sample, escape_json};
+use serde::Serialize;
+
+use crate::{Lease, Store, StoreError};
+
+/// Fast, with most of the possible compression.
+const LEVEL: i32 = 6;
+
+/// Who may read the files of a bundle when it is unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// Their owner.
+    Owner,
+    /// All users.
+    All,
+}
+
+impl Readers {
+    fn mode(self) -> u32 {
+        match self {
+            Self::Owner => 0o600,
+            Self::All => 0o644,
+        }
+    }
+}
+
+/// An archive (`.tar.zst`) while it is written.
+pub struct Bundle<W: Write> {
+    archive: tar::Builder<zstd::Encoder<'static, W>>,
+    /// Of which recording, in a line.
+    title: String,
+    folder: String,
+    readers: Readers,
+    time: u64,
+    /// Each file, or the reason why it is missing.
+    contents: Vec<String>,
+}
+
+impl<W: Write> Bundle<W> {
+    /// Begins a bundle with the recording: as JSON, and as a store with its samples and
+    /// attachments; and with the facts of its machine. Without a store there are neither
+    /// samples nor attachments.
+    ///
+    /// # Errors
+    /// What reading the store, writing the copy and writing to `to` can fail with.
+    pub fn new(
+        to: W,
+        store: Option<&Store>,
+        recording: &Recording,
+        readers: Readers,
+    ) -> Result<Self, StoreError> {
+        let packed = zstd::Encoder::new(to, LEVEL).map_err(StoreError::Bundle)?;
+        let mut bundle = Self {
+            archive: tar::Builder::new(packed),
+            title: format!("the recording {} of {}", recording.id, recording.started),
+            folder: format!("punctual-{}", recording.id.short()),
+            readers,
+            time: u64::try_from(Timestamp::now().as_second()).unwrap_or(0),
+            contents: Vec::new(),
+        };
+        bundle.put_json("recording.json", "the recording", recording)?;
+        bundle.put(
+            "store.db",
+            "the same with its samples and trace events: punctual --store store.db show",
+            &copied(store, recording)?,
+        )?;
+        let about = "the machine that was measured";
+        bundle.put_json("host.json", about, &recording.host)?;
+        Ok(bundle)
+    }
+
+    /// Adds a file. `about`: what it is, for the list of contents.
+    ///
+    /// # Errors
+    /// [`StoreError::Bundle`].
+    pub fn put(&mut self, name: &str, about: &str, content: &[u8]) -> Result<(), StoreError> {
+        self.contents.push(format!("{name}: {about}"));
+        self.file(name, content)
+    }
+
+    /// Adds a value as JSON.
+    ///
+    /// # Errors
+    /// [`StoreError::Bundle`].
+    pub fn put_json(
+        &mut self,
+        name: &str,
+        about: &str,
+        value: &impl Serialize,
+    ) -> Result<(), StoreError> {
+        let json = serde_json::to_string_pretty(value);
+        let json = json.map_err(|error| StoreError::Bundle(error.into()))?;
+        let json = format!("{}\n", escape_json(&json));
+        self.put(name, about, json.as_bytes())
+    }
+
+    /// Says in the list of contents why a file is missing.
+    pub fn lack(&mut self, name: &str, why: &str) {
+        self.contents.push(format!("{name}: missing: {why}"));
+    }
+
+    fn file(&mut self, name: &str, content: &[u8]) -> Result<(), StoreError> {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(self.readers.mode());
+        header.set_mtime(self.time);
+        let path = format!("{}/{name}", self.folder);
+        self.archive
+            .append_data(&mut header, path, content)
+            .map_err(StoreError::Bundle)
+    }
+
+    /// Ends the bundle with the list of its contents.
+    ///
+    /// # Errors
+    /// [`StoreError::Bundle`].
+    pub fn finish(mut self) -> Result<W, StoreError> {
+        let text = format!(
+            "Bundle of {}, made by punctual {} at {}.\n\n{}\n",
+            self.title,
+            env!("CARGO_PKG_VERSION"),
+            Timestamp::now(),
+            self.contents.join("\n")
+        );
+        self.file("CONTENTS.txt", text.as_bytes())?;
+        let packed = self.archive.into_inner();
+        packed
+            .and_then(zstd::Encoder::finish)
+            .map_err(StoreError::Bundle)
+    }
+}
+
+/// A store with this recording only and its attachments.
+fn copied(store: Option<&Store>, recording: &Recording) -> Result<Vec<u8>, StoreError> {
+    let folder = tempfile::tempdir().map_err(StoreError::Bundle)?;
+    let path = folder.path().join("store.db");
+    let copy = Store::open(&path)?;
+    let mut running = recording.clone();
+    running.completion = Completion::Running;
+    // No writer is left.
+    let mut writer = copy.begin(&running, &Lease::default())?;
+    if let Some(store) = store {
+        for thread in 0..recording.threads.len() as u32 {
+            store.samples(recording.id, thread, &mut |samples: &[Sample]| {
+                writer.samples(thread, samples)
+            })?;
+        }
+        for attached in store.attachments(recording.id)? {
+            let content = store.attachment(recording.id, &attached.kind, attached.number)?;
+            if let Some((about, body)) = content {
+                writer.attach(&attached.kind, attached.number, &about, &body)?;
+            }
+        }
+    }
+    match recording.completion {
+        // A running recording continues; the copy has its present state.
+        Completion::Running => {
+            let stopped = Recording {
+                completion: Completion::Interrupted,
+                ..recording.clone()
+            };
+            writer.finish(&stopped)?;
+        }
+        _ => writer.finish(recording)?,
+    }
+    drop(copy);
+    std::fs::read(&path).map_err(StoreError::Bundle)
+}
