@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_host::Host;
-use punctual_model::{GroupFacts, Task};
+use punctual_model::{GroupFacts, Recording, Task};
 
 use crate::targets::Started;
 use crate::targets::threads_of_number;
@@ -12,6 +12,19 @@ use crate::{TargetError, Targets};
 /// Returns whether both are known and different.
 fn differ(one: Started, other: Started) -> bool {
     one.zip(other).is_some_and(|(one, other)| one != other)
+}
+
+/// The threads that get a lane each, at most `most`, and a note about the others.
+fn with_lanes(mut all: BTreeMap<u32, String>, most: usize) -> (BTreeMap<u32, String>, Vec<String>) {
+    let Some(end) = all.keys().nth(most).copied() else {
+        return (all, Vec::new());
+    };
+    let shared = all.split_off(&end).len();
+    let note = format!(
+        "{shared} threads have no figures of their own: a recording has {most} threads at most, and \
+         the others are counted with the threads made later"
+    );
+    (all, vec![note])
 }
 
 /// The watched threads.
@@ -65,14 +78,16 @@ impl Watched {
             return Err(TargetError::OwnJobs);
         }
         let started = |tid: &u32| (*tid, host.process_start(*tid));
+        let now = first.keys().map(started).collect();
+        let (first, notes) = with_lanes(first, Recording::MAX_THREADS - 1);
         Ok(Self {
-            now: first.keys().map(started).collect(),
+            now,
             first,
             passed_on: BTreeSet::new(),
             roots,
             taken: BTreeSet::new(),
             ended: BTreeSet::new(),
-            notes: Vec::new(),
+            notes,
             group,
         })
     }
@@ -230,6 +245,18 @@ mod tests {
             comm: Comm::new(comm.as_bytes()),
             prio: KernelPriority(120),
         }
+    }
+
+    #[test]
+    fn threads_beyond_those_of_a_recording_share_a_lane() {
+        let all: BTreeMap<u32, String> = (1..=5).map(|tid| (tid, "x".to_owned())).collect();
+        assert_eq!(with_lanes(all.clone(), 5), (all.clone(), Vec::new()));
+        let (first, notes) = with_lanes(all, 3);
+        assert_eq!(first.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(
+            notes[0].starts_with("2 threads have no figures"),
+            "{notes:?}"
+        );
     }
 
     #[test]
