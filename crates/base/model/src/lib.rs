@@ -162,8 +162,8 @@ pub use table::{Cell, Column, Table};
 pub use tail::TailRemark;
 pub use task::{TaskKind, TaskRecord, TaskUsage};
 pub use text_limits::{
-    LONGEST_HOST_NAME, LONGEST_LABEL, LONGEST_NOTE, MOST_NOTES, TooLongText, check_host_name,
-    check_label,
+    BoundedTexts, LONGEST_DEFINITION, LONGEST_HOST_NAME, LONGEST_LABEL, LONGEST_NOTE, MOST_NOTES,
+    TooLongText, check_bytes, check_host_name, check_label, check_series, cut_to,
 };
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
 pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topology};

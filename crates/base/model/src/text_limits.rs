@@ -1,13 +1,16 @@
 //! Length limits of texts from other sources in a store, on a page and in a plot.
 
-use crate::{Note, Recording};
+use crate::{ChangeMark, Experiment, Note, Recording, SeriesEpoch, Slot, WakeWindow};
 
-/// The longest label of a recording, in characters.
+/// The longest label of a recording or an experiment, name of a series, of an author or of
+/// a figure, in characters.
 pub const LONGEST_LABEL: usize = 256;
 /// The longest name of a machine, in characters: the longest name in the DNS (RFC 1035, 2.3.4).
 pub const LONGEST_HOST_NAME: usize = 253;
-/// The longest note, in bytes.
+/// The longest note, and the longest reason of a slot or a decision, in bytes.
 pub const LONGEST_NOTE: usize = 4_096;
+/// The longest definition of a series, in bytes.
+pub const LONGEST_DEFINITION: usize = 64 << 10;
 /// The largest number of notes in a store about one machine.
 pub const MOST_NOTES: usize = 1_000;
 
@@ -21,39 +24,68 @@ pub struct TooLongText {
     most: usize,
 }
 
-impl Recording {
-    /// Checks that its label and the name of its machine are within the limits.
+/// A type whose texts can come from elsewhere.
+pub trait BoundedTexts {
+    /// Whether its texts are within the limits.
     ///
     /// # Errors
-    /// Returns the first text that is too long.
-    pub fn check_texts(&self) -> Result<(), TooLongText> {
+    /// The first that is too long.
+    fn check_texts(&self) -> Result<(), TooLongText>;
+}
+
+impl BoundedTexts for Recording {
+    fn check_texts(&self) -> Result<(), TooLongText> {
         check_label(self.label.as_deref().unwrap_or_default())?;
         check_host_name(self.host.hostname.get().map_or("", String::as_str))
     }
 }
 
-impl Note {
-    /// Checks that its texts are within the limits.
-    ///
-    /// # Errors
-    /// Returns the first text that is too long.
-    pub fn check_texts(&self) -> Result<(), TooLongText> {
+impl BoundedTexts for Experiment {
+    fn check_texts(&self) -> Result<(), TooLongText> {
+        check_label(self.label.as_deref().unwrap_or_default())?;
+        check_host_name(self.host.as_deref().unwrap_or_default())
+    }
+}
+
+impl BoundedTexts for SeriesEpoch {
+    fn check_texts(&self) -> Result<(), TooLongText> {
+        check_host_name(&self.machine)?;
+        check_host_name(self.host.as_deref().unwrap_or_default())?;
+        check_series(&self.name)?;
+        check_bytes("definition", &self.definition, LONGEST_DEFINITION)
+    }
+}
+
+impl BoundedTexts for Slot {
+    fn check_texts(&self) -> Result<(), TooLongText> {
+        check_host_name(&self.machine)?;
+        check_series(&self.series)?;
+        let reason = self.reason.as_deref().unwrap_or_default();
+        check_bytes("reason", reason, LONGEST_NOTE)
+    }
+}
+
+impl BoundedTexts for WakeWindow {
+    fn check_texts(&self) -> Result<(), TooLongText> {
+        check_host_name(&self.machine)
+    }
+}
+
+impl BoundedTexts for Note {
+    fn check_texts(&self) -> Result<(), TooLongText> {
         check_host_name(self.machine.as_deref().unwrap_or_default())?;
-        characters(
-            "series",
-            self.series.as_deref().unwrap_or_default(),
-            LONGEST_LABEL,
-        )?;
+        check_series(self.series.as_deref().unwrap_or_default())?;
         characters("author", &self.author, LONGEST_LABEL)?;
-        match self.text.len() {
-            length if length > LONGEST_NOTE => Err(TooLongText {
-                what: "note",
-                length,
-                unit: "bytes",
-                most: LONGEST_NOTE,
-            }),
-            _ => Ok(()),
-        }
+        check_bytes("note", &self.text, LONGEST_NOTE)
+    }
+}
+
+impl BoundedTexts for ChangeMark {
+    fn check_texts(&self) -> Result<(), TooLongText> {
+        check_series(&self.series)?;
+        characters("figure", &self.figure, LONGEST_LABEL)?;
+        characters("author", &self.who, LONGEST_LABEL)?;
+        check_bytes("reason", &self.why, LONGEST_NOTE)
     }
 }
 
@@ -71,6 +103,40 @@ pub fn check_label(label: &str) -> Result<(), TooLongText> {
 /// Fails if it is too long.
 pub fn check_host_name(name: &str) -> Result<(), TooLongText> {
     characters("name of the machine", name, LONGEST_HOST_NAME)
+}
+
+/// Whether the name of a series is within its limit.
+///
+/// # Errors
+/// One that is too long.
+pub fn check_series(name: &str) -> Result<(), TooLongText> {
+    characters("name of the series", name, LONGEST_LABEL)
+}
+
+/// Whether a text has at most `most` bytes.
+///
+/// # Errors
+/// One that is too long.
+pub fn check_bytes(what: &'static str, text: &str, most: usize) -> Result<(), TooLongText> {
+    match text.len() {
+        length if length > most => Err(TooLongText {
+            what,
+            length,
+            unit: "bytes",
+            most,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the text, cut to `most` bytes and marked if it is longer.
+pub fn cut_to(text: String, most: usize) -> String {
+    const MARK: &str = "…";
+    if text.len() <= most {
+        return text;
+    }
+    let end = (0..=most.saturating_sub(MARK.len())).rfind(|end| text.is_char_boundary(*end));
+    format!("{}{MARK}", &text[..end.unwrap_or(0)])
 }
 
 fn characters(what: &'static str, text: &str, most: usize) -> Result<(), TooLongText> {
@@ -98,5 +164,14 @@ mod tests {
             "the label has 60000 characters: at most 256 are allowed"
         );
         assert!(check_host_name(&"x".repeat(LONGEST_HOST_NAME + 1)).is_err());
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(cut_to("abcd".to_owned(), 4), "abcd");
+        assert_eq!(cut_to("abcde".to_owned(), 4), "a…");
+        assert_eq!(cut_to("µµµ".to_owned(), 6), "µµµ");
+        assert_eq!(cut_to("µµµµ".to_owned(), 6), "µ…");
+        assert_eq!(cut_to("µµ".to_owned(), 3), "…");
     }
 }

@@ -145,7 +145,18 @@ impl Context {
         Ok(())
     }
 
-    /// The store, for deleting recordings.
+    /// The store, for deleting from it, also on a full disk.
+    pub(crate) fn store_to_delete(&self) -> Result<Store> {
+        self.need_store()?;
+        let store = Store::open_to_delete(&self.store_path()?)?;
+        match sweep(&store) {
+            // Runs whose program has ended are marked once there is room.
+            Err(StoreError::DiskFull { .. }) => Ok(store),
+            swept => Ok(swept.map(|_| store)?),
+        }
+    }
+
+    /// The store, for changing what is in it.
     pub(crate) fn store_to_change(&self) -> Result<Store> {
         self.need_store()?;
         Ok(self.store()?)

@@ -5,7 +5,8 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 use common::server::Server;
 use common::{Place, eventually, signal, text};
@@ -109,4 +110,48 @@ fn a_service_delivers_what_it_records() {
     if of_machine["windows"] == 0 {
         punctual_testing::skip_refused("windows of wake-ups", &log);
     }
+}
+
+/// What a server answers, as its first line.
+fn asked(address: &str, head: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn each_refusal_is_logged_once_with_the_address() {
+    let place = Place::new();
+    let server = Server::start(place.command("serve --listen 127.0.0.1:0"));
+    let path = "PUT /v1/recordings/0190163d-8694-739b-aea5-966c26f8ad91 HTTP/1.1";
+    let hash = format!("Punctual-SHA256: {}", "0".repeat(64));
+    let packed = format!("{path}\r\n{hash}\r\nContent-Encoding: zstd");
+    let refused = [
+        ("400", "GET /?page=x HTTP/1.1".to_owned()),
+        (
+            "403",
+            "POST /notes HTTP/1.1\r\nSec-Fetch-Site: cross-site".to_owned(),
+        ),
+        ("411", packed.clone()),
+        ("413", format!("{packed}\r\nContent-Length: 99999999999")),
+        ("415", format!("{path}\r\n{hash}\r\nContent-Length: 0")),
+    ];
+    for (status, head) in &refused {
+        for _ in 0..3 {
+            let answer = asked(server.address(), head);
+            assert!(answer.contains(status), "{head}: {answer}");
+        }
+    }
+    // What is answered well is not logged.
+    assert!(asked(server.address(), "GET / HTTP/1.1").contains("200"));
+    let log = server.end();
+    for (status, _) in refused {
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(status)).collect();
+        assert_eq!(lines.len(), 1, "{status}: {log}");
+        assert!(lines[0].contains("refused 127.0.0.1: "), "{log}");
+    }
+    assert_eq!(log.matches("refused ").count(), 5, "{log}");
 }

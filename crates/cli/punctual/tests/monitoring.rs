@@ -247,6 +247,51 @@ fn a_full_disk_ends_slots_with_the_reason_and_no_service() {
     assert!(gone.unwrap().success());
 }
 
+/// Nothing was prepared for the full disk.
+#[test]
+fn recordings_are_looked_at_and_deleted_on_a_full_disk() {
+    if !has_own_mounts("recordings_are_looked_at_and_deleted_on_a_full_disk") {
+        return;
+    }
+    let place = Place::new();
+    let disk = place.path("disk");
+    small_disk(&disk);
+    let run = |line: &str| {
+        let mut command = place.command(line);
+        command.env("PUNCTUAL_STORE", disk.join("store.db"));
+        command.env("XDG_STATE_HOME", disk.join("state"));
+        let output = command.output().unwrap();
+        (
+            output.status.code(),
+            text(&output.stdout) + &text(&output.stderr),
+        )
+    };
+    let done = |line: &str| {
+        let (code, said) = run(line);
+        assert_eq!(code, Some(0), "{line}: {said}");
+        said
+    };
+    let measure = "measure timer -q --policy other --dma-latency off -D 100ms";
+    done(measure);
+    done(measure);
+    fill(&disk.join("filler"));
+    let (code, said) = run(measure);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("o space left"), "{said}");
+    assert!(done("list").contains("timer"));
+    assert!(done("show last").contains("account"));
+    assert!(done("store stats").contains("recordings"));
+    done("delete last");
+    // It made room.
+    done(measure);
+    done("delete last");
+    done("delete last");
+    done("store check");
+    assert_eq!(done("list --json").trim(), "[]");
+    let gone = Command::new("umount").arg("-l").arg(&disk).status();
+    assert!(gone.unwrap().success());
+}
+
 /// Returns the process that measures a slot for `service`.
 fn measuring(service: u32) -> Option<u32> {
     std::fs::read_dir("/proc").unwrap().find_map(|entry| {

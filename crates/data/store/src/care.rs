@@ -8,6 +8,7 @@ use punctual_model::RecordingId;
 use serde::Serialize;
 
 use crate::beside::beside;
+use crate::collect::DICTIONARIES;
 use crate::schema::pragma;
 use crate::slots::SlotFilter;
 use crate::{Store, StoreError};
@@ -177,8 +178,8 @@ impl Store {
         copied.map(drop)
     }
 
-    /// Removes facts and audits without a recording, and returns all free pages to the file system.
-    /// Returns by how many bytes the file shrank.
+    /// Removes dictionaries, and facts and audits without a recording, and returns all free pages
+    /// to the file system. Returns by how many bytes the file shrank.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -189,7 +190,11 @@ impl Store {
             let sql = "DELETE FROM facts WHERE hash NOT IN
                        (SELECT facts FROM recording WHERE facts IS NOT NULL
                         UNION SELECT audit FROM recording WHERE audit IS NOT NULL)";
-            let removed = connection.execute(sql, []);
+            let removed = connection.execute(sql, []).and_then(|_| {
+                // The first statement removed the dictionaries.
+                let sql = "DELETE FROM plan_state WHERE name = ?1";
+                connection.execute(sql, [DICTIONARIES])
+            });
             removed.map(drop).map_err(|error| context.on(error))
         })?;
         self.link.give_space_back();

@@ -222,8 +222,8 @@ pub enum StoreError {
     /// A bundle could not be written, or the copy of the store that it contains.
     #[error("the bundle cannot be written: {0}")]
     Bundle(#[source] std::io::Error),
-    /// An attachment is too long to be read back.
-    #[error("the {kind} of an outlier has {bytes} bytes: at most {most} are kept")]
+    /// A part is too long to be read back.
+    #[error("the {kind} has {bytes} bytes: at most {most} are kept")]
     TooLong {
         /// Kind of the attachment.
         kind: String,
@@ -249,6 +249,14 @@ pub enum StoreError {
         path: PathBuf,
         /// Error of the system or SQLite.
         reason: String,
+    },
+    /// It was written while it was read without a lock.
+    #[error(
+        "the store {path} was written while it was read, so that what was read may be a mixture: try again"
+    )]
+    Changed {
+        /// The store.
+        path: PathBuf,
     },
     /// Two stores define the same epoch differently.
     #[error(
@@ -276,6 +284,17 @@ pub enum StoreError {
         /// Reason why it cannot be read.
         source: ReadError,
     },
+}
+
+impl StoreError {
+    /// Whether the entry is refused, and others may be taken: a text of it is too long, or a
+    /// quota is full.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::LongText { .. } | Self::ManyNotes { .. } | Self::TooLong { .. }
+        )
+    }
 }
 
 /// Shortens the first few candidates.

@@ -12,7 +12,8 @@ use crate::error::Context;
 use crate::load::load;
 use crate::parts::head_json;
 use crate::select::Selector;
-use crate::{Lease, Store, StoreError, facts, lease, pack};
+use crate::store::on_a_full_disk;
+use crate::{Lease, Store, StoreError, facts, lease, pack, texts};
 
 /// Held by the process that runs an experiment, and released on drop.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ impl Store {
     /// Stores an experiment. Replaces its earlier state. Survives a power cut from here on.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be written.
+    /// [`StoreError::LongText`] of a new one, and what writing can fail with.
     pub fn put_experiment(&self, experiment: &Experiment) -> Result<(), StoreError> {
         let json = serde_json::to_string(experiment).map_err(|error| {
             self.link
@@ -34,6 +35,14 @@ impl Store {
         let id = id_text(experiment.id);
         let crc = crc(&id, &json);
         self.link.write(|connection, context| {
+            let is_known = connection
+                .prepare_cached("SELECT 1 FROM experiment WHERE id = ?1")
+                .and_then(|mut statement| statement.exists([&id]))
+                .map_err(|error| context.on(error))?;
+            // One of an earlier program goes on.
+            if !is_known {
+                texts::check(&context.path, format!("experiment {id}"), experiment)?;
+            }
             connection
                 .prepare_cached(
                     "INSERT INTO experiment (id, json, crc) VALUES (?1, ?2, ?3)
@@ -156,12 +165,14 @@ impl Store {
         for block in blocks {
             self.delete(self.find(&block)?)?;
         }
-        self.link.write(|connection, context| {
-            connection
-                .prepare_cached("DELETE FROM experiment WHERE id = ?1")
-                .and_then(|mut statement| statement.execute([id_text(id)]))
-                .map(drop)
-                .map_err(|error| context.on(error))
+        on_a_full_disk(self.path(), || {
+            self.link.write(|connection, context| {
+                connection
+                    .prepare_cached("DELETE FROM experiment WHERE id = ?1")
+                    .and_then(|mut statement| statement.execute([id_text(id)]))
+                    .map(drop)
+                    .map_err(|error| context.on(error))
+            })
         })
     }
 

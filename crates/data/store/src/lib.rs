@@ -71,6 +71,7 @@ mod store;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod wake_windows;
 mod writer;
 
@@ -80,9 +81,10 @@ pub use chunk::unpack as unpack_chunk;
 #[cfg(feature = "postgres")]
 pub use collect::PostgresCollection;
 pub use collect::{
-    AuditLine, Collection, Copied, Delivery, Destination, LONGEST_TEXT, Latest, Listed, Machine,
-    Outbox, Provenance, Quarantined, Received, Refused, Role, SeriesStore, SqliteCollection,
-    TextStore, Token, Total, Wanted, copy, is_database, text_hash,
+    AuditLine, Collection, Copied, Delivery, Destination, LONGEST_TEXT, Latest, Listed, MOST_ASIDE,
+    MOST_ASIDE_BYTES, MOST_DICTIONARIES, MOST_DICTIONARY_BYTES, Machine, Outbox, Provenance,
+    Quarantined, Received, Refused, Role, SeriesStore, SqliteCollection, TextStore, Token, Total,
+    Wanted, copy, is_database, text_hash,
 };
 pub use entry::{Lease, Summary};
 pub use error::StoreError;
@@ -94,5 +96,6 @@ pub use parts::{Lateness, commit_interval};
 pub use place::default_path;
 pub use slots::SlotFilter;
 pub use store::Store;
+pub use texts::LeftOut;
 pub use wake_windows::LONGEST_WAKE_WINDOW;
 pub use writer::{Batch, Writer};

@@ -1,7 +1,7 @@
 //! Annotations that users add to results: notes, and decisions on change points.
 
 use jiff::Timestamp;
-use punctual_model::{ChangeMark, MOST_NOTES, Note, RecordingId};
+use punctual_model::{ChangeMark, Note, RecordingId};
 use rusqlite::params;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::bits::Crc;
 use crate::entry::id_text;
 use crate::error::Context;
+use crate::texts::{self, check_note};
 use crate::{Store, StoreError};
 
 /// A table of JSON by ID.
@@ -92,18 +93,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::LongText`], [`StoreError::ManyNotes`], or any error while writing.
     pub fn put_note(&self, note: &Note) -> Result<(), StoreError> {
-        let path = || self.link.context.path.clone();
-        note.check_texts().map_err(|source| StoreError::LongText {
-            path: path(),
-            what: format!("note {}", note.id),
-            source,
-        })?;
-        let known = self.notes()?;
-        let others = known.iter().filter(|known| known.id != note.id);
-        if others.filter(|known| known.machine == note.machine).count() >= MOST_NOTES {
-            let (path, most) = (path(), MOST_NOTES);
-            return Err(StoreError::ManyNotes { path, most });
-        }
+        check_note(self.path(), &self.notes()?, note)?;
         NOTE.put(self, note.id, note)
     }
 
@@ -134,8 +124,9 @@ impl Store {
     /// Stores a decision on a change point. Earlier decisions are kept.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be written.
+    /// [`StoreError::LongText`], and what writing can fail with.
     pub fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
+        texts::check(self.path(), format!("decision {}", mark.id), mark)?;
         CHANGE.put(self, mark.id, mark)
     }
 

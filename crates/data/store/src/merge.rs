@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use crate::entry::id_text;
 use crate::slots::SlotFilter;
+use crate::texts::{self, LeftOut};
 use crate::{Lease, Store, StoreError, plan, slots};
 
 /// Counts of merged data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Merged {
     /// Number of recordings.
     pub recordings: u64,
@@ -25,11 +26,15 @@ pub struct Merged {
     pub marks: u64,
     /// Number of experiments.
     pub experiments: u64,
+    /// What was not taken in.
+    #[serde(flatten)]
+    pub refused: LeftOut,
 }
 
 impl Store {
-    /// Merges the content of `other` that is missing here. Merging twice does not duplicate
-    /// anything, and an interrupted merge can be repeated. `lease` describes this process.
+    /// Takes in what `other` holds and this store does not. Taken in twice, nothing is
+    /// doubled; ended by a kill, the next time goes on. What has a text beyond its limit is
+    /// left out and counted. `lease` is that of this process.
     ///
     /// # Errors
     /// [`StoreError::SeriesDiffers`] before anything is merged, or any error while reading or
@@ -59,7 +64,10 @@ impl Store {
                 _ if summary.completion == Completion::Running => merged.running += 1,
                 true => merged.known += 1,
                 false => {
-                    self.take_recording(other, summary.id, lease)?;
+                    let taken = self.take_recording(other, summary.id, lease);
+                    if merged.refused.pass(taken)?.is_none() {
+                        continue;
+                    }
                     merged.recordings += 1;
                 }
             }
@@ -69,12 +77,15 @@ impl Store {
             }
         }
         for epoch in &epochs {
-            self.link
-                .write(|connection, context| plan::put_epoch(connection, context, epoch))?;
+            let put = self
+                .link
+                .write(|connection, context| plan::put_epoch(connection, context, epoch));
+            merged.refused.pass(put)?;
         }
-        merged.slots = self.take_slots(other)?;
+        merged.slots = self.take_slots(other, &mut merged.refused)?;
         other.wake_windows(None, &mut |window| -> Result<(), StoreError> {
-            merged.windows += u64::from(self.add_wake_window(&window)?);
+            let added = merged.refused.pass(self.add_wake_window(&window))?;
+            merged.windows += u64::from(added == Some(true));
             Ok(())
         })?;
         self.take_marks(other, &mut merged)?;
@@ -142,7 +153,11 @@ impl Store {
         {
             let epochs = other.read(plan::epochs)?;
             if let Some((_, epoch)) = epochs.iter().find(|(known, _)| *known == key) {
-                self.join_series(id, epoch)?;
+                match self.join_series(id, epoch) {
+                    // The series is counted where it is refused itself.
+                    Err(StoreError::LongText { .. }) => {}
+                    other => other?,
+                }
             }
         }
         let experiment = experiment.and_then(|text| uuid::Uuid::try_parse(&text).ok());
@@ -153,7 +168,7 @@ impl Store {
     }
 
     /// A slot that has ended in `other` but is still running here is marked as ended.
-    fn take_slots(&self, other: &Self) -> Result<u64, StoreError> {
+    fn take_slots(&self, other: &Self, refused: &mut LeftOut) -> Result<u64, StoreError> {
         let epochs = other.series()?;
         let own = self.slots(&SlotFilter::default())?;
         let key = |slot: &Slot| {
@@ -178,10 +193,12 @@ impl Store {
                     == (&slot.machine, &slot.series, slot.epoch)
             });
             if let Some(epoch) = epoch {
-                self.link.write(|connection, context| {
-                    slots::write(connection, context, epoch, &slot, false)
-                })?;
-                taken += 1;
+                let written = texts::check(self.path(), "a slot", &slot).and_then(|()| {
+                    self.link.write(|connection, context| {
+                        slots::write(connection, context, epoch, &slot, false)
+                    })
+                });
+                taken += u64::from(refused.pass(written)?.is_some());
             }
         }
         Ok(taken)
@@ -191,22 +208,22 @@ impl Store {
         let notes = self.notes()?;
         for note in other.notes()? {
             if !notes.iter().any(|known| known.id == note.id) {
-                self.put_note(&note)?;
-                merged.marks += 1;
+                let put = merged.refused.pass(self.put_note(&note))?;
+                merged.marks += u64::from(put.is_some());
             }
         }
         let marks = self.change_marks(None)?;
         for mark in other.change_marks(None)? {
             if !marks.iter().any(|known| known.id == mark.id) {
-                self.put_change_mark(&mark)?;
-                merged.marks += 1;
+                let put = merged.refused.pass(self.put_change_mark(&mark))?;
+                merged.marks += u64::from(put.is_some());
             }
         }
         let experiments = self.experiments()?;
         for experiment in other.experiments()? {
             if !experiments.iter().any(|known| known.id == experiment.id) {
-                self.put_experiment(&experiment)?;
-                merged.experiments += 1;
+                let put = merged.refused.pass(self.put_experiment(&experiment))?;
+                merged.experiments += u64::from(put.is_some());
             }
         }
         Ok(())

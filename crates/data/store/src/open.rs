@@ -14,6 +14,7 @@ use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, Transacti
 use crate::beside::beside;
 use crate::budget::Budget;
 use crate::error::Context;
+use crate::reserve::keep_reserve;
 use crate::schema::{check_objects, is_made, make};
 use crate::{StoreError, lease};
 
@@ -33,7 +34,50 @@ pub(crate) struct Link {
     pub(crate) read_only: bool,
     pub(crate) busy: Duration,
     budget: Arc<Budget>,
+    /// The stamp from before the first read, if the store is read without a lock.
+    at_rest: Option<Stamp>,
 }
+
+/// Identity, size and times of the file of a store, to detect writes to it. A writer first
+/// writes to the log, which a reader without a lock ignores. Only when the log is copied back to
+/// the file can such a reader see a mixture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    identity: (u64, u64),
+    size: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// Returns the stamp of the file. Waits first until a later write would get a later time:
+    /// the kernel's clock for files advances in ticks of at most 10 ms.
+    fn settled(path: &Path) -> Option<Self> {
+        let deadline = Instant::now() + TICK;
+        loop {
+            let is_recent = (fs::metadata(path).ok()?.modified().ok()?.elapsed())
+                .is_ok_and(|passed| passed < TICK);
+            if !is_recent || Instant::now() > deadline {
+                return Self::of(path);
+            }
+            sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn of(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let data = fs::metadata(path).ok()?;
+        Some(Self {
+            identity: (data.dev(), data.ino()),
+            size: data.len(),
+            written: (data.mtime(), data.mtime_nsec()),
+            changed: (data.ctime(), data.ctime_nsec()),
+        })
+    }
+}
+
+/// More than a tick of the clock for files.
+const TICK: Duration = Duration::from_millis(20);
 
 impl Link {
     /// Opens the store for reading and writing. Creates it if it does not exist.
@@ -59,6 +103,7 @@ impl Link {
             return Err(StoreError::ReadOnly { path });
         }
         link.prepare()?;
+        keep_reserve(&path);
         Ok(link)
     }
 
@@ -80,8 +125,7 @@ impl Link {
                 Self::at_rest(&path, flags, busy)?
             }
             // There is no space for the shared memory file, which a writing program would have
-            // created. The log is empty, so the store's file contains everything. If space becomes
-            // available and a writer starts meanwhile, this may read inconsistent data.
+            // created. The log is empty, so the store's file contains everything.
             Err(StoreError::DiskFull { .. }) if has_empty_log(&path) => {
                 Self::at_rest(&path, flags, busy)?
             }
@@ -90,15 +134,33 @@ impl Link {
         if !is_made {
             return Err(StoreError::NotThere { path });
         }
-        check_objects(&link.connection, &link.context)?;
-        Ok(link)
+        let checked = check_objects(&link.connection, &link.context);
+        link.check_at_rest()?;
+        checked.map(|()| link)
     }
 
-    /// Opens a store that no program writes. Also returns whether it has tables.
+    /// Checks that nothing was written to a store that is read without a lock.
+    ///
+    /// # Errors
+    /// [`StoreError::Changed`] if the file was written in the meantime.
+    pub(crate) fn check_at_rest(&self) -> Result<(), StoreError> {
+        let path = &self.context.path;
+        match &self.at_rest {
+            Some(before) if Stamp::of(path).as_ref() != Some(before) => {
+                Err(StoreError::Changed { path: path.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens a store that no program writes, without a lock. Also returns whether it has tables.
+    /// [`check_at_rest`](Self::check_at_rest) reports whether a program wrote after all.
     fn at_rest(path: &Path, flags: OpenFlags, busy: Duration) -> Result<(bool, Self), StoreError> {
         let uri = immutable_uri(path);
         let flags = flags | OpenFlags::SQLITE_OPEN_URI;
-        let link = Self::connect(Path::new(&uri), path, flags, busy)?;
+        let before = Stamp::settled(path);
+        let mut link = Self::connect(Path::new(&uri), path, flags, busy)?;
+        link.at_rest = before;
         Ok((is_made(&link.connection, &link.context)?, link))
     }
 
@@ -135,6 +197,7 @@ impl Link {
             read_only: flags.contains(OpenFlags::SQLITE_OPEN_READ_ONLY),
             busy,
             budget,
+            at_rest: None,
         })
     }
 
@@ -309,4 +372,33 @@ fn immutable_uri(path: &Path) -> String {
     }
     uri.push_str("?immutable=1");
     uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+    use crate::tests::{lease, place, recording};
+
+    #[test]
+    fn a_store_that_is_written_while_it_is_read_without_a_lock_is_told() {
+        let (_folder, path) = place();
+        let add = |seed| {
+            let (store, one) = (Store::open(&path).unwrap(), recording(seed));
+            store.begin(&one, &lease()).unwrap().finish(&one).unwrap();
+        };
+        add(1);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let (_, link) = Link::at_rest(&path, flags, BUSY).unwrap();
+        let store = Store::new(link);
+        assert_eq!(store.list().unwrap().len(), 1);
+        // Written, and written back to the file when the writer closes it.
+        add(2);
+        let error = store.list().unwrap_err();
+        assert!(matches!(error, StoreError::Changed { .. }), "{error}");
+        assert!(error.to_string().contains("try again"), "{error}");
+        // The next time it is of one moment again.
+        let (_, link) = Link::at_rest(&path, flags, BUSY).unwrap();
+        assert_eq!(Store::new(link).list().unwrap().len(), 2);
+    }
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use crate::bits::Crc;
 use crate::entry::{id_text, started_ns, time};
 use crate::error::Context;
-use crate::{Store, StoreError, runs};
+use crate::{Store, StoreError, runs, texts};
 
 /// Number of runs that are read at once.
 const RUNS_AT_ONCE: usize = 256;
@@ -93,6 +93,7 @@ pub(crate) fn put_epoch(
     if let Some(key) = found {
         return Ok(key);
     }
+    texts::check(&context.path, "a series", epoch)?;
     connection
         .prepare_cached(
             "INSERT INTO plan_series (machine, host, name, epoch, definition, begun_ns, crc)

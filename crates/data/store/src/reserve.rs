@@ -5,6 +5,9 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::Errno;
+
 use crate::beside::beside;
 
 /// Reserved space in bytes: a delete needs space in the log before it frees any.
@@ -19,10 +22,10 @@ pub(crate) fn give_up_reserve(path: &Path) -> bool {
     fs::remove_file(reserve_path(path)).is_ok()
 }
 
-/// Reserves disk space for a store, if available.
+/// Reserves disk space for a store, if twice as much is available.
 pub(crate) fn keep_reserve(path: &Path) {
     let path = reserve_path(path);
-    if path.exists() {
+    if path.exists() || !has_room(&path) {
         return;
     }
     let write = || -> std::io::Result<()> {
@@ -32,12 +35,22 @@ pub(crate) fn keep_reserve(path: &Path) {
             .create_new(true)
             .mode(0o600)
             .open(&path)?;
-        // Write real data, because a sparse file would not reserve blocks.
-        file.write_all(&vec![0xa5; RESERVE])?;
-        file.sync_all()
+        // A sparse file would not reserve blocks. Some file systems cannot allocate them unwritten.
+        match fallocate(&file, FallocateFlags::empty(), 0, RESERVE as u64) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.write_all(&vec![0xa5; RESERVE]),
+            Err(error) => Err(error.into()),
+        }
     };
     if write().is_err() {
         // A partial reserve would only take space that others need.
         let _ = fs::remove_file(&path);
     }
+}
+
+/// Whether the reserve would take at most half of the free space: recordings need the rest.
+fn has_room(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(path);
+    statvfs(folder)
+        .is_ok_and(|space| space.f_bavail.saturating_mul(space.f_frsize) >= 2 * RESERVE as u64)
 }

@@ -169,14 +169,7 @@ impl Store {
     /// Returns an error if the store cannot be read.
     pub fn plan_state(&self, machine: &str, name: &str) -> Result<Option<String>, StoreError> {
         self.read(|connection, context| {
-            connection
-                .prepare_cached("SELECT value FROM plan_state WHERE machine = ?1 AND name = ?2")
-                .and_then(|mut statement| {
-                    statement
-                        .query_row([machine, name], |row| row.get(0))
-                        .optional()
-                })
-                .map_err(|error| context.on(error))
+            state(connection, machine, name).map_err(|error| context.on(error))
         })
     }
 
@@ -330,7 +323,18 @@ impl Store {
 /// Reason for a slot whose program ended during the measurement.
 const KILLED: &str = "the program was killed, or the machine went down";
 
-fn put_state(
+pub(crate) fn state(
+    connection: &Connection,
+    machine: &str,
+    name: &str,
+) -> rusqlite::Result<Option<String>> {
+    connection
+        .prepare_cached("SELECT value FROM plan_state WHERE machine = ?1 AND name = ?2")?
+        .query_row([machine, name], |row| row.get(0))
+        .optional()
+}
+
+pub(crate) fn put_state(
     connection: &Connection,
     machine: &str,
     name: &str,

@@ -38,7 +38,16 @@ impl Store {
     }
 
     pub(crate) fn open_waiting(path: &Path, busy: Duration) -> Result<Self, StoreError> {
-        on_a_full_disk(path, || Link::open(path, busy)).map(Self::new)
+        Link::open(path, busy).map(Self::new)
+    }
+
+    /// Opens the store as [`open`](Self::open) does, to delete from it: on a full disk with the
+    /// room that is reserved for that.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_to_delete(path: &Path) -> Result<Self, StoreError> {
+        on_a_full_disk(path, || Link::open(path, BUSY)).map(Self::new)
     }
 
     /// Opens the store at `path` for reading. A store in a read-only folder can be read as long as
@@ -51,7 +60,7 @@ impl Store {
         on_a_full_disk(path, || Link::open_read_only(path, BUSY)).map(Self::new)
     }
 
-    fn new(link: Link) -> Self {
+    pub(crate) fn new(link: Link) -> Self {
         Self {
             link,
             presumed_dead: RefCell::default(),
@@ -85,7 +94,10 @@ impl Store {
             .unchecked_transaction()
             .map_err(|error| context.on(error))?;
         // Rolled back at the end, because nothing was written.
-        work(&transaction, context)
+        let result = work(&transaction, context);
+        // What failed may have failed because of what was written meanwhile.
+        self.link.check_at_rest()?;
+        result
     }
 
     /// Returns all recordings, newest first, including running and interrupted ones.
@@ -276,7 +288,7 @@ impl Store {
 }
 
 /// Runs `work`. If the disk is full, frees the reserved space and runs it again.
-fn on_a_full_disk<T>(
+pub(crate) fn on_a_full_disk<T>(
     path: &Path,
     work: impl Fn() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {

@@ -9,7 +9,7 @@ use zstd::bulk::Compressor;
 
 use crate::bits::{Bits, Crc};
 use crate::entry::started_ns;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, texts};
 
 /// Maximum size of a window as JSON, in bytes: 2,000 buckets and some waits. A longer one cannot be
 /// read back.
@@ -22,6 +22,13 @@ const LEVEL: i32 = 9;
 pub(crate) fn pack(window: &WakeWindow, level: i32) -> Result<(u64, Vec<u8>), StoreError> {
     let failed = |reason: String| StoreError::Compress { reason };
     let json = serde_json::to_vec(window).map_err(|error| failed(error.to_string()))?;
+    if json.len() as u64 > LONGEST_WAKE_WINDOW {
+        return Err(StoreError::TooLong {
+            kind: "window of wake-ups".to_owned(),
+            bytes: json.len() as u64,
+            most: LONGEST_WAKE_WINDOW,
+        });
+    }
     let body = PACKER.with_borrow_mut(|kept| {
         let packer = match kept {
             Some((known, packer)) if *known == level => packer,
@@ -107,6 +114,9 @@ impl Store {
         &self,
         deliveries: &[Vec<WakeWindow>],
     ) -> Result<Vec<u64>, StoreError> {
+        for window in deliveries.iter().flatten() {
+            texts::check(self.path(), "a window of wake-ups", window)?;
+        }
         let packed = |windows: &Vec<WakeWindow>| -> Result<Vec<Packed>, StoreError> {
             windows.iter().map(Packed::of).collect()
         };

@@ -15,7 +15,7 @@ use crate::parts::{
     Lateness, Progress, head_json, head_with_suspensions, write_accounting, write_head,
     write_progress, write_row, write_thread,
 };
-use crate::{StoreError, facts, lease, pack, runs};
+use crate::{StoreError, facts, lease, pack, runs, texts};
 
 /// Data measured since the last commit. All of it becomes visible to others at once.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,11 +69,8 @@ impl Writer {
         recording: &Recording,
         lease: &Lease,
     ) -> Result<Self, StoreError> {
-        recording.check_texts().map_err(|source| {
-            let path = link.context.path.clone();
-            let what = format!("recording {}", recording.id);
-            StoreError::LongText { path, what, source }
-        })?;
+        let what = format!("recording {}", recording.id);
+        texts::check(&link.context.path, what, recording)?;
         link.use_wal()?;
         let outcome = match recording.requirement.limits.is_empty() {
             true => Outcome::NoRequirement,

@@ -77,8 +77,14 @@ impl Bench {
         let path = folder.path().join("punctual.db");
         let ids = build(&path);
         let expected = content(&Store::open(&path).unwrap(), &ids).unwrap();
-        // At rest, the folder of leases is the only other file.
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        // At rest, the folder of leases and the reserve are the only other files.
+        let mut beside: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        beside.sort();
+        let named = ["punctual.db", "punctual.db.leases", "punctual.db.reserve"];
+        assert_eq!(beside, named);
         let leases = fs::read_dir(path.with_extension("db.leases")).unwrap();
         assert_eq!(leases.count(), 0);
         Self {

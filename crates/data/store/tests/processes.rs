@@ -203,11 +203,12 @@ fn processes_and_threads_write_at_once() {
 
 /// Runs `script` as a shell script in a separate mount namespace, with a small tmpfs at $0 and this
 /// binary as $1. Returns `None` if that is not permitted.
-fn in_tmpfs(role: &str, script: &str) -> Option<Output> {
+fn in_tmpfs(role: &str, size: &str, script: &str) -> Option<Output> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("punctual.db");
-    let prepared =
-        format!("mount -t tmpfs -o size=6m punctual-test \"$0\" || exit 1; echo mounted; {script}");
+    let prepared = format!(
+        "mount -t tmpfs -o size={size} punctual-test \"$0\" || exit 1; echo mounted; {script}"
+    );
     let output = Command::new("unshare")
         .args(["-m", "sh", "-c", &prepared])
         .arg(folder.path())
@@ -274,7 +275,7 @@ fn fill_the_disk(path: &Path) {
 #[test]
 fn a_full_disk_loses_nothing() {
     let script = "exec \"$1\" --exact child --nocapture";
-    match in_tmpfs("fill the disk", script) {
+    match in_tmpfs("fill the disk", "6m", script) {
         Some(output) => assert_checked(&output),
         None => punctual_testing::skip!(Right, "a full disk: no right to mount a tmpfs"),
     }
@@ -284,27 +285,38 @@ fn open_on_a_full_disk(path: &Path) {
     let kept = recording(1, 5);
     let store = Store::open(path).unwrap();
     keep(&store, &kept);
-    store.age(&punctual_store::KeepLimits::default()).unwrap();
+    let other = recording(1, 6);
+    keep(&store, &other);
     drop(store);
     // Leave no space even for SQLite's shared memory file.
-    let _ = std::fs::write(path.with_extension("filler"), vec![0; 8_000_000]);
+    let _ = std::fs::write(path.with_extension("filler"), vec![0; 16_000_000]);
     let store = Store::open_read_only(path).unwrap();
     assert_eq!(store.load(kept.id).unwrap(), kept);
-    assert_eq!(store.list().unwrap().len(), 1);
+    assert_eq!(store.list().unwrap().len(), 2);
+    assert_eq!(store.stats().unwrap().recordings, 2);
     drop(store);
     // Reading does not use the space reserved for a delete.
     let reserve = PathBuf::from(format!("{}.reserve", path.display()));
     assert!(reserve.exists());
-    let store = Store::open(path).unwrap();
+    // Whoever writes takes none of it either.
+    let full = Store::open(path).unwrap_err();
+    assert!(matches!(full, StoreError::DiskFull { .. }), "{full}");
+    assert!(reserve.exists());
+    let store = Store::open_to_delete(path).unwrap();
     store.delete(kept.id).unwrap();
+    assert_eq!(store.list().unwrap().len(), 1);
+    // It made room for the next one.
+    drop(store);
+    let store = Store::open(path).unwrap();
+    store.delete(other.id).unwrap();
     assert!(store.list().unwrap().is_empty());
     say("checked");
 }
 
 #[test]
-fn a_store_with_a_reserve_is_read_and_thinned_out_on_a_full_disk() {
+fn a_store_is_read_and_thinned_out_on_a_full_disk() {
     let script = "exec \"$1\" --exact child --nocapture";
-    match in_tmpfs("open on a full disk", script) {
+    match in_tmpfs("open on a full disk", "16m", script) {
         Some(output) => assert_checked(&output),
         None => punctual_testing::skip!(Right, "a full disk: no right to mount a tmpfs"),
     }
@@ -329,7 +341,7 @@ fn deliver_on_a_full_disk(path: &Path) {
         reason: Some("the disk was full ".repeat(500)),
         recording: None,
     };
-    let _ = std::fs::write(path.with_extension("filler"), vec![0; 8_000_000]);
+    let _ = std::fs::write(path.with_extension("filler"), vec![0; 16_000_000]);
     let full = |error: StoreError| assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
     let mut added = 0;
     loop {
@@ -369,7 +381,7 @@ fn deliver_on_a_full_disk(path: &Path) {
 #[test]
 fn a_delivery_on_a_full_disk_is_due_again() {
     let script = "exec \"$1\" --exact child --nocapture";
-    match in_tmpfs("deliver on a full disk", script) {
+    match in_tmpfs("deliver on a full disk", "6m", script) {
         Some(output) => assert_checked(&output),
         None => punctual_testing::skip!(Right, "a full disk: no right to mount a tmpfs"),
     }
@@ -399,7 +411,7 @@ fn a_read_only_file_system_can_be_read() {
         "{ROLE}='keep some' \"$1\" --exact child --nocapture && \
          mount -o remount,ro \"$0\" && exec \"$1\" --exact child --nocapture"
     );
-    match in_tmpfs("only read", &script) {
+    match in_tmpfs("only read", "6m", &script) {
         Some(output) => assert_checked(&output),
         None => {
             punctual_testing::skip!(Right, "a read-only file system: no right to mount a tmpfs")

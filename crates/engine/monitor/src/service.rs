@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use punctual_model::{Nanos, RecordingId, SeriesEpoch, Slot, SlotCause, SlotState};
+use punctual_model::{
+    LONGEST_NOTE, Nanos, RecordingId, SeriesEpoch, Slot, SlotCause, SlotState, cut_to,
+};
 use punctual_store::{Aged, Store, StoreError};
 
 use crate::ageing::Ageing;
@@ -454,6 +456,8 @@ impl<'a> Service<'a> {
             .unwrap_or_default();
         runner.say(&format!("{}: {}{reason}", series.name, end.state));
         (slot.state, slot.reason, slot.recording) = (end.state, end.reason, end.recording);
+        // Errors of a measurement can quote the output of programs.
+        slot.reason = slot.reason.map(|reason| cut_to(reason, LONGEST_NOTE));
         self.busy = Some(series.name.clone());
         // If this fails, the next poll saves it first. After a restart, the service recovers it
         // from its recording.

@@ -4,6 +4,7 @@ mod places;
 mod targets;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,6 +31,9 @@ pub struct LintRequest {
     pub calls: Nanos,
     /// Uses trace events instead of BPF programs.
     pub no_bpf: bool,
+    /// The command that runs [`punctual_host::serve_symbols`], to read programs of other
+    /// users; `None`: their functions are unknown.
+    pub reader: Option<Vec<OsString>>,
 }
 
 /// Number of waits and duration at the start of each thread that are not judged.
@@ -106,7 +110,7 @@ impl Lint {
         };
         let mut lint = Self {
             host: host.clone(),
-            places: Places::new(host),
+            places: Places::new(host, request.reader.clone()),
             targets,
             watch,
             threads: BTreeMap::new(),

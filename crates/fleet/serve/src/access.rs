@@ -139,7 +139,7 @@ pub(crate) struct Client(pub(crate) IpAddr);
 
 /// Returns the last address that does not belong to one of our proxies. Clients can forge the
 /// addresses before it.
-fn client(proxies: &[IpAddr], from: IpAddr, headers: &HeaderMap) -> Client {
+pub(crate) fn client(proxies: &[IpAddr], from: IpAddr, headers: &HeaderMap) -> Client {
     let from = from.to_canonical();
     if !proxies.contains(&from) {
         return Client(from);

@@ -1,7 +1,7 @@
 //! The series of a recording, in a header of its delivery. Both are stored in one transaction.
 
 use jiff::Timestamp;
-use punctual_model::SeriesEpoch;
+use punctual_model::{SeriesEpoch, check_series};
 use serde::{Deserialize, Serialize};
 
 /// The header with the series of the delivered recording.
@@ -72,6 +72,8 @@ impl Membership {
         }
         let read: Self = serde_json::from_str(header)
             .map_err(|_| "the header Punctual-Series does not describe a series")?;
+        check_series(&read.name)
+            .map_err(|_| "the header Punctual-Series has a name that is too long")?;
         match read.name.is_empty() || read.epoch == 0 {
             true => Err("the header Punctual-Series names no series"),
             false => Ok(read),

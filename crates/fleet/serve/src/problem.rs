@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use punctual_model::cut_to;
 use punctual_store::StoreError;
 use serde::Serialize;
 
@@ -29,11 +30,14 @@ const NO_ROOM: u32 = 60;
 /// Seconds to wait if there are too many requests.
 pub(crate) const BUSY: u32 = 5;
 
+/// The longest message in bytes: what is wrong with a body can quote it.
+const LONGEST_MESSAGE: usize = 2_000;
+
 impl Problem {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self {
             status,
-            message: message.into(),
+            message: cut_to(message.into(), LONGEST_MESSAGE),
             retry_after: None,
         }
     }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -223,6 +224,7 @@ async fn serve(
             patience,
             router: router.clone(),
             watcher: graceful.watcher(),
+            app: app.clone(),
         };
         let (app, acceptor) = (app.clone(), acceptor.clone());
         tokio::spawn(async move {
@@ -250,6 +252,7 @@ struct Visit {
     patience: Duration,
     router: Router,
     watcher: Watcher,
+    app: App,
 }
 
 async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, visit: Visit) {
@@ -259,8 +262,11 @@ async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, visit: Vis
         None => talk(stream, visit).await,
         Some(acceptor) => {
             let accepted = tokio::time::timeout(visit.patience, acceptor.accept(stream)).await;
-            if let Ok(Ok(stream)) = accepted {
-                talk(stream, visit).await;
+            match accepted {
+                Ok(Ok(stream)) => talk(stream, visit).await,
+                // What it says is no TLS: its own affair.
+                Ok(Err(_)) => {}
+                Err(_) => (visit.app.refusals).log("no TLS handshake in time", visit.from.ip()),
             }
         }
     }
@@ -273,13 +279,17 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, vis
         patience,
         router,
         watcher,
+        app,
     } = visit;
+    let asked = Arc::new(AtomicBool::new(false));
+    let asks = Arc::clone(&asked);
     // Reads already have timeouts for head, body and request. There is no read timeout, because a
     // live view never reads.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(patience));
     let service = tower::ServiceBuilder::new()
         .map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            asks.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(ConnectInfo(from));
             request.extensions_mut().insert(Arc::clone(&seat));
             request
@@ -289,6 +299,23 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, vis
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience);
     let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
-    // A client that disconnects is not an error.
-    let _ = watcher.watch(connection).await;
+    // A client that disconnects, or sends no further request, is not an error.
+    if let Err(error) = watcher.watch(connection).await {
+        match error.is_timeout() {
+            true if !asked.load(Ordering::Relaxed) => {
+                app.refusals.log("no request in time", from.ip());
+            }
+            _ if is_slow(&error) => app
+                .refusals
+                .log("an answer was not read in time", from.ip()),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a write to the client took too long.
+fn is_slow(error: &hyper::Error) -> bool {
+    let source = std::error::Error::source(error);
+    let source = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut)
 }

@@ -40,6 +40,7 @@ mod topology;
 mod unread;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -59,7 +60,7 @@ pub use group_facts::GroupPlace;
 pub use group_tree::{GroupHierarchy, GroupTree};
 pub use power::PowerWatch;
 pub use process::OwnThread;
-pub use program::ProgramCode;
+pub use program::{NotDropped, ProgramCode, serve_symbols};
 pub use support_files::{NoSupportFile, SupportFile};
 pub use symbols::{Symbols, system_call_name, system_call_numbers};
 pub use thermal::ThermalZone;
@@ -388,9 +389,10 @@ impl Host {
         tasks::of_process(&self.root, pid)
     }
 
-    /// Reads the code mappings of a process, to name the functions at its addresses.
-    pub fn code_of(&self, pid: u32) -> ProgramCode {
-        ProgramCode::read(&self.root, pid)
+    /// Reads the code mappings of a process, to name the functions at its addresses. `reader` is
+    /// the command that runs [`serve_symbols`], for programs of other users.
+    pub fn code_of(&self, pid: u32, reader: Option<Vec<OsString>>) -> ProgramCode {
+        ProgramCode::read(&self.root, pid, reader)
     }
 
     /// Reads the state of a process that matters to its real-time threads.

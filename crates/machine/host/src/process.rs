@@ -78,16 +78,20 @@ fn start_time(stat: &str) -> Option<u64> {
 
 /// Returns the user of a process or thread if its four user IDs are the same.
 pub(crate) fn sole_user(root: &Root, tid: u32) -> Option<u32> {
+    let users = ids(root, tid, "Uid:")?;
+    users
+        .iter()
+        .all(|user| *user == users[0])
+        .then_some(users[0])
+}
+
+/// The real, effective, saved and file system IDs of a process or thread: of its user
+/// (`Uid:`) or group (`Gid:`).
+pub(crate) fn ids(root: &Root, tid: u32, key: &str) -> Option<[u32; 4]> {
     let status = root.raw_text(&format!("/proc/{tid}/status")).ok()?;
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    let mut ids = ids.split_whitespace().map(str::parse::<u32>);
-    let first = ids.next()?.ok()?;
-    let mut count = 1;
-    for id in ids {
-        (id == Ok(first)).then_some(())?;
-        count += 1;
-    }
-    (count == 4).then_some(first)
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    let ids: Option<Vec<u32>> = line.split_whitespace().map(|id| id.parse().ok()).collect();
+    ids?.try_into().ok()
 }
 
 /// Returns the CPU time of a process group so far: that of its current processes and of children
@@ -209,6 +213,23 @@ mod tests {
         let zombie = rest.replacen('S', "Z", 1);
         assert_eq!(start_time(&format!("9 (cat) {zombie}")), None);
         assert_eq!(start_time(""), None);
+    }
+
+    /// The file of the process sums up all its threads: it is not read for each of them.
+    #[test]
+    fn the_file_of_the_thread_is_read_and_not_that_of_its_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().to_owned());
+        let stat = |start: u64| format!("9 (x) S{} {start} 20", " 1".repeat(18));
+        let write = |file: &str, start| {
+            let path = folder.path().join("proc/9").join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, stat(start)).unwrap();
+        };
+        write("stat", 1);
+        assert_eq!(start(&root, 9), Some(1));
+        write("task/9/stat", 2);
+        assert_eq!(start(&root, 9), Some(2));
     }
 
     #[test]

@@ -1,75 +1,26 @@
 //! The code of a running program: its mappings, and the functions in its ELF files.
 //!
 //! All input is from another process and is untrusted. The total number of bytes that are read of
-//! all its files and stored of them is limited (`Allowance`), and a file is read only if it is the
-//! mapped one.
+//! all its files and stored of them is limited (`Allowance`), a file is read only if it is the
+//! mapped one, and a process without privileges reads the files of other users (`reader`).
 
-use std::cell::Cell;
+mod functions;
+mod reader;
+
 use std::collections::HashMap;
-use std::fs::File;
-use std::ops::Range;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef};
-use object::{ObjectKind, SymbolKind};
 use punctual_model::Frame;
 
+use self::functions::{Allowance, Functions, NoFunctions};
 use crate::root::Root;
 
-/// Maximum number of symbols of one file.
-const MOST_SYMBOLS: usize = 1 << 20;
+pub use self::reader::{NotDropped, serve_symbols};
 
 /// Maximum number of files whose symbols are read for one program.
 const MOST_FILES: usize = 256;
-
-/// Maximum length of a name; those of C++ templates can be long.
-const LONGEST_NAME: usize = 200;
-
-/// Maximum number of bytes to read of all files of a program.
-const MOST_READ: u64 = 64 << 20;
-
-/// Maximum number of bytes to store for addresses and names of a program's functions.
-const MOST_KEPT: u64 = 64 << 20;
-
-/// Bytes of a program's files that may still be read and stored.
-#[derive(Clone, Debug)]
-struct Allowance {
-    read: u64,
-    kept: u64,
-}
-
-/// A file that is read only within the allowance. A read beyond it fails before memory is allocated
-/// for it, which the cache would fill with zeros.
-#[derive(Clone, Copy)]
-struct Bounded<'a> {
-    cache: &'a ReadCache<File>,
-    left: &'a Cell<u64>,
-}
-
-impl Bounded<'_> {
-    fn take(self, bytes: u64) -> Result<(), ()> {
-        self.left.set(self.left.get().checked_sub(bytes).ok_or(())?);
-        Ok(())
-    }
-}
-
-impl<'a> ReadRef<'a> for Bounded<'a> {
-    fn len(self) -> Result<u64, ()> {
-        self.cache.len()
-    }
-
-    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        self.take(size)?;
-        self.cache.read_bytes_at(offset, size)
-    }
-
-    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
-        // The cache searches at most 4096 bytes.
-        let found = self.cache.read_bytes_at_until(range, delimiter);
-        self.take(found.map_or(4096, |bytes| bytes.len() as u64 + 1))?;
-        found
-    }
-}
 
 /// An executable mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,16 +33,6 @@ struct Region {
     path: String,
 }
 
-/// The functions of one file.
-#[derive(Debug, Default)]
-struct Functions {
-    /// Segments: offset in the file, size, address.
-    segments: Vec<(u64, u64, u64)>,
-    /// Sorted addresses with size and name.
-    functions: Vec<(u64, u64, String)>,
-    build_id: Option<String>,
-}
-
 /// The code of a process.
 #[derive(Debug)]
 pub struct ProgramCode {
@@ -102,20 +43,23 @@ pub struct ProgramCode {
     executable: Option<String>,
     files: HashMap<((u32, u32), u64), Functions>,
     allowance: Allowance,
+    /// The command of a process that reads files of other users.
+    reader: Option<Vec<OsString>>,
+    /// Why functions of a file are unknown.
+    unread: Vec<String>,
 }
 
 impl ProgramCode {
-    pub(crate) fn read(root: &Root, pid: u32) -> Self {
+    pub(crate) fn read(root: &Root, pid: u32, reader: Option<Vec<OsString>>) -> Self {
         let mut code = Self {
             root: root.clone(),
             pid,
             regions: Vec::new(),
             executable: None,
             files: HashMap::new(),
-            allowance: Allowance {
-                read: MOST_READ,
-                kept: MOST_KEPT,
-            },
+            allowance: Allowance::whole(),
+            reader,
+            unread: Vec::new(),
         };
         code.refresh();
         code
@@ -200,9 +144,8 @@ impl ProgramCode {
         let place = (address - region.start).saturating_add(region.offset);
         let key = (region.device, region.inode);
         if !self.files.contains_key(&key) && self.files.len() < MOST_FILES {
-            let functions =
-                (self.open(&region)).and_then(|file| Functions::read(file, &mut self.allowance));
-            self.files.insert(key, functions.unwrap_or_default());
+            let functions = self.functions(&region);
+            self.files.insert(key, functions);
         }
         let functions = self.files.get(&key);
         let address_in_file = functions.and_then(|all| all.address(place));
@@ -220,6 +163,48 @@ impl ProgramCode {
         }
     }
 
+    /// Returns why functions of files are unknown: a sentence for each file.
+    pub fn unread(&self) -> &[String] {
+        &self.unread
+    }
+
+    /// Reads the functions of a mapped file. If they are unknown, notes the reason.
+    fn functions(&mut self, region: &Region) -> Functions {
+        let path = &region.path;
+        if !path.starts_with('/') {
+            return Functions::default();
+        }
+        let functions = match self.open(region) {
+            Some(file) => self.read_file(file),
+            None => Err(NoFunctions::Reader(
+                "the file that is mapped cannot be opened".to_owned(),
+            )),
+        };
+        let (functions, why) = match functions {
+            Ok(mut functions) => {
+                let why = functions.incomplete.take();
+                (functions, why.map(|why| ("not all functions", why)))
+            }
+            Err(why) => (Functions::default(), Some(("no functions", why))),
+        };
+        if let Some((which, why)) = why {
+            let pid = self.pid;
+            let text = format!("{which} of {path} (process {pid}) are known: {why}");
+            self.unread.push(text);
+        }
+        functions
+    }
+
+    fn read_file(&mut self, file: File) -> Result<Functions, NoFunctions> {
+        match reader::foreign(&self.root, self.pid, &file)? {
+            None => Functions::read(file, &mut self.allowance),
+            Some(owner) => {
+                let command = self.reader.as_deref().unwrap_or_default();
+                reader::read_as(owner, file, command, &mut self.allowance)
+            }
+        }
+    }
+
     /// Opens the mapped file as its process sees it.
     fn open(&self, region: &Region) -> Option<File> {
         if !region.path.starts_with('/') {
@@ -230,9 +215,8 @@ impl ProgramCode {
         let mapped = format!("/proc/{}/map_files/{range}", self.pid);
         // A link in the path may lead outside the root of the process; the inode shows it.
         [mapped, path].iter().find_map(|path| {
-            let file = self.root.open(path).ok()?;
-            let data = file.metadata().ok()?;
-            (data.is_file() && data.ino() == region.inode).then_some(file)
+            let is_mapped = |data: &Metadata| data.is_file() && data.ino() == region.inode;
+            self.root.open_if(path, is_mapped).ok()
         })
     }
 }
@@ -278,79 +262,6 @@ fn ends_with_call(bytes: &[u8; 8]) -> bool {
     }
 }
 
-impl Functions {
-    fn read(file: File, allowance: &mut Allowance) -> Option<Self> {
-        let left = Cell::new(allowance.read);
-        let functions = Self::read_bounded(&ReadCache::new(file), &left, &mut allowance.kept);
-        allowance.read = left.get();
-        functions
-    }
-
-    fn read_bounded(cache: &ReadCache<File>, left: &Cell<u64>, kept: &mut u64) -> Option<Self> {
-        let elf = object::File::parse(Bounded { cache, left }).ok()?;
-        if !matches!(elf.kind(), ObjectKind::Executable | ObjectKind::Dynamic) {
-            return None;
-        }
-        let mut functions = Self::default();
-        for segment in elf.segments().take(64) {
-            let (offset, size) = segment.file_range();
-            functions.segments.push((offset, size, segment.address()));
-        }
-        for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
-            if functions.functions.len() >= MOST_SYMBOLS {
-                break;
-            }
-            if symbol.kind() != SymbolKind::Text || symbol.is_undefined() {
-                continue;
-            }
-            if let Ok(name) = symbol.name() {
-                let entry = (symbol.address(), symbol.size(), readable(name));
-                // Many symbols can share one long name.
-                let bytes = (size_of_val(&entry) + entry.2.len()) as u64;
-                let Some(left) = kept.checked_sub(bytes) else {
-                    break;
-                };
-                *kept = left;
-                functions.functions.push(entry);
-            }
-        }
-        functions.functions.sort();
-        functions.functions.dedup_by_key(|function| function.0);
-        functions.build_id = elf.build_id().ok().flatten().map(|bytes| {
-            let bytes = bytes.iter().take(64);
-            bytes.map(|byte| format!("{byte:02x}")).collect()
-        });
-        Some(functions)
-    }
-
-    /// Converts a file offset to its address at link time.
-    fn address(&self, place: u64) -> Option<u64> {
-        let fits =
-            |(offset, size, _): &&(u64, u64, u64)| place >= *offset && place - offset < *size;
-        let (offset, _, address) = self.segments.iter().find(fits)?;
-        address.checked_add(place - offset)
-    }
-
-    /// Returns the function at an address. `add` is added to the displayed offset.
-    fn name(&self, address: u64, add: u64) -> Option<String> {
-        let after = self.functions.partition_point(|entry| entry.0 <= address);
-        let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
-        let within = address - start;
-        // A size of 0 means a function in assembly.
-        if *size > 0 && within >= *size {
-            return None;
-        }
-        Some(format!("{name}+{:#x}", within + add))
-    }
-}
-
-/// Demangles a Rust name and limits the length.
-fn readable(name: &str) -> String {
-    let name: String = name.chars().take(4 * LONGEST_NAME).collect();
-    let text = format!("{:#}", rustc_demangle::demangle(&name));
-    text.chars().take(LONGEST_NAME).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -362,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_function_of_this_program_is_named() {
-        let mut code = ProgramCode::read(&Root::new("/".into()), std::process::id());
+        let mut code = ProgramCode::read(&Root::new("/".into()), std::process::id(), None);
         assert!(code.is_known() && code.is_in_program(here()));
         let frame = code.frame(here() + 1, false);
         let symbol = frame.symbol.unwrap();
@@ -393,103 +304,5 @@ mod tests {
         assert!(ends_with_call(&[0, 0, 0, 0xe8, 1, 2, 3, 4]));
         assert!(ends_with_call(&[0, 0, 0, 0, 0, 0, 0xff, 0xd0]));
         assert!(!ends_with_call(&[0x90; 8]));
-    }
-
-    #[test]
-    fn a_file_that_is_no_program_has_no_functions() {
-        let mut file = tempfile::tempfile().unwrap();
-        std::io::Write::write_all(&mut file, b"\x7fELF junk").unwrap();
-        assert!(Functions::read(file, &mut ALLOWANCE.clone()).is_none());
-    }
-
-    const ALLOWANCE: Allowance = Allowance {
-        read: MOST_READ,
-        kept: MOST_KEPT,
-    };
-
-    /// Makes an ELF file with a symbol table of `symbols` symbols named `name`.
-    fn with_symbols(symbols: u64, name: &str, written: bool) -> File {
-        let (table, entry) = (64 + 3 * 64 + 4096, 24);
-        let mut head = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-        head.extend([3, 0, 62, 0, 1, 0, 0, 0]); // A shared object of x86-64.
-        for place in [0_u64, 0, 64] {
-            head.extend(place.to_le_bytes()); // Entry, segments, sections.
-        }
-        head.extend([0, 0, 0, 0, 64, 0, 56, 0, 0, 0, 64, 0, 3, 0, 2, 0]);
-        let section = |kind: u32, at: u64, size: u64, link: u32, entry: u64| {
-            let mut bytes = [0_u32.to_le_bytes(), kind.to_le_bytes()].concat();
-            for number in [0, 0, at, size] {
-                bytes.extend(number.to_le_bytes());
-            }
-            bytes.extend([link.to_le_bytes(), 0_u32.to_le_bytes()].concat());
-            bytes.extend([8_u64.to_le_bytes(), entry.to_le_bytes()].concat());
-            bytes
-        };
-        head.extend(section(0, 0, 0, 0, 0));
-        head.extend(section(2, table, symbols * entry, 2, entry));
-        head.extend(section(3, 256, 4096, 0, 0));
-        head.resize(256, 0);
-        head.push(0);
-        head.extend(name.as_bytes());
-        head.resize(table as usize, 0);
-        let file = tempfile::tempfile().unwrap();
-        file.write_all_at(&head, 0).unwrap();
-        file.set_len(table + symbols * entry).unwrap();
-        if written {
-            let mut all = Vec::new();
-            for number in 0..symbols {
-                all.extend([1, 0, 0, 0, 0x12, 0, 1, 0]); // A global function.
-                all.extend([(number * 16).to_le_bytes(), 16_u64.to_le_bytes()].concat());
-            }
-            file.write_all_at(&all, table).unwrap();
-        }
-        file
-    }
-
-    fn peak_kib() -> u64 {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        line.unwrap()
-            .trim()
-            .trim_end_matches(" kB")
-            .parse()
-            .unwrap()
-    }
-
-    #[test]
-    fn a_sparse_table_of_two_gigabytes_is_not_read() {
-        let mut allowance = ALLOWANCE.clone();
-        let file = with_symbols((2 << 30) / 24, "function", false);
-        let before = peak_kib();
-        let functions = Functions::read(file, &mut allowance).unwrap_or_default();
-        assert!(functions.functions.is_empty());
-        assert!(allowance.read > MOST_READ / 2, "{allowance:?}");
-        // Other tests run at the same time.
-        let taken = peak_kib() - before;
-        assert!(taken < 1 << 20, "{taken} KiB");
-    }
-
-    #[test]
-    fn what_is_read_and_kept_of_all_files_is_limited() {
-        let read = |symbols, name: &str, allowance: &mut Allowance| {
-            let functions = Functions::read(with_symbols(symbols, name, true), allowance);
-            functions.map_or(0, |all| all.functions.len())
-        };
-        // A table within the limits is read with all its names.
-        assert_eq!(read(1_000, "function", &mut ALLOWANCE.clone()), 999);
-        let long = "x".repeat(200);
-        let mut allowance = Allowance {
-            read: 1 << 20,
-            kept: 100_000,
-        };
-        let first = read(1_000, &long, &mut allowance);
-        assert!((100..999).contains(&first), "{first}");
-        assert!(read(1_000, &long, &mut allowance) <= 1);
-        while allowance.read > 30_000 {
-            let before = allowance.read;
-            read(1_000, &long, &mut allowance);
-            assert!(allowance.read < before);
-        }
-        assert_eq!(read(10_000, "function", &mut allowance), 0);
     }
 }

@@ -2,11 +2,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use punctual_model::{CpuSet, Fact};
+use rustix::fs::{Mode, OFlags};
 
 use crate::HostError;
 use crate::unread::{NoValue, Unparsed, Unread};
@@ -51,8 +53,23 @@ impl Root {
         // A recorded tree may contain a named pipe without a writer.
         OpenOptions::new()
             .read(true)
-            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
             .open(self.join(file))
+    }
+
+    /// Opens the file if its status is the expected one. Does not open it otherwise: opening a
+    /// device can have an effect.
+    pub(crate) fn open_if(
+        &self,
+        file: &str,
+        is_expected: impl FnOnce(&fs::Metadata) -> bool,
+    ) -> io::Result<File> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let place = File::from(rustix::fs::open(self.join(file), flags, Mode::empty())?);
+        if !is_expected(&place.metadata()?) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        File::open(format!("/proc/self/fd/{}", place.as_raw_fd()))
     }
 
     /// Returns the target of a link.

@@ -20,7 +20,7 @@ struct Delete {
 
 impl Run for Delete {
     fn run(self, context: &Context) -> Result<Exit> {
-        let store = context.store_to_change()?;
+        let store = context.store_to_delete()?;
         // All are found before the first is deleted: `last~1` means the same for
         // all of them, and a wrong one deletes nothing.
         let ids = (self.recordings.iter())

@@ -10,7 +10,7 @@ use punctual_model::{LintReport, Nanos, RuleState};
 use punctual_report::{document, text};
 use punctual_session::{LintRequest, Targets, lint};
 
-use super::{Run, Verb, measure};
+use super::{Run, Verb, measure, serve_symbols};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
@@ -85,6 +85,7 @@ impl Run for Lint {
             duration: self.duration,
             calls: self.calls.unwrap_or(CALLS.min(half)).min(self.duration),
             no_bpf: self.no_bpf,
+            reader: serve_symbols::program(),
         };
         let on_stdout = self
             .sarif

@@ -29,6 +29,7 @@ mod looking_back;
 mod man;
 mod measure;
 mod monitor;
+mod not_taken;
 mod overview;
 mod plot;
 mod renamed;
@@ -38,6 +39,7 @@ mod select;
 mod serve_guard;
 mod serve_load;
 mod serve_partner;
+mod serve_symbols;
 mod share_cpus;
 mod show;
 mod store;
@@ -134,6 +136,7 @@ const VERBS: &[Verb] = &[
     serve_guard::VERB,
     serve_load::VERB,
     serve_partner::VERB,
+    serve_symbols::VERB,
     monitor::SERVE_SLOT,
     hold_latency::VERB,
     complete::VERB,

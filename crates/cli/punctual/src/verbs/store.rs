@@ -10,7 +10,7 @@ use punctual_report::document::Field;
 use punctual_session::lease;
 use punctual_store::{Merged, Store, StoreStats};
 
-use super::{Run, Verb, fleet};
+use super::{Run, Verb, fleet, not_taken};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -91,7 +91,7 @@ impl Run for Options {
                 Ok(Exit::Done)
             }
             What::Compact => {
-                let freed = context.store_to_change()?.compact()?;
+                let freed = context.store_to_delete()?.compact()?;
                 output::print(&format!("{} kB given back\n", grouped(freed >> 10)))?;
                 Ok(Exit::Done)
             }
@@ -178,9 +178,10 @@ fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
     let host = Host::live();
     other.sweep(&|lease| punctual_session::may_live(&host, lease))?;
     let merged: Merged = store.merge(&other, &lease(&host))?;
+    let exit = not_taken::exit(&merged.refused);
     if json {
         output::print(&output::json(&merged)?)?;
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     let field = |name: &str, count: u64| Field::new(name, grouped(count));
     let mut fields = vec![
@@ -196,6 +197,7 @@ fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
         field("notes", merged.marks),
         field("experiments", merged.experiments),
     ]);
+    fields.extend(not_taken::field(&merged.refused));
     context.show_fields(fields)?;
-    Ok(Exit::Done)
+    Ok(exit)
 }

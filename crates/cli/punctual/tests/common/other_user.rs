@@ -22,6 +22,29 @@ pub fn may_become_other(test: &str) -> bool {
     may
 }
 
+/// A command that runs as the other user, at SCHED_FIFO with priority 20. The user may keep
+/// that, or lower it (sched(7)). Returns `None`, and prints a skip, without the right to it.
+pub fn as_other_in_real_time(program: impl AsRef<OsStr>) -> Option<Command> {
+    let in_real_time = || {
+        let mut command = Command::new("chrt");
+        command.args(["--fifo", "20"]);
+        command
+    };
+    let may = in_real_time().arg("true").output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        punctual_testing::skip!(Right, "no right to real-time priority, or no chrt(1)");
+        return None;
+    }
+    let other = as_other(program);
+    let mut command = in_real_time();
+    command
+        .arg(other.get_program())
+        .args(other.get_args())
+        .current_dir("/")
+        .stdin(Stdio::null());
+    Some(command)
+}
+
 /// Returns a command that runs as the other user.
 pub fn as_other(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");

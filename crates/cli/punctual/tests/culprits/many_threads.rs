@@ -54,7 +54,7 @@ impl Sleepers {
         match said.as_deref() {
             Some("ready") => Some(sleepers),
             why => {
-                punctual_testing::skip!("an application of {THREADS} threads: {why:?}");
+                punctual_testing::skip!(Right, "an application of {THREADS} threads: {why:?}");
                 None
             }
         }

@@ -3,18 +3,21 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use punctual_model::{RecordingId, SeriesEpoch};
+use punctual_model::{RecordingId, SeriesEpoch, WakeWindow};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::{AuditLine, Collection, Delivery, Received, Refused, Wanted};
 use crate::facts::hex;
+use crate::texts::{self, LeftOut};
 use crate::{SlotFilter, StoreError};
 
 /// Number of list entries that are read at once.
 const PAGE: usize = 500;
 /// Number of windows that are read at once.
 const WINDOWS: usize = 1_000;
+/// The reason why an entry is not quarantined.
+const FULL: &str = "the quota of what is put aside of a machine is full";
 
 /// Provenance of a recording.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,14 +33,14 @@ pub struct Provenance {
 }
 
 /// Counts of copied data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Copied {
     /// Number of recordings.
     pub recordings: u64,
     /// Number of recordings that already existed.
     pub known: u64,
     /// Number of recordings whose ID exists with different content; that is kept, and this one was
-    /// quarantined.
+    /// quarantined if the quota of its machine allows it.
     pub conflicts: u64,
     /// Number of recordings whose samples were not copied.
     pub samples: u64,
@@ -49,10 +52,14 @@ pub struct Copied {
     pub marks: u64,
     /// Number of tokens.
     pub tokens: u64,
+    /// Entries that were left out.
+    #[serde(flatten)]
+    pub refused: LeftOut,
 }
 
 /// Copies everything that is in `from` but not in `to`. An interrupted copy can be repeated. Skips
-/// samples, trace events, and running recordings.
+/// samples, trace events, and running recordings. Leaves out and counts entries whose texts exceed
+/// their limits.
 ///
 /// # Errors
 /// Returns an error if the store cannot be read or written.
@@ -110,11 +117,17 @@ fn recording(
         series: series.as_ref(),
         recording: &recording,
         body: &body,
-    })?;
-    match received {
-        Received::New => copied.recordings += 1,
-        Received::Known => copied.known += 1,
-        Received::Conflict => copied.conflicts += 1,
+    });
+    match copied.refused.pass(received)? {
+        Some(Received::New) => copied.recordings += 1,
+        Some(Received::Known) => copied.known += 1,
+        Some(Received::Conflict { aside }) => {
+            copied.conflicts += 1;
+            if !aside {
+                copied.refused.add(FULL);
+            }
+        }
+        None => {}
     }
     Ok(())
 }
@@ -128,7 +141,11 @@ fn windows(
         let mut since = Timestamp::MIN;
         loop {
             let page = from.windows(&machine, since, WINDOWS)?;
-            copied.windows += to.add_windows(&page)?;
+            copied.windows += match to.add_windows(&page) {
+                // The others are kept.
+                Err(why) if why.is_refusal() => each_window(to, &page, copied)?,
+                other => other?,
+            };
             match page.last() {
                 Some(last) if page.len() == WINDOWS => {
                     since = last.start + std::time::Duration::from_nanos(1);
@@ -138,6 +155,20 @@ fn windows(
         }
     }
     Ok(())
+}
+
+/// Copies windows one by one.
+fn each_window(
+    to: &dyn Collection,
+    page: &[WakeWindow],
+    copied: &mut Copied,
+) -> Result<u64, StoreError> {
+    let mut new = 0;
+    for window in page {
+        let added = to.add_windows(std::slice::from_ref(window));
+        new += copied.refused.pass(added)?.unwrap_or(0);
+    }
+    Ok(new)
 }
 
 /// Copies slots, notes and decisions.
@@ -167,8 +198,8 @@ fn beside(
                 && known.state == slot.state
         });
         if !known {
-            to.put_slot(&epoch, &slot)?;
-            copied.slots += 1;
+            let put = copied.refused.pass(to.put_slot(&epoch, &slot))?;
+            copied.slots += u64::from(put.is_some());
         }
     }
     let there = to.notes()?;
@@ -179,15 +210,15 @@ fn beside(
             note.machine = Some(only.name.clone());
         }
         if !there.contains(&note) {
-            to.put_note(&note)?;
-            copied.marks += 1;
+            let put = copied.refused.pass(to.put_note(&note))?;
+            copied.marks += u64::from(put.is_some());
         }
     }
     let there = to.change_marks(None)?;
     for mark in from.change_marks(None)? {
         if !there.contains(&mark) {
-            to.put_change_mark(&mark)?;
-            copied.marks += 1;
+            let put = copied.refused.pass(to.put_change_mark(&mark))?;
+            copied.marks += u64::from(put.is_some());
         }
     }
     Ok(())
@@ -200,10 +231,15 @@ fn users(
     copied: &mut Copied,
 ) -> Result<(), StoreError> {
     for token in from.tokens()? {
-        copied.tokens += u64::from(to.add_token(&token)?);
+        let added = copied.refused.pass(to.add_token(&token))?;
+        copied.tokens += u64::from(added == Some(true));
     }
     for one in from.quarantined(usize::MAX)? {
-        to.quarantine(&Refused {
+        let checked = texts::check(to.name(), format!("what was put aside as {}", one.id), &one);
+        if copied.refused.pass(checked)?.is_none() {
+            continue;
+        }
+        let aside = to.put_aside(&Refused {
             id: one.id,
             machine: &one.machine,
             sha256: &one.sha256,
@@ -211,6 +247,9 @@ fn users(
             reason: &one.reason,
             body: &from.quarantined_body(&one)?,
         })?;
+        if !aside {
+            copied.refused.add(FULL);
+        }
     }
     let key = |line: &AuditLine| {
         let text = [&line.who, &line.action, &line.what].map(Clone::clone);
@@ -218,7 +257,8 @@ fn users(
     };
     let there: BTreeSet<_> = to.audit(usize::MAX)?.iter().map(key).collect();
     for line in from.audit(usize::MAX)?.iter().rev() {
-        if !there.contains(&key(line)) {
+        let checked = texts::check(to.name(), "a line of the audit log", line);
+        if !there.contains(&key(line)) && copied.refused.pass(checked)?.is_some() {
             to.log(line)?;
         }
     }

@@ -12,12 +12,15 @@ mod sqlite;
 mod sqlite_series;
 mod text_store;
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use punctual_model::{
-    Completion, Histogram, Nanos, Outcome, Recording, RecordingId, SeriesEpoch, WakeWindow,
+    BoundedTexts, Completion, Histogram, LONGEST_NOTE, Nanos, Outcome, Recording, RecordingId,
+    SeriesEpoch, TooLongText, WakeWindow, check_bytes, check_host_name,
 };
 
-use crate::{StoreError, Summary};
+use crate::{StoreError, Summary, texts};
 
 pub use copy::{Copied, Provenance, copy};
 pub use outbox::{Destination, Outbox};
@@ -25,7 +28,15 @@ pub use outbox::{Destination, Outbox};
 pub use postgres::PostgresCollection;
 pub use series_store::SeriesStore;
 pub use sqlite::SqliteCollection;
-pub use text_store::{LONGEST_TEXT, TextStore, text_hash};
+pub(crate) use text_store::DICTIONARIES;
+pub use text_store::{
+    LONGEST_TEXT, MOST_DICTIONARIES, MOST_DICTIONARY_BYTES, TextStore, text_hash,
+};
+
+/// How many bodies of a machine are put aside.
+pub const MOST_ASIDE: u64 = 100;
+/// How many bytes of bodies of a machine are put aside.
+pub const MOST_ASIDE_BYTES: u64 = 256 << 20;
 
 /// Recordings of many machines. Its functions block on the disk or a database: an asynchronous
 /// caller must run them on separate threads.
@@ -84,6 +95,37 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// # Errors
     /// Returns an error if the store cannot be written.
     fn quarantine(&self, refused: &Refused<'_>) -> Result<(), StoreError>;
+
+    /// Puts a delivery aside as [`quarantine`](Self::quarantine) does, as far as the quota of
+    /// its machine goes ([`MOST_ASIDE`], [`MOST_ASIDE_BYTES`]). Returns whether it is aside.
+    ///
+    /// # Errors
+    /// What reading and writing can fail with.
+    fn put_aside(&self, refused: &Refused<'_>) -> Result<bool, StoreError> {
+        let (count, bytes) = self.quarantined_of(refused.machine)?;
+        let bytes = bytes.saturating_add(refused.body.len() as u64);
+        let fits = count < MOST_ASIDE && bytes <= MOST_ASIDE_BYTES;
+        if fits {
+            self.quarantine(refused)?;
+        }
+        Ok(fits)
+    }
+
+    /// Puts a delivery aside whose ID has another content here.
+    ///
+    /// # Errors
+    /// What reading and writing can fail with.
+    fn put_conflict_aside(&self, delivery: &Delivery<'_>) -> Result<Received, StoreError> {
+        let aside = self.put_aside(&Refused {
+            id: delivery.recording.id,
+            machine: delivery.machine,
+            sha256: delivery.sha256,
+            received: delivery.received,
+            reason: "another content is kept under this ID",
+            body: delivery.body,
+        })?;
+        Ok(Received::Conflict { aside })
+    }
 
     /// Returns quarantined deliveries, newest first, at most `most`.
     ///
@@ -343,6 +385,23 @@ pub struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
+    /// Whether its texts are within their limits. `store`: which refuses it.
+    pub(crate) fn check(&self, store: impl AsRef<Path>) -> Result<(), StoreError> {
+        let what = || format!("recording {}", self.recording.id);
+        let store = store.as_ref();
+        texts::check(store, what(), self.recording)?;
+        let named = |source| StoreError::LongText {
+            path: store.to_owned(),
+            what: what(),
+            source,
+        };
+        check_host_name(self.machine).map_err(named)?;
+        match self.series {
+            Some(epoch) => texts::check(store, what(), epoch),
+            None => Ok(()),
+        }
+    }
+
     /// Returns when the recording began, as far as the machine's clock is plausible: a run of 2038
     /// must not hide all later ones, and one of 1970 is not the oldest. The ID contains the time of
     /// that clock (RFC 9562, 5.7), including for imported runs.
@@ -365,8 +424,11 @@ pub enum Received {
     New,
     /// This content was already stored.
     Known,
-    /// Different content is stored under this ID: the delivery was quarantined.
-    Conflict,
+    /// Different content is stored under this ID.
+    Conflict {
+        /// Whether the delivery was quarantined: the quota of its machine may be full.
+        aside: bool,
+    },
 }
 
 /// A delivery that cannot be stored as a recording.
@@ -401,6 +463,13 @@ pub struct Quarantined {
     pub reason: String,
     /// Size in bytes.
     pub bytes: u64,
+}
+
+impl BoundedTexts for Quarantined {
+    fn check_texts(&self) -> Result<(), TooLongText> {
+        check_host_name(&self.machine)?;
+        check_bytes("reason", &self.reason, LONGEST_NOTE)
+    }
 }
 
 /// Permissions of a token.
@@ -449,6 +518,13 @@ pub struct Token {
     pub machine: Option<String>,
 }
 
+impl BoundedTexts for Token {
+    fn check_texts(&self) -> Result<(), TooLongText> {
+        check_host_name(&self.name)?;
+        check_host_name(self.machine.as_deref().unwrap_or_default())
+    }
+}
+
 /// A line of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditLine {
@@ -460,4 +536,12 @@ pub struct AuditLine {
     pub action: String,
     /// Object of the action.
     pub what: String,
+}
+
+impl BoundedTexts for AuditLine {
+    fn check_texts(&self) -> Result<(), TooLongText> {
+        check_bytes("name in the audit log", &self.who, LONGEST_NOTE)?;
+        check_bytes("action in the audit log", &self.action, LONGEST_NOTE)?;
+        check_bytes("object in the audit log", &self.what, LONGEST_NOTE)
+    }
 }

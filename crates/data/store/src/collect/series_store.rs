@@ -5,7 +5,7 @@ use punctual_model::{
     ChangeMark, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
 };
 
-use crate::{Filter, SlotFilter, Store, StoreError, Summary};
+use crate::{Filter, SlotFilter, Store, StoreError, Summary, texts};
 
 /// Series over time, of one or many machines.
 pub trait SeriesStore {
@@ -184,6 +184,8 @@ impl SeriesStore for Store {
     }
 
     fn put_slot(&self, epoch: &SeriesEpoch, slot: &Slot) -> Result<(), StoreError> {
+        texts::check(self.path(), "a series", epoch)?;
+        texts::check(self.path(), "a slot", slot)?;
         self.set_slot(epoch, slot)
     }
 }

@@ -188,6 +188,7 @@ impl Collection for SqliteCollection {
     }
 
     fn receive(&self, delivery: &Delivery<'_>) -> Result<Received, StoreError> {
+        delivery.check(&self.path)?;
         let id = delivery.recording.id;
         let found = self.write(|connection, context| {
             let on = |error| context.on(error);
@@ -206,7 +207,7 @@ impl Collection for SqliteCollection {
                     join_series(connection, context, delivery)?;
                     Ok(Received::Known)
                 }
-                Some(_) => Ok(Received::Conflict),
+                Some(_) => Ok(Received::Conflict { aside: false }),
                 None => {
                     let summary = insert(connection, delivery).map_err(on)?;
                     count(connection, delivery, &summary).map_err(on)?;
@@ -215,17 +216,10 @@ impl Collection for SqliteCollection {
                 }
             }
         })?;
-        if found == Received::Conflict {
-            self.quarantine(&Refused {
-                id,
-                machine: delivery.machine,
-                sha256: delivery.sha256,
-                received: delivery.received,
-                reason: "another content is kept under this ID",
-                body: delivery.body,
-            })?;
+        match found {
+            Received::Conflict { .. } => self.put_conflict_aside(delivery),
+            other => Ok(other),
         }
-        Ok(found)
     }
 
     fn quarantine(&self, refused: &Refused<'_>) -> Result<(), StoreError> {
@@ -357,6 +351,7 @@ impl Collection for SqliteCollection {
     }
 
     fn add_token(&self, token: &Token) -> Result<bool, StoreError> {
+        crate::texts::check(&self.path, "a token", token)?;
         let sql = "INSERT INTO token (name, role, sha256, created_ns, machine) \
                    VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING";
         let (created, role) = (started_ns(token.created), token.role.name());

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod limits;
 mod texts;
 
 use std::collections::BTreeSet;
@@ -103,8 +104,14 @@ fn a_recording_is_kept_once_and_read_back() {
         assert_eq!(receive(all, "board", &one, None), Received::Known);
         let mut other = one.clone();
         other.label = Some("changed".to_owned());
-        assert_eq!(receive(all, "board", &other, None), Received::Conflict);
-        assert_eq!(receive(all, "board", &other, None), Received::Conflict);
+        assert_eq!(
+            receive(all, "board", &other, None),
+            Received::Conflict { aside: true }
+        );
+        assert_eq!(
+            receive(all, "board", &other, None),
+            Received::Conflict { aside: true }
+        );
         assert_eq!(all.load(one.id).unwrap(), ("board".to_owned(), one.clone()));
         assert_eq!(all.recording(one.id).unwrap(), one);
         let aside = all.quarantined(9).unwrap();

@@ -1,6 +1,7 @@
 //! Locations of actions: functions, system calls and files, resolved while the process is alive.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use punctual_host::{Host, ProgramCode, system_call_name};
 use punctual_model::{Act, ActKind, Acts, Frame, InCall, PlacedAct, WaitedFile};
@@ -24,21 +25,27 @@ pub(super) struct Places {
     /// Process of each thread, and its code.
     processes: BTreeMap<u32, Option<u32>>,
     code: BTreeMap<u32, ProgramCode>,
+    /// The command of a process that reads files of other users' programs.
+    reader: Option<Vec<OsString>>,
     execs: u64,
 }
+
+/// Files without known functions that are named one by one.
+const MOST_UNREAD: usize = 5;
 
 /// Maximum number of return addresses that are searched on the stack if libraries have no frame
 /// pointers.
 const MOST_SCANNED: usize = 4;
 
 impl Places {
-    pub(super) fn new(host: &Host) -> Self {
+    pub(super) fn new(host: &Host, reader: Option<Vec<OsString>>) -> Self {
         Self {
             host: host.clone(),
             acts: BTreeMap::new(),
             places: BTreeMap::new(),
             processes: BTreeMap::new(),
             code: BTreeMap::new(),
+            reader,
             execs: 0,
         }
     }
@@ -63,10 +70,20 @@ impl Places {
         }
     }
 
-    pub(super) fn notes(&self) -> Option<String> {
-        let note = "a watched process was replaced by exec: call sites before and after belong to \
-                    different programs";
-        (self.execs > 0).then(|| note.to_owned())
+    /// What the reader has to know of the places.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.execs > 0 {
+            let note = "a watched process was replaced by exec: call sites before and after \
+                        belong to different programs";
+            notes.push(note.to_owned());
+        }
+        let unread: Vec<&String> = self.code.values().flat_map(ProgramCode::unread).collect();
+        notes.extend(unread.iter().take(MOST_UNREAD).copied().cloned());
+        if let Some(more @ 1..) = unread.len().checked_sub(MOST_UNREAD) {
+            notes.push(format!("functions of {more} more files are unknown"));
+        }
+        notes
     }
 
     pub(super) fn finish(mut self) -> Vec<PlacedAct> {
@@ -164,7 +181,8 @@ impl Places {
             return (Vec::new(), Some(why.to_owned()));
         };
         let host = &self.host;
-        let code = self.code.entry(pid).or_insert_with(|| host.code_of(pid));
+        let reader = &self.reader;
+        let code = (self.code.entry(pid)).or_insert_with(|| host.code_of(pid, reader.clone()));
         if !code.is_code(first) {
             code.refresh();
         }

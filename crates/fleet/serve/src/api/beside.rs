@@ -4,7 +4,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use punctual_model::{ChangeMark, MOST_NOTES, Note, Slot, WakeWindow};
+use punctual_model::{
+    BoundedTexts, ChangeMark, LONGEST_HOST_NAME, MOST_NOTES, Note, Slot, WakeWindow,
+    check_host_name,
+};
 use punctual_store::{Collection, LONGEST_WAKE_WINDOW, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +47,9 @@ pub(crate) struct Taken {
     slots: u64,
     notes: u64,
     decisions: u64,
+    /// What was left out: texts that are too long, notes beyond the quota of the machine,
+    /// notes and decisions about recordings of others.
+    left_out: u64,
 }
 
 /// Maximum size of a decompressed body in bytes, enough for hundreds of windows.
@@ -69,6 +75,8 @@ pub(super) async fn post(
     if let Who::Bearer(token) = who {
         beside.machine = token.name;
     }
+    check_host_name(&beside.machine)
+        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))?;
     for window in &mut beside.windows {
         beside.machine.clone_into(&mut window.machine);
     }
@@ -103,12 +111,13 @@ pub(crate) fn read(body: &[u8], most: usize) -> Result<Beside, Problem> {
     let body = unpack(body, most)?;
     let beside: Beside =
         serde_json::from_slice(&body).map_err(|error| refuse(error.to_string()))?;
-    // Numbers and texts may become longer when they are written again.
+    // Numbers and texts may become longer when they are written again, and each gets the name
+    // of its machine.
+    let most = LONGEST_WAKE_WINDOW - 8 * LONGEST_HOST_NAME as u64;
     if body.len() as u64 > LONGEST_WAKE_WINDOW / 8 {
         for window in &beside.windows {
             let length = serde_json::to_vec(window).map_or(usize::MAX, |json| json.len());
-            if length as u64 > LONGEST_WAKE_WINDOW {
-                let most = LONGEST_WAKE_WINDOW;
+            if length as u64 > most {
                 let text = format!("a window of wake-ups has more than {most} bytes");
                 return Err(refuse(text));
             }
@@ -120,8 +129,14 @@ pub(crate) fn read(body: &[u8], most: usize) -> Result<Beside, Problem> {
 /// Stores slots, notes and decisions.
 fn keep(app: &Inner, beside: Beside) -> Result<Taken, Problem> {
     let (all, machine) = (app.collection.as_ref(), beside.machine.as_str());
+    let mut left = Left {
+        app,
+        machine,
+        count: 0,
+    };
     let slots: Vec<_> = (beside.slots.into_iter())
         .map(|SlotOf { epoch, slot }| (epoch.of_machine(machine), slot))
+        .filter(|(epoch, slot)| left.is_within(epoch) && left.is_within(slot))
         .collect();
     if !slots.is_empty() {
         all.put_slots(&slots)?;
@@ -129,9 +144,33 @@ fn keep(app: &Inner, beside: Beside) -> Result<Taken, Problem> {
     Ok(Taken {
         windows: 0,
         slots: slots.len() as u64,
-        notes: notes(all, machine, beside.notes)?,
-        decisions: decisions(all, machine, beside.decisions)?,
+        notes: notes(all, &mut left, beside.notes)?,
+        decisions: decisions(all, &mut left, beside.decisions)?,
+        left_out: left.count,
     })
+}
+
+/// What a machine delivered that is not kept: the rest is.
+struct Left<'a> {
+    app: &'a Inner,
+    machine: &'a str,
+    count: u64,
+}
+
+impl Left<'_> {
+    /// Whether the texts of an entry are within their limits.
+    fn is_within(&mut self, entry: &impl BoundedTexts) -> bool {
+        let checked = entry.check_texts();
+        if checked.is_err() {
+            self.out("text that is too long");
+        }
+        checked.is_ok()
+    }
+
+    fn out(&mut self, why: &'static str) {
+        self.app.refusals.log(why, self.machine);
+        self.count += 1;
+    }
 }
 
 /// Returns whether the recording belongs to this machine. Machines cannot make decisions about
@@ -150,7 +189,8 @@ fn is_own(
 
 /// Stores new notes. Known notes stay, because they may have been changed here. A note is always
 /// about the machine that delivers it.
-fn notes(all: &dyn Collection, machine: &str, notes: Vec<Note>) -> Result<u64, Problem> {
+fn notes(all: &dyn Collection, left: &mut Left<'_>, notes: Vec<Note>) -> Result<u64, StoreError> {
+    let machine = left.machine;
     let known = match notes.is_empty() {
         true => Vec::new(),
         false => all.notes()?,
@@ -164,18 +204,18 @@ fn notes(all: &dyn Collection, machine: &str, notes: Vec<Note>) -> Result<u64, P
             Some(recording) => is_own(all, machine, recording)?,
             None => true,
         };
-        if !is_known && is_own {
-            if kept >= MOST_NOTES {
-                let message = format!("{MOST_NOTES} notes of this machine are kept, the most");
-                return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message));
-            }
-            let note = Note {
-                machine: Some(machine.to_owned()),
-                ..note
-            };
-            note.check_texts().map_err(|error| {
-                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
-            })?;
+        let note = Note {
+            machine: Some(machine.to_owned()),
+            ..note
+        };
+        if is_known || !left.is_within(&note) {
+            continue;
+        }
+        if !is_own {
+            left.out(OF_OTHERS);
+        } else if kept >= MOST_NOTES {
+            left.out("more notes than are kept of a machine");
+        } else {
             all.put_note(&note)?;
             kept += 1;
             new += 1;
@@ -184,9 +224,12 @@ fn notes(all: &dyn Collection, machine: &str, notes: Vec<Note>) -> Result<u64, P
     Ok(new)
 }
 
+/// Why a note or a decision is left out.
+const OF_OTHERS: &str = "note or decision about a recording that is not of this machine";
+
 fn decisions(
     all: &dyn Collection,
-    machine: &str,
+    left: &mut Left<'_>,
     decisions: Vec<ChangeMark>,
 ) -> Result<u64, StoreError> {
     let known = match decisions.is_empty() {
@@ -196,10 +239,15 @@ fn decisions(
     let mut new = 0;
     for mark in decisions {
         let is_known = known.iter().any(|known| known.id == mark.id);
-        if !is_known && is_own(all, machine, mark.recording)? {
-            all.put_change_mark(&mark)?;
-            new += 1;
+        if is_known || !left.is_within(&mark) {
+            continue;
         }
+        if !is_own(all, left.machine, mark.recording)? {
+            left.out(OF_OTHERS);
+            continue;
+        }
+        all.put_change_mark(&mark)?;
+        new += 1;
     }
     Ok(new)
 }

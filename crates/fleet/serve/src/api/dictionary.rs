@@ -1,13 +1,14 @@
 //! Dictionaries, which send the common parts of a machine's recordings only once.
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
 use punctual_store::{LONGEST_TEXT, text_hash};
 use serde::Serialize;
 
 use super::body::{receive, unpack};
+use crate::access::Who;
 use crate::problem::Problem;
 use crate::state::{App, Inner};
 
@@ -24,6 +25,7 @@ pub(crate) struct Named {
 /// Accepts a dictionary.
 pub(super) async fn put(
     State(app): State<App>,
+    Extension(who): Extension<Who>,
     Path(hash): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -36,7 +38,7 @@ pub(super) async fn put(
             let text = String::from_utf8(text)
                 .map_err(|_| Problem::bad_request("the dictionary is not UTF-8"))?;
             match text_hash(&text) == hash {
-                true => Ok(app.collection.keep_text(&text)?),
+                true => keep(app, who.name(), &text),
                 false => Err(Problem::bad_request(
                     "the dictionary has another SHA-256 than the path says",
                 )),
@@ -44,6 +46,16 @@ pub(super) async fn put(
         })
         .await?;
     Ok(Json(Named { hash }))
+}
+
+/// Keeps a dictionary, as far as the quota of its machine goes.
+fn keep(app: &Inner, machine: &str, text: &str) -> Result<String, Problem> {
+    let kept = app.collection.keep_dictionary(machine, text)?;
+    kept.ok_or_else(|| {
+        app.refusals.log("quota of dictionaries is full", machine);
+        let message = "as many dictionaries of this machine as are kept: send the body without one";
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message)
+    })
 }
 
 /// Returns the dictionary that a delivery names.

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use jiff::Timestamp;
-use punctual_model::{Completion, IntervalRow, Recording, RecordingId};
+use punctual_model::{BoundedTexts, Completion, IntervalRow, Recording, RecordingId, cut_to};
 use punctual_store::{AuditLine, Collection, Delivery, Received, Refused};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
@@ -25,10 +25,10 @@ pub(crate) const HASH: &str = "punctual-sha256";
 /// Maximum number of IDs per question.
 const IDS: usize = 10_000;
 
-/// Maximum number of rejected bodies stored for one machine.
-const MOST_ASIDE: u64 = 100;
-/// Maximum size of the rejected bodies stored for one machine, in bytes before compression.
-const MOST_ASIDE_BYTES: u64 = 256 << 20;
+/// Why a body is not put aside.
+const FULL: &str = "quota of quarantined bodies is full";
+/// The longest reason that is kept and answered, in bytes: it can quote the body.
+const LONGEST_REASON: usize = 500;
 
 /// The result of a delivery.
 #[derive(Serialize, schemars::JsonSchema)]
@@ -78,10 +78,14 @@ pub(super) async fn put(
     match received {
         Received::New => answer(StatusCode::CREATED, "new"),
         Received::Known => answer(StatusCode::OK, "known"),
-        Received::Conflict => Err(Problem::new(
-            StatusCode::CONFLICT,
-            "another content is kept under this ID; this one was put aside",
-        )),
+        Received::Conflict { aside } => {
+            let what = match aside {
+                true => "this one was put aside",
+                false => "this one was not put aside: the quota of this machine is full",
+            };
+            let message = format!("another content is kept under this ID; {what}");
+            Err(Problem::new(StatusCode::CONFLICT, message))
+        }
     }
 }
 
@@ -125,7 +129,7 @@ fn keep(
                 machine: who.name(),
                 sha256: hash,
                 received,
-                reason: &reason.to_string(),
+                reason: &cut_to(reason.to_string(), LONGEST_REASON),
                 body,
             };
             return Err(put_aside(app, &refused)?);
@@ -145,8 +149,10 @@ fn keep(
         recording: &recording,
         body,
     })?;
-    if received == Received::Conflict {
-        log(collection, machine, id)?;
+    match received {
+        Received::Conflict { aside: true } => log(collection, machine, id)?,
+        Received::Conflict { aside: false } => app.refusals.log(FULL, machine),
+        Received::New | Received::Known => {}
     }
     Ok(received)
 }
@@ -191,20 +197,15 @@ pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> 
 /// case, only the sender has the body.
 fn put_aside(app: &Inner, refused: &Refused<'_>) -> Result<Problem, Problem> {
     let collection = app.collection.as_ref();
-    let (count, bytes) = collection.quarantined_of(refused.machine)?;
-    let is_full =
-        count >= MOST_ASIDE || bytes.saturating_add(refused.body.len() as u64) > MOST_ASIDE_BYTES;
     let reason = refused.reason;
-    if is_full {
-        let why = "quota of quarantined bodies is full";
-        app.refusals.log(why, refused.machine);
+    if !collection.put_aside(refused)? {
+        app.refusals.log(FULL, refused.machine);
         let message = format!(
             "not a recording that can be kept, and not put aside: the quota of this machine is \
              full: {reason}"
         );
         return Ok(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message));
     }
-    collection.quarantine(refused)?;
     log(collection, refused.machine, refused.id)?;
     let message = format!("not a recording that can be kept, it was put aside: {reason}");
     Ok(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message))

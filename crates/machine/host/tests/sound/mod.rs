@@ -26,7 +26,7 @@ pub fn program(bytes: &[u8]) {
          fffffffffffff000-ffffffffffffffff r-xp ffffffffffffff00 08:01 {inode}  /program\n"
     );
     fs::write(process.join("maps"), maps).expect("a file");
-    let mut code = Host::new(folder.path()).code_of(7);
+    let mut code = Host::new(folder.path()).code_of(7, None);
     assert!(code.is_known());
     for address in [
         0,

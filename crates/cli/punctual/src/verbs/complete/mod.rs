@@ -93,6 +93,7 @@ mod tests {
         for hidden in [
             "serve-load",
             "serve-partner",
+            "serve-symbols",
             "serve-slot",
             "hold-latency",
             "complete",

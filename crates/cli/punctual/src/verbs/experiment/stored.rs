@@ -139,7 +139,7 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
             draw(&experiment, &store, &kind, &output.unwrap_or_else(usual))?;
         }
         Stored::Delete { experiment } => {
-            let store = context.store_to_change()?;
+            let store = context.store_to_delete()?;
             let found = store.find_experiment(&experiment)?;
             if store.experiment_lives(found.id) {
                 anyhow::bail!(

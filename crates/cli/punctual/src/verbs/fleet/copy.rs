@@ -11,6 +11,7 @@ use super::collection;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::verbs::not_taken;
 
 /// Copies a store of recordings from a file to a database, or back.
 pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context) -> Result<Exit> {
@@ -45,10 +46,11 @@ pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context
         if copied.conflicts > 0 {
             fields.push(field("differ there, put aside", copied.conflicts));
         }
+        fields.extend(not_taken::field(&copied.refused));
         context.show_fields(fields)?;
     }
     Ok(match copied.conflicts {
-        0 => Exit::Done,
+        0 => not_taken::exit(&copied.refused),
         _ => Exit::Failed,
     })
 }

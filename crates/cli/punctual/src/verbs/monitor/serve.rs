@@ -27,7 +27,8 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     punctual_rt::share_heap();
     let text = file.text()?;
     let plan = text.plan()?;
-    let store = context.store_to_change()?;
+    // It removes what ages out.
+    let store = context.store_to_delete()?;
     let host = Host::live();
     let stop = stop_flag()?;
     let machine = super::machine(&host);

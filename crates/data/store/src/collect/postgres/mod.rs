@@ -263,6 +263,7 @@ impl Collection for PostgresCollection {
     }
 
     fn receive(&self, delivery: &Delivery<'_>) -> Result<Received, StoreError> {
+        delivery.check(self.pool.name())?;
         let incoming = Incoming::of(delivery);
         let incoming = incoming.map_err(|error| self.pool.failed(error.to_string()))?;
         let id = delivery.recording.id;
@@ -270,17 +271,10 @@ impl Collection for PostgresCollection {
         let received = self
             .pool
             .with(|link| link.transaction(|link| incoming.receive(link)))?;
-        if received == Received::Conflict {
-            self.quarantine(&Refused {
-                id,
-                machine: delivery.machine,
-                sha256: delivery.sha256,
-                received: delivery.received,
-                reason: "another content is kept under this ID",
-                body: delivery.body,
-            })?;
+        match received {
+            Received::Conflict { .. } => self.put_conflict_aside(delivery),
+            other => Ok(other),
         }
-        Ok(received)
     }
 
     fn quarantine(&self, refused: &Refused<'_>) -> Result<(), StoreError> {
@@ -336,6 +330,9 @@ impl Collection for PostgresCollection {
 
     fn add_windows_of(&self, deliveries: &[Vec<WakeWindow>]) -> Result<Vec<u64>, StoreError> {
         let all = || deliveries.iter().flatten();
+        for window in all() {
+            crate::texts::check(self.pool.name(), "a window of wake-ups", window)?;
+        }
         let columns = windows::Columns::of(all())?;
         let now = Timestamp::now();
         for window in all() {
@@ -380,6 +377,7 @@ impl Collection for PostgresCollection {
     }
 
     fn add_token(&self, token: &Token) -> Result<bool, StoreError> {
+        crate::texts::check(self.pool.name(), "a token", token)?;
         self.pool.with(|link| {
             let sql = "INSERT INTO token (name, role, sha256, created_ns, machine)
                        VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";

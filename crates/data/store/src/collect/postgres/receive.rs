@@ -99,7 +99,7 @@ impl<'a> Incoming<'a> {
             let there = link.row(sql, &[&self.summary.id.0])?;
             let there: Option<String> = there.map(|row| row.try_get(0)).transpose()?;
             if there.as_deref() != Some(self.delivery.sha256) {
-                return Ok(Received::Conflict);
+                return Ok(Received::Conflict { aside: false });
             }
             if let Some(series) = series {
                 self.join(link, series)?;

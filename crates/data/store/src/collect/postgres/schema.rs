@@ -2,7 +2,7 @@
 
 /// Number of these tables. Each change of [`TABLES`] increments it. A program only reads and writes
 /// its own tables.
-pub(super) const VERSION: i32 = 4;
+pub(super) const VERSION: i32 = 5;
 
 /// Number of the advisory lock that collectors take while they change tables.
 pub(super) const LOCK: i64 = 0x7075_6e63_7475_616c;
@@ -129,5 +129,11 @@ CREATE TABLE audit (
     who text NOT NULL,
     action text NOT NULL,
     what text NOT NULL
+);
+CREATE TABLE dictionary (
+    machine text NOT NULL,
+    hash text NOT NULL,
+    bytes bigint NOT NULL,
+    PRIMARY KEY (machine, hash)
 );
 ";

@@ -12,6 +12,7 @@ use super::rows::{COLUMNS, WIDTH, of_filter, plain, summary};
 use super::slots;
 use crate::collect::{SeriesStore, TextStore};
 use crate::entry::started_ns;
+use crate::texts::{self, check_note};
 use crate::{Collection, Filter, SlotFilter, StoreError, Summary, runs};
 
 impl PostgresCollection {
@@ -167,6 +168,7 @@ impl SeriesStore for PostgresCollection {
     }
 
     fn put_note(&self, note: &Note) -> Result<(), StoreError> {
+        check_note(self.pool.name(), &self.notes()?, note)?;
         let json = self.to_json(note)?;
         self.pool.with(|link| {
             let sql = "INSERT INTO note (id, json) VALUES ($1, $2)
@@ -183,6 +185,7 @@ impl SeriesStore for PostgresCollection {
     }
 
     fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
+        texts::check(self.pool.name(), format!("decision {}", mark.id), mark)?;
         let json = self.to_json(mark)?;
         self.pool.with(|link| {
             let sql = "INSERT INTO change_mark (id, series, json) VALUES ($1, $2, $3)
@@ -197,6 +200,10 @@ impl SeriesStore for PostgresCollection {
     }
 
     fn put_slots(&self, slots: &[(SeriesEpoch, Slot)]) -> Result<(), StoreError> {
+        for (epoch, slot) in slots {
+            texts::check(self.pool.name(), "a series", epoch)?;
+            texts::check(self.pool.name(), "a slot", slot)?;
+        }
         self.pool
             .with(|link| link.transaction(|link| slots::write(link, slots)))
     }

@@ -2,9 +2,9 @@
 
 use super::PostgresCollection;
 use super::link::Link;
-use super::rows::plain;
+use super::rows::{bits, plain};
 use crate::StoreError;
-use crate::collect::text_store::{TextStore, text_hash};
+use crate::collect::text_store::{TextStore, fits, text_hash};
 
 /// Texts are written rarely.
 const LEVEL: i32 = 9;
@@ -44,6 +44,33 @@ impl TextStore for PostgresCollection {
         let hash = text_hash(text);
         self.pool.with(|link| put(link, &hash, text))?;
         Ok(hash)
+    }
+
+    fn keep_dictionary(&self, machine: &str, text: &str) -> Result<Option<String>, StoreError> {
+        let (hash, machine) = (text_hash(text), plain(machine));
+        let kept = self.pool.with(|link| {
+            link.transaction(|link| {
+                let sql = "SELECT count(*), coalesce(sum(bytes), 0)::bigint,
+                               coalesce(bool_or(hash = $2), false)
+                           FROM dictionary WHERE machine = $1";
+                let Some(row) = link.row(sql, &[&machine, &hash])? else {
+                    return Ok(false);
+                };
+                let (count, bytes): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+                if !row.try_get::<_, bool>(2)? {
+                    if !fits(count.cast_unsigned(), bytes.cast_unsigned(), text.len()) {
+                        return Ok(false);
+                    }
+                    let sql = "INSERT INTO dictionary (machine, hash, bytes) VALUES ($1, $2, $3)
+                               ON CONFLICT DO NOTHING";
+                    let length = bits(text.len() as u64);
+                    link.run(sql, &[&machine, &hash, &length])?;
+                }
+                put(link, &hash, text)?;
+                Ok(true)
+            })
+        })?;
+        Ok(kept.then_some(hash))
     }
 
     fn text(&self, hash: &str) -> Result<Option<String>, StoreError> {

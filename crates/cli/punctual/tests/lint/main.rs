@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "../common/mod.rs"]
 mod common;
+
+mod foreign;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -249,7 +252,7 @@ fn states_are_judged() {
 /// Fails if a rule has no program that violates it.
 #[test]
 fn each_rule_is_violated_by_a_program() {
-    let tests = include_str!("lint.rs");
+    let tests = include_str!("main.rs");
     for rule in punctual_culprit::lint::RULES {
         let named = tests.matches(&format!("\"{}\"", rule.id)).count();
         assert!(named > 0, "{}: no program violates it", rule.id);

@@ -1,0 +1,59 @@
+//! `serve-symbols`: the functions of another user's program, read without privileges, for
+//! internal use.
+
+use std::ffi::OsString;
+use std::io;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+
+use super::{Run, Verb};
+use crate::context::Context;
+use crate::exit::Exit;
+
+pub(super) const VERB: Verb = Verb::of::<ServeSymbols>(NAME);
+
+const NAME: &str = "serve-symbols";
+
+/// Read the functions of the program that is stdin, as another user; started by lint
+#[derive(Parser)]
+#[command(hide = true)]
+struct ServeSymbols {
+    user: u32,
+    group: u32,
+    /// Bytes that may be read
+    read: u64,
+    /// Bytes of functions that may be kept
+    kept: u64,
+}
+
+impl Run for ServeSymbols {
+    fn run(self, _: &Context) -> Result<Exit> {
+        close_inherited()?;
+        let (owner, limits) = ((self.user, self.group), (self.read, self.kept));
+        punctual_host::serve_symbols(owner, limits, &mut io::stdout())
+            .context("nobody reads the functions")?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Closes file descriptors that the program inherited, except the first three.
+fn close_inherited() -> Result<()> {
+    let folder = "/proc/self/fd/";
+    let entries = std::fs::read_dir(folder).context(folder)?;
+    let numbers: Vec<i32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    // `inherited` refuses the descriptors that this program opened itself.
+    let inherited = numbers.into_iter().map(punctual_rt::inherited);
+    inherited.filter_map(Result::ok).for_each(drop);
+    Ok(())
+}
+
+/// The command that starts this program for it; `None` if it cannot be found (deleted
+/// while it runs).
+pub(super) fn program() -> Option<Vec<OsString>> {
+    let program = std::env::current_exe().ok()?;
+    Some(vec![program.into(), OsString::from(NAME)])
+}

@@ -1,0 +1,75 @@
+//! Limits of texts: one check for every kind of store, and what a merge or a copy does with
+//! a row that fails it.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use punctual_model::{BoundedTexts, MOST_NOTES, Note};
+use serde::Serialize;
+
+use crate::StoreError;
+
+/// Whether all texts of `thing` are within their limits. `store`: its path, or the name of
+/// its database.
+pub(crate) fn check(
+    store: impl Into<PathBuf>,
+    what: impl Display,
+    thing: &impl BoundedTexts,
+) -> Result<(), StoreError> {
+    thing.check_texts().map_err(|source| StoreError::LongText {
+        path: store.into(),
+        what: what.to_string(),
+        source,
+    })
+}
+
+/// Whether a note may be added to the notes in `known`.
+pub(crate) fn check_note(
+    store: impl Into<PathBuf>,
+    known: &[Note],
+    note: &Note,
+) -> Result<(), StoreError> {
+    let store = store.into();
+    check(&store, format!("note {}", note.id), note)?;
+    let others = known.iter().filter(|known| known.id != note.id);
+    match others.filter(|known| known.machine == note.machine).count() {
+        count if count >= MOST_NOTES => Err(StoreError::ManyNotes {
+            path: store,
+            most: MOST_NOTES,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The entries of another store that were not taken in, because a text is too long or a
+/// quota is full. They stay in the other store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// How many.
+    pub left_out: u64,
+    /// Why the first was; `None`: none was.
+    pub left_out_why: Option<String>,
+}
+
+impl LeftOut {
+    /// Counts an entry that is refused; `None` then. Other errors stay errors.
+    pub(crate) fn pass<T>(
+        &mut self,
+        result: Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(why) if why.is_refusal() => {
+                self.add(why);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Counts an entry that is not taken in.
+    pub(crate) fn add(&mut self, why: impl ToString) {
+        self.left_out += 1;
+        self.left_out_why.get_or_insert_with(|| why.to_string());
+    }
+}

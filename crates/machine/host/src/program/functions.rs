@@ -1,0 +1,319 @@
+//! The functions of an ELF file. It belongs to a foreign process, and is hostile.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::ops::Range;
+use std::time::Duration;
+
+use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef};
+use object::{ObjectKind, SymbolKind};
+
+/// Maximum number of symbols of one file.
+pub(super) const MOST_SYMBOLS: usize = 1 << 20;
+
+/// Maximum length of a name; those of C++ templates can be long.
+pub(super) const LONGEST_NAME: usize = 200;
+
+/// Maximum number of segments of one file.
+pub(super) const MOST_SEGMENTS: usize = 64;
+
+/// Maximum length of a build ID in bytes.
+pub(super) const LONGEST_BUILD_ID: usize = 64;
+
+/// Maximum number of bytes to read of all files of a program.
+const MOST_READ: u64 = 64 << 20;
+
+/// Time limit of the readers of all files of a program.
+const MOST_TIME: Duration = Duration::from_secs(10);
+
+/// Maximum number of bytes to store for addresses and names of a program's functions.
+pub(super) const MOST_KEPT: u64 = 64 << 20;
+
+/// How much of the files of a program may still be read and kept, in bytes, and how long
+/// readers may still take.
+#[derive(Clone, Debug)]
+pub(super) struct Allowance {
+    pub(super) read: u64,
+    pub(super) kept: u64,
+    pub(super) time: Duration,
+}
+
+impl Allowance {
+    /// Of a program none of whose files was read.
+    pub(super) fn whole() -> Self {
+        Self {
+            read: MOST_READ,
+            kept: MOST_KEPT,
+            time: MOST_TIME,
+        }
+    }
+
+    /// Takes what an entry of this name needs.
+    pub(super) fn keep(&mut self, name: &str) -> Result<(), NoFunctions> {
+        let bytes = (size_of::<(u64, u64, String)>() + name.len()) as u64;
+        self.kept = (self.kept.checked_sub(bytes)).ok_or(NoFunctions::TooMany)?;
+        Ok(())
+    }
+}
+
+/// Why functions of a file are unknown, or only some are known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoFunctions {
+    #[error("it is no ELF program ({0})")]
+    NotAProgram(object::Error),
+    #[error("it is an ELF file of another kind")]
+    OtherKind,
+    #[error("its symbols exceed the {} MiB that are read of one program", MOST_READ >> 20)]
+    TooLarge,
+    #[error("its symbols exceed the {} MiB that are kept of one program", MOST_KEPT >> 20)]
+    TooMany,
+    #[error("it has more than {MOST_SYMBOLS} symbols")]
+    ManySymbols,
+    #[error("{0}")]
+    Reader(String),
+}
+
+/// A file that is read up to the allowance. A larger read fails before the cache allocates
+/// memory for it and fills that with zeros.
+#[derive(Clone, Copy)]
+struct Bounded<'a> {
+    cache: &'a ReadCache<File>,
+    left: &'a Cell<u64>,
+    /// Whether something was not read because of the limit.
+    refused: &'a Cell<bool>,
+}
+
+impl Bounded<'_> {
+    fn take(self, bytes: u64) -> Result<(), ()> {
+        let left = self.left.get().checked_sub(bytes);
+        self.refused.set(self.refused.get() || left.is_none());
+        self.left.set(left.ok_or(())?);
+        Ok(())
+    }
+}
+
+impl<'a> ReadRef<'a> for Bounded<'a> {
+    fn len(self) -> Result<u64, ()> {
+        self.cache.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        self.take(size)?;
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        // The cache searches at most 4096 bytes.
+        let found = self.cache.read_bytes_at_until(range, delimiter);
+        self.take(found.map_or(4096, |bytes| bytes.len() as u64 + 1))?;
+        found
+    }
+}
+
+/// The functions of one file.
+#[derive(Debug, Default)]
+pub(super) struct Functions {
+    /// Segments: offset in the file, size, address.
+    pub(super) segments: Vec<(u64, u64, u64)>,
+    /// Sorted addresses with size and name.
+    pub(super) functions: Vec<(u64, u64, String)>,
+    pub(super) build_id: Option<String>,
+    /// Why not all functions are known.
+    pub(super) incomplete: Option<NoFunctions>,
+}
+
+impl Functions {
+    /// Reads a file here, with the rights of this process.
+    pub(super) fn read(file: File, allowance: &mut Allowance) -> Result<Self, NoFunctions> {
+        let (left, refused) = (Cell::new(allowance.read), Cell::new(false));
+        let bounded = Bounded {
+            cache: &ReadCache::new(file),
+            left: &left,
+            refused: &refused,
+        };
+        let read = Self::read_bounded(bounded, allowance);
+        allowance.read = left.get();
+        match (read, refused.get()) {
+            (Err(NoFunctions::NotAProgram(_)), true) => Err(NoFunctions::TooLarge),
+            (Ok(mut functions), true) => {
+                functions.incomplete = Some(NoFunctions::TooLarge);
+                Ok(functions)
+            }
+            (read, _) => read,
+        }
+    }
+
+    fn read_bounded(file: Bounded<'_>, allowance: &mut Allowance) -> Result<Self, NoFunctions> {
+        let elf = object::File::parse(file).map_err(NoFunctions::NotAProgram)?;
+        if !matches!(elf.kind(), ObjectKind::Executable | ObjectKind::Dynamic) {
+            return Err(NoFunctions::OtherKind);
+        }
+        let mut functions = Self::default();
+        for segment in elf.segments().take(MOST_SEGMENTS) {
+            let (offset, size) = segment.file_range();
+            functions.segments.push((offset, size, segment.address()));
+        }
+        for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+            if functions.functions.len() >= MOST_SYMBOLS {
+                functions.incomplete = Some(NoFunctions::ManySymbols);
+                break;
+            }
+            if symbol.kind() != SymbolKind::Text || symbol.is_undefined() {
+                continue;
+            }
+            if let Ok(name) = symbol.name() {
+                let entry = (symbol.address(), symbol.size(), readable(name));
+                // Many symbols can have one long name.
+                if let Err(why) = allowance.keep(&entry.2) {
+                    functions.incomplete = Some(why);
+                    break;
+                }
+                functions.functions.push(entry);
+            }
+        }
+        functions.functions.sort();
+        functions.functions.dedup_by_key(|function| function.0);
+        functions.build_id = elf.build_id().ok().flatten().map(|bytes| {
+            let bytes = bytes.iter().take(LONGEST_BUILD_ID);
+            bytes.map(|byte| format!("{byte:02x}")).collect()
+        });
+        Ok(functions)
+    }
+
+    /// The address that a place of the file is linked for.
+    pub(super) fn address(&self, place: u64) -> Option<u64> {
+        let fits =
+            |(offset, size, _): &&(u64, u64, u64)| place >= *offset && place - offset < *size;
+        let (offset, _, address) = self.segments.iter().find(fits)?;
+        address.checked_add(place - offset)
+    }
+
+    /// Returns the function at an address. `add` is added to the displayed offset.
+    pub(super) fn name(&self, address: u64, add: u64) -> Option<String> {
+        let after = self.functions.partition_point(|entry| entry.0 <= address);
+        let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
+        let within = address - start;
+        // A size of 0 means a function in assembly.
+        if *size > 0 && within >= *size {
+            return None;
+        }
+        Some(format!("{name}+{:#x}", within + add))
+    }
+}
+
+/// Demangles a Rust name and limits the length.
+fn readable(name: &str) -> String {
+    let name: String = name.chars().take(4 * LONGEST_NAME).collect();
+    let text = format!("{:#}", rustc_demangle::demangle(&name));
+    text.chars().take(LONGEST_NAME).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_program_has_no_functions() {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, b"\x7fELF junk").unwrap();
+        let read = Functions::read(file, &mut Allowance::whole());
+        assert!(matches!(read, Err(NoFunctions::NotAProgram(_))), "{read:?}");
+    }
+
+    /// Makes an ELF file with a symbol table of `symbols` symbols named `name`.
+    fn with_symbols(symbols: u64, name: &str, written: bool) -> File {
+        let (table, entry) = (64 + 3 * 64 + 4096, 24);
+        let mut head = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+        head.extend([3, 0, 62, 0, 1, 0, 0, 0]); // A shared object of x86-64.
+        for place in [0_u64, 0, 64] {
+            head.extend(place.to_le_bytes()); // Entry, segments, sections.
+        }
+        head.extend([0, 0, 0, 0, 64, 0, 56, 0, 0, 0, 64, 0, 3, 0, 2, 0]);
+        let section = |kind: u32, at: u64, size: u64, link: u32, entry: u64| {
+            let mut bytes = [0_u32.to_le_bytes(), kind.to_le_bytes()].concat();
+            for number in [0, 0, at, size] {
+                bytes.extend(number.to_le_bytes());
+            }
+            bytes.extend([link.to_le_bytes(), 0_u32.to_le_bytes()].concat());
+            bytes.extend([8_u64.to_le_bytes(), entry.to_le_bytes()].concat());
+            bytes
+        };
+        head.extend(section(0, 0, 0, 0, 0));
+        head.extend(section(2, table, symbols * entry, 2, entry));
+        head.extend(section(3, 256, 4096, 0, 0));
+        head.resize(256, 0);
+        head.push(0);
+        head.extend(name.as_bytes());
+        head.resize(table as usize, 0);
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&head, 0).unwrap();
+        file.set_len(table + symbols * entry).unwrap();
+        if written {
+            let mut all = Vec::new();
+            for number in 0..symbols {
+                all.extend([1, 0, 0, 0, 0x12, 0, 1, 0]); // A global function.
+                all.extend([(number * 16).to_le_bytes(), 16_u64.to_le_bytes()].concat());
+            }
+            file.write_all_at(&all, table).unwrap();
+        }
+        file
+    }
+
+    fn peak_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        line.unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap()
+    }
+
+    #[test]
+    fn a_sparse_table_of_two_gigabytes_is_not_read() {
+        let mut allowance = Allowance::whole();
+        let file = with_symbols((2 << 30) / 24, "function", false);
+        let before = peak_kib();
+        let why = Functions::read(file, &mut allowance).unwrap_err();
+        assert_eq!(why, NoFunctions::TooLarge);
+        assert!(allowance.read > MOST_READ / 2, "{allowance:?}");
+        // Other tests run beside it.
+        let taken = peak_kib() - before;
+        assert!(taken < 1 << 20, "{taken} KiB");
+    }
+
+    #[test]
+    fn what_is_read_and_kept_of_all_files_is_limited() {
+        let read = |symbols, name: &str, allowance: &mut Allowance| match Functions::read(
+            with_symbols(symbols, name, true),
+            allowance,
+        ) {
+            Ok(functions) => (functions.functions.len(), functions.incomplete),
+            Err(why) => (0, Some(why)),
+        };
+        // A table that fits is read, with all its names.
+        assert_eq!(
+            read(1_000, "function", &mut Allowance::whole()),
+            (999, None)
+        );
+        let long = "x".repeat(200);
+        let mut allowance = Allowance {
+            read: 1 << 20,
+            kept: 100_000,
+            ..Allowance::whole()
+        };
+        let (first, why) = read(1_000, &long, &mut allowance);
+        assert!((100..999).contains(&first), "{first}");
+        assert_eq!(why, Some(NoFunctions::TooMany));
+        assert!(read(1_000, &long, &mut allowance).0 <= 1);
+        while allowance.read > 30_000 {
+            let before = allowance.read;
+            read(1_000, &long, &mut allowance);
+            assert!(allowance.read < before);
+        }
+        let (found, why) = read(10_000, "function", &mut allowance);
+        assert_eq!((found, why), (0, Some(NoFunctions::TooLarge)));
+    }
+}

@@ -1,0 +1,473 @@
+//! Reads files of other users' programs in a separate process without privileges.
+//!
+//! A hostile file may exploit a fault of the parser. The reader is this program, started again
+//! by a hidden verb. It has the user and group of the watched program, no capabilities, and
+//! little memory and time. Its stdin is the open file. Its answer is as hostile as the file.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, Rlimit, geteuid, getuid, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, Gid, Uid, capabilities, set_capabilities, set_no_new_privs,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+
+use super::functions::{
+    Allowance, Functions, LONGEST_BUILD_ID, LONGEST_NAME, MOST_SEGMENTS, MOST_SYMBOLS, NoFunctions,
+};
+use crate::process::ids;
+use crate::root::Root;
+
+/// Limit of the reader's address space in bytes: what is read and kept, twice, and the
+/// program.
+const MOST_MEMORY: u64 = 512 << 20;
+
+/// Limit of the reader's CPU time in seconds.
+const MOST_CPU_TIME: u64 = 5;
+
+/// How long a reader that has closed its stdout may take to end.
+const END: Duration = Duration::from_secs(1);
+
+/// Limit of a line of the reader in bytes: a name of 4 bytes a character, two numbers.
+const LONGEST_LINE: u64 = 4 * LONGEST_NAME as u64 + 64;
+
+/// A user and a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    user: u32,
+    group: u32,
+}
+
+/// Returns the user and group to read a file of a process as. Returns `None` if the process
+/// and the file belong to the user of this program, which then reads the file itself.
+pub(super) fn foreign(root: &Root, pid: u32, file: &File) -> Result<Option<Owner>, NoFunctions> {
+    // The files of a recorded tree are those of its owner.
+    if !root.is_live() {
+        return Ok(None);
+    }
+    let failed = |why: String| NoFunctions::Reader(why);
+    let unknown = || failed("the user of its process is unknown".to_owned());
+    let users = ids(root, pid, "Uid:").ok_or_else(unknown)?;
+    let groups = ids(root, pid, "Gid:").ok_or_else(unknown)?;
+    let status = file.metadata().map_err(|error| failed(error.to_string()))?;
+    let of_file = Owner {
+        user: status.uid(),
+        group: status.gid(),
+    };
+    Ok(other_than(geteuid().as_raw(), users, groups, of_file))
+}
+
+/// The first owner that is not `own`: of the process, or where `own` is root, of the
+/// file.
+fn other_than(own: u32, users: [u32; 4], groups: [u32; 4], of_file: Owner) -> Option<Owner> {
+    let of_process = users.into_iter().zip(groups);
+    let mut owners = of_process.map(|(user, group)| Owner { user, group });
+    let of_process = owners.find(|owner| owner.user != own);
+    of_process.or((own == 0 && of_file.user != 0).then_some(of_file))
+}
+
+/// Has a reader read a file, as its owner.
+pub(super) fn read_as(
+    owner: Owner,
+    file: File,
+    command: &[OsString],
+    allowance: &mut Allowance,
+) -> Result<Functions, NoFunctions> {
+    let failed = |what: &str, error: io::Error| NoFunctions::Reader(format!("{what}: {error}"));
+    let [program, words @ ..] = command else {
+        let why = "the program that reads it without privileges cannot be started again: its \
+                   file is gone";
+        return Err(NoFunctions::Reader(why.to_owned()));
+    };
+    let began = Instant::now();
+    let mut child = Command::new(program)
+        .args(words)
+        .args([owner.user, owner.group].map(|id| id.to_string()))
+        .args([allowance.read, allowance.kept].map(|bytes| bytes.to_string()))
+        .env_clear()
+        .current_dir("/")
+        .stdin(file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| failed("its reader cannot be started", error))?;
+    let deadline = began + allowance.time;
+    let read = match child.stdout.take() {
+        Some(pipe) => receive(BufReader::new(Timed { pipe, deadline }), allowance),
+        None => Err(Unreadable::Cut),
+    };
+    let ended = end(&mut child, matches!(read, Err(Unreadable::Cut)));
+    allowance.time = deadline.saturating_duration_since(Instant::now());
+    read.map_err(|why| match (why, ended) {
+        (Unreadable::Said(why), _) => why,
+        (Unreadable::Cut, Some(status)) => NoFunctions::Reader(in_words(status)),
+        (why, _) => NoFunctions::Reader(why.to_string()),
+    })
+}
+
+/// Ends a reader. If `ends`, waits for it first. Returns its status if it ended by itself.
+fn end(child: &mut Child, ends: bool) -> Option<ExitStatus> {
+    let deadline = Instant::now() + END;
+    let mut status = None;
+    while ends && status.is_none() && Instant::now() < deadline {
+        status = child.try_wait().ok().flatten();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Nothing that it may still write matters.
+    let _ = child.kill();
+    let _ = child.wait();
+    status
+}
+
+fn in_words(status: ExitStatus) -> String {
+    match status.signal() {
+        Some(signal) if signal == rustix::process::Signal::XCPU.as_raw() => {
+            format!("its reader took {MOST_CPU_TIME} s of CPU time")
+        }
+        _ => format!("its reader ended early ({status})"),
+    }
+}
+
+/// Why the answer of a reader is not usable.
+#[derive(Debug, thiserror::Error)]
+enum Unreadable {
+    #[error(transparent)]
+    Said(#[from] NoFunctions),
+    #[error("its reader said nothing that is understood")]
+    Garbled,
+    #[error("its reader ended early")]
+    Cut,
+    #[error("its reader took too long")]
+    TooSlow,
+}
+
+/// A pipe that is read until a deadline.
+struct Timed {
+    pipe: ChildStdout,
+    deadline: Instant,
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            let mut polled = [PollFd::new(&self.pipe, PollFlags::IN)];
+            match poll(&mut polled, Some(&left)) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+                Ok(_) => return self.pipe.read(buffer),
+            }
+        }
+    }
+}
+
+/// The lines of a reader: `segment OFFSET SIZE ADDRESS`, `build-id HEX`,
+/// `function ADDRESS SIZE NAME`, `incomplete REASON` or `unknown REASON`, `read BYTES`,
+/// `end`.
+fn receive(mut lines: impl BufRead, allowance: &mut Allowance) -> Result<Functions, Unreadable> {
+    let mut functions = Functions::default();
+    let mut answer = Ok(());
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line);
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => Unreadable::TooSlow,
+            _ => Unreadable::Cut,
+        })?;
+        if line.is_empty() {
+            return Err(Unreadable::Cut);
+        }
+        let text = line.strip_suffix(b"\n").ok_or(Unreadable::Garbled)?;
+        let text = std::str::from_utf8(text).map_err(|_| Unreadable::Garbled)?;
+        let (key, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match key {
+            "end" => break,
+            "unknown" => answer = Err(NoFunctions::Reader(rest.to_owned())),
+            "incomplete" => functions.incomplete = Some(NoFunctions::Reader(rest.to_owned())),
+            "read" => {
+                let bytes = rest.parse().map_err(|_| Unreadable::Garbled)?;
+                allowance.read = allowance.read.saturating_sub(bytes);
+            }
+            _ => take(key, rest, &mut functions, allowance)?,
+        }
+    }
+    answer?;
+    // A reader that was taken over may have sorted them wrong.
+    functions.functions.sort();
+    functions.functions.dedup_by_key(|function| function.0);
+    Ok(functions)
+}
+
+/// Takes in a line about the file.
+fn take(
+    key: &str,
+    rest: &str,
+    functions: &mut Functions,
+    allowance: &mut Allowance,
+) -> Result<(), Unreadable> {
+    let mut words = rest.splitn(3, ' ');
+    let mut word = || words.next().ok_or(Unreadable::Garbled);
+    let number = |text: &str| text.parse::<u64>().map_err(|_| Unreadable::Garbled);
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match key {
+        "segment" if functions.segments.len() < MOST_SEGMENTS => {
+            let segment = (number(word()?)?, number(word()?)?, number(word()?)?);
+            functions.segments.push(segment);
+        }
+        "build-id" if rest.len() <= 2 * LONGEST_BUILD_ID && is_hex(rest) => {
+            functions.build_id = Some(rest.to_owned());
+        }
+        "function" if functions.functions.len() < MOST_SYMBOLS => {
+            let (address, size, name) = (number(word()?)?, number(word()?)?, word()?);
+            allowance.keep(name)?;
+            functions.functions.push((address, size, name.to_owned()));
+        }
+        _ => return Err(Unreadable::Garbled),
+    }
+    Ok(())
+}
+
+/// Why the reader could not give up its privileges.
+#[derive(Debug, thiserror::Error)]
+pub enum NotDropped {
+    /// A system call failed.
+    #[error("its reader cannot become user {user}: {call}: {source}")]
+    Call {
+        /// The call.
+        call: &'static str,
+        /// The user that it was to become.
+        user: u32,
+        /// The system error.
+        source: io::Error,
+    },
+    /// The privileges are still there.
+    #[error("its reader is still user {user} or has capabilities")]
+    StillThere {
+        /// The user that it is.
+        user: u32,
+    },
+}
+
+/// The reader: becomes this user and group for good, reads the program that is its stdin,
+/// and writes its functions. `read` and `kept`: how many bytes of it may be read and kept.
+/// The process must have one thread, as others would keep their privileges.
+///
+/// # Errors
+/// Nobody reads what is written. Everything else is in the answer.
+pub fn serve_symbols(
+    (user, group): (u32, u32),
+    (read, kept): (u64, u64),
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let mut allowance = Allowance {
+        read,
+        kept,
+        ..Allowance::whole()
+    };
+    let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let functions = drop_privileges(user, group)
+        .map_err(|why| NoFunctions::Reader(why.to_string()))
+        .and_then(|()| Functions::read(file, &mut allowance));
+    let mut output = io::BufWriter::new(output);
+    match functions {
+        Ok(functions) => write(&functions, &mut output)?,
+        Err(why) => writeln!(output, "unknown {}", one_line(&why.to_string()))?,
+    }
+    writeln!(output, "read {}\nend", read - allowance.read)?;
+    output.flush()
+}
+
+fn write(functions: &Functions, output: &mut impl Write) -> io::Result<()> {
+    for (offset, size, address) in &functions.segments {
+        writeln!(output, "segment {offset} {size} {address}")?;
+    }
+    if let Some(build_id) = &functions.build_id {
+        writeln!(output, "build-id {build_id}")?;
+    }
+    for (address, size, name) in &functions.functions {
+        writeln!(output, "function {address} {size} {}", one_line(name))?;
+    }
+    match &functions.incomplete {
+        Some(why) => writeln!(output, "incomplete {}", one_line(&why.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// A text that ends no line.
+fn one_line(text: &str) -> String {
+    let clean = text.chars().map(|c| if c.is_control() { '?' } else { c });
+    clean.take(LONGEST_NAME).collect()
+}
+
+/// Gives up all that is not needed to read an open file, for good.
+fn drop_privileges(user: u32, group: u32) -> Result<(), NotDropped> {
+    let failed = |call: &'static str| {
+        move |source: rustix::io::Errno| NotDropped::Call {
+            call,
+            user,
+            source: source.into(),
+        }
+    };
+    for (resource, most) in [
+        (Resource::As, MOST_MEMORY),
+        (Resource::Cpu, MOST_CPU_TIME),
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+        (Resource::Nproc, 0),
+        (Resource::Nofile, 0),
+    ] {
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        setrlimit(resource, limit).map_err(failed("setrlimit"))?;
+    }
+    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(group));
+    set_no_new_privs(true).map_err(failed("prctl"))?;
+    set_thread_groups(&[]).map_err(failed("setgroups"))?;
+    set_thread_res_gid(gid, gid, gid).map_err(failed("setresgid"))?;
+    set_thread_res_uid(uid, uid, uid).map_err(failed("setresuid"))?;
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, none).map_err(failed("capset"))?;
+    let left = capabilities(None).map_err(failed("capget"))?;
+    match getuid() == uid && geteuid() == uid && left == none {
+        true => Ok(()),
+        false => Err(NotDropped::StillThere {
+            user: geteuid().as_raw(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: Owner = Owner { user: 0, group: 0 };
+
+    #[test]
+    fn a_file_is_read_here_only_where_all_is_ones_own() {
+        let owner = |user| Some(Owner { user, group: user });
+        let with = |own, users: [u32; 4], file| other_than(own, users, users, file);
+        assert_eq!(with(0, [0; 4], FILE), None);
+        assert_eq!(with(1_000, [1_000; 4], FILE), None);
+        assert_eq!(with(0, [1_000; 4], FILE), owner(1_000));
+        // A program that changes its user.
+        assert_eq!(with(0, [1_000, 0, 0, 0], FILE), owner(1_000));
+        assert_eq!(with(0, [0, 0, 1_000, 0], FILE), owner(1_000));
+        assert_eq!(with(1_000, [0; 4], FILE), owner(0));
+        // A process of root that runs a file of another user.
+        let theirs = Owner { user: 7, group: 7 };
+        assert_eq!(with(0, [0; 4], theirs), owner(7));
+        assert_eq!(with(1_000, [1_000; 4], theirs), None);
+    }
+
+    fn received(text: &str) -> Result<Functions, String> {
+        receive(text.as_bytes(), &mut Allowance::whole()).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn what_is_written_is_received() {
+        let functions = Functions {
+            segments: vec![(1, 2, 3)],
+            functions: vec![(7, 8, "a b\nend".to_owned()), (9, 0, String::new())],
+            build_id: Some("00ff".to_owned()),
+            incomplete: Some(NoFunctions::TooMany),
+        };
+        let mut text = Vec::new();
+        write(&functions, &mut text).unwrap();
+        text.extend(b"read 5\nend\n");
+        let mut allowance = Allowance::whole();
+        let found = receive(&*text, &mut allowance).unwrap();
+        assert_eq!(found.segments, functions.segments);
+        let names = [(7, 8, "a b?end".to_owned()), (9, 0, String::new())];
+        assert_eq!(found.functions, names);
+        assert_eq!(found.build_id, functions.build_id);
+        let why = found.incomplete.unwrap().to_string();
+        assert_eq!(why, NoFunctions::TooMany.to_string());
+        assert_eq!(allowance.read, Allowance::whole().read - 5);
+        assert!(allowance.kept < Allowance::whole().kept);
+    }
+
+    #[test]
+    fn a_hostile_answer_is_refused() {
+        let early = Err("its reader ended early".to_owned());
+        let garbled = Err("its reader said nothing that is understood".to_owned());
+        let said = |text: &str| received(text).map(|_| ());
+        assert_eq!(said(""), early);
+        assert_eq!(said("function 1 2 x\n"), early);
+        assert_eq!(said("unknown why\nend\n"), Err("why".to_owned()));
+        let long = format!("function 1 2 {}\nend\n", "x".repeat(10_000));
+        for text in [
+            "what 1\nend\n",
+            "end",
+            "function 1 2\nend\n",
+            "function x 2 y\nend\n",
+            "build-id xx\nend\n",
+            "read -1\nend\n",
+            "segment 1 2 99999999999999999999\nend\n",
+            &long,
+            &"segment 1 2 3\n".repeat(MOST_SEGMENTS + 1),
+            "\n",
+        ] {
+            assert_eq!(said(text), garbled, "{text}");
+        }
+        let mut allowance = Allowance {
+            kept: 100,
+            ..Allowance::whole()
+        };
+        let many = "function 1 2 x\n".repeat(10);
+        let refused = receive(many.as_bytes(), &mut allowance).unwrap_err();
+        assert_eq!(refused.to_string(), NoFunctions::TooMany.to_string());
+        // Addresses that overflow.
+        let found = received("segment 0 18446744073709551615 1\nread 1\nend\n").unwrap();
+        assert_eq!(found.address(u64::MAX - 1), Some(u64::MAX));
+    }
+
+    fn read_by(script: &str, time: Duration) -> String {
+        let mut allowance = Allowance {
+            time,
+            ..Allowance::whole()
+        };
+        let owner = Owner { user: 1, group: 1 };
+        let command = ["sh", "-c", script].map(OsString::from);
+        let file = tempfile::tempfile().unwrap();
+        let read = read_as(owner, file, &command, &mut allowance);
+        read.map_or_else(|why| why.to_string(), |_| "read".to_owned())
+    }
+
+    #[test]
+    fn a_reader_that_fails_is_a_reason() {
+        let long = Duration::from_secs(60);
+        assert_eq!(read_by("echo end", long), "read");
+        let early = read_by("exit 3", long);
+        assert!(early.contains("ended early (exit status: 3)"), "{early}");
+        let cpu = read_by("kill -XCPU $$", long);
+        assert!(cpu.contains("s of CPU time"), "{cpu}");
+        let slow = read_by("exec sleep 60", Duration::from_millis(50));
+        assert_eq!(slow, "its reader took too long");
+        // Others hold the pipe open when it has ended.
+        let slow = read_by("sleep 5 & exit 0", Duration::from_millis(50));
+        assert_eq!(slow, "its reader took too long");
+        let none = read_as(
+            FILE,
+            tempfile::tempfile().unwrap(),
+            &[],
+            &mut Allowance::whole(),
+        );
+        assert!(none.unwrap_err().to_string().contains("started again"));
+    }
+}
