@@ -144,28 +144,28 @@ impl Phase {
             .unzip()
     }
 
-    /// Starts the loads, then the probe on a separate thread. An error is returned with the records
-    /// of the loads that ran.
+    /// Starts the loads, then the probe on a separate thread.
     pub(crate) fn start(
         mut self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
         start: &Start,
         warnings: &mut Vec<String>,
-    ) -> Result<RunningPhase, (SessionError, Vec<LoadRecord>)> {
+    ) -> Result<RunningPhase, SessionError> {
         let mut loads = Vec::new();
         for load in std::mem::take(&mut self.loads) {
             match load.start() {
                 Ok(load) => loads.push(load),
                 Err(error) => {
-                    let records = stop(loads, self.name.as_deref(), &mut Vec::new());
-                    return Err((error.into(), records));
+                    stop(loads, self.name.as_deref(), &mut Vec::new());
+                    return Err(error.into());
                 }
             }
         }
         if let Err(error) = self.limit_idle(warnings) {
             self.used.undo(warnings);
-            return Err((error, stop(loads, self.name.as_deref(), warnings)));
+            stop(loads, self.name.as_deref(), warnings);
+            return Err(error);
         }
         let elsewhere = Elsewhere::than(&cpus_of(&self.ready.lanes));
         let began = start.elapsed();
@@ -255,12 +255,11 @@ impl RunningPhase {
         }
     }
 
-    /// Joins the probe's thread, undoes its changes, and stops the loads. Also returns their
-    /// records after an error.
+    /// Joins the probe's thread, undoes its changes, and stops the loads. Returns their records.
     pub(crate) fn end(
         mut self,
         warnings: &mut Vec<String>,
-    ) -> (Result<Measured, SessionError>, Vec<LoadRecord>) {
+    ) -> Result<(Measured, Vec<LoadRecord>), SessionError> {
         self.join();
         self.used.undo(warnings);
         let records = stop(
@@ -268,16 +267,13 @@ impl RunningPhase {
             self.name.as_deref(),
             warnings,
         );
-        let result = self.result.take().unwrap_or(Err(SessionError::Panicked));
-        let named = result.map(|mut measured| {
-            if let Some(name) = &self.name {
-                for table in &mut measured.tables {
-                    table.title = format!("{name}: {}", table.title);
-                }
+        let mut measured = self.result.take().unwrap_or(Err(SessionError::Panicked))?;
+        if let Some(name) = &self.name {
+            for table in &mut measured.tables {
+                table.title = format!("{name}: {}", table.title);
             }
-            measured
-        });
-        (named, records)
+        }
+        Ok((measured, records))
     }
 
     fn join(&mut self) {

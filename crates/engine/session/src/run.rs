@@ -209,23 +209,14 @@ impl ProbeThreads {
             return Ok(false);
         };
         let warnings = &mut self.session.warnings;
-        let started = phase.start(recorders, &self.control, &self.housekeeping.start, warnings);
-        match started {
-            Ok(running) => {
-                self.running = Some(running);
-                Ok(true)
-            }
-            Err((error, loads)) => {
-                self.loads.extend(loads);
-                Err(error)
-            }
-        }
+        let start = &self.housekeeping.start;
+        self.running = Some(phase.start(recorders, &self.control, start, warnings)?);
+        Ok(true)
     }
 
     fn end(&mut self, running: RunningPhase) -> Result<(), SessionError> {
-        let (measured, loads) = running.end(&mut self.session.warnings);
-        self.loads.extend(loads);
-        let mut measured = measured?;
+        let (mut measured, mut loads) = running.end(&mut self.session.warnings)?;
+        self.loads.append(&mut loads);
         self.measured.lanes.append(&mut measured.lanes);
         self.measured.tables.append(&mut measured.tables);
         self.measured.warnings.append(&mut measured.warnings);
