@@ -1,5 +1,5 @@
-//! Pages of the handbook and examples for other systems: all are linked and parse, and use only
-//! options that exist.
+//! The handbook's pages and the examples for other systems: all are reachable, parse, and
+//! name only options that there are.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -13,7 +13,7 @@ fn repository() -> PathBuf {
     fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")).unwrap()
 }
 
-/// Returns all files below a folder with one of these extensions.
+/// All files below a folder with one of these endings.
 fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut waiting = vec![folder.to_owned()];
@@ -32,7 +32,7 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the targets of Markdown links, without those to the network and within the page.
+/// The targets of Markdown's links, without those to the network and within the page.
 fn links(text: &str) -> Vec<String> {
     let mut inside = false;
     let prose = text.lines().filter(|line| {
@@ -79,7 +79,7 @@ fn the_handbook_is_built_by_mdbook() {
     }
 }
 
-/// Returns the words of the commands in a text that call `punctual`.
+/// The commands of a text that call `punctual`, with the options that follow.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let joined = text
         .replace("\\\n", " ")
@@ -87,7 +87,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
         .replace("&&", "\n");
     let mut found = Vec::new();
     for line in folded(&joined).lines() {
-        // Commands in JSON: ["punctual", "check", …].
+        // JSON's way to write a command: ["punctual", "check", …].
         let line = line
             .replace("\", \"", " ")
             .replace(['"', '`', '[', ']'], " ");
@@ -110,7 +110,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Returns the text with each folded YAML scalar (`>`) as one line.
+/// YAML's folded scalars (`>`) as one line each.
 fn folded(text: &str) -> String {
     let (mut out, mut depth) = (String::new(), None);
     for line in text.lines() {
@@ -135,7 +135,7 @@ fn folded(text: &str) -> String {
     out
 }
 
-/// Returns the help of a verb, from a cache.
+/// The help of a verb; each is asked for once.
 fn help_of(verbs: &[String]) -> Option<String> {
     static KNOWN: Mutex<BTreeMap<Vec<String>, Option<String>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap();
@@ -149,9 +149,9 @@ fn help_of(verbs: &[String]) -> Option<String> {
     known.entry(verbs.to_vec()).or_insert_with(ask).clone()
 }
 
-/// Returns the error if a command line has an unknown verb or option.
+/// What is wrong with a command line: a verb or an option that there is not.
 fn unknown(words: &[String]) -> Option<String> {
-    // Words after `--` belong to another program.
+    // What follows `--` is another program's.
     let words: Vec<String> = words
         .iter()
         .take_while(|word| *word != "--")
@@ -162,7 +162,7 @@ fn unknown(words: &[String]) -> Option<String> {
         letters && !word.starts_with('-')
     };
     let verbs: Vec<String> = words.iter().take_while(is_verb).take(3).cloned().collect();
-    // The longest prefix that is a verb. The other words are arguments.
+    // The longest beginning that is a verb: what follows is an argument.
     let help = (1..=verbs.len())
         .rev()
         .find_map(|count| help_of(&verbs[..count]));
@@ -175,7 +175,7 @@ fn unknown(words: &[String]) -> Option<String> {
             .iter()
             .any(|known| known.name == *tool)
     {
-        // The options after it belong to the older tool.
+        // The options that follow are the older tool's.
         return None;
     }
     let marks = |c: char| c.is_whitespace() || ",=[<".contains(c);
@@ -195,13 +195,15 @@ fn examples_and_pages_name_options_that_there_are() {
     let mut wrong = Vec::new();
     let mut count = 0;
     let mut all = files(&repository().join("examples"), &["yml", "yaml", "sh"]);
-    // The guide and the pages by subject. The other pages are generated.
-    all.extend(files(&repository().join("docs/subjects"), &["md"]));
-    all.extend(["guide.md", "getting-started.md"].map(|name| repository().join("docs").join(name)));
+    // The other pages are generated.
+    for folder in ["docs/subjects", "docs/how-to"] {
+        all.extend(files(&repository().join(folder), &["md"]));
+    }
+    all.push(repository().join("docs/getting-started.md"));
     for file in all {
         let text = fs::read_to_string(&file).unwrap();
         let is_page = file.extension().is_some_and(|ending| ending == "md");
-        // In pages, only lines to copy and table cells, not prose.
+        // Of a page the lines to copy and the cells of tables, not its sentences.
         let wanted = |line: &&str| !is_page || line.starts_with(['$', '|']);
         let lines: Vec<&str> = text.lines().filter(wanted).collect();
         let calls = commands(&lines.join("\n"));
@@ -216,10 +218,11 @@ fn examples_and_pages_name_options_that_there_are() {
 
 #[test]
 fn a_wrong_option_in_an_example_is_seen() {
-    let wrong = commands("      run: >\n        sudo punctual check --nonsense\n        -D 2s\n");
-    assert_eq!(wrong, [["check", "--nonsense", "-D", "2s"]]);
+    let wrong =
+        commands("      run: >\n        sudo punctual check --nonsense\n        --time 2s\n");
+    assert_eq!(wrong, [["check", "--nonsense", "--time", "2s"]]);
     assert!(unknown(&wrong[0]).unwrap().contains("--nonsense"));
-    let verb = commands("punctual chek -D 2s");
+    let verb = commands("punctual chek --time 2s");
     assert!(unknown(&verb[0]).unwrap().contains("no such verb"));
     assert_eq!(unknown(&commands("punctual tune verify")[0]), None);
 }

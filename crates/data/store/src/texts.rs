@@ -43,7 +43,7 @@ pub(crate) fn check_note(
 
 /// The entries of another store that were not taken in, because a text is too long or a
 /// quota is full. They stay in the other store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LeftOut {
     /// How many.
     pub left_out: u64,
