@@ -18,6 +18,8 @@ const NOT_RUN: &[&str] = &[
     "app record",
     "exec",
     "experiment",
+    // Needs an explained outlier.
+    "export last --format trace-dat",
     "explain --cgroup",
     "explain last",
     "improve --cpus",
@@ -38,7 +40,7 @@ const NOT_RUN: &[&str] = &[
 const IN_PLACE: &[(&str, &str)] = &[
     ("--cpus 2-3", "--cpus 0"),
     ("--load-cpus 0", ""),
-    ("make -j8", "sleep 9"),
+    ("./build.sh", "'sleep 9'"),
     ("~/bin", "bin"),
     ("73bb510e", "last~1"),
     ("A1 A2 A3 A4", "last~7 last~5 last~3 last~1"),

@@ -30,6 +30,7 @@ pub mod junit;
 mod lint;
 pub mod markdown;
 mod outlier_timeline;
+mod outliers_text;
 pub mod plot;
 mod sanitize;
 mod spread;
@@ -37,7 +38,8 @@ pub mod text;
 mod wrap;
 
 pub use lint::sarif as lint_sarif;
-pub use outlier_timeline::{OutlierTimeline, outliers_text};
+pub use outlier_timeline::OutlierTimeline;
+pub use outliers_text::outliers_text;
 pub use wrap::wrap;
 
 /// Errors of making a report.

@@ -6,9 +6,6 @@ use punctual_model::{
     TraceEvent, Window, softirq_name,
 };
 
-use crate::document;
-use crate::text::{self, TextStyle};
-
 /// One explained outlier with the events around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutlierTimeline {
@@ -72,18 +69,8 @@ const fn ends(delay: Delay) -> Ends {
     }
 }
 
-/// Returns outliers as text, one below the other, as a file of a bundle has them.
-pub fn outliers_text(timelines: &[OutlierTimeline]) -> String {
-    let style = TextStyle {
-        width: 110,
-        ..TextStyle::default()
-    };
-    let shown = |timeline| text::render(&document::outlier(timeline, true), &style) + "\n";
-    timelines.iter().map(shown).collect()
-}
-
 impl OutlierTimeline {
-    /// Of the events in `window`.
+    /// Returns the timeline of the events in `window`.
     pub fn new(recording: RecordingId, outlier: Outlier, window: Window) -> Self {
         Self {
             recording,

@@ -9,7 +9,7 @@ use punctual_model::{
     Completion, LoadRecord, Nanos, Recording, RecordingId, SamplesKept, ThreadRecord,
 };
 use punctual_probes::{Broke, Control, Measured, OnBreak, Recorder};
-use punctual_store::{Batch, StoreError, commit_interval};
+use punctual_store::{Batch, commit_interval};
 use punctual_trace::Level;
 
 use crate::break_handler::BreakHandler;
@@ -18,6 +18,7 @@ use crate::explain::Explainer;
 use crate::guards::Guards;
 use crate::housekeeping::Housekeeping;
 use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter};
+use crate::outcome::Outcome;
 use crate::outlier_command::OutlierCommand;
 use crate::phase::{Phase, RunningPhase};
 use crate::recording_sink::RecordingSink;
@@ -25,17 +26,6 @@ use crate::time::Start;
 use crate::tracemark::TraceStop;
 use crate::watcher::Watcher;
 use crate::{Session, SessionError, overhead, settings};
-
-/// Result of a run.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The recording.
-    pub recording: Recording,
-    /// Reason why the store does not have all of it.
-    pub store_error: Option<StoreError>,
-    /// Sample that ended the run by exceeding the break value.
-    pub broke: Option<Broke>,
-}
 
 impl Session {
     /// Measures until the end or until `stop` is set. Writes rows to `store` during the run.

@@ -457,7 +457,8 @@ void punctual_monitor_drop(punctual_monitor_h handle);
 //
 // # Safety
 // `storage` is NULL or a punctual_monitor_t; `handle` may be written to.
-int punctual_monitor_new(punctual_monitor_t *storage, punctual_monitor_h *handle);
+int punctual_monitor_new(punctual_monitor_t *storage,
+                         punctual_monitor_h *handle);
 
 // Waits until the lock is free and takes it. Errors: EDEADLK if this thread already holds it.
 //

@@ -23,7 +23,7 @@ fn the_command_line_is_written_when_confirmed_and_restored_exactly() {
     let place = Place::new();
     let grub = system(&place).join("etc/default/grub");
     let read = || fs::read_to_string(&grub).unwrap();
-    let write = "tune cmdline write --root root -a isolcpus=1 --remove splash";
+    let write = "tune cmdline write --root root --add isolcpus=1 --remove splash";
     let preview = place.done(&format!("{write} --dry-run"));
     assert!(preview.contains("\"quiet isolcpus=1\""), "{preview}");
     let error = place.refused(write, 2);
@@ -35,7 +35,7 @@ fn the_command_line_is_written_when_confirmed_and_restored_exactly() {
     assert!(shown.contains("isolcpus=1"), "{shown}");
     let same = place.done(&format!("{write} --yes"));
     assert!(same.contains("already"), "{same}");
-    let again = place.refused("tune cmdline write --root root -a nohz=on --yes", 1);
+    let again = place.refused("tune cmdline write --root root --add nohz=on --yes", 1);
     assert!(again.contains("punctual tune cmdline revert"), "{again}");
     place.done("tune cmdline revert --root root");
     assert_eq!(read(), GRUB);
@@ -46,9 +46,9 @@ fn what_is_no_parameter_is_refused() {
     let place = Place::new();
     system(&place);
     for (line, word) in [
-        ("-a a;b", "interpret"),
-        ("-a a=1 --remove a", "both"),
-        ("-a a=1 --loader lilo", "choose one of"),
+        ("--add a;b", "interpret"),
+        ("--add a=1 --remove a", "both"),
+        ("--add a=1 --loader lilo", "choose one of"),
         ("", "--add"),
         ("nowhere.toml", "nowhere.toml"),
     ] {

@@ -17,8 +17,8 @@ use punctual_probes::Broke;
 use punctual_store::Batch;
 
 use crate::SessionError;
+use crate::outcome::Outcome;
 use crate::recording_sink::RecordingSink;
-use crate::run::Outcome;
 use crate::time::Start;
 use crate::watcher::Watcher;
 use machine_counters::MachineCounters;

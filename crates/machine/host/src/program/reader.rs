@@ -258,7 +258,7 @@ pub enum NotDropped {
     },
 }
 
-/// The reader: becomes this user and group for good, reads the program that is its stdin,
+/// The reader: becomes this user and group permanently, reads the program that is its stdin,
 /// and writes its functions. `read` and `kept`: how many bytes of it may be read and kept.
 /// The process must have one thread, as others would keep their privileges.
 ///
@@ -309,7 +309,7 @@ fn one_line(text: &str) -> String {
     clean.take(LONGEST_NAME).collect()
 }
 
-/// Gives up all that is not needed to read an open file, for good.
+/// Drops permanently all rights that reading an open file does not need.
 fn drop_privileges(user: u32, group: u32) -> Result<(), NotDropped> {
     let failed = |call: &'static str| {
         move |source: rustix::io::Errno| NotDropped::Call {

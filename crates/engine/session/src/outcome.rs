@@ -1,0 +1,16 @@
+//! The result of a run.
+
+use punctual_model::Recording;
+use punctual_probes::Broke;
+use punctual_store::StoreError;
+
+/// Result of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The recording.
+    pub recording: Recording,
+    /// Reason why the store does not have all of it.
+    pub store_error: Option<StoreError>,
+    /// Sample that ended the run by exceeding the break value.
+    pub broke: Option<Broke>,
+}
