@@ -261,7 +261,7 @@ fn outliers_are_explained_and_the_run_goes_on() {
     match reported {
         Ok(output) => {
             assert!(text(&output.stdout).contains("sched_switch"), "{output:?}");
-            // The line by which Perfetto recognises the text, and fields that it reads.
+            // Perfetto recognises the text by this line, and reads these fields.
             let raw = std::process::Command::new("trace-cmd")
                 .args(["report", "-N", "-i"])
                 .arg(place.path("one.dat"))

@@ -291,7 +291,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         (text(&output.stdout), text(&output.stderr))
     };
-    // The unit follows from the figures, and a line says so.
+    // The unit follows from the figures, which is reported.
     let (out, note) = said("import ns.txt");
     assert!(out.contains("max 358 µs"), "{out}");
     assert!(note.contains("nanoseconds are assumed"), "{note}");

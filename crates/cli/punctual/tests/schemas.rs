@@ -161,7 +161,7 @@ fn so_does_what_is_explained_and_watched() {
     assert!(!outlier["window"]["events"].as_array().unwrap().is_empty());
 }
 
-/// Stores sixteen runs, of which the second half is slower.
+/// Stores sixteen runs; the second half is slower.
 fn keep_runs(place: &Place) {
     let store = Store::open(&place.path("store.db")).unwrap();
     for number in 0..16u32 {

@@ -77,7 +77,7 @@ fn without_programs_in_the_kernel_events_are_counted() {
     assert!(seen.not_bpf.unwrap().contains("--no-bpf"));
     let table = place.done("watch -q -D 300ms --by priority --worst 3 --no-bpf");
     assert!(table.contains("counted from trace events"), "{table}");
-    // The same for a kernel that traces no switch from any idle thread.
+    // This also applies to a kernel that traces no switch from any idle thread.
     let lost = table.contains("wake-ups are in no row");
     assert!(table.contains("fair") || lost, "{table}");
 }

@@ -153,7 +153,7 @@ fn histograms_have_the_originals_lines() {
         .lines()
         .filter_map(|line| line.split(' ').next()?.parse::<u64>().ok());
     assert!(numbers.eq(0..50), "{rows}");
-    // As in version 2.10, there are no empty rows and no totals.
+    // As in version 2.10, empty rows and totals are not printed.
     let mut sparse = cyclictest(&place, "-t1 -h 50 -q -l 20 --histfile=rows");
     sparse.env("PUNCTUAL_SPARSE_HISTOGRAM", "1");
     assert_eq!(sparse.output().unwrap().status.code(), Some(0));

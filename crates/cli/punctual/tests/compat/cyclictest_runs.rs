@@ -140,7 +140,7 @@ fn a_run_is_kept_unless_it_shall_not_be() {
     assert!(!place.path("none").exists());
     assert!(runs("/proc/nowhere/db").contains("# punctual: the recording could not be kept"));
     assert_eq!(place.listed().len(), 1);
-    // The same with the verb `compat`.
+    // It also works with the verb `compat`.
     let out = place.done("compat cyclictest -t1 -q -l 5");
     assert!(out.contains("T: 0 ("), "{out}");
     assert_eq!(place.listed().len(), 2);

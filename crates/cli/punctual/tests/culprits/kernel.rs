@@ -40,8 +40,8 @@ fn loaded(what: &str) -> bool {
     loaded
 }
 
-/// Plays a scene in which a thread of lower priority occupies the CPU of the victim. Returns the
-/// sentence about it.
+/// Plays a scene: a thread of lower priority occupies the CPU of the victim. Returns the sentence
+/// about it.
 fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Option<String> {
     if !loaded(what) {
         return None;

@@ -3,9 +3,9 @@
 //!
 //! Each scene delays a thread in one way and measures the delay. The share of the explanation must
 //! agree within 10% or 20 µs. A thread that measures with the clock also includes interrupts and
-//! time of a hypervisor, which the explanation lists separately, so the share may be smaller by
-//! that time. A scene is repeated if other programs disturbed it by more, and its result is
-//! printed. Without the privilege or tracing, a line says SKIP.
+//! time of a hypervisor. The explanation lists these separately, so the share may be smaller by
+//! that time. If other programs disturbed a scene by more, it is repeated, and its result is
+//! printed. Without the privilege or tracing, the test prints SKIP.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 

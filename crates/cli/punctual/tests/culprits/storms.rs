@@ -1,5 +1,5 @@
-//! Handlers that run for a long time: a softirq with many deliveries, and an interrupt in which
-//! many timers expire.
+//! Handlers that run for a long time: a softirq with many deliveries, and an interrupt with many
+//! expired timers.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;

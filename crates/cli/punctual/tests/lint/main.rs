@@ -187,7 +187,7 @@ fn each_act_is_found_at_its_call_site() {
     );
     // The sender's stack must not be used for the receiver.
     assert!(!is_found(&report, "woken-by-softirq", "softirq", "sends"));
-    // Correct operations are no violation, such as the release and a lock with inheritance.
+    // Correct operations do not violate a rule, such as the release and a lock with inheritance.
     for rule in &report.rules {
         let fine = rule.violations.iter().find(|found| found.comm == "fine");
         assert!(fine.is_none(), "{}: {fine:?}", rule.id);

@@ -23,7 +23,7 @@ fn real_time_priority_is_used_where_it_may_be_had() {
 fn without_the_right_it_says_so_first_and_runs_as_other() {
     let Some(prefix) = nobody() else { return };
     let place = Place::new();
-    // The folder of a test belongs to root, so the store is in a folder that nobody (the user) can
+    // The folder of a test belongs to root, so the store is in a folder that the user nobody can
     // write.
     let folder = place.path("open");
     std::fs::create_dir(&folder).unwrap();
@@ -164,7 +164,7 @@ fn a_cpu_quota_of_the_group_is_told() {
     assert!(told > 0, "{shown}");
 }
 
-/// The same for watched threads.
+/// This also applies to watched threads.
 #[test]
 fn a_cpu_quota_of_a_watched_process_is_named() {
     let Some(group) = QuotaGroup::new("watched") else {

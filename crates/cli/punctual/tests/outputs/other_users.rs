@@ -1,5 +1,5 @@
-//! What other users can see of files and do to them. Root is the user here, and nobody (the user)
-//! is the other one.
+//! Access of other users to files, and what they can do to them. Root is the user here, and nobody
+//! (the user) is the other one.
 
 use std::fs;
 use std::io::Write;

@@ -312,7 +312,7 @@ fn a_circle_is_found() {
         "a.rs",
         "use crate::B;\n#[cfg(test)]\nuse crate::c::C;\npub struct A;",
     );
-    // Dependencies below its own folder and above are no circle.
+    // Dependencies on modules below its own folder and above it do not form a circle.
     write("b/mod.rs", "mod d;\npub struct B(d::D);\nuse crate::Top;");
     write("b/d.rs", "pub struct D;\nuse super::B;");
     write(
