@@ -106,7 +106,7 @@ class Run:
         store = os.path.join(scratch, "store")
         shutil.rmtree(store, ignore_errors=True)
         os.mkdir(store)
-        command = ["taskset", "-c", str(cpu), binary, "import", path, "--from", format_name,
+        command = ["taskset", "-c", str(cpu), binary, "import", path, "--format", format_name,
                    "--store", os.path.join(store, "punctual.db"), *options]
         os.sync()
         start = time.monotonic()
