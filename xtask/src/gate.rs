@@ -418,7 +418,10 @@ mod tests {
             assert!(!rules.least.is_empty(), "{name}");
             for [_, test, _] in rules.listed.iter().filter(|[_, test, _]| test != "*") {
                 let function = format!("fn {}(", test.rsplit("::").next().unwrap());
-                assert!(text.contains(&function), "{name}: there is no test {test}");
+                assert!(
+                    text.contains(&function),
+                    "{name} lists {test}, but no test has this name"
+                );
             }
         }
     }

@@ -447,3 +447,98 @@ fn a_killed_import_is_swept_away() {
     }
     drop(recordings(&place));
 }
+
+fn slots(place: &Place) -> Vec<Value> {
+    serde_json::from_str(&place.done("monitor slots --json")).unwrap()
+}
+
+#[test]
+fn dated_files_join_a_series() {
+    let place = Place::new();
+    let fixtures = fixtures();
+    let mut joined = 0;
+    for entry in fs::read_dir(&fixtures).unwrap() {
+        let file = entry.unwrap().path();
+        let output = place
+            .command("import --json --series farm")
+            .arg(&file)
+            .output()
+            .unwrap();
+        joined += usize::from(output.status.success());
+    }
+    assert!(joined > 0, "no file of {} has a date", fixtures.display());
+    let listed = place.done("list --json --series farm");
+    let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed.len(), joined);
+    // Files refused for a missing date left nothing behind.
+    assert_eq!(place.listed().len(), joined);
+    let imported = slots(&place);
+    assert_eq!(imported.len(), joined);
+    let is_import = |slot: &Value| slot["state"] == "recorded" && slot["cause"] == "import";
+    assert!(imported.iter().all(is_import), "{imported:?}");
+}
+
+/// A file without a date or a machine joins a series with the options --at, --mtime and
+/// --host. A refusal names the file and the options.
+#[test]
+fn what_a_file_does_not_say_is_given() {
+    let place = Place::new();
+    let name = "rtla-timerlat-top.txt";
+    bring(&place, name);
+    let refused = place.refused(&format!("import {name} --series farm"), 2);
+    for told in [name, "--at", "--mtime"] {
+        assert!(refused.contains(told), "{told}: {refused}");
+    }
+    assert!(place.listed().is_empty());
+    place.done(&format!(
+        "import {name} --series farm --at 2026-05-04T08:15:00Z --host bench-7"
+    ));
+    let given = place.last();
+    assert_eq!(given.started.to_string(), "2026-05-04T08:15:00Z");
+    assert_eq!(
+        given.host.hostname.get().map(String::as_str),
+        Some("bench-7")
+    );
+    assert!(given.warnings.iter().any(|told| told.contains("--at")));
+    let slot = &slots(&place)[0];
+    assert_eq!(
+        (&slot["machine"], &slot["series"]),
+        (&"bench-7".into(), &"farm".into())
+    );
+    // The modification time of the file is the end of its ten minutes.
+    let file = fs::File::options()
+        .write(true)
+        .open(place.path(name))
+        .unwrap();
+    let changed = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_600);
+    file.set_modified(changed).unwrap();
+    let note = place.run(&format!("import {name} --series farm --mtime"));
+    assert!(note.status.success(), "{note:?}");
+    let note = String::from_utf8_lossy(&note.stderr).into_owned();
+    assert!(
+        note.contains("names no machine") && note.contains("--host"),
+        "{note}"
+    );
+    let starts = |place: &Place| -> Vec<String> {
+        let listed = place.listed();
+        let start = |row: &Value| row["started"].as_str().unwrap().to_owned();
+        listed.iter().map(start).collect()
+    };
+    let ended = starts(&place);
+    assert!(
+        ended.contains(&"2023-11-14T22:13:20Z".to_owned()),
+        "{ended:?}"
+    );
+    // The date and the machine from the file are kept.
+    let dated = "cyclictest-2.10-h200.json";
+    bring(&place, dated);
+    place.done(&format!("import {dated} --at 2001-01-01 --host other"));
+    let all = starts(&place);
+    assert_eq!(all.len(), 3);
+    assert!(
+        !all.iter().any(|start| start.starts_with("2001")),
+        "{all:?}"
+    );
+    assert_eq!(place.done("list --json --host other").trim(), "[]");
+    place.refused("import - --mtime --at 2026-05-04", 2);
+}

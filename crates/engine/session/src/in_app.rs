@@ -22,7 +22,6 @@ use punctual_store::{Batch, Store};
 
 use crate::collect::Snapshot;
 use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter, sleep_until_poll};
-use crate::recording_sink::RecordingSink;
 use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
@@ -165,12 +164,7 @@ pub fn record_application(
         duration: request.length.duration(),
         warnings: Vec::new(),
     };
-    let mut context = Context {
-        host,
-        store: store.map(|store| store as &dyn RecordingSink),
-        watcher,
-        stop,
-    };
+    let mut context = Context::new(host, store, watcher, stop);
     let cpus = host.online().unwrap_or_default();
     let begun = Begun::new(recording, &mut context, cpus, &[request.pid])?;
     begun.run(application, &mut context)

@@ -30,10 +30,6 @@ pub struct WakeupRequest {
     pub no_bpf: bool,
 }
 
-/// Maximum thread ID if the kernel does not report its own: the usual limit (kernel:
-/// include/linux/threads.h).
-const USUAL_PID_MAX: u32 = 4 << 20;
-
 /// Counts wake-ups until it is dropped.
 #[derive(Debug)]
 pub struct WakeupSession {
@@ -135,7 +131,7 @@ impl WakeupSession {
             groups: groups.as_ref().map(|groups| groups.ask(request.by_group)),
             by_comm: request.by_comm,
             real_time_only: request.real_time_only,
-            pid_max: host.pid_max().unwrap_or(USUAL_PID_MAX),
+            pid_max: host.pid_max(),
             worst: request.worst,
         };
         let why = match request.no_bpf {

@@ -72,7 +72,7 @@ fn real_time_priority() {
     let allowed = soft_limit("Max realtime priority").map_or(99, |limit| limit.min(99));
     assert_eq!(u64::from(max_permitted_priority()), allowed);
     if allowed == 99 {
-        punctual_testing::skip!(User, "RLIMIT_RTPRIO allows everybody everything here");
+        punctual_testing::skip!(User, "RLIMIT_RTPRIO imposes no limit here");
         return;
     }
     let priority = u8::try_from(allowed).unwrap() + 1;
@@ -116,7 +116,7 @@ fn deadline_and_nice() {
     assert!(error.to_string().contains("CAP_SYS_NICE"));
 
     match set_policy(ThreadRef::Current, &Policy::Other { nice: -20 }) {
-        Ok(()) => punctual_testing::skip!(User, "RLIMIT_NICE allows everybody everything here"),
+        Ok(()) => punctual_testing::skip!(User, "RLIMIT_NICE imposes no limit here"),
         Err(error) => {
             assert!(
                 matches!(error, Error::NiceRefused { nice: -20, .. }),
@@ -129,7 +129,7 @@ fn deadline_and_nice() {
 
 fn memory() {
     let Some(limit) = soft_limit("Max locked memory") else {
-        punctual_testing::skip!(User, "RLIMIT_MEMLOCK allows everybody everything here");
+        punctual_testing::skip!(User, "RLIMIT_MEMLOCK imposes no limit here");
         return;
     };
     let bytes = usize::try_from(limit).unwrap() + (1 << 20);

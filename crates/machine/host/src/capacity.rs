@@ -15,9 +15,15 @@ pub(crate) fn memory_available(root: &Root) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Returns the largest possible thread ID: `kernel.pid_max`.
-pub(crate) fn pid_max(root: &Root) -> Option<u32> {
-    root.text("/proc/sys/kernel/pid_max").ok()?.parse().ok()
+/// The largest value of `kernel.pid_max` (kernel: include/linux/threads.h).
+const LARGEST_PID_MAX: u32 = 4 << 20;
+
+/// Returns the largest possible thread ID: `kernel.pid_max`, or its largest value if it cannot be
+/// read.
+pub(crate) fn pid_max(root: &Root) -> u32 {
+    let text = root.text("/proc/sys/kernel/pid_max").ok();
+    text.and_then(|text| text.parse().ok())
+        .unwrap_or(LARGEST_PID_MAX)
 }
 
 /// Returns the size in bytes of the largest last-level cache of an online CPU. The kernel numbers

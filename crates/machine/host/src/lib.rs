@@ -422,8 +422,9 @@ impl Host {
         lint::process_of(&self.root, tid)
     }
 
-    /// Returns the largest possible thread ID (`/proc/sys/kernel/pid_max`).
-    pub fn pid_max(&self) -> Option<u32> {
+    /// Returns the largest possible thread ID (`/proc/sys/kernel/pid_max`), or the largest that any
+    /// kernel allows if it cannot be read.
+    pub fn pid_max(&self) -> u32 {
         capacity::pid_max(&self.root)
     }
 

@@ -114,7 +114,7 @@ fn a_real_card_holds_no_packets_back_and_does_again() {
     let ran = String::from_utf8_lossy(&child.stdout).contains("running 1 test");
     if let Some(why) = said.lines().find(|line| line.starts_with("LACKING")) {
         match why {
-            // Busybox's ip(8) makes no such device, or there is no ip(8).
+            // Busybox's ip(8) cannot make such a device, or ip(8) is missing.
             why if why.contains("BusyBox")
                 || why.contains("ip tuntap add dev punctual0 mode tap: No such") =>
             {
@@ -131,7 +131,7 @@ fn a_real_card_holds_no_packets_back_and_does_again() {
         }
     } else if !ran {
         assert!(said.starts_with("unshare: "), "{said}");
-        punctual_testing::skip!(Right, "no network of its own: {said}");
+        punctual_testing::skip!(Right, "unshare(1) cannot make a network namespace: {said}");
     } else {
         assert!(
             child.status.success() && said.contains("PUT BACK"),
@@ -222,7 +222,7 @@ fn the_real_clock_source_is_changed_and_put_back() {
     let old = value(clock(), &host).unwrap_or_default();
     let offered = offered(clock(), &host).ok().flatten().unwrap_or_default();
     let Some(other) = offered.iter().find(|source| **source != old) else {
-        punctual_testing::skip!(Hardware, "there is no second clock source ({old})");
+        punctual_testing::skip!(Hardware, "the machine has only one clock source ({old})");
         return;
     };
     if let Err(error) = may_change(clock(), &host) {

@@ -274,15 +274,10 @@ impl Tracks {
         if tid == 0 {
             return;
         }
-        let first = match phase {
-            // It left its previous CPU.
-            Phase::Ready | Phase::Asleep(_) | Phase::Stopped | Phase::Ended => Phase::Unknown,
-            Phase::Runs(_) | Phase::Unknown => Phase::Unknown,
-        };
         let (from, before) = open
             .since
             .insert(tid, (at, phase))
-            .unwrap_or((Nanos::ZERO, first));
+            .unwrap_or((Nanos::ZERO, Phase::Unknown));
         if at > from {
             let span = Span {
                 from,

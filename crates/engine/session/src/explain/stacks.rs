@@ -7,9 +7,6 @@ use punctual_host::Host;
 use punctual_model::{EventKind, Nanos, TraceEvent};
 use punctual_trace::LateStacks;
 
-/// Used if `kernel.pid_max` cannot be read.
-const USUAL_PID_MAX: u32 = 4 << 20;
-
 /// A timer that is less late than this does not explain an outlier.
 const LEAST: Nanos = Nanos::from_micros(20);
 
@@ -47,7 +44,7 @@ impl super::Explainer {
             return;
         }
         let late = Nanos(self.threshold.0 / 2).max(LEAST);
-        let pid_max = host.pid_max().unwrap_or(USUAL_PID_MAX);
+        let pid_max = host.pid_max();
         self.stacks = LateStacks::start(pid_max, late).ok();
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use punctual_host::Host;
 use punctual_model::{Completion, CpuSet, Nanos, Recording};
 use punctual_probes::Broke;
-use punctual_store::Batch;
+use punctual_store::{Batch, Store};
 
 use crate::SessionError;
 use crate::outcome::Outcome;
@@ -141,6 +141,22 @@ pub(crate) struct Context<'a> {
     pub(crate) store: Option<&'a dyn RecordingSink>,
     pub(crate) watcher: &'a mut dyn Watcher,
     pub(crate) stop: &'a AtomicBool,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        host: &'a Host,
+        store: Option<&'a Store>,
+        watcher: &'a mut dyn Watcher,
+        stop: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            host,
+            store: store.map(|store| store as &dyn RecordingSink),
+            watcher,
+            stop,
+        }
+    }
 }
 
 /// A recording that the store and the watcher have begun.

@@ -32,7 +32,6 @@ use punctual_trace::{
 use crate::collect::{Sighting, Snapshot};
 use crate::explain::Explainer;
 use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter};
-use crate::recording_sink::RecordingSink;
 use crate::request::usual_series_interval;
 use crate::time::{Start, monotonic};
 use crate::watcher::Watcher;
@@ -98,12 +97,7 @@ pub fn observe(
     let watched = Watched::find(&request.targets, host)?;
     let mut recording = head(request, host.facts(), &watched);
     let observation = Observation::begin(request, host, watched, &mut recording)?;
-    let mut context = Context {
-        host,
-        store: store.map(|store| store as &dyn RecordingSink),
-        watcher,
-        stop,
-    };
+    let mut context = Context::new(host, store, watcher, stop);
     let cpus = host.online().unwrap_or_default();
     let begun = Begun::new(recording, &mut context, cpus, &observation.watched.tids())?;
     begun.run(observation.in_background(), &mut context)

@@ -10,9 +10,6 @@ use super::ObserveRequest;
 use crate::SessionError;
 use crate::explain::Explainer;
 
-/// Used if `kernel.pid_max` cannot be read.
-const USUAL_PID_MAX: u32 = 4 << 20;
-
 /// Source of the events of the watched threads.
 pub(super) enum EventSource {
     /// A separate trace instance.
@@ -34,7 +31,7 @@ impl EventSource {
             match request.no_bpf {
                 true => why = Some("not wanted (--no-bpf)".to_owned()),
                 false => {
-                    let pid_max = host.pid_max().unwrap_or(USUAL_PID_MAX);
+                    let pid_max = host.pid_max();
                     match JobRecorder::start(JobAsk { pid_max }) {
                         Ok(programs) => {
                             let explainer =

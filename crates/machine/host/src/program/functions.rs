@@ -279,7 +279,7 @@ mod tests {
         let why = Functions::read(file, &mut allowance).unwrap_err();
         assert_eq!(why, NoFunctions::TooLarge);
         assert!(allowance.read > MOST_READ / 2, "{allowance:?}");
-        // Other tests run beside it.
+        // Other tests run at the same time and take memory.
         let taken = peak_kib() - before;
         assert!(taken < 1 << 20, "{taken} KiB");
     }

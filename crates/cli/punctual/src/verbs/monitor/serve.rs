@@ -63,7 +63,7 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     std::thread::scope(|scope| {
         if let (Some(window), Some(store)) = (plan.window, own) {
             let (machine, flags) = (&machine, (&*stop, &*close));
-            let pid_max = host.pid_max().unwrap_or(USUAL_PID_MAX);
+            let pid_max = host.pid_max();
             scope.spawn(move || watch(&store, machine, (window, pid_max), flags));
         }
         if let (Some(recorder), Some(store)) = (&recorder, of_snapshots) {
@@ -148,10 +148,6 @@ fn wait_for_killed(store: &Store, machine: &str) -> Result<()> {
         std::thread::sleep(Duration::from_millis(50));
     }
 }
-
-/// The largest number of a thread where the kernel does not say its own: its usual limit
-/// (kernel: include/linux/threads.h).
-const USUAL_PID_MAX: u32 = 4 << 20;
 
 fn next_slot(plan: &Plan) -> String {
     let (now, zone) = (SystemClock.now(), SystemClock.zone());
