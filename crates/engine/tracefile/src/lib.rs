@@ -1,0 +1,14 @@
+//! Reads kernel traces that other tools recorded.
+//!
+//! **For:** [`TraceReader`], a stream of typed events in ascending order of time, whichever tool
+//! wrote the file.
+//!
+//! **Knows:** file formats: `trace.dat`, and the text of tracefs, trace-cmd, perf and rtla.
+//!
+//! **Must not know:** what an event means for latency (`culprit` does), how results are shown.
+
+mod error;
+mod item;
+
+pub use error::TraceFileError;
+pub use item::{Item, Mark, TraceHead, TraceReader};
