@@ -9,6 +9,8 @@
 
 mod error;
 mod item;
+mod text;
 
 pub use error::TraceFileError;
 pub use item::{Item, Mark, TraceHead, TraceReader};
+pub use text::open as open_text;

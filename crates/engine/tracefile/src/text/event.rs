@@ -1,0 +1,235 @@
+//! Finds the event of a line in the table of events.
+
+use std::collections::HashMap;
+
+use punctual_model::{EVENTS, EventSpec, Vector};
+
+/// What the text after the time is.
+#[derive(Debug)]
+pub(super) enum Found<'a> {
+    /// An event of the table: its index, and its text.
+    Event(usize, Vector, &'a str),
+    /// Text of a program or a tracer.
+    Mark(String),
+    /// The functions of a kernel stack follow.
+    Stack,
+    /// perf's number of lost events.
+    Lost(Option<u64>),
+    /// Anything else that a tracer writes.
+    Other,
+}
+
+/// The events of the table by their names.
+#[derive(Debug)]
+pub(super) struct Table(HashMap<&'static str, usize>);
+
+impl Table {
+    pub(super) fn new() -> Self {
+        let named = EVENTS.iter().enumerate();
+        Self(named.map(|(index, spec)| (spec.name, index)).collect())
+    }
+
+    /// Finds the event in the text after the time.
+    pub(super) fn find<'a>(&self, rest: &'a str) -> Found<'a> {
+        let rest = without_period(rest.trim());
+        if let Some(mark) = timerlat(rest) {
+            return Found::Mark(mark);
+        }
+        if rest.starts_with("<stack trace") {
+            return Found::Stack;
+        }
+        if let Some(lost) = rest.strip_prefix("PERF_RECORD_LOST") {
+            let number = lost.rsplit(' ').next().and_then(|count| count.parse().ok());
+            return Found::Lost(number);
+        }
+        let Some((system, name, text)) = split(rest) else {
+            return Found::Other;
+        };
+        match name {
+            "tracing_mark_write" | "osnoise_stop_tracing" | "osnoise_stop_exception" => {
+                return Found::Mark(text.to_owned());
+            }
+            "print" => return print(text),
+            "kernel_stack" => return Found::Stack,
+            _ => (),
+        }
+        let ending = ["_entry", "_exit"]
+            .into_iter()
+            .find(|ending| name.ends_with(ending) && text.starts_with("vector="));
+        let key = match ending {
+            Some("_entry") => "*_entry",
+            Some(_) => "*_exit",
+            None => name,
+        };
+        let Some(index) = self.0.get(key).copied() else {
+            return Found::Other;
+        };
+        if system.is_some_and(|system| system != EVENTS[index].system) {
+            return Found::Other;
+        }
+        let vector = ending.and_then(|ending| name.strip_suffix(ending));
+        Found::Event(index, Vector::named(vector.unwrap_or_default()), text)
+    }
+}
+
+/// Returns whether the event comes with its system, as in perf's text.
+pub(super) fn has_system(rest: &str) -> bool {
+    split(without_period(rest.trim())).is_some_and(|(system, ..)| system.is_some())
+}
+
+/// Returns the name under which the event is listed, as in [`punctual_model::event_names`].
+pub(super) fn listed_name(index: usize) -> &'static str {
+    let until = EVENTS.get(..=index).unwrap_or_default();
+    let listed = until.iter().rfind(|spec| spec.listed);
+    listed.map_or("", |spec: &EventSpec| spec.full_name)
+}
+
+/// Returns the index of an event by its full name: `sched:sched_switch`.
+pub(super) fn by_full_name(full_name: &str) -> Option<usize> {
+    EVENTS
+        .iter()
+        .position(|spec| match spec.name.strip_prefix('*') {
+            Some(ending) => {
+                let name = full_name.strip_prefix(spec.system);
+                name.is_some_and(|name| name.starts_with(':') && name.ends_with(ending))
+            }
+            None => spec.full_name == full_name,
+        })
+}
+
+/// Splits `sched:sched_switch: text` or `sched_switch: text`.
+fn split(rest: &str) -> Option<(Option<&str>, &str, &str)> {
+    let (first, after) = rest.split_once(':')?;
+    if !is_name(first) {
+        return None;
+    }
+    let second = after.split_once(':').filter(|(name, _)| is_name(name));
+    match second {
+        Some((name, text)) => Some((Some(first), name, text.trim())),
+        None => Some((None, first, after.trim())),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !text.is_empty() && text.bytes().all(is_letter)
+}
+
+/// perf prints a number before the event if samples have different periods.
+fn without_period(rest: &str) -> &str {
+    let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    match after.starts_with(' ') {
+        true => after.trim_start(),
+        false => rest,
+    }
+}
+
+/// The text that a program wrote, after the function that wrote it.
+fn print(text: &str) -> Found<'_> {
+    let text = text.strip_prefix("[.]").unwrap_or(text);
+    let raw = text
+        .strip_prefix("ip=")
+        .and_then(|raw| raw.split_once(" buf="));
+    let (writer, text) = match raw.or_else(|| text.split_once(": ")) {
+        Some(split) => split,
+        None => return Found::Other,
+    };
+    match writer {
+        "tracing_mark_write" | "osnoise_stop_tracing" | "osnoise_stop_exception" => {
+            Found::Mark(text.to_owned())
+        }
+        _ => Found::Other,
+    }
+}
+
+/// The samples of the tracer timerlat, in the words of tracefs, also if trace-cmd prints their
+/// fields: `#402268 context thread timer_latency 177 ns`.
+fn timerlat(rest: &str) -> Option<String> {
+    if rest.starts_with('#') && rest.contains(" timer_latency ") {
+        return Some(rest.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    let fields = rest.strip_prefix("timerlat:")?;
+    let of = |key: &str| {
+        let mut words = fields.split_whitespace();
+        let value = words.find_map(|word| word.strip_prefix(key))?;
+        value.trim_start_matches([':', '=']).parse::<u64>().ok()
+    };
+    let context = match of("context")? {
+        0 => "irq",
+        1 => "thread",
+        2 => "user-ret",
+        _ => return None,
+    };
+    let sequence = of("seqnum").or_else(|| of("seq"))?;
+    let latency = of("timer_latency")?;
+    Some(format!(
+        "#{sequence} context {context} timer_latency {latency} ns"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(rest: &str) -> String {
+        match Table::new().find(rest) {
+            Found::Event(index, vector, text) => {
+                format!("{} {} {text}", EVENTS[index].full_name, vector.name())
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn events_are_found_with_and_without_their_system() {
+        for text in [
+            " irq_handler_exit: irq=1 ret=x",
+            " 1 irq:irq_handler_exit:  irq=1 ret=x",
+        ] {
+            assert_eq!(found(text), "irq:irq_handler_exit  irq=1 ret=x");
+        }
+        assert_eq!(
+            found("irq_vectors:local_timer_exit: vector=236"),
+            "irq_vectors:*_exit local_timer vector=236"
+        );
+        assert_eq!(found(" other:sched_switch: a"), "Other");
+        assert_eq!(found(" do_fault <-handle_mm_fault"), "Other");
+        assert_eq!(found(" PERF_RECORD_LOST lost 12"), "Lost(Some(12))");
+        assert_eq!(found(" <stack trace>"), "Stack");
+        assert_eq!(found(" kernel_stack:  <stack trace >"), "Stack");
+    }
+
+    #[test]
+    fn marks_have_the_text_of_the_program() {
+        for text in [
+            "tracing_mark_write: hit latency threshold (120 > 100)",
+            "print:   tracing_mark_write: hit latency threshold (120 > 100)",
+            "print:   ip=tracing_mark_write buf=hit latency threshold (120 > 100)",
+            "ftrace:print: tracing_mark_write: hit latency threshold (120 > 100)",
+        ] {
+            let mark = r#"Mark("hit latency threshold (120 > 100)")"#;
+            assert_eq!(found(text), mark, "{text}");
+        }
+        for text in [
+            " #402268 context thread timer_latency       177 ns",
+            " timerlat:   seq:402268 context:1 timer_latency:177",
+        ] {
+            let mark = r##"Mark("#402268 context thread timer_latency 177 ns")"##;
+            assert_eq!(found(text), mark, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_list_of_events() {
+        let listed = |name| by_full_name(name).map(listed_name);
+        assert_eq!(listed("ipi:ipi_send_cpumask"), Some("ipi:ipi_send_cpu"));
+        assert_eq!(
+            listed("irq_vectors:irq_work_entry"),
+            Some("irq_vectors:*_entry")
+        );
+        assert_eq!(listed("sched:sched_stat_wait"), None);
+        for name in punctual_model::event_names() {
+            assert_eq!(listed(name), Some(name));
+        }
+    }
+}

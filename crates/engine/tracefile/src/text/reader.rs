@@ -1,0 +1,505 @@
+//! Reads the lines of a text trace and returns its items in order.
+
+use std::io::BufRead;
+
+use punctual_model::{EVENTS, EventKind, KernelEvent, Nanos, TraceEvent, Vector};
+
+use super::event::{Found, Table, by_full_name, has_system, listed_name};
+use super::head::{self, Columns, Said};
+use super::line::{Line, clean};
+use super::lines::Lines;
+use super::names::Names;
+use super::order::Order;
+use super::payload;
+use super::stack::{Frame, Place, Stack};
+use super::warnings::{Warnings, shortened};
+use crate::{Item, Mark, TraceFileError, TraceHead, TraceReader};
+
+/// A time that is so much before an earlier one is not out of order: another trace begins.
+const RESTART: Nanos = Nanos(1_000_000_000);
+/// The most CPUs of a kernel are below (`NR_CPUS_RANGE_END`).
+const MOST_CPUS: u32 = 65_536;
+/// The most bytes that are searched for the first event.
+const LONGEST_PREFACE: u64 = 64 << 20;
+/// The most lines that are joined to one event. Mail wraps at 72 characters.
+const MOST_JOINED: u32 = 4;
+
+/// What is known about a CPU.
+#[derive(Clone, Debug, Default)]
+struct Cpu {
+    /// Whether it had an item since the trace began.
+    is_seen: bool,
+    /// The thread that runs, by the last switch.
+    current: Option<u32>,
+    /// Events were lost before its next item: their number, if known.
+    lost: Option<Option<u64>>,
+}
+
+/// An event of the table whose text is incomplete. The rest may be on the next line.
+#[derive(Debug)]
+struct Incomplete {
+    line: u64,
+    place: Place,
+    index: usize,
+    vector: Vector,
+    text: String,
+    joined: u32,
+}
+
+/// A reader of a text trace.
+#[derive(Debug)]
+pub(super) struct TextReader<R> {
+    lines: Lines<R>,
+    head: TraceHead,
+    table: Table,
+    columns: Columns,
+    names: Names,
+    order: Order,
+    cpus: Vec<Cpu>,
+    /// The buffer from which each event of the table is taken.
+    buffers: Vec<Option<String>>,
+    warnings: Warnings,
+    incomplete: Option<Incomplete>,
+    stack: Option<Stack>,
+    /// The last event, to which a stack may belong.
+    last: Option<Place>,
+    /// The first line that is not empty.
+    first: Option<String>,
+    /// Whether a line is a header or an event of any kind.
+    is_trace: bool,
+    /// Whether trace-cmd's header was read.
+    is_report: bool,
+    /// Whether the buffers overwrote their first events.
+    is_overwritten: bool,
+    /// Whether a header began another trace.
+    begins: bool,
+    is_at_end: bool,
+}
+
+impl<R: BufRead> TextReader<R> {
+    /// Opens a text and reads up to its first event.
+    pub(super) fn open(input: R) -> Result<Self, TraceFileError> {
+        let mut reader = Self {
+            lines: Lines::new(input),
+            head: TraceHead::default(),
+            table: Table::new(),
+            columns: Columns::default(),
+            names: Names::default(),
+            order: Order::default(),
+            cpus: Vec::new(),
+            buffers: vec![None; EVENTS.len()],
+            warnings: Warnings::default(),
+            incomplete: None,
+            stack: None,
+            last: None,
+            first: None,
+            is_trace: false,
+            is_report: false,
+            is_overwritten: false,
+            begins: false,
+            is_at_end: false,
+        };
+        let mut line = String::new();
+        while reader.order.newest().is_none() && !reader.is_at_end {
+            reader.read_line(&mut line)?;
+            if reader.lines.read > LONGEST_PREFACE && !reader.is_trace {
+                break;
+            }
+        }
+        if reader.order.newest().is_none() && reader.warnings.no_cpu.is_any() {
+            return Err(TraceFileError::NoCpu);
+        }
+        if !reader.is_trace {
+            let first = reader.first.unwrap_or_default();
+            return Err(TraceFileError::NoEvent { first });
+        }
+        if reader.head.format.is_empty() {
+            "text without events".clone_into(&mut reader.head.format);
+        }
+        Ok(reader)
+    }
+
+    fn read_line(&mut self, line: &mut String) -> Result<(), TraceFileError> {
+        if self.lines.next_into(line)? {
+            self.take_line(&clean(line));
+        } else {
+            self.end();
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.finish();
+        self.is_at_end = true;
+        let until = self.order.newest().unwrap_or_default();
+        for (cpu, state) in (0..).zip(&mut self.cpus) {
+            if let Some(count) = state.lost.take() {
+                self.order.push(until, Item::Lost { cpu, count, until });
+            }
+        }
+        self.head.warnings = self.warnings.sentences();
+    }
+
+    fn take_line(&mut self, text: &str) {
+        let trimmed = text.trim();
+        if trimmed.is_empty() {
+            return self.finish();
+        }
+        if self.first.is_none() {
+            self.first = Some(shortened(trimmed));
+        }
+        if let Some(line) = Line::parse(text) {
+            self.finish();
+            return self.take_event(&line, text);
+        }
+        if let Some(cpus) = head::cpus(trimmed) {
+            self.head.cpus = Some(cpus);
+            self.is_trace = true;
+            self.is_report |= trimmed.starts_with("cpus=");
+        }
+        if let Some((cpu, count)) = lost_events(trimmed) {
+            return self.lose(cpu, count);
+        }
+        if let Some(comment) = trimmed.strip_prefix('#') {
+            return self.take_comment(comment);
+        }
+        if let Some(frame) = Frame::read(trimmed) {
+            return self.take_frame(&frame);
+        }
+        if self.incomplete.is_some() {
+            return self.join(trimmed);
+        }
+        let is_known = ["cpus=", "version = "]
+            .iter()
+            .any(|of| trimmed.starts_with(of))
+            || trimmed.starts_with("CPU ") && trimmed.ends_with(" is empty");
+        if !is_known {
+            self.warnings.no_event.add(self.lines.number, trimmed);
+        }
+    }
+
+    fn take_comment(&mut self, comment: &str) {
+        if self.columns.read(comment) {
+            return;
+        }
+        let Some(said) = head::said(comment) else {
+            return;
+        };
+        self.is_trace = true;
+        match said {
+            Said::Begins => {
+                self.columns.clear();
+                self.begins = self.order.newest().is_some();
+                self.is_overwritten = false;
+            }
+            Said::Overwritten(number) => self.is_overwritten |= number > 0,
+            Said::Kernel(kernel) => self.head.kernel = Some(kernel),
+            Said::Event(name) => {
+                self.head.lists_events = true;
+                if let Some(index) = by_full_name(&name) {
+                    self.head.recorded.insert(listed_name(index).to_owned());
+                }
+            }
+        }
+    }
+
+    fn take_event(&mut self, line: &Line<'_>, text: &str) {
+        let found = self.table.find(line.rest);
+        let is_ours = matches!(found, Found::Event(..) | Found::Mark(_));
+        let Some(cpu) = line.cpu.filter(|cpu| *cpu < MOST_CPUS) else {
+            let count = match is_ours && line.cpu.is_none() {
+                true => &mut self.warnings.no_cpu,
+                false => &mut self.warnings.no_event,
+            };
+            return count.add(self.lines.number, text);
+        };
+        self.is_trace = true;
+        let (flags, preempt_count) = self.columns.decode(line.flags);
+        let is_perf = has_system(line.rest);
+        let place = Place {
+            time: line.time,
+            cpu,
+            // perf separates the thread by a space: a dash belongs to the comm.
+            pid: line.pid.filter(|_| !is_perf || !line.has_dash),
+            flags,
+            preempt_count,
+        };
+        self.note_format(line, is_perf);
+        match found {
+            Found::Event(index, vector, text) => {
+                if self.is_new(index, line) {
+                    self.take_kernel_event(place, index, vector, text.to_owned(), 0);
+                }
+            }
+            Found::Mark(text) => {
+                let pid = self.thread_of(place).unwrap_or_default();
+                let (time, cpu) = (place.time, place.cpu);
+                if self.make_room(place) {
+                    self.order.push(
+                        time,
+                        Item::Mark(Mark {
+                            time,
+                            cpu,
+                            pid,
+                            text,
+                        }),
+                    );
+                }
+            }
+            Found::Stack => {
+                self.stack = Some(Stack {
+                    place,
+                    frames: Vec::new(),
+                });
+            }
+            Found::Lost(count) => self.lose(cpu, count),
+            Found::Other => (),
+        }
+    }
+
+    fn note_format(&mut self, line: &Line<'_>, is_perf: bool) {
+        self.head.resolution = self.head.resolution.max(line.resolution);
+        if self.head.format.is_empty() {
+            let format = match () {
+                () if is_perf => "text of perf script",
+                () if self.is_report => "text of trace-cmd report",
+                () if line.is_relative => "text of tracefs (latency format)",
+                // trace-cmd fills the name up to a column.
+                () if line.rest.contains(":  ") => "text of trace-cmd report",
+                () => "text of tracefs",
+            };
+            format.clone_into(&mut self.head.format);
+        }
+    }
+
+    /// Returns whether the event is taken from this line's buffer. Two buffers may have the same
+    /// events.
+    fn is_new(&mut self, index: usize, line: &Line<'_>) -> bool {
+        if !self.is_report {
+            return true;
+        }
+        let buffer = line.buffer.unwrap_or_default();
+        let Some(taken) = self.buffers.get_mut(index) else {
+            return true;
+        };
+        let is_new = taken.get_or_insert_with(|| buffer.to_owned()) == buffer;
+        if !is_new {
+            self.warnings.other_buffer.add(self.lines.number, line.rest);
+        }
+        is_new
+    }
+
+    fn take_kernel_event(
+        &mut self,
+        place: Place,
+        index: usize,
+        vector: Vector,
+        text: String,
+        joined: u32,
+    ) {
+        let Some(spec) = EVENTS.get(index) else {
+            return;
+        };
+        let symbols = &mut self.head.symbols;
+        if let Some(kind) = payload::decode(spec, &vector, &text, &mut self.names, symbols) {
+            if joined > 0 {
+                self.warnings.joined.add(self.lines.number, &text);
+            }
+            self.accept(place, index, kind);
+        } else if !payload::lacks_fields(spec, &text) {
+            let line = match self.incomplete.take() {
+                Some(incomplete) => incomplete.line,
+                None => self.lines.number,
+            };
+            self.incomplete = Some(Incomplete {
+                line,
+                place,
+                index,
+                vector,
+                text,
+                joined,
+            });
+        }
+    }
+
+    /// Joins a line with the incomplete event before it.
+    fn join(&mut self, rest: &str) {
+        let Some(event) = self.incomplete.take() else {
+            return;
+        };
+        let text = format!("{} {rest}", event.text);
+        let (line, joined) = (event.line, event.joined + 1);
+        if joined > MOST_JOINED {
+            self.incomplete = Some(event);
+            return self.finish();
+        }
+        self.take_kernel_event(event.place, event.index, event.vector, text, joined);
+        if let Some(event) = &mut self.incomplete {
+            event.line = line;
+        }
+    }
+
+    fn accept(&mut self, place: Place, index: usize, kind: EventKind) {
+        let by_event = match &kind {
+            EventKind::Switch { prev, .. } => Some(prev.pid),
+            _ => None,
+        };
+        let pid = place.pid.or(by_event).or_else(|| self.thread_of(place));
+        let next = match &kind {
+            EventKind::Switch { next, .. } => Some(next.pid),
+            _ => None,
+        };
+        let Some(pid) = pid else {
+            let name = EVENTS.get(index).map_or("", |spec| spec.name);
+            return self.warnings.no_thread.add(self.lines.number, name);
+        };
+        if !self.make_room(place) {
+            return;
+        }
+        if let Some(next) = next {
+            self.cpu(place.cpu).current = Some(next);
+        }
+        if !self.head.lists_events {
+            let name = listed_name(index);
+            if !self.head.recorded.contains(name) {
+                self.head.recorded.insert(name.to_owned());
+            }
+        }
+        self.last = Some(place);
+        let event = TraceEvent {
+            time: place.time,
+            cpu: place.cpu,
+            pid,
+            flags: place.flags,
+            preempt_count: place.preempt_count,
+            kind,
+        };
+        self.order.push(place.time, Item::Event(event));
+    }
+
+    fn thread_of(&mut self, place: Place) -> Option<u32> {
+        place.pid.or_else(|| self.cpu(place.cpu).current)
+    }
+
+    fn cpu(&mut self, cpu: u32) -> &mut Cpu {
+        let index = cpu as usize;
+        if self.cpus.len() <= index {
+            self.cpus.resize(index + 1, Cpu::default());
+        }
+        &mut self.cpus[index]
+    }
+
+    /// Adds what was lost before an item. Returns whether the item is early enough to be sorted.
+    fn make_room(&mut self, place: Place) -> bool {
+        let (cpu, until) = (place.cpu, place.time);
+        let newest = self.order.newest().unwrap_or_default();
+        let goes_back = Nanos(until.0.saturating_add(RESTART.0)) < newest;
+        if goes_back || std::mem::take(&mut self.begins) {
+            self.restart(until);
+        }
+        if self.order.is_late(until) {
+            self.warnings.late.add(self.lines.number, "");
+            self.lose(cpu, None);
+            return false;
+        }
+        let is_incomplete = self.is_overwritten || self.order.is_restarted();
+        let state = self.cpu(cpu);
+        if !std::mem::replace(&mut state.is_seen, true) && is_incomplete {
+            state.lost.get_or_insert(None);
+        }
+        if let Some(count) = state.lost.take() {
+            self.order.push(until, Item::Lost { cpu, count, until });
+        }
+        true
+    }
+
+    /// Begins another trace: nothing is known about any CPU before its first event.
+    fn restart(&mut self, until: Nanos) {
+        self.warnings.restart.add(self.lines.number, "");
+        self.order.restart();
+        for (cpu, state) in (0..).zip(&mut self.cpus) {
+            if std::mem::take(state).is_seen {
+                let count = None;
+                self.order.push(until, Item::Lost { cpu, count, until });
+            }
+        }
+    }
+
+    fn lose(&mut self, cpu: u32, count: Option<u64>) {
+        if cpu >= MOST_CPUS {
+            return;
+        }
+        let lost = &mut self.cpu(cpu).lost;
+        *lost = Some(match (*lost, count) {
+            (None, count) => count,
+            (Some(before), count) => before.zip(count).map(|(a, b)| a.saturating_add(b)),
+        });
+    }
+
+    fn take_frame(&mut self, frame: &Frame<'_>) {
+        // A stack of perf follows its event without a line of its own.
+        if let (Frame::Kernel(_), None, Some(place)) = (frame, &self.stack, self.last) {
+            self.stack = Some(Stack {
+                place,
+                frames: Vec::new(),
+            });
+        }
+        if let (Some(stack), Frame::Kernel(name) | Frame::Arrow(name)) = (&mut self.stack, frame) {
+            stack.add(self.names.address(name, &mut self.head.symbols));
+        }
+    }
+
+    /// Ends the stack and the event that a line may have continued.
+    fn finish(&mut self) {
+        self.last = None;
+        if let Some(event) = self.incomplete.take() {
+            self.warnings.unreadable.add(event.line, &event.text);
+            self.lose(event.place.cpu, Some(1));
+        }
+        let Some(stack) = self.stack.take().filter(|stack| !stack.frames.is_empty()) else {
+            return;
+        };
+        let is_stack = |event: KernelEvent| event == KernelEvent::KernelStack;
+        let index = EVENTS.iter().position(|spec| is_stack(spec.event));
+        let kind = payload::stack(stack.frames, &mut self.names);
+        if let (Some(index), Some(kind)) = (index, kind) {
+            self.accept(stack.place, index, kind);
+        }
+        self.last = None;
+    }
+}
+
+impl<R: BufRead> TraceReader for TextReader<R> {
+    fn next_item(&mut self) -> Result<Option<Item>, TraceFileError> {
+        let mut line = String::new();
+        loop {
+            if let Some(item) = self.order.pop(self.is_at_end) {
+                return Ok(Some(item));
+            }
+            if self.is_at_end {
+                return Ok(None);
+            }
+            self.read_line(&mut line)?;
+        }
+    }
+
+    fn head(&self) -> &TraceHead {
+        &self.head
+    }
+}
+
+/// Reads tracefs' `CPU:1 [LOST 123 EVENTS]` and trace-cmd's `CPU:1 [123 EVENTS DROPPED]`: the CPU,
+/// and the number if there is one.
+fn lost_events(line: &str) -> Option<(u32, Option<u64>)> {
+    let (_, rest) = line.split_once("CPU:")?;
+    let (cpu, what) = rest.split_once('[')?;
+    let what = what.split_once(']')?.0;
+    let is_lost = what.contains("EVENTS") && (what.contains("LOST") || what.contains("DROPPED"));
+    let mut words = what.split_whitespace();
+    let count = words.find_map(|word| word.parse().ok());
+    is_lost.then(|| Some((cpu.trim().parse().ok()?, count)))?
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

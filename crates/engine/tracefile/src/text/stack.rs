@@ -1,0 +1,85 @@
+//! The functions of kernel stacks, on the lines after an event.
+
+use punctual_model::Nanos;
+
+/// The most functions of a stack that are kept (`PERF_MAX_STACK_DEPTH`).
+const DEEPEST: usize = 127;
+
+/// A function on a line of its own.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Frame<'a> {
+    /// tracefs' ` => schedule`, trace-cmd's `=> schedule (ffffffff81c0ffee)`.
+    Arrow(&'a str),
+    /// perf's `ffffffff81c0ffee schedule+0x2e ([kernel.kallsyms])`, of the kernel.
+    Kernel(&'a str),
+    /// The same, of a program.
+    User,
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a line, if it is a function.
+    pub(super) fn read(line: &'a str) -> Option<Self> {
+        let line = line.trim();
+        if let Some(function) = line.strip_prefix("=> ") {
+            return Some(Self::Arrow(function.split_whitespace().next()?));
+        }
+        let (address, rest) = line.split_once(' ')?;
+        let is_hex = address.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if address.len() < 5 || !is_hex {
+            return None;
+        }
+        let (function, object) = rest.strip_suffix(')')?.rsplit_once('(')?;
+        let is_kernel = object.starts_with('[') && object != "[unknown]" && object != "[vdso]"
+            || object.ends_with("vmlinux")
+            || object.ends_with(".ko");
+        match function.trim() {
+            name if is_kernel && !name.is_empty() => Some(Self::Kernel(name)),
+            _ => Some(Self::User),
+        }
+    }
+}
+
+/// Where and when an event was written, and its common fields.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) time: Nanos,
+    pub(super) cpu: u32,
+    /// The thread, if the line has it.
+    pub(super) pid: Option<u32>,
+    pub(super) flags: u8,
+    pub(super) preempt_count: u8,
+}
+
+/// A stack that is being read.
+#[derive(Debug)]
+pub(super) struct Stack {
+    pub(super) place: Place,
+    pub(super) frames: Vec<u64>,
+}
+
+impl Stack {
+    pub(super) fn add(&mut self, function: u64) {
+        if self.frames.len() < DEEPEST {
+            self.frames.push(function);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_the_kernel_are_told_from_those_of_programs() {
+        let of_perf = "\tffffffff81c0ffee schedule+0x2e ([kernel.kallsyms])";
+        assert_eq!(Frame::read(of_perf), Some(Frame::Kernel("schedule+0x2e")));
+        let of_program = "        7f409cd18109 __libc_start_main+0x85 (/usr/lib/libc.so.6)";
+        assert_eq!(Frame::read(of_program), Some(Frame::User));
+        assert_eq!(
+            Frame::read("=> schedule (ffffffff81c0ffee)"),
+            Some(Frame::Arrow("schedule"))
+        );
+        assert_eq!(Frame::read(" => schedule"), Some(Frame::Arrow("schedule")));
+        assert_eq!(Frame::read("accede to it (all of it)"), None);
+    }
+}
