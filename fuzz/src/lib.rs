@@ -12,12 +12,15 @@ mod kept;
 mod program_of_a_process;
 #[path = "../../crates/data/formats/tests/sound/mod.rs"]
 mod sound;
+#[path = "../../crates/engine/tracefile/tests/sound/mod.rs"]
+mod traces;
 
 pub use blobs::{attachment, chunk};
 pub use deliveries::{delivery, series, windows};
 pub use figures_of_a_process::figures;
 pub use kept::pages;
 pub use program_of_a_process::program;
+pub use traces::text;
 
 /// Reads `bytes` with the importer called `name`. Panics if a resulting recording violates an
 /// invariant.

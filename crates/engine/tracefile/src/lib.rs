@@ -7,6 +7,8 @@
 //!
 //! **Must not know:** what an event means for latency (`culprit` does), how results are shown.
 
+#![warn(clippy::disallowed_methods)]
+
 mod error;
 mod item;
 mod text;

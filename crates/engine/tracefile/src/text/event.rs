@@ -46,16 +46,15 @@ impl Table {
             return Found::Other;
         };
         match name {
-            "tracing_mark_write" | "osnoise_stop_tracing" | "osnoise_stop_exception" => {
-                return Found::Mark(text.to_owned());
-            }
+            writer if is_mark(writer, text) => return Found::Mark(text.to_owned()),
             "print" => return print(text),
             "kernel_stack" => return Found::Stack,
             _ => (),
         }
-        let ending = ["_entry", "_exit"]
-            .into_iter()
-            .find(|ending| name.ends_with(ending) && text.starts_with("vector="));
+        let ending = ["_entry", "_exit"].into_iter().find(|ending| {
+            name.strip_suffix(ending)
+                .is_some_and(|vector| is_vector(vector, text))
+        });
         let key = match ending {
             Some("_entry") => "*_entry",
             Some(_) => "*_exit",
@@ -115,6 +114,13 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_letter)
 }
 
+/// Returns whether an event with this text is of an interrupt vector. The text of a known one may be
+/// on the next line.
+fn is_vector(name: &str, text: &str) -> bool {
+    let is_known = || Vector::NAMED.iter().any(|(_, known)| *known == name);
+    text.starts_with("vector=") || text.is_empty() && is_known()
+}
+
 /// perf prints a number before the event if samples have different periods.
 fn without_period(rest: &str) -> &str {
     let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -134,12 +140,16 @@ fn print(text: &str) -> Found<'_> {
         Some(split) => split,
         None => return Found::Other,
     };
-    match writer {
-        "tracing_mark_write" | "osnoise_stop_tracing" | "osnoise_stop_exception" => {
-            Found::Mark(text.to_owned())
-        }
-        _ => Found::Other,
+    match is_mark(writer, text) {
+        true => Found::Mark(text.to_owned()),
+        false => Found::Other,
     }
+}
+
+/// Returns whether a kernel function wrote the text for a program, or stopped a tracer with it. The
+/// function that stops timerlat and osnoise has had several names.
+fn is_mark(writer: &str, text: &str) -> bool {
+    writer == "tracing_mark_write" || text.starts_with("stop tracing hit on cpu ")
 }
 
 /// The samples of the tracer timerlat, in the words of tracefs, also if trace-cmd prints their

@@ -268,7 +268,7 @@ fn host_and_unit(rest: &str) -> Option<&str> {
     let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
     // A time ends with a colon, too: the host and the unit have letters.
     let has_letters = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic());
-    (is_word(host) && is_word(unit) && has_letters(unit)).then_some(rest)
+    (is_word(host) && !host.starts_with('#') && is_word(unit) && has_letters(unit)).then_some(rest)
 }
 
 /// `[   12.345678] `, or with the thread: `[   12.345678] [  T123] `.

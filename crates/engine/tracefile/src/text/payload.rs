@@ -45,7 +45,9 @@ pub(super) fn decode(
 /// shows the arguments of system calls as bytes.
 pub(super) fn lacks_fields(spec: &EventSpec, text: &str) -> bool {
     match spec.event {
-        KernelEvent::WorkqueueExecuteEnd => !text.contains("function"),
+        KernelEvent::WorkqueueExecuteEnd => {
+            text.starts_with("work struct ") && !text.ends_with(':') && !text.contains(": ")
+        }
         KernelEvent::SysEnter => text.contains("args=ARRAY["),
         _ => false,
     }
@@ -372,11 +374,11 @@ fn noise(text: &str) -> Option<[&str; 4]> {
     let (start, rest) = rest.split_once(" duration ")?;
     let (duration, rest) = rest.split_once(" ns")?;
     let (name, number) = who.rsplit_once(':').unwrap_or_default();
-    let third = match rest.trim().strip_prefix("interference ") {
-        Some(count) => first_word(count),
+    let third = match rest.trim().strip_prefix("interference") {
+        Some(count) => first_word(count.trim_start_matches('s')),
         None => number,
     };
-    Some([start.trim(), duration.trim(), third, name])
+    Some([start.trim(), duration.trim(), third, name.trim_start()])
 }
 
 fn first_word(text: &str) -> &str {

@@ -327,7 +327,7 @@ impl<R: BufRead> TextReader<R> {
         let Some(event) = self.incomplete.take() else {
             return;
         };
-        let text = format!("{} {rest}", event.text);
+        let text = format!("{} {rest}", event.text).trim_start().to_owned();
         let (line, joined) = (event.line, event.joined + 1);
         if joined > MOST_JOINED {
             self.incomplete = Some(event);
