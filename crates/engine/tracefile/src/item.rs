@@ -70,7 +70,8 @@ pub struct TraceHead {
 
 /// A trace that is read from beginning to end, in bounded memory.
 pub trait TraceReader {
-    /// Returns the next item, or `None` at the end. Events are in ascending order of time.
+    /// Returns the next item, or `None` at the end. Events are in ascending order of time. If a text
+    /// contains several traces, all CPUs are [`Item::Lost`] before times go back.
     ///
     /// # Errors
     /// If the input cannot be read or is damaged so that nothing after it can be understood. What

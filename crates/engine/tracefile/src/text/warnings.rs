@@ -45,7 +45,7 @@ pub(super) struct Warnings {
     pub(super) joined: Count,
     /// Earlier than events that were returned.
     pub(super) late: Count,
-    /// Where times begin anew.
+    /// At a time before that of the line above.
     pub(super) restart: Count,
     /// From a second buffer.
     pub(super) other_buffer: Count,
@@ -69,7 +69,7 @@ impl Warnings {
             format!("times go back in {lines}, as if another trace began there; the first")
         };
         let other_buffer = |lines: &str| {
-            format!("skipped {lines} of events that another buffer has, too; the first")
+            format!("skipped {lines} of events that another buffer also has; the first")
         };
         let all = [
             self.no_event.says(no_event),
