@@ -153,7 +153,7 @@ impl fmt::Display for Unknown {
                  for ordinary threads",
             ),
             Self::OwnPriority => f.write_str("the thread's own priority"),
-            Self::PriorityOf(thread) => write!(f, "{thread} ran, its priority is not known"),
+            Self::PriorityOf(thread) => write!(f, "{thread} ran with unknown priority"),
             Self::EventsLost => f.write_str("no event, and some were lost"),
             Self::QuotaOrEqual(group) => write!(
                 f,
@@ -271,7 +271,7 @@ const OF_DESCRIPTORS: [&str; 22] = [
 /// Formats as `in read, descriptor 5` or `futex 0x7ffe10`.
 fn waits_in(call: Option<&Text>, [first, _]: [u64; 2]) -> String {
     match call.map(|call| &*call.0) {
-        None => "in no system call that is known".to_owned(),
+        None => "in an unknown system call".to_owned(),
         Some("futex") => format!("futex {first:#x}"),
         Some(call) if OF_DESCRIPTORS.contains(&call) => format!("in {call}, descriptor {first}"),
         Some(call) => format!("in {call}"),
@@ -296,7 +296,7 @@ impl fmt::Display for Awaited {
             Leaf::Asleep => f.write_str(", which slept"),
             Leaf::Device(device) => write!(f, ", which waited for {device}"),
             Leaf::Stopped => f.write_str(", which was stopped"),
-            Leaf::Unknown => f.write_str(", of which no event was seen"),
+            Leaf::Unknown => f.write_str(", without any event"),
         }
     }
 }

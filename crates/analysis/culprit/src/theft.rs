@@ -120,7 +120,11 @@ fn put_piece(
         unseen,
         counted,
     } = Theft::of(window, stretch.cpu, (from, to));
-    let stolen = Cause::new(Source::Stolen).with(Detail::Instead(Box::new(cause.source.clone())));
+    let instead = match &cause.source {
+        Source::Unexplained(_) => None,
+        source => Some(Detail::Instead(Box::new(source.clone()))),
+    };
+    let stolen = Cause::new(Source::Stolen).with(instead);
     let proven = to - least;
     if cause.source == Source::Gap {
         put(from, proven, cause.clone());

@@ -231,7 +231,7 @@ pub(crate) fn cautions(sides: [&[&Recording]; 2]) -> Vec<String> {
         let all = recording.all_latencies();
         if all.unplaced() > 0 {
             said.push(format!(
-                "of {} samples of the {name} the latency is not known",
+                "latency unknown for {} samples of the {name}",
                 grouped(all.unplaced())
             ));
         }

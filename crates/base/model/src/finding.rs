@@ -299,7 +299,7 @@ pub(crate) fn summary(
     let failing = match (failing.is_empty(), count(FindingState::Unknown), known) {
         (false, _, _) => format!("fails: {}", failing.join(", ")),
         (true, 0, _) => "nothing fails".to_owned(),
-        (true, _, true) => "nothing of what is known fails".to_owned(),
+        (true, _, true) => "no completed check fails".to_owned(),
         (true, _, false) => "nothing is known".to_owned(),
     };
     format!(
@@ -394,7 +394,7 @@ mod tests {
             })
         };
         assert!(said(&[Ok, Warn]).starts_with("nothing fails; "));
-        assert!(said(&[Ok, Unknown]).starts_with("nothing of what is known fails; "));
+        assert!(said(&[Ok, Unknown]).starts_with("no completed check fails; "));
         assert!(said(&[Unknown, NotApplicable]).starts_with("nothing is known; "));
         assert!(said(&[Unknown, Fail]).starts_with("fails: 1 high; "));
     }

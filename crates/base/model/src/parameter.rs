@@ -104,7 +104,7 @@ pub enum ArgumentError {
         max: String,
     },
     /// No such parameter.
-    #[error("there is no parameter '{name}': one of {known}")]
+    #[error("unknown parameter '{name}': one of {known}")]
     NoSuchParameter {
         /// The name that was given.
         name: String,
@@ -345,6 +345,6 @@ mod tests {
             error("aligned", "maybe"),
             "aligned: 'maybe' is not yes or no"
         );
-        assert!(error("color", "red").contains("there is no parameter 'color'"));
+        assert!(error("color", "red").contains("unknown parameter 'color'"));
     }
 }

@@ -81,7 +81,7 @@ pub enum PlacementError {
     #[error("there is one core only: nothing is left when it is reserved for the system")]
     OneCore,
     /// No two CPUs share a cache.
-    #[error("no two CPUs of different cores share a cache, as far as the kernel knows")]
+    #[error("according to the kernel, no two CPUs of different cores share a cache")]
     NoSharedCache,
     /// The CPU is not online.
     #[error("CPU {0} is not online")]
@@ -142,8 +142,10 @@ impl Topology {
             return Err(PlacementError::OneCore);
         }
         let whole = match system.len() {
-            1 => format!("CPU {system} is a core of its own"),
-            _ => format!("CPUs {system} are one core: real-time work beside them would share it"),
+            1 => format!("CPU {system} is a separate core"),
+            _ => format!(
+                "CPUs {system} are one core: real-time work on one shares it with the others"
+            ),
         };
         Ok([
             Placement {

@@ -61,7 +61,7 @@ fn assert_told(place: &Place, recording: &Recording) {
     let took = found.rise_took_ns.unwrap();
     let known = format!("measured for {took} before the start");
     // On a busy machine there may be too few samples to know the overhead of the events.
-    let unknown = format!("is not known after {took} of measuring before the start");
+    let unknown = format!("overhead still unknown after measuring for {took} before the start");
     assert!(list.contains(&known) || list.contains(&unknown), "{list}");
     assert!(took > Nanos::ZERO);
     let one = place.done(&format!("explain last --outlier {number}"));

@@ -84,7 +84,11 @@ fn a_histogram_comes_in_and_goes_out_as_it_was() {
     assert!(!recording.knows(Unknown::Missed) && !recording.knows(Unknown::Started));
     // Unknown values are not shown as figures.
     let shown = place.done("show last");
-    for words in ["time unknown", "missed is not known", "cost unknown"] {
+    for words in [
+        "time unknown",
+        "expected and missed unknown",
+        "cost unknown",
+    ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     let listed = &place.listed()[0];

@@ -371,8 +371,7 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
             text.push_str(&format!(" (measured for {took} before the start)"));
         }
         (None, Some(took)) => text.push_str(&format!(
-            "; by how much recording the events raised the median is not known after {took} of \
-             measuring before the start"
+            "; tracing overhead still unknown after measuring for {took} before the start"
         )),
         (_, None) => {}
     }

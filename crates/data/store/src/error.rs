@@ -49,7 +49,8 @@ pub enum StoreError {
     },
     /// A later version of the program wrote the store.
     #[error(
-        "the store {path} has schema {found}, this program knows up to {known}: use a newer punctual, or give another --store PATH"
+        "the store {path} has schema {found}, this version supports up to {known}: use a newer \
+         punctual, or give another --store PATH"
     )]
     Newer {
         /// The store.
@@ -168,7 +169,7 @@ pub enum StoreError {
         id: RecordingId,
     },
     /// The recording has no such thread.
-    #[error("recording {id} has {threads} measuring threads, there is no thread {thread}")]
+    #[error("recording {id} has {threads} measuring threads; thread {thread} does not exist")]
     NoSuchThread {
         /// Returns the ID of the recording.
         id: RecordingId,

@@ -26,7 +26,7 @@ pub(crate) fn load(
     let (key, entry) = Entry::find(connection, id, context)?;
     if entry.threads > Recording::MAX_THREADS as u64 {
         return Err(damaged(&format!(
-            "it says it has {} threads, at most {} are possible",
+            "its header gives {} threads; the maximum is {}",
             entry.threads,
             Recording::MAX_THREADS
         )));

@@ -42,7 +42,7 @@ pub(crate) fn is_made(connection: &Connection, context: &Context) -> Result<bool
             known: SCHEMA,
         }),
         // The application ID and the version are written in one transaction.
-        found if found < 1 => Err(context.damaged(format!("it says it has schema {found}"))),
+        found if found < 1 => Err(context.damaged(format!("its schema version is {found}"))),
         found => Err(StoreError::Older {
             path: context.path.clone(),
             found,

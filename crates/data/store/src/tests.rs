@@ -97,7 +97,7 @@ fn a_store_of_an_earlier_or_a_later_schema_is_refused_and_unchanged() {
     }
     becomes(SCHEMA + 1);
     let reason = format!(
-        "has schema {}, this program knows up to {SCHEMA}",
+        "has schema {}, this version supports up to {SCHEMA}",
         SCHEMA + 1
     );
     refused(&path, &reason);

@@ -123,7 +123,7 @@ fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
             false => checkup.outcome,
         },
         sentence: match beside {
-            true => format!("measured beside the check-up; its verdict: {sentence}"),
+            true => format!("measured during the check-up; its verdict: {sentence}"),
             false => sentence.clone(),
         },
         asked: Some(checkup.asked.clone()),

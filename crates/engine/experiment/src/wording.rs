@@ -39,7 +39,7 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
                 _ => "more than a whole day may have".to_owned(),
             };
             format!(
-                "broken: {} of misses of {budget} in {measured} {under}; {at_least}, {limit} are \
+                "broken: {} of misses of {budget} in {measured} {under}; {at_least}, {limit} \
                  allowed",
                 episodes(&grouped(condition.episodes))
             )

@@ -87,7 +87,7 @@ impl Reader<'_> {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("series", DeValue::Array(list)) => plan.series = self.all_series(list)?,
                 ("series", _) => {
-                    let message = "a series begins with [[series]] on a line of its own";
+                    let message = "a series begins with [[series]] on a separate line";
                     return Err(self.error(key.span(), message));
                 }
                 ("watch", DeValue::Table(table)) => {
@@ -99,7 +99,7 @@ impl Reader<'_> {
                     plan.push = Some(self.push(key.span(), table)?);
                 }
                 (name @ ("watch" | "flight" | "keep" | "push"), _) => {
-                    let message = format!("this is a table: write [{name}] on a line of its own");
+                    let message = format!("this is a table: write [{name}] on a separate line");
                     return Err(self.error(key.span(), message));
                 }
                 (other, _) => {

@@ -181,7 +181,7 @@ pub(crate) trait Probe: Sized {
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// No such probe.
-    #[error("there is no probe '{name}': one of {known}")]
+    #[error("unknown probe '{name}': one of {known}")]
     NoSuchProbe {
         /// The requested name.
         name: String,

@@ -15,27 +15,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "irq-load",
     summary: "interrupts of each CPU per second (not a latency)",
     unit: "interrupts per second",
-    documentation: "\
-It measures no latency and has no measuring threads: the kernel's own counters in \
-/proc/interrupts and /proc/softirqs are read at the start and at the end, after the \
-warm-up, and the program sleeps in between. Each row is one interrupt, by number or \
-name, with its rate on each measured CPU; those that did not come are left out. The \
-last rows are the sum, the softirqs in all, and the time that a hypervisor gave to \
-others.
-
-What it is for: on an idle machine with isolated CPUs the measured ones should show \
-next to nothing; what is left there is the interference that real-time threads will \
-meet, with its name. The rates hold what the program itself causes: it wakes some \
-twenty times a second for housekeeping.
-
-A rate is a count divided by the time between the two readings by CLOCK_MONOTONIC, \
-which is a little more than the run without its warm-up. The time to read the files \
-is part of it, up to some milliseconds on a machine of many CPUs.
-
-**Beside the older tools**: `watch cat /proc/interrupts`, irqstat, and \
-`mpstat -I ALL` show the same counters.
-
-Sources: proc_interrupts(5), proc_softirqs(5), proc_stat(5).",
+    documentation: include_str!("irq_load.md").trim_ascii_end(),
     privileges: "none; root to count SMIs",
     replaces: "mpstat -I, watching /proc/interrupts",
     chart: Chart::Bars,

@@ -37,7 +37,7 @@ pub trait Resources {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The probe requests a setting that it has not named.
-    #[error("the probe has not said that it changes {0}: a defect of ours")]
+    #[error("the probe did not declare that it changes {0}: a bug in punctual")]
     NotNamed(String),
     /// The kernel does not list the values of a setting.
     #[error("the kernel does not list the values of {0}")]
@@ -95,7 +95,7 @@ mod tests {
         for (error, text) in [
             (
                 SettingsError::NotNamed(setting()),
-                "the probe has not said that it changes clocksource: a defect of ours",
+                "the probe did not declare that it changes clocksource: a bug in punctual",
             ),
             (
                 SettingsError::NotListed(setting()),

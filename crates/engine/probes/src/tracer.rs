@@ -16,7 +16,7 @@ pub enum TracerError {
     #[error("no tracer may be used here")]
     NotOffered,
     /// It can be started only once per run.
-    #[error("it was started already: a defect of ours")]
+    #[error("it was started already: a bug in punctual")]
     AlreadyStarted,
     /// The request needs a running tracer.
     #[error("it was not started")]
@@ -177,7 +177,7 @@ mod tests {
             (TracerError::NotOffered, "no tracer may be used here"),
             (
                 TracerError::AlreadyStarted,
-                "it was started already: a defect of ours",
+                "it was started already: a bug in punctual",
             ),
             (TracerError::NotStarted, "it was not started"),
             (TracerError::NoReader(full()), &no_reader),

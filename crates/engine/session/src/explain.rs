@@ -468,7 +468,8 @@ impl Explainer {
         warnings.extend(self.warnings.iter().cloned());
         if self.beyond > 0 {
             warnings.push(format!(
-                "{} outliers are no span of a thread's time (means of several), and cannot be explained",
+                "{} outliers cannot be explained: each is the mean of several samples, not a \
+                 single time span",
                 punctual_model::grouped(self.beyond)
             ));
         }

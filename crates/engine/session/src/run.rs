@@ -134,12 +134,11 @@ impl Session {
         );
         if overhead.is_none() && !stop.load(Ordering::Relaxed) {
             let why = match has_noise {
-                true => "the kernel's tracer is not started without them",
-                false => "in the time there is, too few samples came without them and with them",
+                true => "the kernel's tracer runs only with tracing",
+                false => "too few samples with and without tracing",
             };
-            self.warnings.push(format!(
-                "by how much recording the events raises the median is not known: {why}"
-            ));
+            self.warnings
+                .push(format!("tracing overhead unknown: {why}"));
         }
         explainer.set_overhead(overhead, Nanos::from(began.elapsed()));
         explainer.switch(true)?;

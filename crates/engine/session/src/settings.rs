@@ -149,7 +149,7 @@ pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, O
     let cpus = cpus.map_or_else(String::new, |cpus| format!(" for CPU {cpus}"));
     let changed = match status.holds() {
         true => "",
-        false => ", parts of which someone has changed since",
+        false => ", partly changed since",
     };
     let tune = format!("{}{cpus}{changed}", status.label);
     let warning = format!("measured with a tune in force: {tune}");

@@ -124,7 +124,7 @@ fn signed_on(
             created: jiff::Timestamp::now(),
             machine: None,
         })),
-        _ => refuse("the header of the user names nobody, or several"),
+        _ => refuse("the user header must name exactly one user"),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::{Failure, answer};
 /// The descriptor stays open during the borrow.
 unsafe fn socket<'a>(fd: c_int) -> Result<BorrowedFd<'a>, Failure> {
     if fd < 0 {
-        let why = format!("{fd} is no file descriptor");
+        let why = format!("{fd} is not a file descriptor");
         return Err(Failure::new(libc::EBADF, why));
     }
     // SAFETY: not -1, and open as the caller promises.

@@ -140,7 +140,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         steps: &[
             "mhwd-kernel --list              # those that end in -rt are real-time kernels",
             "sudo mhwd-kernel -i linux612-rt # the name may have changed: take one of that list",
-            "# It stays beside the others: choose it in the boot loader's menu.",
+            "# The other kernels remain: choose this one in the boot loader's menu.",
             "sudo reboot",
         ],
         source: "github.com/manjaro/mhwd, mhwd-kernel; Manjaro's package linux612-rt, 6.12.89_rt18 (looked up November 2026)",
@@ -152,7 +152,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         steps: &[
             "# In conf/local.conf, or the machine's configuration:",
             "#   PREFERRED_PROVIDER_virtual/kernel = \"linux-yocto-rt\"",
-            "# For a board with a kernel of its own: a fragment in its layer's SRC_URI,",
+            "# For a board with a custom kernel: a fragment in its layer's SRC_URI,",
             "#   punctual kernel fragment > realtime.cfg",
             "bitbake core-image-rt",
             "# core-image-rt-sdk has the tools too. Write the image to the board, and boot.",

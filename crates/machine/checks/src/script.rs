@@ -63,7 +63,7 @@ pub fn fix_script(audit: &Audit) -> String {
     ));
     if !by_command.is_empty() {
         text.push_str(&format!(
-            "\n# What is no setting, until the next boot:\n{by_command}"
+            "\n# Not changeable by punctual tune; in force until the next boot:\n{by_command}"
         ));
     }
     text.push_str(&permanently(problems()));

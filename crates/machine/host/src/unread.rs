@@ -15,7 +15,7 @@ pub enum Unread {
     #[error("lockdown ({0})")]
     Lockdown(String),
     /// Refused even to root, but lockdown cannot be confirmed.
-    #[error("not permitted, whatever its mode: a missing capability, or kernel lockdown")]
+    #[error("not permitted, despite its mode: missing capability or kernel lockdown")]
     NotPermitted,
     /// Another error, with the system's message.
     #[error("{0}")]
@@ -78,7 +78,7 @@ mod tests {
             ),
             (
                 Unread::NotPermitted,
-                "not permitted, whatever its mode: a missing capability, or kernel lockdown",
+                "not permitted, despite its mode: missing capability or kernel lockdown",
             ),
             (
                 Unread::System("Is a directory (os error 21)".to_owned()),

@@ -30,7 +30,7 @@ impl std::fmt::Display for Failure {
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
     /// The setting is unknown.
-    #[error("there is no setting '{name}' that this version can change: {known}")]
+    #[error("unknown setting '{name}': {known}")]
     NoSuchSetting {
         /// The requested name.
         name: String,
@@ -132,7 +132,7 @@ pub enum TuneError {
         marker: String,
     },
     /// A profile is neither built in nor a file.
-    #[error("there is no profile '{name}': {why}; the built-in ones are {known}")]
+    #[error("unknown profile '{name}': {why}; the built-in ones are {known}")]
     NoProfile {
         /// The requested name.
         name: String,

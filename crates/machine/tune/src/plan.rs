@@ -165,7 +165,7 @@ impl Plan {
                 format!("it cannot be read: {source}{}", why_unread(source))
             }
             TuneError::NeedsCpus { word, .. } => {
-                format!("'{word}' needs --cpus, the CPUs that are to be measured")
+                format!("'{word}' needs --cpus: the CPUs to measure")
             }
             other => other.to_string(),
         };

@@ -260,7 +260,7 @@ impl Profile {
                 }
                 (table @ ("settings" | "boot"), _) => {
                     return Err(spot(key.span()).error(format!(
-                        "this is a table: write [{table}] on a line of its own"
+                        "this is a table: write [{table}] on a separate line"
                     )));
                 }
                 (other, _) => {
@@ -457,7 +457,7 @@ mod tests {
     fn a_typo_is_pointed_at() {
         let message = |text: &str| Profile::parse("mine.toml", text).unwrap_err().to_string();
         insta::assert_snapshot!(message("summary = \"x\"\n[settings]\n  swapiness = 10\n"), @r"
-        mine.toml:3:3: there is no setting 'swapiness' that this version can change: did you mean 'swappiness'?
+        mine.toml:3:3: unknown setting 'swapiness': did you mean 'swappiness'?
             swapiness = 10
             ^^^^^^^^^
         ");

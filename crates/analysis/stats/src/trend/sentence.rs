@@ -30,7 +30,7 @@ fn no_worsening(groups: &[Group], of: &str) -> String {
     let spikes: usize = groups.iter().map(|group| group.spikes.len()).sum();
     let short = groups.iter().filter(|group| !group.judged).count();
     let mut text = format!(
-        "no unacknowledged worsening stands: {}, {} in {of}",
+        "no open regressions: {}, {} in {of}",
         counted(changes, "change point", "change points"),
         counted(spikes, "spike", "spikes"),
     );
@@ -54,7 +54,7 @@ fn drifting(groups: &[Group]) -> String {
         several => format!(" ({several} drifts in all)"),
     };
     format!(
-        "no step to the worse stands, but since {} {}, load {}{more}",
+        "no open step regressions, but since {} {}, load {}{more}",
         day(drift.from),
         drift.sentence(group),
         group.name()

@@ -158,7 +158,7 @@ impl Single {
 }
 
 pub(super) fn missed_unknown() -> String {
-    "how many periods were missed is not known".to_owned()
+    "the number of missed periods is unknown".to_owned()
 }
 
 /// Returns how many periods may be later than all known latencies.

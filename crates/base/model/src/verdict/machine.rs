@@ -58,7 +58,7 @@ impl Claim {
             return Err(missed_unknown());
         }
         let measured = grounds.measured(place).filter(|time| *time > Nanos::ZERO);
-        let measured = measured.ok_or("for how long was measured is not known")?;
+        let measured = measured.ok_or("the measured time is unknown")?;
         let [least, most] = late_in_blocks(grounds, place, limit, measured)?;
         let above = due.above_limit(limit);
         let least = Rate::of_blocks(above.at_least, least, measured);
@@ -95,7 +95,7 @@ fn late_in_blocks(
     measured: Nanos,
 ) -> Result<[Vec<u64>; 2], String> {
     let series = grounds.series.filter(|series| series.interval_ns.0 > 0);
-    let series = series.ok_or("there is no time series")?;
+    let series = series.ok_or("the time series is missing")?;
     if series.dropped > 0 {
         let dropped = grouped(series.dropped);
         return Err(format!(

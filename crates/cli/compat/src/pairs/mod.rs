@@ -75,9 +75,9 @@ pub(crate) const FIGURES: Difference = Difference {
 
 /// See [`SLEEP`].
 pub(crate) const SHORTEST: Difference = Difference {
-    what: "An interval below 50 us is 50 us, which a line on stderr and the tool's own lines say.",
-    why: "In the original it is the pause between two exchanges, here the time from one to the next: \
-          both threads have to have come to rest in it.",
+    what: "Intervals below 50 us are raised to 50 us, with a warning on stderr; the tool's lines show 50 us.",
+    why: "In the original it is the pause between two exchanges, here the time from one to the \
+          next: both threads must be waiting again before it ends.",
 };
 
 /// See [`SLEEP`].

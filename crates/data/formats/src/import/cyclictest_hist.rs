@@ -114,7 +114,7 @@ fn skip_to_title(source: &mut Source<'_>) -> Result<(), ImportError> {
             )));
         }
     }
-    Err(source.bad_at(Place::Whole, "there is no line '# Histogram'"))
+    Err(source.bad_at(Place::Whole, "line '# Histogram' not found"))
 }
 
 fn counts(text: &str) -> Result<Vec<u64>, Malformed> {

@@ -221,7 +221,7 @@ impl Lines {
     fn recording(self, source: &Source<'_>, unit: Nanos) -> Result<Recording, ImportError> {
         let bad = |reason: Malformed| source.bad_at(Place::Whole, reason);
         let Some(first) = self.last.values().next() else {
-            return Err(source.bad_at(Place::Whole, "there is no line of a thread"));
+            return Err(source.bad_at(Place::Whole, "no line of a thread found"));
         };
         let (tool, probe) = match (first.priority, first.interval_us) {
             (Some(_), None) => ("signaltest", "signal"),

@@ -72,7 +72,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         result.map_err(|reason| source.bad(reason))?;
     }
     if last.is_empty() {
-        return Err(source.bad_at(Place::Whole, "there is no line of a thread"));
+        return Err(source.bad_at(Place::Whole, "no line of a thread found"));
     }
     let mut recording = blank(source, IMPORT.name, "jitterdebugger", "timer");
     for (place, line) in last.values().enumerate() {

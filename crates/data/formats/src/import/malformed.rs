@@ -24,7 +24,7 @@ pub(crate) enum Malformed {
     SecondRun(String),
     #[error("line '{0}' is missing: the file is truncated")]
     MissingLine(&'static str),
-    #[error("there is no line '{0}': the output is truncated or was made with --quiet")]
+    #[error("line not found: '{0}': the output is truncated or was made with --quiet")]
     MissingSummary(&'static str),
     #[error("the line has no {0}")]
     MissingField(&'static str),
@@ -40,13 +40,13 @@ pub(crate) enum Malformed {
     MissingOverflows,
     #[error("the line with its figures is missing: the file is truncated")]
     MissingFigures,
-    #[error("the summary is missing or truncated: there is no line 'Duration:'")]
+    #[error("the summary is missing or truncated: line 'Duration:' not found")]
     MissingDuration,
     #[error("there is no table, or it has no row of a CPU, or too many")]
     NoTable,
     #[error("no line gives the period, without which samples cannot be counted")]
     MissingPeriod,
-    #[error("there is no line of a pair")]
+    #[error("no line of a pair found")]
     NoPair,
     #[error("the pair was not introduced before")]
     PairNotIntroduced,
@@ -273,7 +273,7 @@ pub(crate) enum Malformed {
     Attribute(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("{0}")]
     Reference(#[source] quick_xml::Error),
-    #[error("the entity '&{0};' is not known")]
+    #[error("unknown entity '&{0};'")]
     UnknownEntity(String),
     #[error("elements are nested deeper than {0}")]
     TooDeep(usize),
@@ -342,9 +342,9 @@ mod tests {
             ),
             (
                 Malformed::MissingDuration,
-                "the summary is missing or truncated: there is no line 'Duration:'",
+                "the summary is missing or truncated: line 'Duration:' not found",
             ),
-            (Malformed::NoPair, "there is no line of a pair"),
+            (Malformed::NoPair, "no line of a pair found"),
             (
                 Malformed::PairNotIntroduced,
                 "the pair was not introduced before",

@@ -210,7 +210,7 @@ fn find_title(
         note(&line, recording);
     }
     Err(source.bad(format!(
-        "there is no line '{}': without it (--no-header) unit and columns are unknown",
+        "line not found: '{}': without it (--no-header) unit and columns are unknown",
         kind.title
     )))
 }
@@ -291,7 +291,7 @@ fn read_columns(text: &str, kind: &Kind, source: &Source<'_>) -> Result<Vec<Colu
         });
     }
     match columns.is_empty() {
-        true => Err(source.bad("there are no columns: rtla recorded no sample")),
+        true => Err(source.bad("no columns found: rtla recorded no sample")),
         false => Ok(columns),
     }
 }

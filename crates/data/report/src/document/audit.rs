@@ -85,7 +85,7 @@ fn expectation(expectation: &Expectation) -> String {
              rule of thumb of the OSADL).",
             gigahertz(*khz)
         ),
-        _ => "Expected worst case: unknown, because the clock frequency is not known.".to_owned(),
+        _ => "Expected worst case: unknown, because the clock frequency is unknown.".to_owned(),
     };
     match (&expectation.measured, &expectation.not_measured) {
         (Some(measured), _) => text.push_str(&format!(

@@ -48,7 +48,7 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
         .iter()
         .max_by_key(|outlier| outlier.latency_ns);
     let why = worst.map_or_else(
-        || "Why is not known: none of them was explained.".to_owned(),
+        || "The cause is unknown: none of them was explained.".to_owned(),
         |worst| format!("The worst: {}", worst.blame.sentence),
     );
     Some(format!(
@@ -145,7 +145,8 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
         let jobs = figures::counted(at_once, "job", "jobs");
         notes.push(format!(
             "{jobs} began without a wait: the thread returned to its release wait after the next \
-             release; when that was is not known, the response time begins at the return"
+             release; the time of that release is unknown, so the response time begins at the \
+             return"
         ));
     }
     if jobs.caused_by_observer > 0 {

@@ -8,7 +8,7 @@ pub(crate) fn account_of(recording: &Recording) -> String {
     match recording.knows(Unknown::Missed) {
         true => account_text(&account),
         false => format!(
-            "{} recorded; how many were expected and missed is not known",
+            "{} recorded; expected and missed unknown",
             grouped(account.recorded)
         ),
     }

@@ -116,7 +116,7 @@ pub fn page(title: &str, documents: &[Document]) -> String {
             body {
                 main { @for one in documents { (parts::document(one, true)) } }
                 footer {
-                    "Times are UTC. A " b { "-" } " stands for a percentile that the number of samples does not support, and for what is not known."
+                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles that the number of samples does not support."
                 }
             }
         }

@@ -15,7 +15,7 @@ pub fn checkup(checkup: &Checkup) -> String {
     properties.extend(
         lacking(checkup)
             .into_iter()
-            .map(|why| ("lacking", why.to_string())),
+            .map(|why| ("missing", why.to_string())),
     );
     let all = checkup.conditions.iter().map(|one| one.measured_ns.0).sum();
     let verdict = case("verdict", checkup.outcome, &checkup.sentence, Nanos(all));

@@ -178,7 +178,7 @@ fn samples_title(bins: &Bins, unit: Unit) -> String {
     match bins.width {
         Some(width) if width == unit.ns => format!("samples per {}", unit.name),
         Some(width) => format!("samples per {}", short(Nanos(width))),
-        None => "samples per step, 40 steps a decade".to_owned(),
+        None => "samples per bin (40 bins per decade)".to_owned(),
     }
 }
 

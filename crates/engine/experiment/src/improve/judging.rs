@@ -56,7 +56,7 @@ pub(super) enum NotKept {
     #[error("makes no difference")]
     NoDifference,
     /// The proof does not hold for two stages that share their 5%.
-    #[error("not proven to help beside the slow settings")]
+    #[error("not proven to help in addition to the slow settings")]
     NotProvenOfSeveral,
 }
 

@@ -304,7 +304,8 @@ impl Work<'_, '_> {
             let Some(place) = least_needed(&without_each(&experiment)) else {
                 break;
             };
-            self.improvement.tried[quick[place]].why = "not needed beside the others".to_owned();
+            self.improvement.tried[quick[place]].why =
+                "not needed in addition to the others".to_owned();
             kept.retain(|one| *one != quick[place]);
         }
         Ok(kept)

@@ -315,7 +315,7 @@ fn two_experiments_share_the_chance_of_a_false_alarm() {
         judging::survives(&of(0.04, 1.0), 2)
             .unwrap_err()
             .to_string(),
-        "not proven to help beside the slow settings"
+        "not proven to help in addition to the slow settings"
     );
     assert!(judging::survives(&of(0.02, 1.0), 2).is_ok());
     assert!(judging::survives(&of(0.04, 250.0), 2).is_ok());

@@ -44,7 +44,7 @@ parameters! {
     );
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
-        "Time between rounds, in which each clock is read",
+        "Time from the start of one round to the next",
         Nanos::from_micros(100)..=Nanos::from_secs(1),
     ).short('i').or("1ms");
     READS: u64 = Typed::count(
@@ -54,7 +54,7 @@ parameters! {
     ).or("10");
     BATCH: Option<u64> = Typed::count(
         "batch",
-        "Time so many reads together, and take their mean as one sample [default: 1, and 64 on a machine without an invariant TSC]",
+        "Reads per sample; the sample is their mean [default: 1, or 64 without an invariant TSC]",
         1..=256,
     );
 }

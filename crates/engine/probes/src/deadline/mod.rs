@@ -25,51 +25,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "deadline",
     summary: "how late a SCHED_DEADLINE thread's period begins, and runtime overruns",
     unit: "ns",
-    documentation: "\
-One or more threads of policy SCHED_DEADLINE, each promised `runtime` of CPU time \
-before `deadline` in every `period`. Each wakes at the start of its period, reads the \
-clock, works for as long as asked (`--work`, CPU time; nothing by default), and waits \
-for its next period.
-
-**The figure**: one sample per period, from its start to the thread's first \
-instruction: timer, interrupt, other deadline threads with earlier deadlines, the \
-switch, and one reading of the clock. A period that began while the thread was still \
-busy or throttled is counted as missed: recorded, missed and warm-up add up to the \
-periods that came due.
-
-With `--wait yield` sched_yield(2) ends the period: the kernel takes what is left of \
-the runtime, and lets the thread run when the next period begins. When that is, the \
-kernel does not tell; it is taken from the earliest of the wake-ups, on \
-CLOCK_MONOTONIC_RAW, which runs at the rate of the scheduler's clock. The first 20, or \
-those of the first half second where they are fewer, count when they are all there. So \
-the figure \
-is the time beyond the quickest wake-up, and holds none of what every wake-up costs. \
-The kernel can begin the periods anew (after a thread fell behind); the probe sees \
-it by a wake-up that is more than 20 us too early, or by a second without one less \
-than 20 us late, and counts it in the table. With `--wait nanosleep` the thread \
-sleeps to absolute times of CLOCK_MONOTONIC instead, and the figure is actual minus \
-expected, as that of `timer`; its reservation then begins with each wake-up.
-
-The table counts for each thread the periods in which it used more CPU time than its \
-runtime, that of its waiting and recording included (the kernel notices at its tick, or with HRTICK at once, so a thread can \
-overrun without being stopped), those whose work ended after the deadline, and the \
-longest time to that end.
-
-A deadline thread cannot be bound to a CPU: all CPUs of its root domain must be \
-allowed to it. To measure on some only, make an exclusive cpuset (a cgroup with \
-`cpuset.cpus.partition = root`) and run there. The kernel admits threads as long as \
-their runtimes over their periods fit below sched_rt_runtime_us over \
-sched_rt_period_us on all CPUs together; a refusal says which rule was broken. The \
-longest period is the kernel's own, sched_dl_period_max_us, as it is unless it was \
-changed. A thread that yielded cannot be woken by a signal: a run ends up to a period \
-later than it is told to.
-
-**Beside the older tool**: cyclicdeadline also waits by sched_yield and takes its \
-first wake-up as the start of the periods, and any earlier one as a new start; it \
-reads CLOCK_MONOTONIC, in microseconds. It has no work and no overruns.
-
-Sources: sched(7), sched_setattr(2), kernel \
-`Documentation/scheduler/sched-deadline.rst`, `kernel/sched/deadline.c`.",
+    documentation: include_str!("deadline.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE; no resource limit allows it",
     replaces: "cyclicdeadline",
     chart: Chart::Latency,
@@ -95,8 +51,7 @@ parameters! {
     ).or("100us");
     DEADLINE: Option<Nanos> = Typed::duration(
         "deadline",
-        "The runtime is given before this, from the start of the period: the period where \
-               nothing is asked for",
+        "Deadline of the runtime, from the start of the period [default: the period]",
         Nanos::from_micros(10)..=LONGEST,
     );
     WORK: Nanos = Typed::duration(
@@ -106,7 +61,7 @@ parameters! {
     ).or("0s");
     THREADS: u64 = Typed::count(
         "threads",
-        "How many threads, each with these times",
+        "Number of threads, each with these times",
         1..=256,
     ).or("1");
     DISTANCE: Nanos = Typed::duration(

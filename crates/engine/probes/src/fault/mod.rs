@@ -24,58 +24,10 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "fault",
     summary: "how long the first touch of memory takes, by allocation",
     unit: "ns",
-    documentation: "\
-One thread on the first of the chosen CPUs. Again and again it maps a batch of \
-pages, does to them what the way says (nothing, mlock, MAP_LOCKED, MAP_POPULATE, \
-mlockall), writes one byte to each page, and unmaps them. The ways take turns, \
-batch by batch, so that all see the same machine; each is a lane of its own.
-
-The latency of a sample is the time from before to after that one write: the page \
-fault with all the kernel does in it (find the mapping, take and zero a page or \
-look it up in the page cache, charge it, enter it in the page table), and one \
-reading of the clock. Where the page is there already, only the reading of the \
-clock is left, and a miss of the TLB. Mapping, locking and unmapping are not part \
-of it; the table gives the mean time of mapping and locking a batch, which is where \
-the cost goes when pages are made to be there beforehand.
-
-The pages that a batch gives back are often those the next one gets, still warm in \
-the cache, as in a program that allocates and frees. In a virtual machine a page \
-that the host has not given yet costs a fault of the host as well.
-
-Minor and major faults in the table are those of the thread (getrusage, \
-RUSAGE_THREAD) between the first and the last touch of each batch, nothing else, \
-and warm-up included; they are the counters that /proc/PID/stat shows. A way that \
-keeps its promise has 0 faults per touch. Faults of mapping and locking are counted \
-apart. The page faults of a lane are neither of these: they are those that the \
-measurement took on top, without wanting to.
-
-File pages are those of a memfd, a file in memory, all of it in the page cache and \
-mapped shared: minor faults. A major fault waits for a disk, and to provoke one the \
-page cache would have to be dropped for all; it is not measured. Of a file on a \
-disk, the first write to a page costs the file system's part as well \
-(page_mkwrite), also after mlock.
-
-Huge pages are taken from the pool (MAP_HUGETLB) if it has enough; else they are \
-asked for by MADV_HUGEPAGE, and the table says how many touches got a whole one. \
-Advised pages cannot be had together with MAP_LOCKED, MAP_POPULATE or mlockall, as \
-these make the pages be there before anything can be advised: these ways are then \
-left out and their rows are empty. The other ways use pages of the usual size only \
-(MADV_NOHUGEPAGE).
-
-While measuring, punctual holds its own memory locked with MCL_ONFAULT, under which \
-the kernel leaves also MAP_POPULATE and MAP_LOCKED to the first touch. So for each \
-batch new mappings are set to be treated as in a process that locks nothing, or for \
-the mlockall ways with MCL_FUTURE, and set back after it. MCL_FUTURE alone: it is \
-the part of mlockall that concerns new memory.
-
-The thread sleeps after each batch for the interval, and at least for as long as the \
-batch took.
-
-Sources: mmap(2), mlock(2), madvise(2), memfd_create(2), getrusage(2), mincore(2), \
-Linux mm/gup.c (populate_vma_page_range).",
+    documentation: include_str!("fault.md").trim_ascii_end(),
     privileges: "CAP_IPC_LOCK or RLIMIT_MEMLOCK for the locked ways, vm.nr_hugepages for huge \
                  pages from the pool; ways that are refused are left out and named",
-    replaces: "no tool of its own; page-fault tests of lmbench (lat_pagefault)",
+    replaces: "no dedicated tool; page-fault tests of lmbench (lat_pagefault)",
     chart: Chart::Bars,
     explained: Ok(Delay::Step),
     parameters: PARAMETERS,

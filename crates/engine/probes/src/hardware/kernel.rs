@@ -230,7 +230,7 @@ impl Seen {
     fn by_cpu(&self, asked: &[u32]) -> Table {
         let mut table = Table::new(
             "hwlat",
-            "What the kernel's detector reported after the warm-up",
+            "Reports of the kernel's detector after the warm-up",
             &[
                 ("cpu", "CPU"),
                 ("reports", "reports"),

@@ -371,7 +371,7 @@ fn tables() -> [Table; 2] {
     [
         Table::new(
             "osnoise",
-            "What the kernel counted in the windows after the warm-up",
+            "Kernel counts in the windows after the warm-up",
             &[
                 ("cpu", "CPU"),
                 ("tid", "thread"),
@@ -391,7 +391,7 @@ fn tables() -> [Table; 2] {
         ),
         Table::new(
             "osnoise_gaps",
-            "Gaps above the threshold, by what the kernel saw come",
+            "Gaps above the threshold, by kernel event",
             &[
                 ("cpu", "CPU"),
                 ("came", "came"),

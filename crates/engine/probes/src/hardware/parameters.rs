@@ -16,26 +16,26 @@ parameters! {
     // The kernel's detector spins for this time on one CPU at a time.
     WIDTH: Option<Nanos> = Typed::duration(
         "width",
-        "How long to spin in each window: half of it, 100 ms at most, where nothing is asked for",
+        "Time to spin in each window [default: half of the window, at most 100 ms]",
         Nanos::from_micros(100)..=Nanos::from_secs(10),
     );
     TURNS: bool = Typed::flag(
         "turns",
-        "Count every turn of the loop by its length; with --source spin",
+        "Count all loop iterations by length; with --source spin",
     );
     COPY: Option<u64> = Typed::count(
         "copy",
-        "With --turns: copy this many bytes in each turn, as work between two readings of the clock",
+        "With --turns: bytes to copy in each iteration, as work between two readings of the clock",
         1..=(1 << 26),
     );
     SOURCE: &'static str = Typed::choice(
         "source",
-        "Who looks for gaps",
+        "Source of the gaps",
         &[
-            (SPIN, "threads of ours, on all CPUs"),
+            (SPIN, "the probe's threads, on all CPUs"),
             (HWLAT, "the kernel's tracer, one CPU after the other with interrupts off (needs root)"),
             (OSNOISE, "the kernel's tracer osnoise: threads of the kernel, on all CPUs (needs root)"),
-            (BOTH, "ours, and a table of what the kernel's saw meanwhile"),
+            (BOTH, "the probe's threads, and a table of the reports of hwlat"),
         ],
     ).or(SPIN);
 }

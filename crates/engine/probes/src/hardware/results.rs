@@ -23,7 +23,7 @@ pub(super) fn measured<T: Ticks>(
     let mut turns = iterations::tables();
     let mut spinning = Table::new(
         "spinning",
-        "What was spun after the warm-up",
+        "Time spun after the warm-up",
         &[
             ("cpu", "CPU"),
             ("clock", "clock"),
@@ -48,8 +48,8 @@ pub(super) fn measured<T: Ticks>(
         let blind = found.tally.of(Cause::Unknown).count;
         if blind > 0 {
             measured.warnings.push(format!(
-                "the cause of {blind} gaps on CPU {cpu} is not known: there were too many of them, or \
-                 /proc/interrupts cannot be read"
+                "the cause of {blind} gaps on CPU {cpu} is unknown: there were too many of them, \
+                 or /proc/interrupts cannot be read"
             ));
         }
     }

@@ -23,37 +23,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "inversion",
     summary: "how long a high-priority thread waits for a low one's lock",
     unit: "ns",
-    documentation: "\
-Three threads on each measured CPU, bound to it, at the priority asked for (high), one \
-below (middle) and two below (low). In each cycle the low thread takes a lock, wakes \
-the high one, and then works for `--hold` of its own CPU time before it lets go. The \
-high thread runs at once, wakes the middle one, reads the clock, asks for the lock, and \
-reads the clock again when it has it: the difference is the latency. The middle thread, \
-which has nothing to do with the lock, keeps the CPU busy for `--spin`.
-
-With a plain mutex the middle thread runs in place of the low one, so that the high \
-thread waits for both: hold plus spin, and in a program whose middle thread does not \
-end, for ever (priority inversion). With priority inheritance the low thread gets the \
-priority of the one that waits, and works on: the wait is bounded by hold. What comes on \
-top of these bounds in the table `bounds` is the cost of the switches, of the lock's \
-system calls, and whatever else took the CPU. `overtaken` counts the waits during \
-which the middle thread ran: all of them with a plain mutex, none with inheritance. With \
-`--explain`, a threshold above the bound asks for what came on top of it.
-
-With both locks each has its own cycles, one after the other. A cycle that came due \
-before the one before it was over is counted as missed: recorded, missed and warm-up add \
-up to the cycles that came due, counted by the clock. The figures of a thread's own use \
-(page faults, switches, CPU time) are those of the high thread, which is the same for both.
-
-It ends in any case: the middle thread spins by the clock and the low one by its CPU \
-time, both together for at most half of the interval, so that the other half is for the \
-rest of the system, on a machine with one CPU too, and the kernel's throttle for real-time \
-threads (sched_rt_runtime_us) is not reached.
-
-pi_stress, which tests the same, tells only whether the low threads got to run at all.
-
-Sources: pthread_mutexattr_setprotocol(3), sched(7), futex(2), \
-Documentation/locking/rt-mutex-design.rst.",
+    documentation: include_str!("inversion.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time priority of at least 3; not without",
     replaces: "pi_stress",
     chart: Chart::Latency,
@@ -68,7 +38,7 @@ parameters! {
         "Which lock",
         &[
             ("both", "the two in turn"),
-            ("plain", "a mutex that does nothing about priorities"),
+            ("plain", "a mutex without priority inheritance"),
             ("inherit", "a mutex with priority inheritance"),
         ],
     ).or("both");
@@ -80,7 +50,7 @@ parameters! {
     // No task of normal priority runs on the CPU meanwhile, not even the one that handles Ctrl-C.
     SPIN: Nanos = Typed::duration(
         "spin",
-        "Time for which the middle thread keeps the CPU busy",
+        "Time that the middle thread keeps the CPU busy",
         Nanos::from_micros(1)..=Nanos::from_millis(50),
     ).or("2ms");
     INTERVAL: Nanos = Typed::duration(
@@ -268,7 +238,7 @@ impl Run {
     fn measured(&self, waits: Vec<Waits>) -> Measured {
         let mut table = Table::new(
             "bounds",
-            "The wait for the lock: what was to be expected and what was seen",
+            "The wait for the lock: expected and measured",
             &[
                 ("cpu", "CPU"),
                 ("lock", "lock"),

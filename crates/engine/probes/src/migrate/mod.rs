@@ -25,39 +25,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "migrate",
     summary: "whether the N highest of N+1 threads run on N CPUs",
     unit: "ns",
-    documentation: "\
-On N measured CPUs there are N+1 threads, each of another priority, each allowed on \
-all of these CPUs. In every interval they wake one after the other, the lowest first, \
-and spin until the end of the round. When the highest wakes, all CPUs are taken: it \
-has to preempt the lowest, or another that then has to move to the CPU of the lowest \
-(the scheduler's push and pull of real-time threads). At any time the N highest that \
-want to run should run.
-
-**The figure**: one lane for each thread but the lowest (which has to wait by \
-design). A sample is the time from the thread's due wake-up to its first instruction: \
-timer, idle exit, interrupt, preemption of the lower one, migration if there was one, \
-and one reading of the clock. A thread that did not run until the end of its round \
-has no sample: it is counted as missed. Recorded, missed and warm-up add up to the \
-rounds that came due.
-
-**The violations**: each thread keeps when it ran, split where it was switched away \
-from (gaps above 5 us in which its count of involuntary switches moved; an interrupt \
-is no switch). Afterwards each wait of a thread is laid over what lower threads ran \
-in the same time. Where they ran for longer than the tolerance, it is a violation; \
-its length is the time in which at least one lower thread ran. The wake-up latency \
-itself is a wait, so a tolerance below it finds one in each round. A timer that comes \
-late because a hypervisor took the CPU shows as a wait too, as from inside nothing \
-tells it apart.
-
-Threads spin for at most half of an interval, and 50 ms, and look at the clock and \
-the stop flag on each turn. The priorities are the one asked for and the N below.
-
-**Beside the older tool**: rt-migrate-test wakes all its threads at once through a \
-barrier and compares for each round who began first; it spins 20 ms and pauses \
-100 ms. It does not see a thread that is pushed aside later in the round.
-
-Sources: sched(7), kernel `kernel/sched/rt.c` (push_rt_task, pull_rt_task), \
-getrusage(2).",
+    documentation: include_str!("migrate.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO: it needs real-time priorities",
     replaces: "rt-migrate-test",
     chart: Chart::Latency,

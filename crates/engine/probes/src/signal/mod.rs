@@ -24,36 +24,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "signal",
     summary: "a signal from send to handling, in a ring of threads",
     unit: "ns",
-    documentation: "\
-Each thread sends a signal to the next one, the last to the first. The first thread \
-begins a round at each interval, having slept to an absolute time. Each sender reads \
-the clock directly before the system call; each receiver reads it directly after its \
-own wait has returned, or first thing in the handler. The difference is the latency \
-of that hop, and has a lane of its own. It holds the sending system call up to the \
-wake-up, an interrupt to the other CPU and that CPU's idle exit where they differ, \
-the scheduler's decision and switch, the delivery of the signal, the return to user \
-space and one reading of the clock. What a receiver records, it records before it \
-sends on and before the next hop's first time stamp.
-
-No sleep of ours is in any figure. signaltest measures something else: from a thread's \
-own sending to its next receipt, which is all hops of a round, and in all threads but \
-the first also that thread's pause of 10 ms in every 16th round. What compares with \
-its first thread is the whole round, which the table `rounds` holds: from the first \
-signal's sending to the first thread's receipt. With `--rounds` they are the first thread's lane as well. signaltest sends 16 rounds back to back \
-and then pauses, so its caches are warm: that is `--burst 16`; here a round follows a \
-sleep, where nothing else is asked for.
-
-With two threads a receiver answers at once, so the first thread may not have come to \
-its wait when the answer is sent; with more threads it has. All threads have the same \
-priority: on one CPU the receiver runs when the sender has come to its own wait, and \
-the way there is part of the latency, as it is in signaltest.
-
-Each signal carries its round. A round that has not come back after one second is \
-given up: it is missed in each lane where it did not arrive, and so is each round that \
-came due before the one before it was over. Recorded, missed and warm-up add up to the \
-rounds that came due, counted by the clock.
-
-Sources: tgkill(2), sigwaitinfo(2), sigsuspend(2), signalfd(2), signal-safety(7).",
+    documentation: include_str!("signal.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
     replaces: "signaltest, sigwaittest",
     chart: Chart::Latency,
@@ -87,12 +58,12 @@ parameters! {
     ).or("spread");
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
-        "Time from the begin of one round to the next",
+        "Time from the start of one round to the next",
         Nanos::from_micros(50)..=Nanos::from_secs(10),
     ).short('i').or("1ms");
     BURST: u64 = Typed::count(
         "burst",
-        "Rounds that follow each other at once at each interval; signaltest does 16",
+        "Consecutive rounds at each interval; signaltest uses 16",
         1..=1_000,
     ).or("1");
     ROUNDS: bool = Typed::flag(

@@ -29,44 +29,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "socket",
     summary: "how long a message of small writes takes to be answered",
     unit: "ns",
-    documentation: "\
-One thread on the first of the chosen CPUs sends a message of 30 bytes, waits for \
-the 30 bytes of the reply, and begins the next. Over TCP the message is 15 pieces of \
-2 bytes, as a program writes that hands over field after field:
-
-- `default`: 15 writes. The kernel sends the first at once and holds the others back \
-until the first is acknowledged (Nagle's algorithm), and the receiver holds the \
-acknowledgement back as it has nothing to send yet (delayed ACK, 40 ms and more). \
-Where both meet, this is about a hundred times slower than the others or worse. A \
-receiver that is in its quick-ACK mode, as Linux is for the first segments of a \
-connection, answers sooner.
-- `nodelay`: 15 writes with TCP_NODELAY, each a segment of its own.
-- `cork`: 15 writes between setting and clearing TCP_CORK, which make one segment.
-- `writev`: one writev of the 15 pieces.
-- `more`: 15 sends, all but the last with MSG_MORE, which make one segment.
-- `udp` and `unix`, for comparison: one datagram, and one write to a stream socket.
-
-The latency of a sample goes from before the first write until the whole reply is \
-read: all system calls of the sender, the network, the wake-up and two system calls \
-of the server (a read, or 15 where the pieces come apart, and a write), and the \
-wake-up of this thread. It is a round trip. The server sets TCP_NODELAY, \
-so that its reply never waits.
-
-By default the server is two or more threads of this process with the normal \
-policy, reached over the loopback (the Unix socket is a socketpair), on the second \
-of the chosen CPUs if there is one, else on the same. `--connect HOST:PORT` measures \
-to another machine, where `punctual measure socket --serve` runs.
-
-The ways take the run's time in equal parts, one after the other, each on a \
-connection of its own and each with its own warm-up at the start of its part; \
-without --duration, in turns of 10 s. A message that has no reply within 1 s is \
-missed, and its connection is made anew. After 20 ms of messages the thread sleeps \
-for a tenth of the time they took, so that it never takes a CPU for itself at a \
-real-time priority. Messages a second, in the table, are those without that \
-pause: their number by the sum of their latencies.
-
-Sources: tcp(7), socket(7), send(2), RFC 896 (Nagle), RFC 1122 section 4.2.3.2 \
-(delayed ACK), Linux net/ipv4/tcp_input.c (quick ACKs).",
+    documentation: include_str!("socket.md").trim_ascii_end(),
     privileges: "none; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy",
     replaces: "the TCP latency examples of real-time guides; for one write in one direction \
                and back, netperf TCP_RR and sockperf ping-pong",
@@ -84,7 +47,7 @@ parameters! {
     ).or("all");
     CONNECT: Option<String> = Typed::text(
         "connect",
-        "Measure to the echo server at this HOST:PORT (of a name, its IPv4 address), instead of one of its own",
+        "Echo server to measure, HOST:PORT (a name resolves to IPv4) [default: a server in this process]",
     );
 }
 
@@ -121,8 +84,8 @@ impl Socket {
     fn ways(&self) -> Result<Vec<Way>, ProbeError> {
         if self.via == Way::Unix.word() && self.connect.is_some() {
             return Err(ProbeError::Unfit(
-                "a Unix socket does not reach another machine: leave --connect, or choose \
-                 another --via"
+                "a Unix socket cannot reach another machine: omit --connect, or choose another \
+                 --via"
                     .to_owned(),
             ));
         }

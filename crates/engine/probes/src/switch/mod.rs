@@ -25,45 +25,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "switch",
     summary: "a context switch on one CPU, and what sched_yield costs",
     unit: "ns",
-    documentation: "\
-On each measured CPU a thread and its partner of the same policy and priority, \
-both bound to it, so that nothing runs in parallel: what the partner does next, it \
-does after a switch. The switches come in batches, one way after the other, and a \
-batch takes at most half of its interval, so that the CPU is left to others for the \
-rest. One lane for each way and CPU:
-
-*yield alone*: sched_yield(2) with nobody of the same priority who could run. From \
-before the call to after it. No switch happens: it is what a loop that yields, \
-in the hope that others get on, costs on each turn. Threads of lower priority never \
-run by it, which is why the real-time guides warn of it.
-
-*yield to thread*: the same call with the partner waiting for the CPU. From before \
-the call to the partner's return from its own: the call, the scheduler's decision, \
-the switch between two threads of one process, and the return.
-
-*pipe to thread*: a message to the partner, which waits for it in read(2). From \
-before the write to the partner's return from read: the write with the wake-up \
-(which does not preempt, at equal priority), the own read which blocks, the switch, \
-and the return.
-
-*pipe to process*: the same with a process of its own instead of a thread, so that \
-the switch also changes the address space (page tables, and with them parts of the \
-TLB; more where mitigations flush predictors). The difference to *pipe to thread* is \
-what that change costs.
-
-Each figure holds one reading of the clock. Switches not done because the half \
-interval was over, and yields after which the partner had not run, are counted as \
-missed: recorded, missed and warm-up add up to batches times their size. With \
-policy other sched_yield need not switch to the partner at all, and the partner may \
-preempt the write: use fifo. Page faults and switches shown for a lane are those of \
-the thread, which serves all lanes of its CPU. The process is made by fork(2), before \
-the memory of the measurement, which it so costs no page faults.
-
-**Beside the older tools**: lmbench's lat_ctx and `perf bench sched pipe` give half a \
-round trip as a mean, at normal priority and mostly across CPUs; here each switch is \
-a sample. pi_stress and rt-tests have no such figure.
-
-Sources: sched_yield(2), sched(7), pipe(7).",
+    documentation: include_str!("switch.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, yields need not switch",
     replaces: "lat_ctx (lmbench), perf bench sched pipe",
     chart: Chart::Bars,
@@ -78,7 +40,7 @@ parameters! {
         "What makes the switch",
         &[
             ("all", "each of them, one batch after the other"),
-            ("alone", "sched_yield with nobody to yield to"),
+            ("alone", "sched_yield with no other runnable thread of the same priority"),
             ("yield", "sched_yield to a thread of the same priority"),
             ("pipe", "a message to a thread that waits for it"),
             ("process", "a message to a process that waits for it"),

@@ -25,55 +25,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "timer",
     summary: "how late a periodic thread wakes",
     unit: "ns",
-    documentation: "\
-One thread per measured CPU, bound to it. Each sleeps to an absolute time, reads \
-the clock, records actual minus expected, and sleeps to the next multiple of the \
-interval. The latency holds all that lies between the timer's due time and the \
-first instruction of the thread: idle exit, interrupt entry, the timer interrupt \
-itself, other interrupts and softirqs, the scheduler's decision and switch, the \
-return to user space, and one reading of the clock. It holds nothing of the \
-recording: that happens after the clock was read.
-
-A period that passes while the thread is still late for an earlier one has no \
-sample of its own. It is counted as missed: recorded, missed and warm-up add up \
-to the periods that came due, counted by the clock.
-
-The threads' first due times are spread evenly over one interval, so that the \
-CPUs do not wake in the same instant; `--aligned` makes them do so, `--full-second` \
-at the next full second of the clock.
-
-With `--threads` their number is another than that of the CPUs, which they share \
-in turn; `--unbound` leaves each of them on all these CPUs, `--distance` gives each \
-a longer interval than the one before, `--priority-spread` a lower priority. \
-`--wait relative` sleeps for the interval, counted from a reading of the clock \
-just before: such a loop drifts, and misses no period because it has none. On \
-`--clock realtime` a step of the wall clock is a latency.
-
-**The kernel's own timer** (`--source timerlat`): the tracer `timerlat`, where the \
-kernel has it (CONFIG_TIMERLAT_TRACER, root). A timer of the kernel expires on each \
-CPU once an interval (100 µs to 1 s) and wakes a thread that is bound there. Each \
-expiry is timed from its due time on in three places, which are rows of their own: \
-*interrupt*, in the timer's handler; *thread*, in the kernel when the thread runs; \
-*user space*, when the thread, one of ours, is back in the kernel after its way \
-through user space (since Linux 6.5; `--workload kernel` wakes a thread of the \
-kernel instead, and has no such row). What a row has more than the one before lies \
-between the two. The samples are taken out of the trace's ring buffer, each with its \
-number. A period without a sample is missed: the kernel skips an expiry whose thread \
-is still late, and a sample may be overwritten before it is read; the table \
-`timerlat` has both, with the policy that each thread was found to have. An outlier \
-is explained once, as that of the last row, and `--explain` records the events of \
-osnoise as well. The interrupt has no thread: its row bears the priority of the one \
-it wakes, and no usage.
-
-The tracer runs in a trace instance of its own. Its CPUs, period and options are one \
-for the whole kernel, with those of osnoise: they are read first, kept in the name of \
-the instance, and put back at the end; what a killed run has left is undone by the \
-next command of punctual. Where another program uses one of them, the probe does not \
-run. While threads of ours wait for its timers, the kernel kills this program if \
-someone else stops the tracer; the recording is kept, as interrupted.
-
-Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2); kernel \
-`Documentation/trace/timerlat-tracer.rst`, `kernel/trace/trace_osnoise.c`.",
+    documentation: include_str!("timer.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other. \
                  Root for the kernel's tracer",
     replaces: "cyclictest, jitterdebugger, rtla timerlat",
@@ -259,7 +211,8 @@ impl Timer {
         ];
         if let Some((name, _)) = ours.iter().find(|(_, given)| *given) {
             return Err(ProbeError::Unfit(format!(
-                "--{name} is for threads of ours: with --source {TIMERLAT} the kernel sets the timers"
+                "--{name} is for the probe's threads: with --source {TIMERLAT} the kernel sets \
+                 the timers"
             )));
         }
         let interval = self.interval;

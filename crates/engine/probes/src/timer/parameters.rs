@@ -41,7 +41,7 @@ parameters! {
     );
     OFFSET: Nanos = Typed::duration(
         "offset",
-        "Begin this much later; with --aligned each thread by this much later than the one before",
+        "Delay of the start; with --aligned added for each successive thread",
         Nanos::ZERO..=Nanos::from_secs(3_600),
     ).or("0s");
     THREADS: Option<u64> = Typed::count(
@@ -71,15 +71,15 @@ parameters! {
         "source",
         "Who measures",
         &[
-            (OURS, "threads of ours, which read the clock themselves"),
+            (OURS, "the probe's threads, which read the clock themselves"),
             (TIMERLAT, "the kernel's tracer timerlat: interrupt, thread and user space apart (needs root)"),
         ],
     ).or(OURS);
     WORKLOAD: Option<&'static str> = Typed::choice(
         "workload",
-        "With --source timerlat: whom the timers wake; user where the kernel can and nothing is asked for",
+        "With --source timerlat: threads that the timers wake [default: user if the kernel supports it]",
         &[
-            (USER, "threads of ours, in user space (since Linux 6.5)"),
+            (USER, "the probe's threads, in user space (since Linux 6.5)"),
             (KERNEL, "the kernel's own threads"),
         ],
     );

@@ -34,68 +34,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "wakeup",
     summary: "from one thread's post to another's wake-up, between all CPUs",
     unit: "ns",
-    documentation: "\
-Two threads for each pair of CPUs, one bound to each; also both to the same CPU. \
-The one sleeps to an absolute time, reads the clock and posts, in the way that \
-`--via` names. The other waits in that way; once it is awake it reads the clock \
-and records the difference, then it waits again. The latency holds the post's own \
-system call, the wake-up, an interrupt to the other CPU and that CPU's idle exit \
-where they differ, the scheduler's decision and switch, the return to user space, \
-what the library does before it returns (a mutex is taken, a condition variable's \
-mutex is taken again), and one reading of the clock. It does not hold the poster's \
-own timer: how late that is does not show.
-
-The waiting thread says that it waits just before it does. A post is made only \
-after it has said so and half an interval has passed since the last one, so that it \
-is blocked and not on its way there. Where that is not so, or the poster's time has \
-passed before it ran, the exchange is counted as missed: recorded, missed and \
-warm-up add up to the exchanges that came due, counted by the clock.
-
-Only one exchange is under way at any time: the pairs take turns of up to 1000 \
-exchanges, a quarter of their share of the run, one after the other and round after \
-round. So a pair does not disturb another, and what changes during the run meets all. \
-The first exchange of a turn finds both threads as they were left a round ago, \
-with colder caches than the others. The warm-up counts for each pair from its own \
-first exchange.
-
-With `--threads` there are so many pairs, which run at the same time as those of \
-rt-tests do: both threads of a pair on one CPU, or with `--unbound` on any. Each has an \
-interval of its own (`--distance`), and may have a lower priority than the one before.
-
-With a real-time policy the poster has the next lower priority: on the same CPU the \
-thread that is woken runs at once, and the latency is that of the switch. At priority \
-1, or without such a policy, it may have to wait until the poster sleeps.
-
-The ways: with `mutex` and `mutex-pi` the poster holds two mutexes and lets go of \
-the one that the other thread waits for; what is measured is from before the \
-unlock to after the lock. `condvar` is lock, count, unlock, notify. With `barrier` \
-the waiting thread has come first and the poster comes last. With `pipe` and \
-`socket` one byte is written and read, with `mq` a message of 8 bytes. With `signal` it is tgkill and sigwaitinfo. \
-With `--timeout` a message is waited for with mq_timedreceive; `--force-timeout` sends \
-each so much later, and the thread that waits gives up and waits again. \
-The set of `sem-sysv` is removed at the end; after a kill -9 it stays (`ipcs -s`, `ipcrm`), \
-but for `--processes`.
-
-With `--processes` the posting thread of each pair is in a process of its own: the \
-wake-up goes from one address space to another, and on one CPU the switch changes it \
-(the kernel loads another page table, and the processor may have to fill its \
-translations again). It is this program once more; what the two tell each other is in \
-memory that both have mapped, and the futex of `--via futex` is in it and not private. The table \
-`partners` says what these processes used while they posted. Each is of the same policy \
-as the thread would be, with its memory locked likewise, and ends with the program, \
-however that ends. A mutex, a condition variable, a barrier and a POSIX semaphore stay \
-within one process.
-
-ptsematest, svsematest and pmqtest take their time stamps in the same places, in \
-microseconds. Their two threads have the same priority, so that on one CPU their \
-figure also holds the sender's way from its post to its next wait, which ours does \
-not. And their sender has not just slept, but was woken by the receiver: with warm \
-caches the same exchange takes a half to two thirds of the time. `--warm` is their \
-way: an exchange that is not measured goes before each that is.
-
-Sources: futex(2), pthread_mutexattr_setprotocol(3), pthread_cond_wait(3), \
-pthread_barrier_wait(3), sem_overview(7), semop(2), pipe(7), eventfd(2), \
-mq_overview(7), unix(7).",
+    documentation: include_str!("wakeup.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
     replaces: "ptsematest, svsematest, pmqtest, sigwaittest",
     chart: Chart::Matrix,

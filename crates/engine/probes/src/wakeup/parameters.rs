@@ -7,9 +7,9 @@ use super::places::PAIRS_MAX;
 parameters! {
     VIA: &'static str = Typed::choice(
         "via",
-        "What the one thread wakes the other with",
+        "Wake-up mechanism",
         &[
-            ("futex", "futex(2), what the locks of the C library wait in"),
+            ("futex", "futex(2), on which the locks of the C library wait"),
             ("mutex", "a pthread mutex, unlocked by the one, locked by the other"),
             ("mutex-pi", "the same with priority inheritance"),
             ("condvar", "a condition variable with its mutex"),
@@ -26,12 +26,12 @@ parameters! {
     // Two wake-ups and two switches must fit in with room to spare.
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
-        "Time from one exchange to the next, of whichever pair",
+        "Time from one exchange to the next, over all pairs",
         Nanos::from_micros(50)..=Nanos::from_secs(10),
     ).short('i').or("1ms");
     PAIRS: &'static str = Typed::choice(
         "pairs",
-        "Between which of the CPUs",
+        "Pairs of CPUs",
         &[
             ("all", "from each CPU to each, itself included"),
             ("same", "from each CPU to itself"),
@@ -44,12 +44,12 @@ parameters! {
     );
     TIMEOUT: Option<Nanos> = Typed::duration(
         "timeout",
-        "With --via mq and --threads: wait with mq_timedreceive, and end the run where a message is later than its time by this",
+        "With --via mq and --threads: wait with mq_timedreceive, and end the run if a message is this late",
         Nanos::from_millis(1)..=Nanos::from_secs(24 * 3_600),
     );
     FORCE_TIMEOUT: Option<Nanos> = Typed::duration(
         "force-timeout",
-        "With --timeout: send each message so much later than --interval says; the thread that waits gives up after each timeout, and waits again",
+        "With --timeout: delay of each message after its due time; the waiting thread times out and waits again",
         Nanos::from_millis(1)..=Nanos::from_secs(24 * 3_600),
     );
     PROCESSES: bool = Typed::flag(
@@ -67,12 +67,12 @@ parameters! {
     );
     DISTANCE: Nanos = Typed::duration(
         "distance",
-        "With --threads: each pair's interval is longer by this than that of the one before",
+        "With --threads: added to each successive pair's interval",
         Nanos::ZERO..=Nanos::from_secs(10),
     ).or("0s");
     PRIORITY_SPREAD: bool = Typed::flag(
         "priority-spread",
-        "With --threads: each pair's priority is lower by one than that of the one before, down to 1",
+        "With --threads: lower each successive pair's priority by one, down to 1",
     );
     WAKEUPS: Option<u64> = Typed::count(
         Parameter::WAKEUPS,

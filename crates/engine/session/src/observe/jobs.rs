@@ -55,7 +55,7 @@ const RELEASES: [(&str, Release); 5] = [
 
 /// The text does not name a release wait.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no system call; choose one of {names}, or a system call", names = release_names())]
+#[error("'{0}' is not a system call; choose one of {names}, or a system call", names = release_names())]
 pub struct ReleaseError(String);
 
 fn release_names() -> String {

@@ -59,7 +59,8 @@ async fn read(app: &App, body: Body, length: usize) -> Result<Sent, Problem> {
     let mut body = std::pin::pin!(body);
     let mut bytes = Vec::new();
     let mut room: Option<OwnedSemaphorePermit> = None;
-    let other_length = || Problem::bad_request("the body is not as long as it says");
+    let other_length =
+        || Problem::bad_request("the body is shorter or longer than its Content-Length");
     while let Some(frame) = std::future::poll_fn(|context| body.as_mut().poll_frame(context)).await
     {
         let Ok(data) = frame.map_err(|_| other_length())?.into_data() else {

@@ -94,7 +94,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         answers: &[
             (
                 200,
-                "The same recording is kept already",
+                "The recording is stored already",
                 Some(schema::<ingest::Receipt>()),
             ),
             (
@@ -106,17 +106,13 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (408, "The body took too long", FAILURE),
             (
                 409,
-                "Another content is kept under this ID; this one was put aside",
+                "Different content is stored under this ID; this one was put aside",
                 FAILURE,
             ),
             (411, "The length of the body is missing", FAILURE),
             (413, "Too large", FAILURE),
             (415, "Not compressed with zstd", FAILURE),
-            (
-                422,
-                "Not a recording that can be kept; it was put aside",
-                FAILURE,
-            ),
+            (422, "Not a valid recording; it was put aside", FAILURE),
             (
                 424,
                 "The dictionary is not kept here: send it, or the body without it",
@@ -215,7 +211,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (
                 "query",
                 "limit",
-                "At most so many: 1 to 1000, by default 100",
+                "Maximum number of results, 1 to 1000; default 100",
                 false,
             ),
         ],

@@ -25,7 +25,7 @@ pub(super) async fn get(State(app): State<App>) -> Result<Html<String>, Problem>
         h1 { "Live" }
         @if found.is_empty() {
             p { "No measurement is running in this store." }
-            p .faint { "A machine that delivers sends a recording when it has ended." }
+            p .faint { "Recordings are pushed after they finish." }
         }
         @for one in &found {
             h2 {

@@ -79,7 +79,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         @for (other, since) in app.strangers.of(&machine.name) {
             p .warn {
                 "Refused since " (since.strftime("%Y-%m-%d %H:%M")) ": " b { (sanitize(&other)) }
-                " uses the token of this machine. Give it one of its own: "
+                " uses the token of this machine. Give it a separate token: "
                 code { "punctual serve enrol NAME" }
             }
         }

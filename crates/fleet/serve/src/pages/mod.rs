@@ -133,7 +133,7 @@ pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<
                 }
                 main #main { (body) }
                 footer {
-                    "Times are UTC. A " b { "-" } " stands for what is not known, and for a percentile that the number of samples does not support."
+                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles that the number of samples does not support."
                 }
             }
         }

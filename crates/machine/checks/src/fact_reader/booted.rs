@@ -45,8 +45,10 @@ impl<'a> FactReader<'a> {
         let cpus = known.into_iter().filter_map(|fact| fact.get());
         let last = cpus.filter_map(|set| set.iter().next_back()).max();
         let last = last.ok_or_else(|| Missing::unknown("the CPUs of the machine are not known"))?;
-        CpuSet::of_command_line(list, last)
-            .map_err(|_| Missing::unknown(format!("{parameter}={} is no list of CPUs", line(list))))
+        CpuSet::of_command_line(list, last).map_err(|_| {
+            let list = line(list);
+            Missing::unknown(format!("{parameter}={list} is not a list of CPUs"))
+        })
     }
 
     /// Returns the state of a kernel option, `CONFIG_…`.

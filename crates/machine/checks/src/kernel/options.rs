@@ -345,7 +345,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_RT_GROUP_SCHED",
-        why: "Threads of a control group without a share of its own are refused real-time priority.",
+        why: "The kernel refuses real-time priority to threads of a control group without its own share.",
         source: "Documentation/scheduler/sched-rt-group.rst",
         ..BASE
     },

@@ -155,7 +155,7 @@ const CHECKS: &[Check] = &[
         expected: "none, or a plain frame buffer",
         reads: &[DRM],
         judge: graphics,
-        why: "It shares the last-level cache and the memory's bandwidth with the CPUs; its driver's work comes in long stretches.",
+        why: "It shares the last-level cache and the memory's bandwidth with the CPUs; its driver runs for long periods.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, CONFIG_DRM",
         stances: &[Stance {
             roles: &[Role::Audio],
@@ -198,7 +198,7 @@ const CHECKS: &[Check] = &[
         name: "cache-partition",
         subject: "cache partitioning",
         severity: Severity::Info,
-        expected: "a share of its own for the measured CPUs",
+        expected: "a separate share for the measured CPUs",
         reads: &[RESCTRL, CPUINFO],
         judge: cache_partition,
         why: "A neighbour that streams through memory evicts the application's lines.",
@@ -266,7 +266,7 @@ const CHECKS: &[Check] = &[
         },
         why: "A thread takes pages back every minute while a guest runs. It is a mitigation (iTLB multihit): see whether the processor needs it.",
         source: "Documentation/admin-guide/hw-vuln/multihit.rst",
-        reboot: "options kvm nx_huge_pages=never in /etc/modprobe.d, where the processor is not affected",
+        reboot: "options kvm nx_huge_pages=never in /etc/modprobe.d, if the processor is not affected",
         ..BASE
     },
     Check {
@@ -379,7 +379,7 @@ fn bios(reader: &FactReader) -> Judged {
         .next()
         .filter(|year| year.len() == 4)
         .and_then(|year| year.parse().ok())
-        .ok_or_else(|| Missing::unknown(format!("{BIOS_DATE} is no date: '{}'", line(date))))?;
+        .ok_or_else(|| Missing::unknown(format!("{BIOS_DATE} is not a date: '{}'", line(date))))?;
     let captured: i64 = reader
         .facts
         .captured

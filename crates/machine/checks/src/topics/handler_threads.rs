@@ -24,12 +24,12 @@ pub(super) const AFFINITY: Check = Check {
     expected: "none but the application's own",
     reads: &[EFFECTIVE],
     judge: affinity,
-    why: "The handler of a threaded interrupt is a thread of priority 50, with an affinity of its own: taskset and tuna move it, and it then stays where the interrupt does not go.",
+    why: "The handler of a threaded interrupt is a thread of priority 50, with a separate affinity: taskset and tuna move it, and it then stays where the interrupt does not go.",
     source: "kernel/irq/manage.c, irq_thread_check_affinity; Documentation/core-api/irq/irq-affinity.rst",
     stances: &[Stance {
         roles: &[Role::Audio, Role::Network],
         severity: Severity::Info,
-        note: "the thread of the sound or network card belongs beside the thread that it wakes",
+        note: "the thread of the sound or network card belongs on the CPUs of the thread that it wakes",
     }],
     remedies: &[Remedy::Decide(
         "taskset -pc {others} PID, for each of them; a new affinity of the interrupt moves its thread, too",

@@ -36,7 +36,7 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: &[Role::Network],
             severity: Severity::Medium,
-            note: "the interrupt of the network queue belongs beside the thread that reads it; all others do not",
+            note: "the interrupt of the network queue belongs on the CPUs of the thread that reads it; all others do not",
         }],
         remedies: &[set("irq-affinity")],
         boot: &["irqaffinity"],
@@ -49,7 +49,7 @@ const CHECKS: &[Check] = &[
         expected: "masks without the measured CPUs",
         setting: "irq-affinity",
         judge: masks,
-        why: "Where the mask allows it, a CPU that goes offline or a driver that starts again can bring it there.",
+        why: "If the mask allows it, a CPU that goes offline or a driver that restarts can move it there.",
         ..BASE
     },
     Check {
@@ -131,7 +131,8 @@ const CHECKS: &[Check] = &[
                 format!("off for {} of {} devices", without.len(), all.len()),
             ))
         },
-        why: "A softirq is shared by all devices of a CPU; a thread of its own has an affinity and a priority of its own.",
+        why: "All devices of a CPU share a softirq; a separate thread has its own affinity and \
+              priority.",
         source: "Documentation/networking/napi.rst, Threaded NAPI",
         ..BASE
     },
@@ -148,7 +149,7 @@ const CHECKS: &[Check] = &[
                 |_| 0.0,
             )
         },
-        why: "Counted interrupts are evidence; masks only permit them.",
+        why: "Counts show what happened; masks show only what is allowed.",
         source: "proc_interrupts(5)",
         stances: &[Stance {
             roles: &[Role::Audio, Role::Network, Role::Lab],
@@ -271,7 +272,7 @@ fn on_measured<'a>(
     for (file, list) in all {
         let cpus: CpuSet = list
             .parse()
-            .map_err(|_| Missing::unknown(format!("{file} is no list of CPUs")))?;
+            .map_err(|_| Missing::unknown(format!("{file} is not a list of CPUs")))?;
         if !cpus.intersection(reader.cpus).is_empty() {
             found.push((file, list));
         }
@@ -306,7 +307,7 @@ fn devices(reader: &FactReader) -> Judged {
     if handled.is_empty() {
         reader.saw(
             ACTIONS.replace('#', "N"),
-            "nobody handles those of measured CPUs",
+            "no driver handles those of measured CPUs",
         );
     }
     Ok(match handled.len() {

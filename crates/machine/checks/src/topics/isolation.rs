@@ -40,7 +40,7 @@ const CHECKS: &[Check] = &[
             Stance {
                 roles: SPINNING,
                 severity: Severity::High,
-                note: "each thread needs a CPU of its own",
+                note: "each thread needs a dedicated CPU",
             },
             Stance {
                 roles: &[Role::Audio, Role::Lab],
@@ -245,7 +245,7 @@ const CHECKS: &[Check] = &[
             let on = reader.text(POWER_EFFICIENT)? == "Y";
             Ok(Verdict::mild(on, if on { "is Y" } else { "is N" }))
         },
-        why: "With Y, work of queues that can do without a CPU of their own goes to the CPUs of the work queues' mask; with N it runs where it was queued, on measured CPUs too.",
+        why: "With Y, workqueue items that need no particular CPU run on the CPUs of the workqueue mask; with N they run where they were queued, even on measured CPUs.",
         source: "Documentation/admin-guide/kernel-parameters.txt, workqueue.power_efficient",
         boot: &["workqueue.power_efficient"],
         ..BASE
@@ -413,7 +413,7 @@ fn services(reader: &FactReader) -> Judged {
     reader.saw(INIT, &format!("Cpus_allowed_list: {list}"));
     let cpus: CpuSet = list
         .parse()
-        .map_err(|_| Missing::unknown(format!("'{list}' is no list of CPUs")))?;
+        .map_err(|_| Missing::unknown(format!("'{list}' is not a list of CPUs")))?;
     Ok(reader.leaves_alone(&cpus))
 }
 

@@ -98,7 +98,7 @@ const CHECKS: &[Check] = &[
                 },
             )
         },
-        why: "A handler that is not a thread runs before every thread, whatever its priority.",
+        why: "A handler that is not a thread runs before every thread, even one of priority 99.",
         source: "Documentation/admin-guide/kernel-parameters.txt, threadirqs",
         stances: &[Stance {
             roles: &[Role::Trading, Role::Telco, Role::Network],

@@ -170,7 +170,7 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "zone-reclaim",
         judge: |reader| reader.number(reader.own, |n| n == 0),
-        why: "Otherwise the thread that allocates frees memory of its own node first.",
+        why: "Otherwise the allocating thread frees memory of the local node first.",
         ..BASE
     },
     Check {

@@ -279,7 +279,7 @@ fn time_stamps(reader: &FactReader) -> Judged {
     Ok(Verdict::mild(
         kept,
         match kept {
-            true => "are kept on by another program beside chronyd",
+            true => "are kept on by a program other than chronyd",
             false => "are switched by chronyd with each request to a server",
         },
     ))

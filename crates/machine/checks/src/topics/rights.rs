@@ -45,7 +45,7 @@ const CHECKS: &[Check] = &[
                 limits::kit(reader)
             ))
         },
-        why: "Without it the application is an ordinary thread among others, whatever else is tuned.",
+        why: "Without it the application runs as a normal thread, despite all other tuning.",
         source: "sched(7), Privileges and resource limits; getrlimit(2)",
         reboot: "@realtime - rtprio 95 in /etc/security/limits.d/realtime.conf, the user in that group, and a new login",
         ..BASE
@@ -89,7 +89,7 @@ const CHECKS: &[Check] = &[
             let list = status(reader, "Cpus_allowed_list:")?;
             let allowed: CpuSet = list
                 .parse()
-                .map_err(|_| Missing::unknown(format!("'{list}' is no list of CPUs")))?;
+                .map_err(|_| Missing::unknown(format!("'{list}' is not a list of CPUs")))?;
             let outside = reader.cpus.difference(&allowed);
             Ok(match outside.is_empty() {
                 true => Verdict::Ok(format!("CPU {allowed}")),
@@ -167,7 +167,8 @@ const CHECKS: &[Check] = &[
             Err(Missing::NotApplicable(_)) => reader.mild_number(V1_EXCLUSIVE, |n| n == 1),
             Err(unknown) => Err(unknown),
         },
-        why: "Threads of other groups may run on CPUs that are not exclusive, whatever the group's cpuset is.",
+        why: "Threads of other groups may run on CPUs that are not exclusive, even if the group \
+              has a cpuset.",
         source: "Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.partition; cpuset(7), cpu_exclusive",
         ..BASE
     },

@@ -79,7 +79,7 @@ const CHECKS: &[Check] = &[
         expected: "runtime 0 where a real-time thread spins",
         setting: "fair-server-runtime-ns",
         judge: fair_server,
-        why: "Since 6.12 a deadline server gives ordinary threads that starve 50 ms of each second, whatever sched_rt_runtime_us says.",
+        why: "Since 6.12 a deadline server gives starving normal threads 50 ms of each second, regardless of sched_rt_runtime_us.",
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::High,
@@ -254,7 +254,7 @@ const CHECKS: &[Check] = &[
                 false => Verdict::Warn(names.join(", ")),
             })
         },
-        why: "What they start at night (indexing, updates, backups) fills disk, memory and caches; a measurement by day misses it.",
+        why: "Their nightly jobs (indexing, updates, backups) fill disk, memory and caches; a measurement by day misses them.",
         source: "cron(8); systemd.timer(5); rteval and rtcqs list such programs",
         remedies: &[Remedy::Decide(
             "systemctl list-timers, and stop what need not be there",

@@ -21,7 +21,7 @@ pub(super) const CHECK: Check = Check {
     expected: "0 since boot",
     reads: &[COUNT, RASPBERRY_PI, KIND, STATE],
     judge,
-    why: "A hot processor is stopped and slowed by hardware, firmware or the kernel, whatever runs on it.",
+    why: "Hardware, firmware or the kernel stop and slow a hot processor, even if a real-time thread runs on it.",
     source: "Documentation/core-api/real-time/hardware.rst, Firmware; arch/x86/kernel/cpu/mce/therm_throt.c; Documentation/driver-api/thermal/sysfs-api.rst",
     ..BASE
 };
@@ -57,7 +57,7 @@ fn raspberry_pi(text: &str) -> Judged {
     const HOT: u32 = 0b1110;
     let bits = text.trim_start_matches("0x");
     let bits = u32::from_str_radix(bits, 16)
-        .map_err(|_| Missing::unknown(format!("{RASPBERRY_PI} is no hexadecimal number")))?;
+        .map_err(|_| Missing::unknown(format!("{RASPBERRY_PI} is not a hexadecimal number")))?;
     Ok(match (bits & HOT, bits >> 16 & HOT) {
         (0, 0) => Verdict::Ok("none since boot".to_owned()),
         (0, _) => Verdict::Warn("CPUs were slowed since boot, by heat or low voltage".to_owned()),

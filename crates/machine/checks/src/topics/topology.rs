@@ -169,7 +169,7 @@ fn nodes(reader: &FactReader) -> Result<BTreeSet<String>, Missing> {
     for (file, list) in reader.files(NODE_CPUS)? {
         let cpus: CpuSet = list
             .parse()
-            .map_err(|_| Missing::unknown(format!("{file} is no list of CPUs")))?;
+            .map_err(|_| Missing::unknown(format!("{file} is not a list of CPUs")))?;
         if !cpus.intersection(reader.cpus).is_empty() {
             reader.saw(file, list);
             let folder = file.rsplit('/').nth(1).unwrap_or_default();

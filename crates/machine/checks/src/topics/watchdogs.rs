@@ -76,7 +76,7 @@ const CHECKS: &[Check] = &[
         expected: "0, or 600 and more",
         setting: "hung-task-timeout-s",
         judge: |reader| reader.mild_number(reader.own, |n| n == 0 || n >= 600),
-        why: "A kernel thread walks all threads every so many seconds.",
+        why: "A kernel thread periodically walks all threads.",
         ..BASE
     },
     Check {

@@ -29,7 +29,7 @@ pub(super) enum NoGrub {
     NoCustomEntries { folder: &'static str },
     #[error("{folder}/grub.cfg does not choose an entry for one boot")]
     NoChoice { folder: &'static str },
-    #[error("{folder}/grubenv is no environment block")]
+    #[error("{folder}/grubenv is not an environment block")]
     NoBlock { folder: &'static str },
     #[error("{folder}/grub.cfg has no entry of the running kernel")]
     NoEntry { folder: &'static str },
@@ -40,7 +40,7 @@ pub(super) enum NoGrub {
 #[non_exhaustive]
 pub enum BadBlock {
     /// It is another kind of file.
-    #[error("is no environment block")]
+    #[error("is not an environment block")]
     NotABlock,
     /// Its variables fill it.
     #[error("has no room for {NEXT}")]
@@ -257,7 +257,7 @@ mod tests {
             ),
             (
                 NoGrub::NoBlock { folder },
-                "/boot/grub/grubenv is no environment block",
+                "/boot/grub/grubenv is not an environment block",
             ),
             (
                 NoGrub::NoEntry { folder },
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_block_is_named() {
         for (why, text) in [
-            (BadBlock::NotABlock, "/x: is no environment block"),
+            (BadBlock::NotABlock, "/x: is not an environment block"),
             (BadBlock::Full, "/x: has no room for next_entry"),
             (BadBlock::Gone, "/x: is not there any more"),
         ] {

@@ -20,7 +20,7 @@ pub(super) enum NoSystemdBoot {
     OtherLoader(String),
     #[error("the entry is not known")]
     NoSelection,
-    #[error("'{0}' is no name of an entry")]
+    #[error("'{0}' is not the name of an entry")]
     NotAName(String),
     #[error("no file of the entry {0}")]
     NoFile(String),
@@ -129,7 +129,10 @@ mod tests {
                 "rEFInd 0.14 booted this machine",
             ),
             (NoSelection, "the entry is not known"),
-            (NotAName("a/b".to_owned()), "'a/b' is no name of an entry"),
+            (
+                NotAName("a/b".to_owned()),
+                "'a/b' is not the name of an entry",
+            ),
             (
                 NoFile("arch.conf".to_owned()),
                 "no file of the entry arch.conf",

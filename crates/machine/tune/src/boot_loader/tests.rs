@@ -202,7 +202,7 @@ fn a_grub_that_cannot_boot_once_is_not_used() {
             "does not choose an entry for one boot",
         ),
         (without.as_str(), &block, "does not read custom.cfg"),
-        (GRUB, "short", "is no environment block"),
+        (GRUB, "short", "is not an environment block"),
         (
             "custom.cfg next_entry",
             &block,

@@ -108,7 +108,8 @@ pub enum CmdlineError {
         folder: PathBuf,
     },
     /// The record of an edit is damaged.
-    #[error("the record {} is damaged: {why}; compare the copies beside it with the files", path.display())]
+    #[error("the record {} is damaged: {why}; compare the copies next to it with the \
+             files", path.display())]
     Damaged {
         /// The record.
         path: PathBuf,

@@ -203,7 +203,7 @@ fn grub(tree: &Tree) -> Option<Found> {
             (words.map(str::to_owned).to_vec(), Vec::new())
         }
         _ => {
-            let note = "no update-grub or grub-mkconfig was found: make grub.cfg anew yourself";
+            let note = "no update-grub or grub-mkconfig was found: regenerate grub.cfg yourself";
             (Vec::new(), vec![note.to_owned()])
         }
     };

@@ -7,13 +7,13 @@ pub(super) const ROWS: &[Setting] = &[
     // Memory.
     machine(
         "thp",
-        "where the kernel uses huge pages by itself",
+        "whether the kernel uses huge pages automatically",
         "/sys/kernel/mm/transparent_hugepage/enabled",
         Values::Marked,
     )
     .risk(
         Risk::Low,
-        "never: more misses of the TLB; pages that are huge stay so.",
+        "never: more TLB misses; existing huge pages remain.",
     )
     .from("Documentation/admin-guide/mm/transhuge.rst")
     .wanted("madvise")
@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Setting] = &[
     .long(),
     machine(
         "thp-defrag",
-        "whether a page fault waits while the kernel makes room for a huge page",
+        "whether a page fault waits while the kernel frees memory for a huge page",
         "/sys/kernel/mm/transparent_hugepage/defrag",
         Values::Marked,
     )
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Setting] = &[
     .long(),
     machine(
         "khugepaged-defrag",
-        "whether khugepaged makes room for huge pages",
+        "whether khugepaged frees memory for huge pages",
         "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag",
         ON_OFF,
     )
@@ -41,20 +41,20 @@ pub(super) const ROWS: &[Setting] = &[
     .long(),
     machine(
         "ksm",
-        "whether equal pages are merged: 0 stopped, 1 runs, 2 all are taken apart",
+        "whether equal pages are merged: 0: stopped, 1: running, 2: all pages are unmerged",
         "/sys/kernel/mm/ksm/run",
         up_to(2),
     )
     .risk(
         Risk::Medium,
-        "2 needs the memory that merging had saved; reverting starts merging anew.",
+        "2 needs the memory that merging had saved; reverting restarts merging from nothing.",
     )
     .from("Documentation/admin-guide/mm/ksm.rst")
     .wanted("0")
     .long(),
     machine(
         "compaction",
-        "how eagerly free memory is kept in one piece",
+        "how aggressively free memory is compacted in advance",
         "/proc/sys/vm/compaction_proactiveness",
         up_to(100),
     )
@@ -74,7 +74,7 @@ pub(super) const ROWS: &[Setting] = &[
     .long(),
     machine(
         "swappiness",
-        "how eagerly memory of programs is swapped out",
+        "how aggressively memory of programs is swapped out",
         "/proc/sys/vm/swappiness",
         up_to(200),
     )
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Setting] = &[
     .long(),
     special(
         "dirty-limit",
-        "how much written data may wait before a writer is made to wait",
+        "the amount of dirty data above which writers are blocked",
         "/proc/sys/vm/dirty_ratio",
         "",
         Values::Own("per cent of memory (`10%`), or a number of bytes from 8192"),
@@ -95,7 +95,7 @@ pub(super) const ROWS: &[Setting] = &[
     .long(),
     special(
         "dirty-background-limit",
-        "how much written data may wait before the kernel begins to write it",
+        "the amount of dirty data above which the kernel begins to write it back",
         "/proc/sys/vm/dirty_background_ratio",
         "",
         Values::Own("per cent of memory (`3%`), or a number of bytes from 1"),
@@ -108,19 +108,19 @@ pub(super) const ROWS: &[Setting] = &[
     .long(),
     machine(
         "stat-interval-s",
-        "how often the counters of memory are summed up on each CPU, in seconds",
+        "interval at which each CPU's memory counters are summed up, in seconds",
         "/proc/sys/vm/stat_interval",
         Values::Number {
             min: 1,
             max: 86_400,
         },
     )
-    .risk(Risk::Low, "Figures about memory are older.")
+    .risk(Risk::Low, "Memory statistics are less current.")
     .from("Documentation/admin-guide/sysctl/vm.rst, stat_interval; Documentation/admin-guide/kernel-per-CPU-kthreads.rst")
     .wanted("10"),
     machine(
         "zone-reclaim",
-        "whether memory of the own node is freed before another node is used",
+        "whether memory of the local node is freed before another node is used",
         "/proc/sys/vm/zone_reclaim_mode",
         up_to(7),
     )
@@ -130,7 +130,7 @@ pub(super) const ROWS: &[Setting] = &[
     .long(),
     each(
         "slab-partial",
-        "how many partly free pages each CPU keeps of a cache of the kernel's allocator",
+        "number of partly free pages that each CPU keeps of a cache of the kernel's allocator",
         "/sys/kernel/slab/*/cpu_partial",
         up_to(BIG),
         Scope::Machine,

@@ -7,26 +7,32 @@ pub(super) const ROWS: &[Setting] = &[
     // The network.
     each(
         "rps-cpus",
-        "the CPUs that work on what a receive queue brings; none: the CPU of its interrupt",
+        "the CPUs that process the packets of a receive queue; none: the CPU of its interrupt",
         "/sys/class/net/*/queues/rx-#/rps_cpus",
         Values::Mask,
         Scope::Machine,
     )
-    .risk(Risk::Low, "Packets cost an interrupt between CPUs more.")
+    .risk(
+        Risk::Low,
+        "Each packet costs one more interrupt between CPUs.",
+    )
     .from("Documentation/networking/scaling.rst")
     .wanted("housekeeping"),
     machine(
         "rps-default-cpus",
-        "the CPUs of receive queues of devices to come",
+        "the CPUs of receive queues of devices that are added later",
         "/proc/sys/net/core/rps_default_mask",
         Values::Mask,
     )
-    .risk(Risk::Low, "Packets cost an interrupt between CPUs more.")
+    .risk(
+        Risk::Low,
+        "Each packet costs one more interrupt between CPUs.",
+    )
     .from("Documentation/admin-guide/sysctl/net.rst")
     .wanted("housekeeping"),
     machine(
         "rfs-entries",
-        "how many flows are followed to the CPU of their reader, in all",
+        "number of flows that are steered to the CPU of their reader, in total",
         "/proc/sys/net/core/rps_sock_flow_entries",
         Values::PowerOfTwo { max: 1 << 29 },
     )
@@ -34,7 +40,7 @@ pub(super) const ROWS: &[Setting] = &[
     .from("Documentation/networking/scaling.rst"),
     each(
         "rfs-queue-entries",
-        "how many flows are followed to the CPU of their reader, of one queue",
+        "number of flows that are steered to the CPU of their reader, for one queue",
         "/sys/class/net/*/queues/rx-#/rps_flow_cnt",
         Values::PowerOfTwo { max: 1 << 29 },
         Scope::Machine,
@@ -48,11 +54,11 @@ pub(super) const ROWS: &[Setting] = &[
         Values::Mask,
         Scope::Machine,
     )
-    .risk(Risk::Low, "CPUs that no queue is for share one.")
+    .risk(Risk::Low, "CPUs without a queue share one.")
     .from("Documentation/networking/scaling.rst"),
     machine(
         "busy-poll-us",
-        "how long poll(2) and select(2) ask the network device themselves, in microseconds",
+        "how long poll(2) and select(2) poll the network device directly, in microseconds",
         "/proc/sys/net/core/busy_poll",
         up_to(BIG),
     )
@@ -60,7 +66,7 @@ pub(super) const ROWS: &[Setting] = &[
     .from("Documentation/admin-guide/sysctl/net.rst"),
     machine(
         "busy-read-us",
-        "how long a read from a socket asks the network device itself, in microseconds",
+        "how long a read from a socket polls the network device directly, in microseconds",
         "/proc/sys/net/core/busy_read",
         up_to(BIG),
     )
@@ -68,36 +74,41 @@ pub(super) const ROWS: &[Setting] = &[
     .from("Documentation/admin-guide/sysctl/net.rst"),
     special(
         "rx-coalescing-us",
-        "how long a network card holds a packet back for others to come, in microseconds; 0: not at all",
-        "/sys/class/net/*, by netlink (ethtool -C)", "network card",
+        "how long a network card delays a packet to wait for others, in microseconds; 0: no delay",
+        "/sys/class/net/*, by netlink (ethtool -C)",
+        "network card",
         Values::Own("a number of microseconds, 0 to 1000000"),
     )
     .risk(
         Risk::Medium,
-        "An interrupt for each packet: under a flood of them a CPU does nothing else.",
+        "An interrupt for each packet: during a flood of packets a CPU does nothing else.",
     )
     .from("Documentation/networking/ethtool-netlink.rst (COALESCE_SET)")
     .wanted("0"),
     each(
         "gro-flush-ns",
-        "how long the kernel keeps packets of a card to hand them on together, in nanoseconds",
+        "how long the kernel collects packets of a card to process them together, in nanoseconds",
         "/sys/class/net/*/gro_flush_timeout",
         up_to(i64::MAX),
         Scope::Machine,
     )
-    .risk(Risk::Low, "0: packets are handed on one by one, which costs CPU time.")
+    .risk(
+        Risk::Low,
+        "0: packets are processed one by one, which costs CPU time.",
+    )
     .from("Documentation/networking/napi.rst, Software IRQ coalescing")
     .wanted("0"),
     // Last, because it takes CPUs offline. When reverting, it is therefore the first.
     special(
         "smt",
         "whether each core runs several threads",
-        "/sys/devices/system/cpu/smt/control", "",
+        "/sys/devices/system/cpu/smt/control",
+        "",
         Values::Own("`on` or `off`"),
     )
     .risk(
         Risk::High,
-        "Off: half of the CPUs go, and what was bound to them runs elsewhere.",
+        "Off: half of the CPUs go offline, and threads bound to them run elsewhere.",
     )
     .from("Documentation/ABI/testing/sysfs-devices-system-cpu (smt/control)")
     .wanted("off")

@@ -11,7 +11,7 @@ pub(super) const ROWS: &[Setting] = &[
     // overrides the kernel's later automatic choices, which only a reboot undoes.
     machine(
         "clocksource",
-        "the hardware clock that the kernel's clocks are made from",
+        "the hardware clock that the kernel's clocks use",
         "/sys/devices/system/clocksource/clocksource0/current_clocksource",
         Values::Offered("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
     )
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Setting] = &[
     .from("Documentation/admin-guide/kernel-parameters.txt (clocksource), kernel/time/clocksource.c")
     .wanted("tsc")
     .boot("clocksource={}")
-    .by_hand("the kernel gives a clock up for a reason"),
+    .by_hand("the kernel rejects a clock source for a reason"),
     // Power: what makes a CPU slow to react.
     each(
         "governor",
@@ -28,18 +28,18 @@ pub(super) const ROWS: &[Setting] = &[
         Values::Offered("/sys/devices/system/cpu/cpufreq/policy#/scaling_available_governors"),
         Scope::Policy,
     )
-    .risk(Risk::Low, "A fixed high frequency costs power and makes heat.")
+    .risk(Risk::Low, "A fixed high frequency increases power use and heat.")
     .from("Documentation/admin-guide/pm/cpufreq.rst")
     .wanted("performance")
     .boot("cpufreq.default_governor={}"),
     each(
         "energy-preference",
-        "what the processor prefers where it chooses its frequency itself",
+        "the preference of a processor that chooses its frequency itself",
         "/sys/devices/system/cpu/cpufreq/policy#/energy_performance_preference",
         Values::Offered("/sys/devices/system/cpu/cpufreq/policy#/energy_performance_available_preferences"),
         Scope::Policy,
     )
-    .risk(Risk::Low, "Preferring performance costs power and makes heat.")
+    .risk(Risk::Low, "Preferring performance increases power use and heat.")
     .from("Documentation/admin-guide/pm/intel_pstate.rst")
     .wanted("performance"),
     each(
@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Setting] = &[
         up_to(15),
         Scope::Cpu,
     )
-    .risk(Risk::Low, "Preferring performance costs power and makes heat.")
+    .risk(Risk::Low, "Preferring performance increases power use and heat.")
     .from("Documentation/admin-guide/pm/intel_epb.rst")
     .wanted("0"),
     special(
@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Setting] = &[
         },
         Scope::Policy,
     )
-    .risk(Risk::Low, "A high minimum costs power and makes heat.")
+    .risk(Risk::Low, "A high minimum increases power use and heat.")
     .from("Documentation/admin-guide/pm/cpufreq.rst")
     .wanted("max"),
     machine(
@@ -92,7 +92,7 @@ pub(super) const ROWS: &[Setting] = &[
         "/sys/devices/system/cpu/intel_pstate/min_perf_pct",
         up_to(100),
     )
-    .risk(Risk::Low, "A high minimum costs power and makes heat.")
+    .risk(Risk::Low, "A high minimum increases power use and heat.")
     .from("Documentation/admin-guide/pm/intel_pstate.rst")
     .wanted("100"),
     each(
@@ -105,34 +105,34 @@ pub(super) const ROWS: &[Setting] = &[
         },
         Scope::Machine,
     )
-    .risk(Risk::Low, "Costs power, which the cores then lack for their turbo.")
+    .risk(Risk::Low, "Uses power that the cores cannot use for turbo then.")
     .from("Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst")
     .wanted("max"),
     special(
         "idle-limit-us",
-        "which idle states a CPU may enter: those that it leaves within so many microseconds",
+        "the maximum exit latency of the idle states that a CPU may enter, in microseconds",
         "/sys/devices/system/cpu/cpu#/cpuidle/state#/disable", "cpu#/state#",
         Values::Own("a number of microseconds, 0 to 1000000"),
     )
-    .risk(Risk::Medium, "A CPU that does not sleep gets hot, and leaves less turbo to others.")
+    .risk(Risk::Medium, "A CPU that does not sleep gets hot and leaves less turbo for others.")
     .from("Documentation/admin-guide/pm/cpuidle.rst")
     .wanted("10"),
     each(
         "resume-latency-us",
-        "the time a CPU may take to leave its idle state, in microseconds: 0 is no limit, n/a is no latency at all",
+        "the time a CPU may take to leave its idle state, in microseconds; 0: no limit, n/a: no latency allowed",
         "/sys/devices/system/cpu/cpu#/power/pm_qos_resume_latency_us",
         Values::NumberOr { word: "n/a", min: 0, max: BIG },
         Scope::Cpu,
     )
-    .risk(Risk::Medium, "A CPU that does not sleep gets hot, and leaves less turbo to others.")
+    .risk(Risk::Medium, "A CPU that does not sleep gets hot and leaves less turbo for others.")
     .from("Documentation/ABI/testing/sysfs-devices-power"),
     special(
         "dma-latency-us",
-        "the time any CPU may take to leave its idle state, in microseconds, held by a small process",
+        "the time any CPU may take to leave its idle state, in microseconds; kept by a small process",
         "/dev/cpu_dma_latency", "",
         Values::Own("a number of microseconds, 0 to 2000000000"),
     )
-    .risk(Risk::Medium, "0 keeps all CPUs from sleeping: heat, and less turbo.")
+    .risk(Risk::Medium, "0 prevents all CPUs from sleeping: more heat, and less turbo.")
     .from("Documentation/power/pm_qos_interface.rst"),
     machine(
         "aspm",
@@ -140,9 +140,9 @@ pub(super) const ROWS: &[Setting] = &[
         "/sys/module/pcie_aspm/parameters/policy",
         Values::Marked,
     )
-    .risk(Risk::Low, "Links that do not sleep cost power.")
+    .risk(Risk::Low, "Links that do not sleep use power.")
     // pcie_no_aspm(): the FADT, _OSC, or pcie_aspm=off.
-    .refused("the firmware keeps ASPM to itself, or pcie_aspm=off was given at boot")
+    .refused("the firmware controls ASPM, or the kernel was booted with pcie_aspm=off")
     .from("Documentation/core-api/real-time/hardware.rst, Hardware buses; drivers/pci/pcie/aspm.c (policy)")
     .wanted("performance")
     .boot("pcie_aspm.policy={}"),
@@ -152,12 +152,12 @@ pub(super) const ROWS: &[Setting] = &[
         "/sys/firmware/acpi/platform_profile",
         Values::Offered("/sys/firmware/acpi/platform_profile_choices"),
     )
-    .risk(Risk::Low, "Performance costs power and makes noise.")
+    .risk(Risk::Low, "Performance increases power use and noise.")
     .from("Documentation/userspace-api/sysfs-platform_profile.rst")
     .wanted("performance"),
     machine(
         "haltpoll-ns",
-        "how long an idle guest polls before it gives the CPU to its host, in nanoseconds",
+        "how long an idle guest polls before it yields the CPU to its host, in nanoseconds",
         "/sys/module/haltpoll/parameters/guest_halt_poll_ns",
         up_to(BIG),
     )

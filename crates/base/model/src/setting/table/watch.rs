@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Setting] = &[
         ]),
         ..machine(
             "watchdog",
-            "whether CPUs that hang are noticed: by a periodic NMI, by a periodic timer",
+            "whether CPUs that hang are detected: by a periodic NMI, by a periodic timer",
             "",
             ON_OFF,
         )
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Setting] = &[
     .by_hand(ALARM),
     machine(
         "watchdog-threshold-s",
-        "after how many seconds a CPU counts as hanging",
+        "number of seconds after which a CPU counts as hung",
         "/proc/sys/kernel/watchdog_thresh",
         up_to(60),
     )
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Setting] = &[
     .by_hand(ALARM),
     machine(
         "hung-task-timeout-s",
-        "after how many seconds a blocked task is reported; 0: never",
+        "number of seconds after which a blocked task is reported; 0: never",
         "/proc/sys/kernel/hung_task_timeout_secs",
         up_to(BIG),
     )
@@ -53,22 +53,19 @@ pub(super) const ROWS: &[Setting] = &[
     .by_hand(ALARM),
     each(
         "mce-ignore-corrected",
-        "whether errors of memory and caches that were corrected are left unpolled",
+        "whether polling for corrected memory and cache errors is off",
         "/sys/devices/system/machinecheck/machinecheck#/ignore_ce",
         ON_OFF,
         Scope::Cpu,
     )
-    .risk(
-        Risk::Medium,
-        "On: memory that begins to fail is noticed late.",
-    )
+    .risk(Risk::Medium, "On: failing memory is detected late.")
     .from("Documentation/ABI/testing/sysfs-mce")
     .wanted("on")
     .boot("mce=ignore_ce")
     .by_hand(ALARM),
     machine(
         "perf-sample-rate",
-        "how many samples a second perf may take, each an NMI",
+        "maximum number of perf samples per second, each an NMI",
         "/proc/sys/kernel/perf_event_max_sample_rate",
         Values::Number { min: 1, max: BIG },
     )
@@ -76,7 +73,7 @@ pub(super) const ROWS: &[Setting] = &[
     .from("Documentation/admin-guide/sysctl/kernel.rst"),
     machine(
         "split-lock-mitigation",
-        "whether a program that locks across cache lines is made to wait",
+        "whether a program that locks across cache lines is slowed down",
         "/proc/sys/kernel/split_lock_mitigate",
         ON_OFF,
     )
@@ -86,7 +83,7 @@ pub(super) const ROWS: &[Setting] = &[
     // RCU.
     machine(
         "rcu-normal",
-        "whether expedited grace periods, which interrupt all CPUs, are made normal ones",
+        "whether expedited grace periods, which interrupt all CPUs, are replaced by normal ones",
         "/sys/kernel/rcu_normal",
         ON_OFF,
     )
@@ -105,7 +102,7 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("off"),
     machine(
         "rcu-stall-timeout-s",
-        "after how many seconds a CPU that holds RCU up is reported",
+        "number of seconds after which a CPU that stalls RCU is reported",
         "/sys/module/rcupdate/parameters/rcu_cpu_stall_timeout",
         Values::Number { min: 3, max: 300 },
     )
@@ -114,7 +111,7 @@ pub(super) const ROWS: &[Setting] = &[
     .by_hand(ALARM),
     machine(
         "rcu-stall-suppress",
-        "whether CPUs that hold RCU up go unreported",
+        "whether reports of CPUs that stall RCU are off",
         "/sys/module/rcupdate/parameters/rcu_cpu_stall_suppress",
         ON_OFF,
     )
@@ -153,7 +150,7 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("off"),
     machine(
         "stack-tracer",
-        "whether the depth of the stack is measured at each function",
+        "whether the stack depth is measured at each function",
         "/proc/sys/kernel/stack_tracer_enabled",
         ON_OFF,
     )
@@ -162,7 +159,7 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("off"),
     machine(
         "selinux-cache",
-        "how many decisions SELinux keeps",
+        "number of decisions that SELinux caches",
         "/sys/fs/selinux/avc/cache_threshold",
         up_to(BIG),
     )

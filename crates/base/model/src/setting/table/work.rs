@@ -7,27 +7,27 @@ pub(super) const ROWS: &[Setting] = &[
     // Interrupts.
     machine(
         "default-irq-affinity",
-        "the CPUs that new interrupts go to",
+        "the affinity of new interrupts",
         "/proc/irq/default_smp_affinity",
         Values::Mask,
     )
-    .risk(Risk::Low, "Concerns interrupts that are set up from now on.")
+    .risk(Risk::Low, "Affects only interrupts that are set up later.")
     .from("Documentation/core-api/irq/irq-affinity.rst")
     .wanted("housekeeping")
     .boot("irqaffinity={}"),
     special(
         "irq-affinity",
-        "the CPUs that an interrupt goes to",
+        "the affinity of an interrupt",
         "/proc/irq/#/smp_affinity_list", "number or name",
         Values::List,
     )
-    .risk(Risk::Medium, "All interrupts on few CPUs can make these the bottleneck.")
+    .risk(Risk::Medium, "If a few CPUs handle all interrupts, they can become the bottleneck.")
     .from("Documentation/core-api/irq/irq-affinity.rst, kernel/irq/proc.c")
     .wanted("housekeeping")
     .boot("irqaffinity={}"),
     special(
         "irqbalance-banned",
-        "the CPUs that irqbalance leaves alone, in its configuration file",
+        "the CPUs that irqbalance does not use, in its configuration file",
         "/etc/default/irqbalance or /etc/sysconfig/irqbalance", "",
         Values::List,
     )
@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Setting] = &[
         "/sys/devices/virtual/workqueue/cpumask",
         Values::Mask,
     )
-    .risk(Risk::Low, "Work of the kernel is done by fewer CPUs.")
+    .risk(Risk::Low, "Fewer CPUs do the kernel's work.")
     .from("Documentation/core-api/workqueue.rst, affinity scopes; Documentation/admin-guide/kernel-per-CPU-kthreads.rst")
     .wanted("housekeeping")
     .boot("workqueue.unbound_cpus={}"),
@@ -63,12 +63,12 @@ pub(super) const ROWS: &[Setting] = &[
         Values::Mask,
         Scope::Machine,
     )
-    .risk(Risk::Low, "Work of the kernel is done by fewer CPUs.")
+    .risk(Risk::Low, "Fewer CPUs do the kernel's work.")
     .from("Documentation/core-api/workqueue.rst")
     .wanted("housekeeping"),
     special(
         "cpuset-partition",
-        "CPUs that the scheduler balances nothing onto: a cpuset of their own",
+        "CPUs without load balancing: a separate cpuset",
         "/sys/fs/cgroup/punctual/cpuset.cpus.partition, or /sys/fs/cgroup/cpuset/punctual (v1)", "",
         Values::Own("CPUs: a list or `measured`"),
     )
@@ -77,26 +77,26 @@ pub(super) const ROWS: &[Setting] = &[
     // The scheduler.
     machine(
         "rt-runtime-us",
-        "how much of each period real-time threads may run, in microseconds; -1: all of it",
+        "time of each period that real-time threads may run, in microseconds; -1: no limit",
         "/proc/sys/kernel/sched_rt_runtime_us",
         Values::Number { min: -1, max: BIG },
     )
-    .risk(Risk::High, "-1: before Linux 6.12 a real-time thread that loops takes its CPU for ever.")
+    .risk(Risk::High, "-1: before Linux 6.12 a real-time thread that loops occupies its CPU forever.")
     .from("Documentation/scheduler/sched-rt-group.rst")
     .wanted("-1"),
     each(
         "fair-server-runtime-ns",
-        "what normal threads are granted of each period on a CPU full of real-time threads, in nanoseconds (kernel 6.12 and later)",
+        "time of each period reserved for normal threads on a CPU full of real-time threads, in nanoseconds (kernel 6.12 and later)",
         "/sys/kernel/debug/sched/fair_server/cpu#/runtime",
         up_to(i64::MAX),
         Scope::Cpu,
     )
-    .risk(Risk::High, "0: a real-time thread that loops starves all others of its CPU.")
+    .risk(Risk::High, "0: a real-time thread that loops starves all other threads of its CPU.")
     .from("kernel/sched/debug.c and deadline.c, fair_server (Linux 6.12)")
     .spinning("0"),
     machine(
         "preempt",
-        "where the kernel lets itself be preempted",
+        "the preemption model of the kernel",
         "/sys/kernel/debug/sched/preempt",
         Values::Marked,
     )
@@ -120,13 +120,13 @@ pub(super) const ROWS: &[Setting] = &[
         // Two bits: balancing between nodes, and between memory tiers.
         up_to(3),
     )
-    .risk(Risk::Low, "Off: memory stays on the node it came from.")
+    .risk(Risk::Low, "Off: memory stays on the node where it was allocated.")
     .from("Documentation/admin-guide/sysctl/kernel.rst")
     .wanted("0")
     .long(),
     machine(
         "autogroup",
-        "whether each session is a group to the scheduler",
+        "whether the scheduler treats each session as a group",
         "/proc/sys/kernel/sched_autogroup_enabled",
         ON_OFF,
     )
@@ -153,7 +153,7 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("off"),
     machine(
         "batch-migration",
-        "how many threads load balancing moves at once, with interrupts off",
+        "number of threads that load balancing moves at once, with interrupts off",
         "/sys/kernel/debug/sched/nr_migrate",
         Values::Number { min: 1, max: BIG },
     )
@@ -162,7 +162,7 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("8"),
     machine(
         "rt-clamp-min",
-        "the least performance that schedutil gives a real-time thread, of 1024",
+        "the minimum performance that schedutil gives a real-time thread, out of 1024",
         "/proc/sys/kernel/sched_util_clamp_min_rt_default",
         up_to(1_024),
     )

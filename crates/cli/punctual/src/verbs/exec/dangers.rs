@@ -22,7 +22,7 @@ pub(super) fn refuse_highest(policy: &Policy) -> Result<(), UsageError> {
     match real_time_priority(policy) {
         Some(HIGHEST) => Err(UsageError(format!(
             "priority {HIGHEST} is that of the kernel's own watchdog and migration threads, which \
-             would wait for it: take {} or less, or say --force",
+             would wait for it: use {} or less, or pass --force",
             HIGHEST - 1
         ))),
         _ => Ok(()),

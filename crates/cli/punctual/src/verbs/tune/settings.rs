@@ -51,7 +51,7 @@ fn entry(setting: &Setting) -> String {
     let mut text = format!("## {}\n\n{}.\n\n", setting.name, capital(setting.summary));
     let _ = writeln!(text, "- Takes: {}", setting.values.takes());
     if let Some(form) = setting.instance_form() {
-        let _ = writeln!(text, "- One of several: `{}@` and {form}", setting.name);
+        let _ = writeln!(text, "- For a single one: `{}@` and {form}", setting.name);
     }
     match (
         setting.wanted_for(Role::Control),

@@ -151,7 +151,7 @@ fn more(all: usize, one: &str, several: &str) -> Option<Block> {
 /// Returns what the verdict is missing, and what to run next.
 fn next(checkup: &Checkup) -> Vec<Block> {
     let lacking = lacking(checkup).into_iter();
-    let lacking = lacking.map(|why| Field::toned("lacking", Tone::Warning, why));
+    let lacking = lacking.map(|why| Field::toned("missing", Tone::Warning, why));
     let next = checkup.next.iter().map(|command| Field {
         is_command: true,
         ..Field::toned("next", Tone::Heading, command.as_str())
@@ -253,7 +253,8 @@ fn hardware_line(checkup: &Checkup) -> Option<String> {
 fn asked_line(checkup: &Checkup) -> String {
     let asked = &checkup.asked;
     format!(
-        "period {}, at most {} late; {} misses a day allowed, counted once within {}",
+        "period {}, at most {} late; {} miss episodes a day allowed (misses within {} count as \
+         one episode)",
         asked.period_ns, asked.budget_ns, asked.max_misses_per_day, asked.episode_gap_ns
     )
 }
