@@ -432,7 +432,7 @@ fn a_read_of_a_clock_is_explained_where_each_is_timed() {
     let said = means
         .warnings
         .iter()
-        .any(|text| text.contains("means of several"));
+        .any(|text| text.contains("mean of several"));
     assert_eq!(said, found.seen > 0, "{:?}", means.warnings);
     place.done(&format!("measure {line} --batch 1"));
     let recording = place.last();
