@@ -118,7 +118,10 @@ fn the_screen_names_verdict_conditions_and_next_command() {
             "{name}: {screen}"
         );
     }
-    assert!(screen.contains("10 misses a day allowed"), "{screen}");
+    assert!(
+        screen.contains("10 miss episodes a day allowed"),
+        "{screen}"
+    );
 }
 
 #[test]

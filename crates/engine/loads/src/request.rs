@@ -326,7 +326,7 @@ mod tests {
         assert!(error("storm").contains("command, "));
         assert!(error("command").contains("command must be given"));
         assert!(error("command:").contains("nothing was given"));
-        assert!(error("cpu:color=red").contains("no parameter 'color'"));
+        assert!(error("cpu:color=red").contains("unknown parameter 'color'"));
         assert!(error("cpu:cpus=").contains("the list is empty"));
         assert!(error("cpu:cpus=3-1").contains("runs backwards"));
         let far = "cpu:cpus=8000".parse::<LoadRequest>().unwrap();

@@ -146,7 +146,7 @@ fn an_error_has_line_and_column() {
         (
             &format!("{series}parameters = {{ intervall = \"1ms\" }}\n"),
             "4:16",
-            "no parameter 'intervall'",
+            "unknown parameter 'intervall'",
         ),
         (
             &format!("{series}parameters = {{ interval = \"1ns\" }}\n"),

@@ -10,7 +10,7 @@ pub enum TraceFileError {
     Io(#[from] io::Error),
     /// A text without an event.
     #[error(
-        "no line is an event of a trace; the first line is \"{first}\". Give a trace.dat, or the \
+        "no line is an event of a trace; the first line is \"{first}\". Give the \
          text of trace-cmd report, of perf script or of tracefs' trace"
     )]
     NoEvent {

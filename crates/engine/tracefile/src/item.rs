@@ -41,7 +41,7 @@ pub struct Mark {
 /// What is known about a trace besides its events. Complete only after the last item was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceHead {
-    /// What the file is, for people: `trace.dat (version 7)`, `text of perf script`.
+    /// What the file is, for people: `text of perf script`.
     pub format: String,
     /// The clock of the trace, as the kernel names it (`local`, `global`, `mono`, `x86-tsc`).
     /// `None` if the file does not say.

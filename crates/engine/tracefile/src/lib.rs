@@ -3,7 +3,7 @@
 //! **For:** [`TraceReader`], a stream of typed events in ascending order of time, whichever tool
 //! wrote the file.
 //!
-//! **Knows:** file formats: `trace.dat`, and the text of tracefs, trace-cmd, perf and rtla.
+//! **Knows:** the text formats of tracefs, trace-cmd, perf and rtla.
 //!
 //! **Must not know:** what an event means for latency (`culprit` does), how results are shown.
 

@@ -407,7 +407,7 @@ mod tests {
         let error = "tea-break".parse::<Release>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "'tea-break' is no system call; choose one of auto, timerfd, nanosleep, epoll, futex, \
+            "'tea-break' is not a system call; choose one of auto, timerfd, nanosleep, epoll, futex, \
              or a system call"
         );
     }
