@@ -120,16 +120,14 @@ fn put_piece(
         unseen,
         counted,
     } = Theft::of(window, stretch.cpu, (from, to));
-    let instead = match &cause.source {
-        Source::Unexplained(_) => None,
-        source => Some(Detail::Instead(Box::new(source.clone()))),
-    };
-    let stolen = Cause::new(Source::Stolen).with(instead);
+    let stolen = Cause::new(Source::Stolen);
     let proven = to - least;
+    // In a gap, nothing is known to have had the CPU otherwise.
     if cause.source == Source::Gap {
         put(from, proven, cause.clone());
         return put(proven, to, stolen);
     }
+    let stolen = stolen.with(Detail::Instead(Box::new(cause.source.clone())));
     let virtual_machine = window.evidence.virtual_machine == Some(true);
     let is_odd = anomaly.is_some() && (virtual_machine || thief.is_some() || unseen.is_some());
     let open = if is_odd { from } else { to - most };

@@ -1,7 +1,8 @@
 //! Time without any event.
 
 use insta::assert_snapshot;
-use punctual_model::{EventKind, Nanos};
+use punctual_culprit::find as judge;
+use punctual_model::{EventKind, Nanos, ShareKind};
 
 use crate::stream::*;
 
@@ -23,6 +24,27 @@ fn strengthened_by_steal() {
         window.evidence.stolen = vec![ticks(1)];
     });
     assert_snapshot!(stream.summary());
+}
+
+/// No event shows what would have had the CPU otherwise, so the hypervisor took it from nothing.
+#[test]
+fn stolen_time_of_a_gap_is_not_instead_of_anything() {
+    let stream = stalled().change(|window| {
+        window.evidence.virtual_machine = Some(true);
+        window.evidence.stolen = vec![exactly(&[(1.0, 814.0, 700.0)])];
+    });
+    let shares = judge(&stream.window).blame.shares;
+    let stolen = shares.iter().find(|share| share.kind == ShareKind::Stolen);
+    assert_eq!(
+        stolen.map(|share| share.ns),
+        Some(at(700.0) - at(0.0)),
+        "{shares:#?}"
+    );
+    assert_eq!(
+        stolen.and_then(|share| share.detail.as_deref()),
+        None,
+        "{shares:#?}"
+    );
 }
 
 #[test]
