@@ -46,24 +46,23 @@ pub struct TraceHead {
     /// The clock of the trace, as the kernel names it (`local`, `global`, `mono`, `x86-tsc`).
     /// `None` if the file does not say.
     pub clock: Option<String>,
-    /// Whether times of different CPUs may differ (the clock `local`).
-    pub clocks_differ: bool,
+    /// Whether the clocks of different CPUs may differ, as `local` ones do. `None` if the clock is
+    /// unknown.
+    pub clocks_differ: Option<bool>,
     /// The resolution of times: 1 ns, or 1 us for most text.
     pub resolution: Nanos,
     /// The kernel that recorded the trace, if the file says so.
     pub kernel: Option<String>,
     /// The number of CPUs, if the file says so.
     pub cpus: Option<u32>,
-    /// Names ([`punctual_model::event_names`]) of the events that were recorded. In text, which
-    /// does not list them, those that occurred.
+    /// Names ([`punctual_model::event_names`]) of the events that were recorded: those that the
+    /// file lists, or those that occurred if it has no list.
     pub recorded: BTreeSet<String>,
-    /// Whether `recorded` was taken from the file's own list of events, so that an event that is
-    /// listed and did not occur did not happen.
+    /// Whether the file lists its events. A listed event that does not occur can still have
+    /// happened: the recording may be limited to a process or by a filter.
     pub lists_events: bool,
     /// Names of the kernel addresses in the events, if known.
     pub symbols: BTreeMap<u64, String>,
-    /// Names of the system calls in the events, if known.
-    pub calls: BTreeMap<i64, String>,
     /// What could not be read, a sentence each, with the offset or the line.
     pub warnings: Vec<String>,
 }

@@ -1,5 +1,6 @@
-//! Text traces of real tools. `tracefs*`, `trace-cmd*` and `perf-script*` show one recording on
-//! Linux 6.18; the others are of other kernels, in the form of published examples.
+//! Text traces. `tracefs*`, `trace-cmd*` except `trace-cmd-2`, and `perf-script*` show one recording
+//! on Linux 6.18. The others were written by hand in the form of published examples of other kernels
+//! and of rtla, so they only test that the form is read.
 
 mod sound;
 
@@ -27,8 +28,9 @@ fn events(items: &[Item]) -> Vec<TraceEvent> {
     events.collect()
 }
 
-/// What all formats show of an event: not the flags, not the addresses, which the kernel hashes, and
-/// not whether a thread was preempted, which trace-cmd before 3.2 does not print.
+/// Returns the part of an event that all formats show. It has no flags, no addresses (the kernel
+/// hashes them), and does not tell whether a thread was preempted (trace-cmd before 3.2 does not
+/// print that).
 fn common(event: &TraceEvent) -> (u32, u32, String) {
     let mut kind = event.kind.clone();
     match &mut kind {

@@ -124,9 +124,10 @@ fn is_vector(name: &str, text: &str) -> bool {
 /// perf prints a number before the event if samples have different periods.
 fn without_period(rest: &str) -> &str {
     let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    match after.starts_with(' ') {
-        true => after.trim_start(),
-        false => rest,
+    if after.starts_with(' ') {
+        after.trim_start()
+    } else {
+        rest
     }
 }
 
@@ -140,9 +141,10 @@ fn print(text: &str) -> Found<'_> {
         Some(split) => split,
         None => return Found::Other,
     };
-    match is_mark(writer, text) {
-        true => Found::Mark(text.to_owned()),
-        false => Found::Other,
+    if is_mark(writer, text) {
+        Found::Mark(text.to_owned())
+    } else {
+        Found::Other
     }
 }
 

@@ -63,9 +63,10 @@ impl Columns {
 
     /// Decodes flags to `common_flags` and `common_preempt_count`.
     pub(super) fn decode(&self, flags: &str) -> (u8, u8) {
-        let columns = match self.0.len() == flags.len() {
-            true => &self.0[..],
-            false => usual(flags.len()),
+        let columns = if self.0.len() == flags.len() {
+            &self.0[..]
+        } else {
+            usual(flags.len())
         };
         let (mut bits, mut count) = (0, 0);
         for (column, letter) in columns.iter().zip(flags.bytes()) {

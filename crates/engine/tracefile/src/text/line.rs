@@ -87,12 +87,11 @@ impl Stamp {
                 None => (before, false),
             };
             let begin = word.rfind([' ', '\t']).map_or(0, |space| space + 1);
-            let (time, resolution) = match is_relative {
-                true => (
-                    Nanos(whole(&word[begin..])?.checked_mul(1_000)?),
-                    Nanos(1_000),
-                ),
-                false => seconds(&word[begin..])?,
+            let (time, resolution) = if is_relative {
+                let micros = whole(&word[begin..])?;
+                (Nanos(micros.checked_mul(1_000)?), Nanos(1_000))
+            } else {
+                seconds(&word[begin..])?
             };
             Some(Self {
                 begin,

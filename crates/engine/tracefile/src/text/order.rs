@@ -10,11 +10,12 @@ use crate::Item;
 /// The number of items held back, so that a later line may precede them.
 const WINDOW: usize = 4_096;
 
-/// The place of an item. Items of one time keep their order in the file.
-type Place = (u64, Nanos, u64);
+/// Sort key of an item: part of the file, time, number of the item. Items of one time keep their
+/// order in the file.
+type SortKey = (u64, Nanos, u64);
 
 #[derive(Debug)]
-struct Held(Place, Item);
+struct Held(SortKey, Item);
 
 impl PartialEq for Held {
     fn eq(&self, other: &Self) -> bool {
@@ -75,8 +76,8 @@ impl Order {
     pub(super) fn push(&mut self, time: Nanos, item: Item) {
         self.number += 1;
         self.newest = self.newest.max(Some(time));
-        let place = (self.part, time, self.number);
-        self.held.push(Reverse(Held(place, item)));
+        let key = (self.part, time, self.number);
+        self.held.push(Reverse(Held(key, item)));
     }
 
     /// Returns the next item, if no earlier one is expected any more.

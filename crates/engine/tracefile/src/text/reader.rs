@@ -11,7 +11,7 @@ use super::lines::Lines;
 use super::names::Names;
 use super::order::Order;
 use super::payload;
-use super::stack::{Frame, Place, Stack};
+use super::stack::{EventHeader, Frame, Stack};
 use super::warnings::{Warnings, shortened};
 use crate::{Item, Mark, TraceFileError, TraceHead, TraceReader};
 
@@ -39,7 +39,7 @@ struct Cpu {
 #[derive(Debug)]
 struct Incomplete {
     line: u64,
-    place: Place,
+    header: EventHeader,
     index: usize,
     vector: Vector,
     text: String,
@@ -62,7 +62,7 @@ pub(super) struct TextReader<R> {
     incomplete: Option<Incomplete>,
     stack: Option<Stack>,
     /// The last event, to which a stack may belong.
-    last: Option<Place>,
+    last: Option<EventHeader>,
     /// The first line that is not empty.
     first: Option<String>,
     /// Whether a line is a header or an event of any kind.
@@ -156,6 +156,8 @@ impl<R: BufRead> TextReader<R> {
             self.head.cpus = Some(cpus);
             self.is_trace = true;
             self.is_report |= trimmed.starts_with("cpus=");
+            // A header after events: another trace was appended to this one.
+            self.begins |= self.order.newest().is_some();
         }
         if let Some((cpu, count)) = lost_events(trimmed) {
             return self.lose(cpu, count);
@@ -189,7 +191,7 @@ impl<R: BufRead> TextReader<R> {
         match said {
             Said::Begins => {
                 self.columns.clear();
-                self.begins = self.order.newest().is_some();
+                self.begins |= self.order.newest().is_some();
                 self.is_overwritten = false;
             }
             Said::Overwritten(number) => self.is_overwritten |= number > 0,
@@ -207,16 +209,17 @@ impl<R: BufRead> TextReader<R> {
         let found = self.table.find(line.rest);
         let is_ours = matches!(found, Found::Event(..) | Found::Mark(_));
         let Some(cpu) = line.cpu.filter(|cpu| *cpu < MOST_CPUS) else {
-            let count = match is_ours && line.cpu.is_none() {
-                true => &mut self.warnings.no_cpu,
-                false => &mut self.warnings.no_event,
+            let count = if is_ours && line.cpu.is_none() {
+                &mut self.warnings.no_cpu
+            } else {
+                &mut self.warnings.no_event
             };
             return count.add(self.lines.number, text);
         };
         self.is_trace = true;
         let (flags, preempt_count) = self.columns.decode(line.flags);
         let is_perf = has_system(line.rest);
-        let place = Place {
+        let header = EventHeader {
             time: line.time,
             cpu,
             // perf separates the thread by a space: a dash belongs to the comm.
@@ -228,13 +231,13 @@ impl<R: BufRead> TextReader<R> {
         match found {
             Found::Event(index, vector, text) => {
                 if self.is_new(index, line) {
-                    self.take_kernel_event(place, index, vector, text.to_owned(), 0);
+                    self.take_kernel_event(header, index, vector, text, 0);
                 }
             }
             Found::Mark(text) => {
-                let pid = self.thread_of(place).unwrap_or_default();
-                let (time, cpu) = (place.time, place.cpu);
-                if self.make_room(place) {
+                let pid = self.thread_of(header).unwrap_or_default();
+                let (time, cpu) = (header.time, header.cpu);
+                if self.make_room(header) {
                     self.order.push(
                         time,
                         Item::Mark(Mark {
@@ -248,7 +251,7 @@ impl<R: BufRead> TextReader<R> {
             }
             Found::Stack => {
                 self.stack = Some(Stack {
-                    place,
+                    header,
                     frames: Vec::new(),
                 });
             }
@@ -291,32 +294,32 @@ impl<R: BufRead> TextReader<R> {
 
     fn take_kernel_event(
         &mut self,
-        place: Place,
+        header: EventHeader,
         index: usize,
         vector: Vector,
-        text: String,
+        text: &str,
         joined: u32,
     ) {
         let Some(spec) = EVENTS.get(index) else {
             return;
         };
         let symbols = &mut self.head.symbols;
-        if let Some(kind) = payload::decode(spec, &vector, &text, &mut self.names, symbols) {
+        if let Some(kind) = payload::decode(spec, &vector, text, &mut self.names, symbols) {
             if joined > 0 {
-                self.warnings.joined.add(self.lines.number, &text);
+                self.warnings.joined.add(self.lines.number, text);
             }
-            self.accept(place, index, kind);
-        } else if !payload::lacks_fields(spec, &text) {
+            self.accept(header, index, kind);
+        } else if !payload::lacks_fields(spec, text) {
             let line = match self.incomplete.take() {
                 Some(incomplete) => incomplete.line,
                 None => self.lines.number,
             };
             self.incomplete = Some(Incomplete {
                 line,
-                place,
+                header,
                 index,
                 vector,
-                text,
+                text: text.to_owned(),
                 joined,
             });
         }
@@ -327,24 +330,30 @@ impl<R: BufRead> TextReader<R> {
         let Some(event) = self.incomplete.take() else {
             return;
         };
-        let text = format!("{} {rest}", event.text).trim_start().to_owned();
+        let text = format!("{} {rest}", event.text);
         let (line, joined) = (event.line, event.joined + 1);
         if joined > MOST_JOINED {
             self.incomplete = Some(event);
             return self.finish();
         }
-        self.take_kernel_event(event.place, event.index, event.vector, text, joined);
+        self.take_kernel_event(
+            event.header,
+            event.index,
+            event.vector,
+            text.trim_start(),
+            joined,
+        );
         if let Some(event) = &mut self.incomplete {
             event.line = line;
         }
     }
 
-    fn accept(&mut self, place: Place, index: usize, kind: EventKind) {
+    fn accept(&mut self, header: EventHeader, index: usize, kind: EventKind) {
         let by_event = match &kind {
             EventKind::Switch { prev, .. } => Some(prev.pid),
             _ => None,
         };
-        let pid = place.pid.or(by_event).or_else(|| self.thread_of(place));
+        let pid = header.pid.or(by_event).or_else(|| self.thread_of(header));
         let next = match &kind {
             EventKind::Switch { next, .. } => Some(next.pid),
             _ => None,
@@ -353,11 +362,11 @@ impl<R: BufRead> TextReader<R> {
             let name = EVENTS.get(index).map_or("", |spec| spec.name);
             return self.warnings.no_thread.add(self.lines.number, name);
         };
-        if !self.make_room(place) {
+        if !self.make_room(header) {
             return;
         }
         if let Some(next) = next {
-            self.cpu(place.cpu).current = Some(next);
+            self.cpu(header.cpu).current = Some(next);
         }
         if !self.head.lists_events {
             let name = listed_name(index);
@@ -365,20 +374,20 @@ impl<R: BufRead> TextReader<R> {
                 self.head.recorded.insert(name.to_owned());
             }
         }
-        self.last = Some(place);
+        self.last = Some(header);
         let event = TraceEvent {
-            time: place.time,
-            cpu: place.cpu,
+            time: header.time,
+            cpu: header.cpu,
             pid,
-            flags: place.flags,
-            preempt_count: place.preempt_count,
+            flags: header.flags,
+            preempt_count: header.preempt_count,
             kind,
         };
-        self.order.push(place.time, Item::Event(event));
+        self.order.push(header.time, Item::Event(event));
     }
 
-    fn thread_of(&mut self, place: Place) -> Option<u32> {
-        place.pid.or_else(|| self.cpu(place.cpu).current)
+    fn thread_of(&mut self, header: EventHeader) -> Option<u32> {
+        header.pid.or_else(|| self.cpu(header.cpu).current)
     }
 
     fn cpu(&mut self, cpu: u32) -> &mut Cpu {
@@ -390,15 +399,17 @@ impl<R: BufRead> TextReader<R> {
     }
 
     /// Adds what was lost before an item. Returns whether the item is early enough to be sorted.
-    fn make_room(&mut self, place: Place) -> bool {
-        let (cpu, until) = (place.cpu, place.time);
+    fn make_room(&mut self, header: EventHeader) -> bool {
+        let (cpu, until) = (header.cpu, header.time);
         let newest = self.order.newest().unwrap_or_default();
         let goes_back = Nanos(until.0.saturating_add(RESTART.0)) < newest;
         if goes_back || std::mem::take(&mut self.begins) {
             self.restart(until);
         }
         if self.order.is_late(until) {
-            self.warnings.late.add(self.lines.number, "");
+            self.warnings
+                .late
+                .add(self.lines.number, &seconds_of(until));
             self.lose(cpu, None);
             return false;
         }
@@ -415,7 +426,9 @@ impl<R: BufRead> TextReader<R> {
 
     /// Begins another trace: nothing is known about any CPU before its first event.
     fn restart(&mut self, until: Nanos) {
-        self.warnings.restart.add(self.lines.number, "");
+        self.warnings
+            .restart
+            .add(self.lines.number, &seconds_of(until));
         self.order.restart();
         for (cpu, state) in (0..).zip(&mut self.cpus) {
             if std::mem::take(state).is_seen {
@@ -437,10 +450,10 @@ impl<R: BufRead> TextReader<R> {
     }
 
     fn take_frame(&mut self, frame: &Frame<'_>) {
-        // A stack of perf follows its event without a line of its own.
-        if let (Frame::Kernel(_), None, Some(place)) = (frame, &self.stack, self.last) {
+        // In perf's text, a stack follows its event without a heading.
+        if let (Frame::Kernel(_), None, Some(header)) = (frame, &self.stack, self.last) {
             self.stack = Some(Stack {
-                place,
+                header,
                 frames: Vec::new(),
             });
         }
@@ -454,7 +467,7 @@ impl<R: BufRead> TextReader<R> {
         self.last = None;
         if let Some(event) = self.incomplete.take() {
             self.warnings.unreadable.add(event.line, &event.text);
-            self.lose(event.place.cpu, Some(1));
+            self.lose(event.header.cpu, Some(1));
         }
         let Some(stack) = self.stack.take().filter(|stack| !stack.frames.is_empty()) else {
             return;
@@ -463,7 +476,7 @@ impl<R: BufRead> TextReader<R> {
         let index = EVENTS.iter().position(|spec| is_stack(spec.event));
         let kind = payload::stack(stack.frames, &mut self.names);
         if let (Some(index), Some(kind)) = (index, kind) {
-            self.accept(stack.place, index, kind);
+            self.accept(stack.header, index, kind);
         }
         self.last = None;
     }
@@ -486,6 +499,11 @@ impl<R: BufRead> TraceReader for TextReader<R> {
     fn head(&self) -> &TraceHead {
         &self.head
     }
+}
+
+/// Formats a time as traces show it.
+fn seconds_of(time: Nanos) -> String {
+    format!("{}.{:09}", time.0 / 1_000_000_000, time.0 % 1_000_000_000)
 }
 
 /// Reads tracefs' `CPU:1 [LOST 123 EVENTS]` and trace-cmd's `CPU:1 [123 EVENTS DROPPED]`: the CPU,

@@ -5,14 +5,14 @@ use punctual_model::Nanos;
 /// The most functions of a stack that are kept (`PERF_MAX_STACK_DEPTH`).
 const DEEPEST: usize = 127;
 
-/// A function on a line of its own.
+/// A line with one function of a stack.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
     /// tracefs' ` => schedule`, trace-cmd's `=> schedule (ffffffff81c0ffee)`.
     Arrow(&'a str),
     /// perf's `ffffffff81c0ffee schedule+0x2e ([kernel.kallsyms])`, of the kernel.
     Kernel(&'a str),
-    /// The same, of a program.
+    /// A function of a program, which is not kept.
     User,
 }
 
@@ -39,9 +39,9 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Where and when an event was written, and its common fields.
+/// The time and CPU at which an event was written, and the fields that all events have.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct EventHeader {
     pub(super) time: Nanos,
     pub(super) cpu: u32,
     /// The thread, if the line has it.
@@ -53,7 +53,7 @@ pub(super) struct Place {
 /// A stack that is being read.
 #[derive(Debug)]
 pub(super) struct Stack {
-    pub(super) place: Place,
+    pub(super) header: EventHeader,
     pub(super) frames: Vec<u64>,
 }
 

@@ -30,10 +30,10 @@ impl Count {
     }
 }
 
-/// Counts of lines, by what is wrong with them.
+/// Counts of the lines that could not be read, by reason.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
-    /// Without a time.
+    /// Not an event: no time.
     pub(super) no_event: Count,
     /// An event of the table whose text has an unknown form.
     pub(super) unreadable: Count,
@@ -45,7 +45,7 @@ pub(super) struct Warnings {
     pub(super) joined: Count,
     /// Earlier than events that were returned.
     pub(super) late: Count,
-    /// At a time before that of the line above.
+    /// The first event of another trace in the same text.
     pub(super) restart: Count,
     /// From a second buffer.
     pub(super) other_buffer: Count,
@@ -65,9 +65,7 @@ impl Warnings {
         let late = |lines: &str| {
             format!("skipped {lines} that are too far out of order, as lost events; the first")
         };
-        let restart = |lines: &str| {
-            format!("times go back in {lines}, as if another trace began there; the first")
-        };
+        let restart = |lines: &str| format!("another trace begins in {lines}; the first");
         let other_buffer = |lines: &str| {
             format!("skipped {lines} of events that another buffer also has; the first")
         };

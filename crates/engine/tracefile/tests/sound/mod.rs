@@ -28,7 +28,7 @@ pub fn text(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
         items.push(item);
     }
     let head = reader.head().clone();
-    let restarts = |warning: &String| warning.contains("times go back");
+    let restarts = |warning: &String| warning.contains("another trace begins");
     assert!(
         !goes_back || head.warnings.iter().any(restarts),
         "{:?}",
