@@ -4,7 +4,7 @@ mod facts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{Completion, CpuSet, Nanos, Recording, Scheduling, Unknown, grouped};
+use punctual_model::{Completion, CpuSet, Nanos, Recording, Scheduling, Unknown, counted};
 
 use crate::Difference;
 
@@ -231,14 +231,14 @@ pub(crate) fn cautions(sides: [&[&Recording]; 2]) -> Vec<String> {
         let all = recording.all_latencies();
         if all.unplaced() > 0 {
             said.push(format!(
-                "latency unknown for {} samples of the {name}",
-                grouped(all.unplaced())
+                "latency unknown for {} of the {name}",
+                counted(all.unplaced(), "sample", "samples")
             ));
         }
         if recording.series.dropped > 0 {
             said.push(format!(
-                "{} samples of the {name} are in no interval of its time series",
-                grouped(recording.series.dropped)
+                "the time series of the {name} lacks {}",
+                counted(recording.series.dropped, "sample", "samples")
             ));
         }
         for load in recording.load.iter().filter(|load| load.did_nothing()) {

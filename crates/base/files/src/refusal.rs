@@ -7,8 +7,8 @@ pub enum Refusal {
     // Files that are written.
     /// An output would follow this link.
     #[error(
-        "a link of another user (uid {uid}) in a folder that others may write to; choose another \
-         path"
+        "a link of another user ({}) in a folder that others may write to; choose another path",
+        user(*uid)
     )]
     StrangeLink {
         /// Owner of the link.
@@ -16,15 +16,15 @@ pub enum Refusal {
     },
     /// An output would replace this file.
     #[error(
-        "a file of another user (uid {uid}) in a folder that others may write to; choose another \
-         path"
+        "a file of another user ({}) in a folder that others may write to; choose another path",
+        user(*uid)
     )]
     StrangeFile {
         /// Owner of the file.
         uid: u32,
     },
     /// An output would be written to this named pipe.
-    #[error("a named pipe of another user (uid {uid}); write to stdout (-) and redirect it")]
+    #[error("a named pipe of another user ({}); write to stdout (-) and redirect it", user(*uid))]
     StrangePipe {
         /// Owner of the pipe.
         uid: u32,
@@ -35,13 +35,13 @@ pub enum Refusal {
 
     // Files that the program obeys.
     /// The owner of this link can swap the file.
-    #[error("its path leads through a link of another user (uid {uid})")]
+    #[error("its path leads through a link of another user ({})", user(*uid))]
     LinkOnItsPath {
         /// The owner of the link.
         uid: u32,
     },
     /// The owner of this folder can swap the file.
-    #[error("its path leads through a folder of another user (uid {uid})")]
+    #[error("its path leads through a folder of another user ({})", user(*uid))]
     FolderOnItsPath {
         /// The owner of the folder.
         uid: u32,
@@ -53,7 +53,10 @@ pub enum Refusal {
         mode: u32,
     },
     /// The file belongs to another user.
-    #[error("it belongs to another user (uid {uid}); it must be yours (uid {own}) or root's")]
+    #[error(
+        "it belongs to another user ({}); it must be yours ({}) or root's",
+        user(*uid), user(*own)
+    )]
     OtherOwner {
         /// Owner of the file.
         uid: u32,
@@ -74,6 +77,15 @@ pub enum Refusal {
     NotRegular,
 }
 
+/// Names a user by the ID, or `root`.
+fn user(uid: u32) -> String {
+    if uid == 0 {
+        "root".to_owned()
+    } else {
+        format!("uid {uid}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Refusal::*;
@@ -90,6 +102,10 @@ mod tests {
                 StrangeFile { uid: 7 },
                 "a file of another user (uid 7) in a folder that others may write to; choose \
                  another path",
+            ),
+            (
+                LinkOnItsPath { uid: 0 },
+                "its path leads through a link of another user (root)",
             ),
             (
                 StrangePipe { uid: 7 },

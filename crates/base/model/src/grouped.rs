@@ -13,6 +13,12 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// Formats a count with its noun: `1 page fault`, `3 page faults`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    let noun = if number == 1 { one } else { many };
+    format!("{} {noun}", grouped(number))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -22,5 +28,13 @@ mod tests {
         assert_eq!(grouped(7), "7");
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(grouped(123_456), "123,456");
+    }
+
+    #[test]
+    fn a_noun_has_the_number_of_its_count() {
+        let samples = |number| counted(number, "sample", "samples");
+        assert_eq!(samples(0), "0 samples");
+        assert_eq!(samples(1), "1 sample");
+        assert_eq!(samples(1_234), "1,234 samples");
     }
 }

@@ -109,7 +109,7 @@ pub use finding::{
     AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Remedy,
     Severity,
 };
-pub use grouped::grouped;
+pub use grouped::{counted, grouped};
 pub use histogram::{CountedBeside, Histogram, is_supported};
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Proof, Stage, TriedSetting,

@@ -39,7 +39,7 @@ fn the_command_knows_the_recording_and_the_latency() {
     assert!(words[2].parse::<u32>().is_ok());
     // Runs once a second. All other outliers are counted.
     assert_eq!(text.lines().count(), 1);
-    let counted = |warning: &String| warning.contains("--on-outlier ran 1 times");
+    let counted = |warning: &String| warning.contains("--on-outlier ran 1 time;");
     assert!(recording.warnings.iter().any(counted), "{recording:?}");
 }
 

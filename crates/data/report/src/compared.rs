@@ -50,7 +50,7 @@ pub(crate) fn side(side: &Side) -> String {
         None => "time unknown".to_owned(),
     });
     parts.extend(side.duration_ns.map(|ns| ns.to_string()));
-    parts.push(format!("{} samples", grouped(side.recorded)));
+    parts.push(punctual_model::counted(side.recorded, "sample", "samples"));
     parts.push(match side.tune.as_deref() {
         None => "tune unknown".to_owned(),
         Some(punctual_model::Recording::NO_TUNE) => "no tune".to_owned(),

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use punctual_model::{
-    CounterDelta, CpuInterference, CpuSet, GroupThrottle, Nanos, Recording, grouped,
+    CounterDelta, CpuInterference, CpuSet, GroupThrottle, Nanos, Recording, counted, grouped,
 };
-
-use crate::figures::counted;
 
 /// One source of interference over all measured CPUs.
 pub(crate) struct Source {

@@ -96,7 +96,9 @@ pub enum ReportError {
     #[error("PNG scale {0} is not supported: 0.25 to 8, at most 16000 pixels a side")]
     Scale(f32),
     /// The recording does not have this thread.
-    #[error("thread {thread} does not exist: the recording has {threads} threads, counted from 0")]
+    #[error(
+        "thread {thread} does not exist: threads are counted from 0, and the recording has {threads}"
+    )]
     NoSuchThread {
         /// The requested thread.
         thread: usize,

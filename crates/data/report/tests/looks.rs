@@ -435,7 +435,7 @@ fn a_thread_can_be_picked() {
     let error = plot::timeline(&recording, &options).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "thread 3 does not exist: the recording has 3 threads, counted from 0"
+        "thread 3 does not exist: threads are counted from 0, and the recording has 3"
     );
 }
 

@@ -169,7 +169,7 @@ pub enum StoreError {
         id: RecordingId,
     },
     /// The recording has no such thread.
-    #[error("recording {id} has {threads} measuring threads; thread {thread} does not exist")]
+    #[error("recording {id} has no thread {thread}; number of measuring threads: {threads}")]
     NoSuchThread {
         /// Returns the ID of the recording.
         id: RecordingId,

@@ -2,7 +2,7 @@
 
 use punctual_model::{
     Condition, Decision, ERROR, LoadRecord, Looks, LoopRequirement, Nanos, Outcome, Rate,
-    Recording, ThreadRecord, Unknown, grouped,
+    Recording, ThreadRecord, Unknown, counted,
 };
 use punctual_stats::tail::remark;
 
@@ -132,7 +132,10 @@ impl Grounds<'_> {
         }
         let dropped = self.recording.series.dropped;
         if dropped > 0 {
-            said.push(format!("{} samples were dropped", grouped(dropped)));
+            said.push(format!(
+                "the time series lacks {}",
+                counted(dropped, "sample", "samples")
+            ));
         }
         if !self.recording.knows(Unknown::Missed) {
             said.push("missed periods are not known".to_owned());
@@ -250,7 +253,7 @@ mod tests {
             assert_eq!(outcome, Outcome::NotProven, "{why}");
             assert!(lacking.contains(why), "{lacking}");
         };
-        lacks(|one| one.series.dropped = 3, "dropped");
+        lacks(|one| one.series.dropped = 3, "time series lacks 3 samples");
         lacks(
             |one| one.threads[0].scheduling.policy = punctual_model::Policy::Other,
             "without a real-time priority",

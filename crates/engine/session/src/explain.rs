@@ -468,9 +468,8 @@ impl Explainer {
         warnings.extend(self.warnings.iter().cloned());
         if self.beyond > 0 {
             warnings.push(format!(
-                "{} outliers cannot be explained: each is the mean of several samples, not a \
-                 single time span",
-                punctual_model::grouped(self.beyond)
+                "no explanation of {}: each is the mean of several samples, not a single time span",
+                punctual_model::counted(self.beyond, "outlier", "outliers")
             ));
         }
         warnings.extend(self.buffer.warning());

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use punctual_model::{Nanos, RecordingId};
+use punctual_model::{Nanos, RecordingId, counted};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// The command, and its threshold.
@@ -168,9 +168,10 @@ impl OutlierCommand {
         }
         if self.skipped > 0 {
             warnings.push(format!(
-                "the command of --on-outlier ran {} times; {} outliers came within 1 s of a run, or \
-                 while one was under way, and started none",
-                self.runs, self.skipped
+                "the command of --on-outlier ran {}; it was not started for {} within 1 s of a run or \
+                 during one",
+                counted(self.runs, "time", "times"),
+                counted(self.skipped, "outlier", "outliers")
             ));
         }
         warnings

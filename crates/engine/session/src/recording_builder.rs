@@ -111,8 +111,9 @@ impl Session {
         recording.warnings.extend(measured.warnings);
         if dropped > 0 {
             recording.warnings.push(format!(
-                "{dropped} samples are in the histograms but not in the time series: this \
-                 program was kept from running for seconds"
+                "the time series lacks {} that the histograms have: this program could not run for \
+                 seconds",
+                punctual_model::counted(dropped, "sample", "samples")
             ));
         }
         if let Some(thread) = recording.threads.iter().find(|t| !t.accounting.balances()) {

@@ -2,7 +2,7 @@
 
 use super::grounds::{Grounds, Single, missed_unknown};
 use crate::rate::{EPISODE_GAP, Rate};
-use crate::{Due, Limit, Metric, Nanos, grouped};
+use crate::{Due, Limit, Metric, Nanos, counted, grouped};
 
 /// A statement about the machine.
 #[derive(Clone, Copy, Debug)]
@@ -97,10 +97,8 @@ fn late_in_blocks(
     let series = grounds.series.filter(|series| series.interval_ns.0 > 0);
     let series = series.ok_or("the time series is missing")?;
     if series.dropped > 0 {
-        let dropped = grouped(series.dropped);
-        return Err(format!(
-            "{dropped} samples are in no row of the time series"
-        ));
+        let dropped = counted(series.dropped, "sample", "samples");
+        return Err(format!("the time series lacks {dropped}"));
     }
     let interval = series.interval_ns.0;
     let block = (2 * EPISODE_GAP.0)

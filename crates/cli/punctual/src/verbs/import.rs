@@ -14,7 +14,7 @@ use punctual_formats::{CountSamples, IMPORTS, Import, SampleSink, Source, recogn
 use punctual_host::Host;
 use punctual_model::{
     Fact, Nanos, Recording, RecordingId, Sample, SamplesKept, Slot, SlotCause, SlotState, Unknown,
-    grouped,
+    counted, grouped,
 };
 use punctual_report::wrap;
 use punctual_session::lease;
@@ -431,8 +431,8 @@ fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
         .iter()
         .map(|thread| thread.histogram.recorded());
     let samples = match most.max().filter(|_| of_each) {
-        Some(most) => format!("up to {} samples each", grouped(most)),
-        None => format!("{} samples", grouped(all.recorded())),
+        Some(most) => format!("up to {} each", counted(most, "sample", "samples")),
+        None => counted(all.recorded(), "sample", "samples"),
     };
     let mut text = format!(
         "{}: {}, {threads} {}, {samples}",

@@ -422,7 +422,10 @@ pub(super) fn author(given: Option<String>) -> Result<String> {
             .find_map(|name| std::env::var(name).ok())
     };
     let who = given.or_else(named).filter(|who| !who.trim().is_empty());
-    Ok(who.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw())))
+    Ok(who.unwrap_or_else(|| match rustix::process::getuid() {
+        rustix::process::Uid::ROOT => "root".to_owned(),
+        user => format!("uid {}", user.as_raw()),
+    }))
 }
 
 /// The group of this name; without a name the only one or the first one.

@@ -1,6 +1,6 @@
 //! An audit with the most important findings first, the output of `doctor`.
 
-use punctual_model::{Audit, Expectation, Fact, Finding, FindingState, Nanos, Severity, grouped};
+use punctual_model::{Audit, Expectation, Fact, Finding, FindingState, Nanos, Severity, counted};
 
 use super::table::{Cell, Column, Fold, Row, Table};
 use super::{Answer, Block, Document, Field, Section, Tone};
@@ -89,9 +89,9 @@ fn expectation(expectation: &Expectation) -> String {
     };
     match (&expectation.measured, &expectation.not_measured) {
         (Some(measured), _) => text.push_str(&format!(
-            " Last measured with these settings: {} at most in {} samples of {} ({}, {}).",
+            " Last measured with these settings: {} at most in {} of {} ({}, {}).",
             measured.max_ns,
-            grouped(measured.samples),
+            counted(measured.samples, "sample", "samples"),
             measured.headline,
             measured.recording,
             measured.started.strftime("%Y-%m-%d"),

@@ -5,7 +5,8 @@ use punctual_stats::trend::{FINDING, FactDifference, FactsDiffer, OPTION};
 
 use super::table::{Column, Fold, Row, Table};
 use super::{Block, Document, Field, Medium, Section};
-use crate::figures::{self, counted};
+use crate::figures;
+use punctual_model::counted;
 
 /// Returns the differences between two recordings other than their figures.
 pub fn facts_differ(differ: &FactsDiffer) -> Document {

@@ -29,7 +29,7 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
     if count == 0 {
         return Some("No job is known: no release wait was found, or no job was completed.".into());
     }
-    let mut all = figures::counted(count, "job", "jobs");
+    let mut all = punctual_model::counted(count, "job", "jobs");
     if let Some(part) = part_of_time(recording, jobs) {
         all = format!("{all}, seen in {part} of the time,");
     }
@@ -142,7 +142,7 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
     notes.extend(jobs.windows.as_ref().map(|one| windows(recording, one)));
     let at_once: u64 = jobs.threads.iter().map(|one| one.released_at_once).sum();
     if at_once > 0 {
-        let jobs = figures::counted(at_once, "job", "jobs");
+        let jobs = punctual_model::counted(at_once, "job", "jobs");
         notes.push(format!(
             "{jobs} began without a wait: the thread returned to its release wait after the next \
              release; the time of that release is unknown, so the response time begins at the \
@@ -150,7 +150,7 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
         ));
     }
     if jobs.caused_by_observer > 0 {
-        let outliers = figures::counted(jobs.caused_by_observer, "outlier", "outliers");
+        let outliers = punctual_model::counted(jobs.caused_by_observer, "outlier", "outliers");
         notes.push(format!(
             "{outliers} caused by this program itself, by recording the events"
         ));
@@ -175,7 +175,7 @@ fn windows(recording: &Recording, windows: &JobWindows) -> String {
          {limit}; {calls}). To watch all the time takes about {}. Jobs that began between the \
          windows were not seen: an outlier may be among them",
         windows.watched_ns,
-        figures::counted(windows.count, "window", "windows"),
+        punctual_model::counted(windows.count, "window", "windows"),
         percent(part),
         percent(windows.taken / part.max(f64::EPSILON)),
     )

@@ -151,7 +151,7 @@ pub fn interrupts(rows: &[InterruptRow]) -> Document {
     let cells = rows.iter().map(|row| interrupt_row(row, &cpus)).collect();
     let mut blocks = vec![Block::Table(Table::new(columns, cells))];
     if hidden > 0 {
-        let more = figures::counted(hidden as u64, "more CPU", "more CPUs");
+        let more = punctual_model::counted(hidden as u64, "more CPU", "more CPUs");
         blocks.push(Block::faint(format!(
             "{more} with fewer interrupts: --json"
         )));

@@ -44,7 +44,7 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
         events.push(Block::faint("* requested by --event"));
     }
     if left_out > 0 {
-        let count = figures::counted(left_out, "event", "events");
+        let count = punctual_model::counted(left_out, "event", "events");
         events.push(Block::faint(format!("{count} in the middle are not kept")));
     }
     Document {
@@ -257,7 +257,7 @@ fn events(timeline: &OutlierTimeline, all: bool) -> Table {
         Line::Due => mark("0".to_owned(), timeline.ends().from),
         Line::Came => mark(timeline.when(timeline.window.actual), timeline.ends().to),
         Line::LeftOut(count) => {
-            let text = figures::counted(count as u64, "event", "events");
+            let text = punctual_model::counted(count as u64, "event", "events");
             Row {
                 tone: Tone::Faint,
                 ..Row::new(["...", "", "", "", &format!("{text} not shown")])

@@ -1,6 +1,6 @@
 //! Idle states, frequencies, temperatures and energy of a recording.
 
-use punctual_model::{IdleUse, Nanos, Power, Recording, grouped};
+use punctual_model::{IdleUse, Nanos, Power, Recording, counted, grouped};
 
 use super::Field;
 
@@ -53,7 +53,7 @@ fn idle(power: &Power, measured: &[u32], duration: Nanos) -> String {
         if entered == 0 {
             return None;
         }
-        let mut text = format!("{name} {share:.1}% ({} times", grouped(entered));
+        let mut text = format!("{name} {share:.1}% ({}", counted(entered, "time", "times"));
         let deep = sum(|one| one.above.unwrap_or(0));
         let shallow = sum(|one| one.below.unwrap_or(0));
         for (count, what) in [(deep, "too deep"), (shallow, "too shallow")] {

@@ -351,7 +351,7 @@ fn explained_cell(sample: &WorstSample) -> Cell {
         0 => String::new(),
         n => format!(
             " ({} lost)",
-            figures::counted(n, "trace event", "trace events")
+            punctual_model::counted(n, "trace event", "trace events")
         ),
     };
     let shares = blame.shares.iter();

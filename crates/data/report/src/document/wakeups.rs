@@ -31,7 +31,7 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize) -> Document {
         figures.push(Block::Table(table_of(&groups, axes)));
     }
     if hidden > 0 {
-        let more = figures::counted(hidden as u64, "more row", "more rows");
+        let more = punctual_model::counted(hidden as u64, "more row", "more rows");
         figures.push(Block::faint(format!("{more} with a shorter longest wait")));
     }
     figures.extend(losses(seen));
@@ -81,7 +81,7 @@ fn headline(seen: &Wakeups) -> String {
     };
     format!(
         "{} in {} ({} a second), from being woken to running",
-        figures::counted(all.count, "wake-up", "wake-ups"),
+        punctual_model::counted(all.count, "wake-up", "wake-ups"),
         seen.elapsed_ns,
         grouped(rate)
     )

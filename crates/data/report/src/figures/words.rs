@@ -19,15 +19,6 @@ pub(crate) fn or_dash(value: Option<Nanos>) -> String {
     value.map_or_else(|| "-".to_owned(), |ns| ns.to_string())
 }
 
-/// Formats a count with its noun: `1 page fault`, `3 page faults`.
-pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!(
-        "{} {}",
-        grouped(number),
-        if number == 1 { one } else { many }
-    )
-}
-
 /// Formats a size: `9.0 MiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use punctual_model::{Histogram, Nanos, Recording, ThreadRecord};
+use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, counted};
 
 use super::axis::{Axis, Unit};
 use super::canvas::{Canvas, Colour, Shape, Stroke, fit, text_width};
@@ -11,7 +11,7 @@ use super::curves::{LIMIT, badness, headings, limits, recording_name};
 use super::frame::{BODY, Entry, Frame, Mark, inner_height};
 use super::latency::{in_sight, latency_axis, mark_limits};
 use super::{Plot, PlotOptions, Scale};
-use crate::figures::{counted, or_dash};
+use crate::figures::or_dash;
 
 /// The colours of Okabe and Ito, reordered so that text is legible next to the first ones.
 const FILLS: [Colour; 7] = [

@@ -1,6 +1,8 @@
 //! Selects the curves of a plot, their names and their styles.
 
-use punctual_model::{CpuSet, Histogram, Limit, Metric, Nanos, Recording, ThreadRecord, grouped};
+use punctual_model::{
+    CpuSet, Histogram, Limit, Metric, Nanos, Recording, ThreadRecord, counted, grouped,
+};
 
 use super::canvas::{Colour, Stroke};
 use super::{Heading, PlotOptions};
@@ -265,7 +267,7 @@ fn provenance(recording: &Recording, options: &PlotOptions) -> String {
         .thread
         .and_then(|thread| recording.threads.get(thread))
         .map_or_else(|| recording.accounting(), |thread| thread.accounting);
-    parts.push(format!("{} samples", grouped(account.recorded)));
+    parts.push(counted(account.recorded, "sample", "samples"));
     if account.missed > 0 {
         parts.push(format!("{} missed", grouped(account.missed)));
     }

@@ -1,6 +1,6 @@
 //! The latency plot.
 
-use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos, Recording};
+use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos, Recording, counted};
 
 use super::axis::{Axis, Unit};
 use super::bins::Bins;
@@ -9,7 +9,6 @@ use super::curves::{Curves, LIMIT, headings, limits};
 use super::frame::{Frame, inner_height};
 use super::legend::legend;
 use super::{Plot, PlotOptions, Scale};
-use crate::figures::counted;
 
 /// A limit that exceeds the maximum by more than this factor (linear, log) is listed but not drawn,
 /// because the curves would become too small.

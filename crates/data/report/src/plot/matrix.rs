@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, grouped};
+use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, counted, grouped};
 
 use super::axis::{Axis, Tick, Unit};
 use super::canvas::{Anchor, Colour, Point, fit, text_width};
 use super::curves::headings;
 use super::frame::{ABOVE, AXIS, BODY, Frame, SMALL, label_width};
 use super::{CellFigure, Plot, PlotOptions, Scale};
-use crate::figures::counted;
 
 /// Viridis (van der Walt and Smith, 2015, CC0), reversed, in steps of an eighth. Its lightness
 /// changes evenly, so colour-blind readers and greyscale prints show the same order, and more ink

@@ -169,7 +169,7 @@ fn legend(recording: &Recording, steps: &[Step], worst: &[(Nanos, Nanos)]) -> Ve
         });
     }
     if missed > 0 {
-        let text = crate::figures::counted(missed, "missed period", "missed periods");
+        let text = punctual_model::counted(missed, "missed period", "missed periods");
         entries.push(Entry {
             mark: Mark::Triangle(MISSED),
             text,

@@ -2,9 +2,9 @@
 
 use super::{TextStyle, Tone};
 use crate::document::{Column, Fold, Row, Table};
-use crate::figures::counted;
 use crate::sanitize::{sanitize, shorten, width};
 use crate::wrap::wrap;
+use punctual_model::counted;
 
 /// Spaces between two columns.
 const GAP: usize = 2;

@@ -1,6 +1,6 @@
 //! The results as tables.
 
-use punctual_model::{Cell, Histogram, Table};
+use punctual_model::{Cell, Histogram, Table, counted};
 use punctual_rt::Tsc;
 
 use super::agreement::Agreement;
@@ -150,9 +150,9 @@ pub(super) fn warnings(entries: &[Entry], pairs: &[Pair]) -> Vec<String> {
         let most = punctual_model::Nanos(reader.nanos(steps.backward_max));
         (steps.backward > 0).then(|| {
             format!(
-                "{} stepped back {} times on one CPU, by {most} at most",
+                "{} stepped back {} on one CPU, by {most} at most",
                 named(*reader, entry.source.as_ref()),
-                steps.backward
+                counted(steps.backward, "time", "times")
             )
         })
     });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_model::{Nanos, ThreadUsage};
+use punctual_model::{Nanos, ThreadUsage, counted};
 use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, thread_usage};
 
 use super::channel::{Channel, Exchange, Target, Way, now};
@@ -199,9 +199,9 @@ impl Lane {
     fn finish(self, cost: SelfCost, warnings: &mut Vec<String>) -> LaneOutcome {
         if let Some(failure) = self.failure {
             warnings.push(format!(
-                "{}: the connection failed {} times, the first time because: {failure}",
+                "{}: the connection failed {}, the first time because: {failure}",
                 self.way.word(),
-                self.failures
+                counted(self.failures, "time", "times")
             ));
         }
         let mut outcome = self.recorder.finish(self.expected, cost);

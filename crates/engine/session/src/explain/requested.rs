@@ -1,7 +1,7 @@
 //! Events that the user requested, in addition to those for explanations.
 
 use punctual_host::Host;
-use punctual_model::{Nanos, TraceEvent, grouped};
+use punctual_model::{Nanos, TraceEvent, counted};
 use punctual_trace::{Description, EventChoice, Flight, RawPage, TraceError, Tracefs};
 
 /// Maximum number of events that are kept with an outlier, the latest ones.
@@ -65,15 +65,14 @@ impl Requested {
         warnings.extend(self.flight.reset_by_others());
         if self.lost > 0 {
             warnings.push(format!(
-                "{} events of --event were overwritten before they were read: a filter makes them \
-                 fewer",
-                grouped(self.lost)
+                "lost {} of --event, overwritten before being read: a filter reduces their number",
+                counted(self.lost, "event", "events")
             ));
         }
         if self.left_out > 0 {
             warnings.push(format!(
-                "{} events of --event are not kept: of each outlier the last {KEPT} are",
-                grouped(self.left_out)
+                "dropped {} of --event: only the last {KEPT} of each outlier are stored",
+                counted(self.left_out, "event", "events")
             ));
         }
         warnings

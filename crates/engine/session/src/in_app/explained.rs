@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual_app::{Kind, LaneHead};
 use punctual_host::Host;
-use punctual_model::{Delay, Explanation, HostFacts, Nanos, ThreadRecord, WorstSample, grouped};
+use punctual_model::{Delay, Explanation, HostFacts, Nanos, ThreadRecord, WorstSample, counted};
 use punctual_store::{StoreError, Writer};
 use punctual_trace::Level;
 
@@ -152,8 +152,8 @@ impl Marks {
     ) -> Explanation {
         if self.impossible > 0 {
             self.warnings.push(format!(
-                "{} outliers have times outside of the recording, and are not explained",
-                grouped(self.impossible)
+                "no explanation of {} at times outside of the recording",
+                counted(self.impossible, "outlier", "outliers")
             ));
         }
         warnings.append(&mut self.warnings);

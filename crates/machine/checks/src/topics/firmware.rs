@@ -1,6 +1,6 @@
 //! Checks of firmware and virtualisation, which take time without the kernel's knowledge.
 
-use punctual_model::{Severity, path_of};
+use punctual_model::{Severity, counted, path_of};
 
 use super::counting::seconds;
 use super::{Topic, stolen};
@@ -109,7 +109,7 @@ const CHECKS: &[Check] = &[
                 format!("thermal_throttle over {duration}"),
                 &sum.to_string(),
             );
-            Ok(Verdict::of(sum == 0, format!("{sum} times")))
+            Ok(Verdict::of(sum == 0, counted(sum, "time", "times")))
         },
         why: "A throttled core is slow for milliseconds or more.",
         source: HARDWARE,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{CpuSet, Severity, TaskFact, path_of};
+use punctual_model::{CpuSet, Severity, TaskFact, counted, path_of};
 
 use super::{Topic, rcu};
 use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict};
@@ -303,8 +303,8 @@ const CHECKS: &[Check] = &[
             let online = reader.fact(&reader.host().processor.online)?;
             if online.len() < 16 {
                 return Err(Missing::not_applicable(format!(
-                    "{} CPUs only",
-                    online.len()
+                    "only {}",
+                    counted(online.len() as u64, "CPU", "CPUs")
                 )));
             }
             let skewed = reader.boot("skew_tick")? == Some("1");

@@ -4,7 +4,7 @@ mod pieces;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
-use punctual_model::{Metric, Nanos, Recording};
+use punctual_model::{Metric, Nanos, Recording, counted};
 use punctual_report::{document, text};
 use punctual_stats::{Change, CompareError, Comparison, Options, compare_runs};
 use punctual_store::Store;
@@ -89,9 +89,9 @@ fn sides(first: Vec<String>, second: Vec<String>) -> Result<[Vec<String>; 2]> {
         (_, false) => Ok([first, second]),
         ([baseline, candidate], true) => Ok([vec![baseline.clone()], vec![candidate.clone()]]),
         (some, true) => Err(UsageError(format!(
-            "{} recordings were given: name a baseline and a candidate, or several runs a side as \
-             A1 A2 A3 A4 --with B1 B2 B3 B4",
-            some.len()
+            "{} given: name a baseline and a candidate, or several runs a side as A1 A2 A3 A4 \
+             --with B1 B2 B3 B4",
+            counted(some.len() as u64, "recording", "recordings")
         ))
         .into()),
     }

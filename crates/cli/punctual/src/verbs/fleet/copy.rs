@@ -44,7 +44,7 @@ pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context
             fields.push(field("without their samples", copied.samples));
         }
         if copied.conflicts > 0 {
-            fields.push(field("differ there, put aside", copied.conflicts));
+            fields.push(field("differ there, quarantined", copied.conflicts));
         }
         fields.extend(not_taken::field(&copied.refused));
         context.show_fields(fields)?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use jiff::Timestamp;
-use punctual_model::grouped;
+use punctual_model::{counted, grouped};
 
 use super::collection;
 use crate::context::Context;
@@ -27,9 +27,9 @@ pub(in crate::verbs) fn to_parquet(
     };
     let exported = punctual_lake::export(all.as_ref(), &place, by, since)?;
     output::print(&format!(
-        "{} recordings in {} partitions, {} kB\n",
-        grouped(exported.recordings),
-        grouped(exported.partitions),
+        "{} in {}, {} kB\n",
+        counted(exported.recordings, "recording", "recordings"),
+        counted(exported.partitions, "partition", "partitions"),
         grouped(exported.bytes.div_ceil(1 << 10))
     ))?;
     Ok(Exit::Done)

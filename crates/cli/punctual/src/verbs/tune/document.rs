@@ -1,6 +1,6 @@
 //! What `tune` shows.
 
-use punctual_model::Risk;
+use punctual_model::{Risk, counted};
 use punctual_report::document::{Block, Column, Document, Field, Fold, Row, Section, Table, Tone};
 use punctual_tune::{
     Applied, Hold, How, LeftOut, PROFILES, Phase, Plan, Profile, Restored, SettingStatus, Status,
@@ -168,13 +168,6 @@ fn boot(plan: &Plan) -> Section {
     )
 }
 
-fn plural(count: usize, one: &str) -> String {
-    match count {
-        1 => format!("1 {one}"),
-        _ => format!("{count} {one}s"),
-    }
-}
-
 fn for_cpus(plan: &Plan) -> String {
     let cpus = plan.cpus.as_ref();
     cpus.map_or_else(String::new, |cpus| format!(" for CPU {cpus}"))
@@ -200,7 +193,7 @@ pub(super) fn plan(plan: &Plan) -> Document {
         "{}{}: {} would change, {same} already set, {} left out. Nothing was written.",
         plan.label,
         for_cpus(plan),
-        plural(changes.len(), "setting"),
+        counted(changes.len() as u64, "setting", "settings"),
         plan.left_out.len(),
     );
     let high = changes.iter().filter(|step| step.risk == Risk::High);
@@ -209,7 +202,7 @@ pub(super) fn plan(plan: &Plan) -> Document {
         high => {
             let text = format!(
                 "{} of high risk: read what it can do.",
-                plural(high, "change")
+                counted(high as u64, "change", "changes")
             );
             Section::new(vec![Block::Text(Tone::Warning, text)])
         }
@@ -227,7 +220,7 @@ pub(super) fn plan(plan: &Plan) -> Document {
 /// Whether what a profile asks for is so.
 pub(super) fn verified(plan: &Plan) -> Document {
     let changes: Vec<&Step> = plan.changes().collect();
-    let total = plural(plan.steps.len(), "setting");
+    let total = counted(plan.steps.len() as u64, "setting", "settings");
     let found = match changes.len() {
         0 => format!("all {total} in force"),
         wrong => format!("{wrong} of {total} not in force"),
@@ -254,7 +247,7 @@ pub(super) fn applied(plan: &Plan, applied: &Applied) -> Document {
         "{}{}: {} changed and read back, {} already set.",
         applied.label,
         for_cpus(plan),
-        plural(applied.changes.len(), "setting"),
+        counted(applied.changes.len() as u64, "setting", "settings"),
         applied.unchanged,
     );
     let changes = applied.changes.iter().map(|change| {
@@ -318,7 +311,7 @@ pub(super) fn status(status: Option<&Status>) -> Document {
     let summary = format!(
         "{}{cpus}{applied}: {count} of {} in force.",
         status.label,
-        plural(status.settings.len(), "setting"),
+        counted(status.settings.len() as u64, "setting", "settings"),
     );
     let mut head = vec![Block::Text(Tone::Plain, summary)];
     let phase = match status.phase {
@@ -365,7 +358,10 @@ pub(super) fn reverted(restored: &[Restored]) -> Document {
         ]
     });
     document([
-        paragraph(format!("{} restored.", plural(restored.len(), "setting"))),
+        paragraph(format!(
+            "{} restored.",
+            counted(restored.len() as u64, "setting", "settings")
+        )),
         section(rows.collect(), |rows| {
             merged_table(&["setting", "value", "result"], rows)
         }),
@@ -396,7 +392,7 @@ pub(super) fn profiles() -> Result<Document, TuneError> {
         let profile = Profile::find(built_in.name)?;
         rows.push(vec![
             built_in.name.to_owned(),
-            plural(profile.len(), "setting"),
+            counted(profile.len() as u64, "setting", "settings"),
             profile.summary,
         ]);
     }

@@ -144,7 +144,7 @@ fn more(all: usize, one: &str, several: &str) -> Option<Block> {
     let more = all.checked_sub(SHOWN).filter(|more| *more > 0)? as u64;
     Some(Block::faint(format!(
         "{} not shown",
-        figures::counted(more, one, several)
+        punctual_model::counted(more, one, several)
     )))
 }
 

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Cause, Recording, ShareKind};
+use punctual_model::{Cause, Recording, ShareKind, counted};
 use punctual_stats::trend::{Run, Trend};
 
 use crate::ReportError;
 use crate::document::table::{Column, Row, Table};
 use crate::document::{Block, Document, Figure, Section};
-use crate::figures::counted;
 use crate::plot::{self, Heading, LongTerm, PlotOptions};
 
 /// Maximum number of causes to show, those with the most time first.

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use punctual_model::{Nanos, grouped};
+use punctual_model::{Nanos, counted, grouped};
 use punctual_stats::trend::{
     ChangePoint, FactDifference, Followed, Group, NearFact, Trend, TrendVerdict, short,
 };
 
 use crate::document::table::{Cell, Column, Fold, Row, Table};
 use crate::document::{Answer, Block, Document, Field, Medium, Section, Tone};
-use crate::figures::{self, counted};
+use crate::figures;
 
 /// Maximum number of bars in a spark line.
 const BARS: usize = 24;

@@ -6,14 +6,14 @@ mod times;
 mod trend;
 
 use jiff::Timestamp;
-use punctual_model::{Nanos, grouped};
+use punctual_model::{Nanos, counted, grouped};
 use punctual_stats::trend::{FactChange, Group, Hole, Note, Run, Trend};
 
 use super::axis::Unit;
 use super::bins::Bins;
 use super::{Heading, Plot, PlotOptions, Scale};
 use crate::ReportError;
-use crate::figures::{self, counted};
+use crate::figures;
 
 /// The runs of one group of a series.
 #[derive(Clone, Copy, Debug)]
