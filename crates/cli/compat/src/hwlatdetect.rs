@@ -23,10 +23,11 @@ pub(crate) const TOOL: Tool = Tool {
     removed: &[],
     differences: &[
         Difference {
-            what: "The detector runs in a trace instance of its own; its window, width and threshold are \
-                   put back at the end. Where another program uses it, the tool does not run.",
-            why: "The original takes the whole trace for itself, leaves its settings in force, and \
-                  mounts debugfs if need be.",
+            what: "The detector runs in a separate trace instance. Its window, width and \
+                threshold are restored at the end. If another program uses the detector, the tool \
+                does not run.",
+            why: "The original uses the top-level trace, leaves its settings changed, and mounts \
+                debugfs if necessary.",
         },
         Difference {
             what: "A kernel without the tracer `hwlat` is a line on stderr and exit status 1. \
@@ -40,13 +41,14 @@ pub(crate) const TOOL: Tool = Tool {
                   first gap of each spin.",
         },
         Difference {
-            what: "A sample of several gaps gives `MTBF: 0.000 seconds` where it is the only one, as in \
-                   the original. That is no mean: the gaps were within one width.",
-            why: "The kernel reports the number of the gaps of a spin, not their times.",
+            what: "As in the original, `MTBF: 0.000 seconds` is shown if the only sample has \
+                several gaps. It is not a mean: the gaps were within one width.",
+            why: "The kernel reports how many gaps a spin had, but not when they occurred.",
         },
         Difference {
-            what: "`--time-format` (rt-tests after 2.10) refuses what is no format of strftime(3). Lines \
-                   have no `delta:`, which came with it.",
+            what: "`--time-format` (rt-tests after 2.10) refuses an invalid format of \
+                strftime(3). Lines lack the field `delta:`, which rt-tests added with this \
+                option.",
             why: "The lines are those of 2.10.",
         },
         Difference {

@@ -8,19 +8,19 @@ use crate::{Difference, TOOLS, Tool};
 /// Intended differences of all tools from the originals.
 pub const COMMON: &[Difference] = &[
     Difference {
-        what: "An unknown option, or a value that is not what it must be (`-l 1k`, `-p 100`), ends \
-               the tool with status 1 and the usage on stderr; words that are no option's value are \
-               named on stderr.",
-        why: "The originals print their usage to stdout and report success, or read `1k` as 1: a \
-              script then parses the help text, or measures something else than was meant.",
+        what: "An unknown option or an invalid value (`-l 1k`, `-p 100`) ends the tool with \
+            status 1 and prints the usage on stderr. Words that do not belong to an option are \
+            named on stderr.",
+        why: "The originals print their usage to stdout and report success, or read `1k` as 1. A \
+            script then parses the help text, or measures with a wrong value.",
     },
     Difference {
-        what: "Wherever an option takes a time, it may have a unit: `ns`, `us`, `ms` or `s`, for \
-               durations also `m`, `h`, `d` or `w`, and several of them (`1m30s`). Without one it is in \
-               the unit of the option. It has to be a whole number of that: `-i 1500ns` is refused, \
-               and so is `-i 5m`, which may have been meant as 5 ms.",
-        why: "The originals read `1ms` as 1 of whatever the option counts in, and `-D 500ms` as 500 \
-              minutes.",
+        what: "A time can have a unit: `ns`, `us`, `ms` or `s`. Durations can also have `m`, \
+            `h`, `d` or `w`, and several units (`1m30s`). Without a unit, the unit of the option \
+            applies. The value must be a whole number of that unit: `-i 1500ns` is refused. So is \
+            `-i 5m`, which can be a mistake for 5 ms.",
+        why: "The originals read `1ms` as 1 in the unit of the option, and `-D 500ms` as 500 \
+            minutes.",
     },
     Difference {
         what: "`--version` prints the name and `V 2.10`, with status 0.",
@@ -39,9 +39,9 @@ pub const COMMON: &[Difference] = &[
         why: "In the originals a run with a break looks like one without.",
     },
     Difference {
-        what: "JSON is valid whatever the command line contains.",
-        why: "The originals do not escape quotes and backslashes, and write `-nan` where nothing \
-              was measured.",
+        what: "JSON is valid for any command line.",
+        why: "The originals do not escape quotes and backslashes, and write `-nan` if nothing \
+            was measured.",
     },
     Difference {
         what: "Early samples are not in `cycles` (`samples`), `min`, `max`, `avg` and the rows of JSON; \

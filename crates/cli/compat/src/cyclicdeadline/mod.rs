@@ -27,11 +27,11 @@ pub(crate) const TOOL: Tool = Tool {
     removed: &[],
     differences: &[
         Difference {
-            what: "The threads run on all usable CPUs. Other CPUs (`-a` with fewer of them) \
-                   are refused with the way to have them; without `-a` a line on stderr says it.",
-            why: "The kernel admits such a thread only on all CPUs of its root domain. The original \
-                  makes cpusets of its own, moves every process of the machine into them, and uses \
-                  the last CPU where `-a` is not given.",
+            what: "The threads run on all usable CPUs. `-a` with fewer CPUs is refused, with the \
+                way to measure on them. Without `-a`, a line on stderr states the CPUs.",
+            why: "The kernel admits such a thread only on all CPUs of its root domain. The \
+                original creates cpusets, moves every process of the machine into them, and uses \
+                the last CPU if `-a` is not given.",
         },
         Difference {
             what: "The scheduler's feature HRTICK_DL is not changed.",

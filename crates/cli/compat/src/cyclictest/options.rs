@@ -375,11 +375,11 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         why: "A SCHED_FIFO thread that never sleeps takes its CPU from everything else.",
     },
     Difference {
-        what: "CPUs that are offline are refused, and so are `-c 2` and the auxiliary clocks `-c aux0` \
-               to `-c aux7`, which rt-tests knows since 2.10.",
-        why: "The original warns and measures elsewhere, or reads a clock that is not there. An \
-              auxiliary clock has a rate of its own: samples could not be placed on the clock of \
-              the recording, nor beside the kernel's events.",
+        what: "Offline CPUs are refused. So are `-c 2` and the auxiliary clocks `-c aux0` to `-c \
+            aux7`, which rt-tests supports since version 2.10.",
+        why: "The original warns and measures on other CPUs, or reads a clock that does not \
+            exist. An auxiliary clock can run at a different rate, so its samples cannot be \
+            converted to the clock of the recording or of the kernel's events.",
     },
     Difference {
         what: "Without the privilege for a real-time policy only runs that need one are refused.",
@@ -397,8 +397,8 @@ pub(super) const DIFFERENCES: &[Difference] = &[
               version 2.4 does.",
     },
     Difference {
-        what: "`--smi` reads the counters once a second, and with `-v` prints the new ones beside the \
-               first value after that.",
+        what: "`--smi` reads the counters once a second. With `-v`, the next line of a value \
+            shows the new ones.",
         why: "The original reads them in each cycle, which makes each cycle longer.",
     },
     Difference {

@@ -28,11 +28,11 @@ pub(crate) const TOOL: Tool = Tool {
     removed: &[],
     differences: &[
         Difference {
-            what: "The threads spin for 90 ms of every 100 ms; `Duration` is the time that was spun. \
-                   There is no warning about CPU 0.",
-            why: "The original spins without a pause. At a real-time priority the kernel's throttle \
-                  then stops it for 50 ms of every second, which it shows as its maximum, and what \
-                  is bound to that CPU hangs.",
+            what: "The threads spin for 90 ms of every 100 ms; `Duration` is the total spinning \
+                time. CPU 0 causes no warning.",
+            why: "The original spins without a pause. At a real-time priority, the kernel's \
+                throttling then stops it for 50 ms of every second, which it reports as its \
+                maximum. Other threads bound to that CPU hang.",
         },
         Difference {
             what: "A gap above 10 us has the kernel's counters read, to find its cause: the table \
@@ -46,8 +46,8 @@ pub(crate) const TOOL: Tool = Tool {
             why: "The histogram keeps three digits, of any length up to 1000 s.",
         },
         Difference {
-            what: "`-T` breaks off at the end of the spin in which the threshold was reached, at most \
-                   90 ms later.",
+            what: "`-T` stops at the end of the spin that reached the threshold, at most 90 ms \
+                later.",
             why: "Samples are recorded between the spins.",
         },
         Difference {

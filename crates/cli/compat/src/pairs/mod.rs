@@ -82,10 +82,10 @@ pub(crate) const SHORTEST: Difference = Difference {
 
 /// See [`SLEEP`].
 pub(crate) const FORK: Difference = Difference {
-    what: "With `-f` each sender is a process of its own, and the receivers are threads of the one \
-           that was started.",
-    why: "In the original both are processes, and the one that was started only prints. The \
-          wake-up goes from one address space to another in both.",
+    what: "With `-f`, each sender is a separate process, and the receivers are threads of the \
+        process that was started.",
+    why: "In the original, both are separate processes, and the process that was started only \
+        prints. In both programs, the wake-up goes from one address space to another.",
 };
 
 /// The run, which all these tools share.

@@ -40,10 +40,10 @@ pub(crate) const TOOL: Tool = Tool {
         FIGURES,
         SHORTEST,
         Difference {
-            what: "With `-T` the limit counts from when the message is due. Where one is later, the \
-                   tool ends with status 1.",
-            why: "The original's receiver waits only while the sender sends, ours from the \
-                  exchange before. The original reports success.",
+            what: "With `-T`, the limit counts from the time at which the message is due. If a \
+                message is later, the tool ends with status 1.",
+            why: "The original's receiver waits only while the sender sends. Here, it waits from \
+                the previous exchange. The original reports success.",
         },
         Difference {
             what: "With `-T` and `-f` each cycle comes, and `TO` and `timeoutcount` say how often the \

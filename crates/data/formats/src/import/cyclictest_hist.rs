@@ -19,21 +19,22 @@ use crate::{MAX_ROWS, OVERFLOW_CYCLES};
 pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-hist",
     summary: "cyclictest's histogram text (-h, -H, --histfile)",
-    documentation: "\
-Reads the histogram that cyclictest prints with -h or -H, or writes with --histfile: all rows \
-and a line of totals (rt-tests 2.4), or the filled rows only (2.10). Lines before it, also \
-live ones, are skipped, and words below it. Without rows (all lines with '#', as some archives \
-keep them) the totals count, and all samples are of unknown latency.
+    documentation: "Reads the histogram that cyclictest prints with -h or -H, or writes with \
+        --histfile: all rows and a line of totals (rt-tests 2.4), or the filled rows only (2.10). \
+        Lines before it, also live ones, are skipped, and words below it. Without rows (all lines \
+        with '#', as some archives keep them) the totals count, and all samples are of unknown \
+        latency.
 
-Overflows are kept as samples of unknown latency, no less than the row after the last; where \
-the file lists their cycles, they become a table. The mean is that of the rows, or the \
-file's where there are overflows.
+Overflows are kept as samples of unknown latency, no less than the row after \
+        the last; where the file lists their cycles, they become a table. The mean is that of the \
+        rows, or the file's where there are overflows.
 
-The file does not give its unit: with -N it is nanoseconds. A smallest latency below 100 is \
-taken as microseconds, one of 1000 or more as nanoseconds, which a warning says; between the two \
-microseconds are assumed, with a warning. --unit ns and --unit us set it. The file does not record \
-time, duration, CPUs, policy and priority, missed periods and \
-the machine. What the sums, totals and overflows contradict is refused.",
+The file does not state its unit, which \
+        is nanoseconds with -N. If the smallest latency is below 100, the unit is microseconds. \
+        If it is 1000 or more, nanoseconds are assumed, with a warning. In between, microseconds \
+        are assumed, with a warning. --unit ns and --unit us set the unit. The file does not \
+        record time, duration, CPUs, policy and priority, missed periods and the machine. A file \
+        whose sums, totals or overflows contradict its rows is refused.",
     has_samples: false,
     unit_known: false,
     recognise,

@@ -19,20 +19,20 @@ use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-lines",
     summary: "the T: lines of cyclictest, signaltest and cyclicdeadline, live or final",
-    documentation: "\
-Reads what these tools print on the terminal, with or without the cursor movements of live \
-output, also those of 2006 to 2009 and of Xenomai 2.6. The last line of each thread counts: number \
-of cycles, minimum, mean and maximum. Words above and below are skipped, spikes (--spike) become \
-a table. A line with another thread ID, priority or interval than before is one of a second run, \
-and the file is refused.
+    documentation: "Reads what these tools print on the terminal, with or without the cursor \
+        movements of live output, also those of 2006 to 2009 and of Xenomai 2.6. The last line of \
+        each thread counts: number of cycles, minimum, mean and maximum. Words above and below \
+        are skipped, spikes (--spike) become a table. A line with another thread ID, priority or \
+        interval than before is one of a second run, and the file is refused.
 
-There is no histogram, so there are no percentiles: all samples are of unknown latency. \
-Whether figures are microseconds or nanoseconds is detected from the width of the columns; where \
-they fill their columns, or where a web page has removed blanks, and the smallest latency is not \
-below 100, the unit must be given with --unit. The sample that stopped a run (-b) is added to its \
-thread where it is above the maximum of that thread's line (cyclicdeadline). The \
-lines do not record time, duration, CPUs, missed periods and the machine. \
-A run whose figures contradict each other (cyclictest 2.4 with -x) is refused.",
+The lines have no \
+        histogram, so the recording has no percentiles: the latencies of single samples are \
+        unknown. The unit, microseconds or nanoseconds, is detected from the width of the \
+        columns. If the figures fill their columns, or a web page has removed blanks, and the \
+        smallest latency is not below 100, give the unit with --unit. The sample that stopped a \
+        run (-b) is added to its thread if it exceeds the maximum on that thread's line \
+        (cyclicdeadline). The lines do not record time, duration, CPUs, missed periods and the \
+        machine. A run whose figures contradict each other (cyclictest 2.4 with -x) is refused.",
     has_samples: false,
     unit_known: false,
     recognise,

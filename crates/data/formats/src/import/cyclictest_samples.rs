@@ -18,19 +18,20 @@ use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-samples",
     summary: "every sample, as cyclictest -v and signaltest -v print it",
-    documentation: "\
-Reads the lines that cyclictest and signaltest print with -v. Every sample is kept in the \
-order of its thread, with its cycle number instead of its time, which the file \
-does not record. Cycles without a line are counted and shown: the tool's buffer overran, or only \
-the largest of several was printed (--oscope). The sample that stopped a run (-b) is in no line \
-of rt-tests 2.4: where it is above all others it is added, to the only thread or as a thread of \
-its own. The CPU of a thread is read where the file gives it (-a).
+    documentation: "Reads the lines that cyclictest and signaltest print with -v. Every sample \
+        is kept in the order of its thread, with its cycle number instead of its time, which the \
+        file does not record. Cycles without a line are counted and shown: the tool's buffer \
+        overran, or only the largest of several was printed (--oscope). rt-tests 2.4 prints no \
+        line for the sample that stopped a run (-b). If it is above all others, it is added to \
+        the only thread, or as a separate thread. The CPU of a thread is read if the file states \
+        it (-a).
 
-The file does not give its unit: with -N it is nanoseconds. The samples of the first 64 KiB \
-decide: a smallest latency below 100 is taken as microseconds, one of 1000 or more, or above the \
-interval, as nanoseconds, which a warning says; else microseconds are assumed, with a warning. \
---unit ns and --unit us set it. The file does not record time, duration, CPUs, policy and priority, missed periods and \
-the machine. Cycles that do not rise are refused: they are of two runs.",
+The file does not give its unit: with -N it is nanoseconds. The samples of the \
+        first 64 KiB decide: a smallest latency below 100 is taken as microseconds, one of 1000 \
+        or more, or above the interval, as nanoseconds, which a warning says; else microseconds \
+        are assumed, with a warning. --unit ns and --unit us set it. The file does not record \
+        time, duration, CPUs, policy and priority, missed periods and the machine. Cycles that do \
+        not rise are refused: they are of two runs.",
     has_samples: true,
     unit_known: false,
     recognise,

@@ -15,13 +15,14 @@ use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 pub(crate) const IMPORT: Import = Import {
     name: "jitterdebugger-lines",
     summary: "what jitterdebugger -v prints, live or final",
-    documentation: "\
-The last line of each thread counts: its CPU, number of samples, minimum, mean and maximum. A line \
-with another thread ID than before is one of a second run, and the file is refused.
+    documentation: "The last line of each thread counts: its CPU, number of samples, minimum, \
+        mean and maximum. A line with another thread ID than before is one of a second run, and \
+        the file is refused.
 
-There is no histogram, so there are no percentiles: all samples are of unknown latency. The lines \
-do not record time, duration, the interval, policy and priority, missed periods and the machine: \
-results.json has the histogram.",
+The lines have no histogram, so the recording has no percentiles: \
+        the latencies of single samples are unknown. The lines do not record time, duration, the \
+        interval, policy and priority, missed periods and the machine: results.json has the \
+        histogram.",
     has_samples: false,
     unit_known: true,
     recognise,

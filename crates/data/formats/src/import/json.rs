@@ -7,10 +7,9 @@ use super::{Head, Import, ImportError, Place, SampleSink, Source};
 pub(crate) const IMPORT: Import = Import {
     name: "json",
     summary: "a recording as punctual exports it, without its samples",
-    documentation: "\
-Reads what export --format json and measure --json write: the whole recording, with its \
-identity, so that one that is in the store already is refused. Samples are not in it, and it \
-comes in as a recording without any.",
+    documentation: "Reads the output of export --format json and measure --json: the whole \
+        recording with its ID, so a recording that is already in the store is refused. The file \
+        has no samples, so the imported recording has none.",
     has_samples: false,
     unit_known: true,
     recognise,

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, ThreadRecord};
+use punctual_model::{
+    CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, ThreadRecord, counted,
+};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
 use super::text::{WordsBelow, count, field, in_order, is_beside, is_prompt, latency, plain};
@@ -15,14 +17,14 @@ use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 pub(crate) const IMPORT: Import = Import {
     name: "pmqtest-lines",
     summary: "the lines of pmqtest, ptsematest, svsematest and sigwaittest",
-    documentation: "\
-Reads what these tools print on the terminal, with or without the cursor movements of live \
-output. The last two lines of each pair count. Words above and below are skipped. A line with \
-another thread ID than before is one of a second run, and the file is refused.
+    documentation: "Reads what these tools print on the terminal, with or without the cursor \
+        movements of live output. The last two lines of each pair count. Words above and below \
+        are skipped. A line with another thread ID than before is one of a second run, and the \
+        file is refused.
 
-There is no histogram, so there are no percentiles: all samples are of unknown latency. Only \
-pmqtest can be distinguished. The lines do not record time, duration, \
-missed periods and the machine.",
+The lines have no histogram, so the recording has no percentiles: the \
+        latencies of single samples are unknown. Only pmqtest can be distinguished. The lines do \
+        not record time, duration, missed periods and the machine.",
     has_samples: false,
     unit_known: true,
     recognise,
@@ -213,9 +215,10 @@ fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recordin
         recording.threads.push(record);
         match pair.timeouts {
             None | Some(0) => {}
-            Some(timeouts) => recording
-                .warnings
-                .push(format!("receiver {number} timed out {timeouts} times")),
+            Some(timeouts) => recording.warnings.push(format!(
+                "receiver {number} timed out {}",
+                counted(timeouts, "time", "times")
+            )),
         }
     }
     Ok(finish(recording))

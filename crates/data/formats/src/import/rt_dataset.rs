@@ -15,19 +15,20 @@ use crate::facts::UNKNOWN;
 pub(crate) const IMPORT: Import = Import {
     name: "rt-dataset",
     summary: "OSADL's RT Dataset 1.0 (JSON)",
-    documentation: "\
-Each column behind the first of latency.cores becomes a thread; its CPU is that of the list \
-in cyclictest's -a, else the column's number, as plot-rtdataset.py has it. The maxima are the \
-file's where it has them.
+    documentation: "Each column behind the first of latency.cores becomes a thread; its CPU is \
+        that of the list in cyclictest's -a, else the column's number, as plot-rtdataset.py has \
+        it. The maxima are the file's where it has them.
 
-The file does not say how many samples lay beyond the last class (condition.cycles is what was \
-requested, not what was measured): where a maximum shows that there were, one is counted, of \
-unknown latency from there on, and a warning says so. Without maxima the largest filled class \
-is taken for the maximum, also with a warning. timestamps.origin is taken for the start; \
-OSADL's script writes the end of the measurement there.
+The file does not say how many samples \
+        lay beyond the last class (condition.cycles is what was requested, not what was \
+        measured): where a maximum shows that there were, one is counted, of unknown latency from \
+        there on, and a warning says so. Without maxima the largest filled class is taken for the \
+        maximum, also with a warning. timestamps.origin is taken for the start; OSADL's script \
+        writes the end of the measurement there.
 
-The file does not record how long was measured, missed periods, policy and priority, and what \
-else happened. What punctual adds to the files it writes is read back.",
+The file does not record the measured time, \
+        missed periods, policy, priority and other events. Fields that punctual adds to the files \
+        it writes are read back.",
     has_samples: false,
     unit_known: true,
     recognise,

@@ -33,17 +33,17 @@ use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 pub(crate) const IMPORT: Import = Import {
     name: "rteval-xml",
     summary: "rteval's summary.xml: its measurement with cyclictest or rtla timerlat",
-    documentation: "\
-Each core becomes a thread; the figures of the whole system are theirs added up, and only \
-checked. rteval keeps the rows of the tools it runs and drops what lay beyond: where a maximum \
-shows that there was something, one sample of unknown latency is counted and a warning says so. \
-For timerlat, whose interrupt, thread and user-space latencies rteval adds up into one \
-histogram, percentiles and mean are of that mixture, and a warning says it.
+    documentation: "Each core becomes a thread; the figures of the whole system are theirs added \
+        up, and only checked. rteval keeps the rows of the tools it runs and drops what lay \
+        beyond: where a maximum shows that there was something, one sample of unknown latency is \
+        counted and a warning says so. For timerlat, whose interrupt, thread and user-space \
+        latencies rteval adds up into one histogram, percentiles and mean are of that mixture, \
+        and a warning says it.
 
-The start is given without a time zone, and taken as UTC, also with a warning. A file of which \
-rteval left the figures out, because the maximum was beyond its rows or tracing stopped the \
-run, holds nothing to import and is refused. Other measurements (hwlatdetect, sysstat) are not \
-read.",
+The file gives the start without a time zone; UTC is assumed, \
+        with a warning. rteval leaves the figures out if the maximum exceeds its rows or tracing \
+        stopped the run. Such a file is refused. Other measurements (hwlatdetect, sysstat) are \
+        not read.",
     has_samples: false,
     unit_known: true,
     recognise,

@@ -21,16 +21,17 @@ use super::{Import, ImportError, Malformed, Place, SampleSink, Source};
 pub(crate) const IMPORT: Import = Import {
     name: "rtla-timerlat-top",
     summary: "the table of rtla timerlat top",
-    documentation: "\
-Each CPU becomes a thread of the recording for the interrupt handler, for the thread, and where \
-the table has it for the return to user space; each wake-up is in all of them, so they are never \
-added up. There is no histogram, so there are no percentiles: all samples are of unknown latency. \
-rtla counts interrupts; their number is taken for the other columns as well. The mean is rtla's, \
-rounded down to its unit.
+    documentation: "Each CPU becomes several threads of the recording: one for the interrupt \
+        handler, one for the thread, and one for the return to user space if the table has it. \
+        Each wake-up is in all of them, so they are never summed. The lines have no histogram, so \
+        the recording has no percentiles: the latencies of single samples are unknown. rtla \
+        counts interrupts; their number is also used for the other columns. The mean is rtla's, \
+        rounded down to its unit.
 
-Live output is read as well: the last table counts. Tables between which the screen was not cleared \
-are of several runs, and refused, and so is a table whose row ALL has another number than its CPUs \
-together. The file does not record when it was measured, the load, nor the machine.",
+Live output is read as well: the last table counts. Tables \
+        between which the screen was not cleared are of several runs, and refused, and so is a \
+        table whose row ALL has another number than its CPUs together. The file does not record \
+        when it was measured, the load, nor the machine.",
     has_samples: false,
     unit_known: true,
     recognise: |head| head.lines().any(|line| is_header(&line)),

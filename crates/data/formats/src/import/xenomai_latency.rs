@@ -15,15 +15,16 @@ use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
 pub(crate) const IMPORT: Import = Import {
     name: "xenomai-latency",
     summary: "what Xenomai's latency and EVL's latmus print",
-    documentation: "\
-The figures of the whole run come from the line RTS|, without it from the last line RTD|: smallest, \
-mean and largest latency, overruns (they are missed periods) and the duration. A second summary, or \
-a time that goes back, is one of a second run, and the file is refused.
+    documentation: "The figures of the whole run come from the line RTS|, without it from the \
+        last line RTD|: smallest, mean and largest latency, overruns (they are missed periods) \
+        and the duration. A second summary, or a time that goes back, is one of a second run, and \
+        the file is refused.
 
-The file does not count samples: their number follows from duration and period, which a warning \
-says. There are no percentiles: all samples are of unknown latency, and histograms (-h) are not \
-read. A negative minimum (samples before their time) is left out, with a warning. The file does \
-not record when it was measured, the CPU, the load and the machine.",
+The file does not count samples: their number is computed from \
+        duration and period, with a warning. The recording has no percentiles, because the \
+        latencies of single samples are unknown and histograms (-h) are not read. A negative \
+        minimum (samples before their due time) is left out, with a warning. The file does not \
+        record when it was measured, the CPU, the load and the machine.",
     has_samples: false,
     unit_known: true,
     recognise,

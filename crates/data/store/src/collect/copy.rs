@@ -17,7 +17,7 @@ const PAGE: usize = 500;
 /// Number of windows that are read at once.
 const WINDOWS: usize = 1_000;
 /// The reason why an entry is not quarantined.
-const FULL: &str = "the quota of what is put aside of a machine is full";
+const FULL: &str = "the quota of the machine for quarantined deliveries is full";
 
 /// Provenance of a recording.
 #[derive(Clone, Debug, PartialEq)]
@@ -235,7 +235,11 @@ fn users(
         copied.tokens += u64::from(added == Some(true));
     }
     for one in from.quarantined(usize::MAX)? {
-        let checked = texts::check(to.name(), format!("what was put aside as {}", one.id), &one);
+        let checked = texts::check(
+            to.name(),
+            format!("what was quarantined as {}", one.id),
+            &one,
+        );
         if copied.refused.pass(checked)?.is_none() {
             continue;
         }

@@ -33,9 +33,9 @@ pub use text_store::{
     LONGEST_TEXT, MOST_DICTIONARIES, MOST_DICTIONARY_BYTES, TextStore, text_hash,
 };
 
-/// How many bodies of a machine are put aside.
+/// How many bodies of a machine are quarantined.
 pub const MOST_ASIDE: u64 = 100;
-/// How many bytes of bodies of a machine are put aside.
+/// How many bytes of bodies of a machine are quarantined.
 pub const MOST_ASIDE_BYTES: u64 = 256 << 20;
 
 /// Recordings of many machines. Its functions block on the disk or a database: an asynchronous

@@ -25,7 +25,7 @@ pub(crate) const HASH: &str = "punctual-sha256";
 /// Maximum number of IDs per question.
 const IDS: usize = 10_000;
 
-/// Why a body is not put aside.
+/// Why a body is not quarantined.
 const FULL: &str = "quota of quarantined bodies is full";
 /// The longest reason that is kept and answered, in bytes: it can quote the body.
 const LONGEST_REASON: usize = 500;
@@ -80,8 +80,8 @@ pub(super) async fn put(
         Received::Known => answer(StatusCode::OK, "known"),
         Received::Conflict { aside } => {
             let what = match aside {
-                true => "this one was put aside",
-                false => "this one was not put aside: the quota of this machine is full",
+                true => "this one was quarantined",
+                false => "this one was not quarantined: the quota of this machine is full",
             };
             let message = format!("another content is kept under this ID; {what}");
             Err(Problem::new(StatusCode::CONFLICT, message))
@@ -201,13 +201,13 @@ fn put_aside(app: &Inner, refused: &Refused<'_>) -> Result<Problem, Problem> {
     if !collection.put_aside(refused)? {
         app.refusals.log(FULL, refused.machine);
         let message = format!(
-            "not a recording that can be kept, and not put aside: the quota of this machine is \
+            "not a recording that can be kept, and not quarantined: the quota of this machine is \
              full: {reason}"
         );
         return Ok(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message));
     }
     log(collection, refused.machine, refused.id)?;
-    let message = format!("not a recording that can be kept, it was put aside: {reason}");
+    let message = format!("not a recording that can be kept, it was quarantined: {reason}");
     Ok(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message))
 }
 

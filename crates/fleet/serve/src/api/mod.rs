@@ -106,13 +106,13 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (408, "The body took too long", FAILURE),
             (
                 409,
-                "Different content is stored under this ID; this one was put aside",
+                "Different content is stored under this ID; the recording was quarantined",
                 FAILURE,
             ),
             (411, "The length of the body is missing", FAILURE),
             (413, "Too large", FAILURE),
             (415, "Not compressed with zstd", FAILURE),
-            (422, "Not a valid recording; it was put aside", FAILURE),
+            (422, "Not a valid recording; it was quarantined", FAILURE),
             (
                 424,
                 "The dictionary is not kept here: send it, or the body without it",
@@ -316,7 +316,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             need: Need::Change,
             handler: || get(machines::quarantine),
         },
-        summary: "List the deliveries that were put aside, the newest first.",
+        summary: "List the deliveries that were quarantined, the newest first.",
         parameters: &[],
         body: None,
         answers: &[(

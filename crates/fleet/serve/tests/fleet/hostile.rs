@@ -297,7 +297,7 @@ fn a_long_label_is_put_aside_and_what_is_put_aside_has_a_quota() {
         assert_eq!(answer.status, 422, "{answer:?}");
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         assert!(text.contains("the label has 60000 characters"), "{text}");
-        assert_eq!(text.contains("not put aside"), number >= 100, "{text}");
+        assert_eq!(text.contains("not quarantined"), number >= 100, "{text}");
     }
     let mut one = recording(1_000, "board");
     one.label = Some("x".repeat(256));
