@@ -58,8 +58,28 @@ fn messages_are_waited_for_with_a_limit() {
     );
 }
 
+const TRACING_ON: &str = "/sys/kernel/tracing/tracing_on";
+
+/// Restores the machine's `tracing_on`, which a break sets to 0 as the original does.
+struct TracingOn(Option<String>);
+
+impl TracingOn {
+    fn keep() -> Self {
+        Self(fs::read_to_string(TRACING_ON).ok())
+    }
+}
+
+impl Drop for TracingOn {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            fs::write(TRACING_ON, before).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_break_is_said_and_strict_is_told_by_the_status() {
+    let _kept = TracingOn::keep();
     let place = Place::new();
     let call = "compat sigwaittest -b 1 -i 500 -D 20 -q";
     let output = place.run(call);
