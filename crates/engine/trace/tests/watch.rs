@@ -4,8 +4,6 @@
 
 mod common;
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use punctual_model::{PriorityClass, WaitHistogram, Wakeups};
@@ -44,30 +42,26 @@ fn by_events(ask: WatchAsk) -> Option<WakeupWatch> {
     }
 }
 
-/// Runs two threads that wake each other `times` times, under a unique name, on one CPU. The
-/// switches are then directly between them, which every kernel records, and rarely from the idle
-/// thread.
-fn ping_pong(name: &str, times: u32) {
+/// Runs a thread under a unique name that sleeps `times` times, on one CPU with this thread, which
+/// is always ready to run. Each sleep therefore ends with a wake-up, and the switches are directly
+/// between the two, which every kernel records, and not from the idle thread. Two threads that
+/// wake each other would not do: a busy machine may run one after the other before either sleeps.
+fn sleep_often(name: &str, times: u32) {
     let before = sched_getaffinity(None).unwrap();
     let mut one = CpuSet::new();
     one.set(rustix::thread::sched_getcpu());
     sched_setaffinity(None, &one).unwrap();
-    // Sockets, because a channel spins before it sleeps: each iteration wakes both threads.
-    let (mut here, mut there) = UnixStream::pair().unwrap();
-    let other = std::thread::Builder::new().name(name.to_owned());
-    let other = other.spawn(move || {
-        let mut byte = [0];
-        while there.read(&mut byte).unwrap() == 1 {
-            there.write_all(&byte).unwrap();
+    let sleeper = std::thread::Builder::new().name(name.to_owned());
+    let sleeper = sleeper.spawn(move || {
+        for _ in 0..times {
+            std::thread::sleep(Duration::from_nanos(1));
         }
     });
-    for _ in 0..times {
-        let mut byte = [1];
-        here.write_all(&byte).unwrap();
-        here.read_exact(&mut byte).unwrap();
+    let sleeper = sleeper.unwrap();
+    while !sleeper.is_finished() {
+        std::thread::yield_now();
     }
-    drop(here);
-    other.unwrap().join().unwrap();
+    sleeper.join().unwrap();
     sched_setaffinity(None, &before).unwrap();
 }
 
@@ -106,12 +100,12 @@ fn wake_ups_are_counted_by_name_and_class() {
         .zip(["watch-test-bpf"])
         .chain(by_events(ASK).into_iter().zip(["watch-test-ev"]))
     {
-        ping_pong(name, 500);
+        sleep_often(name, 500);
         watch.keep_up().unwrap();
         let seen = watch.read().unwrap();
         assert_sound(&seen);
         let waits = of(&seen, name);
-        // A busy machine may run one after the other before either sleeps.
+        // Events may be lost.
         assert!(waits.count > 250 && waits.max_ns.0 > 0, "{seen:?}");
         watch.stop().unwrap();
     }
@@ -125,7 +119,7 @@ fn both_sources_count_the_same() {
     };
     // Both exist before the program starts, and after it has ended.
     let name = "watch-test-same";
-    ping_pong(name, 300);
+    sleep_often(name, 300);
     std::thread::sleep(Duration::from_millis(5));
     let (counted, by_events) = (programs.read().unwrap(), events.read().unwrap());
     let (a, b) = (of(&counted, name), of(&by_events, name));
@@ -150,7 +144,7 @@ fn only_real_time_threads_are_counted_where_that_is_asked_for() {
         ..ASK
     };
     for mut watch in by_programs(ask).into_iter().chain(by_events(ask)) {
-        ping_pong("watch-test-fair", 50);
+        sleep_often("watch-test-fair", 50);
         let seen = watch.read().unwrap();
         assert!(
             seen.rows
@@ -164,7 +158,7 @@ fn only_real_time_threads_are_counted_where_that_is_asked_for() {
 /// A thread that waits while the programs are being loaded waits because of this program.
 #[test]
 fn what_was_woken_before_the_start_is_not_counted() {
-    let busy = std::thread::spawn(|| ping_pong("early", 20_000));
+    let busy = std::thread::spawn(|| sleep_often("early", 5_000));
     for watch in [by_programs(ASK), by_events(ASK)].into_iter().flatten() {
         let mut watch = watch;
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
