@@ -51,9 +51,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             Runnable::new("the examples".to_owned(), examples),
         );
     }
-    let gate = match options.crates.is_empty() {
-        true => gate.of_all(),
-        false => gate,
+    let gate = if options.crates.is_empty() {
+        gate.of_all()
+    } else {
+        gate
     };
     lanes.run()?.show(&gate)
 }

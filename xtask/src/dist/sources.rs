@@ -62,9 +62,10 @@ fn try_it(folder: &Path, packed: &Path, name: &str, build: bool) -> Result<bool>
     let mut unpack = Command::new("tar");
     unpack.arg("-xzf").arg(packed).arg("-C").arg(&place);
     ensure!(unpack.status()?.success(), "{unpack:?} failed");
-    let words: &[&str] = match build {
-        true => &["build", "--package", "punctual"],
-        false => &["tree", "--package", "punctual", "--quiet"],
+    let words: &[&str] = if build {
+        &["build", "--package", "punctual"]
+    } else {
+        &["tree", "--package", "punctual", "--quiet"]
     };
     let mut cargo = places::cargo();
     cargo
@@ -73,13 +74,12 @@ fn try_it(folder: &Path, packed: &Path, name: &str, build: bool) -> Result<bool>
         .current_dir(place.join(name))
         .env("CARGO_HOME", place.join("cargo-home"))
         .env_remove("CARGO_TARGET_DIR");
-    let good = match build {
-        true => cargo.status()?.success(),
-        false => {
-            let output = cargo.output()?;
-            eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            output.status.success()
-        }
+    let good = if build {
+        cargo.status()?.success()
+    } else {
+        let output = cargo.output()?;
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        output.status.success()
     };
     fs::remove_dir_all(&place)?;
     let done = if build { "builds" } else { "is complete" };

@@ -226,12 +226,11 @@ fn environment() -> String {
 fn collect(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) -> Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        match path.is_dir() {
-            true => {
-                found.push((path.clone(), Vec::new()));
-                collect(&path, found)?;
-            }
-            false => found.push((path.clone(), std::fs::read(&path)?)),
+        if path.is_dir() {
+            found.push((path.clone(), Vec::new()));
+            collect(&path, found)?;
+        } else {
+            found.push((path.clone(), std::fs::read(&path)?))
         }
     }
     Ok(())

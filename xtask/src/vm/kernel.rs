@@ -131,12 +131,14 @@ fn found(folder: &Path, name: &str) -> Option<PathBuf> {
         .ok()?
         .flatten()
         .map(|entry| entry.path());
-    entries.find_map(|path| match path.is_dir() && !path.is_symlink() {
-        true => found(&path, name),
-        false => path
-            .file_name()
-            .is_some_and(|of| of == name)
-            .then_some(path),
+    entries.find_map(|path| {
+        if path.is_dir() && !path.is_symlink() {
+            found(&path, name)
+        } else {
+            path.file_name()
+                .is_some_and(|of| of == name)
+                .then_some(path)
+        }
     })
 }
 

@@ -52,9 +52,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let arch = arch_of(&options.arch)?;
     let machines = chosen(arch, &options.machines)?;
     let gate = Gate::new(&options.gate)?;
-    let gate = match options.machines.is_empty() {
-        true => gate.of_all(),
-        false => gate,
+    let gate = if options.machines.is_empty() {
+        gate.of_all()
+    } else {
+        gate
     };
     let parts = match needed(arch) {
         Ok(parts) => parts,

@@ -185,14 +185,18 @@ fn loads(recording: &Recording) -> String {
     }
     let each = recording.load.iter().map(|load| {
         let parameters: Vec<String> = (load.parameters.iter())
-            .map(|(key, value)| match *key == load.name {
-                true => format!("'{}'", plain(value)),
-                false => format!("{key}={}", plain(value)),
+            .map(|(key, value)| {
+                if *key == load.name {
+                    format!("'{}'", plain(value))
+                } else {
+                    format!("{key}={}", plain(value))
+                }
             })
             .collect();
-        match parameters.is_empty() {
-            true => load.name.clone(),
-            false => format!("{} {}", load.name, parameters.join(" ")),
+        if parameters.is_empty() {
+            load.name.clone()
+        } else {
+            format!("{} {}", load.name, parameters.join(" "))
         }
     });
     each.collect::<Vec<_>>().join("; ")

@@ -114,9 +114,10 @@ fn chunks(intervals: &[Stretch], length: usize) -> Vec<Stretch> {
     let number = intervals.len() / length;
     (0..number)
         .map(|block| {
-            let end = match block + 1 == number {
-                true => intervals.len(),
-                false => (block + 1) * length,
+            let end = if block + 1 == number {
+                intervals.len()
+            } else {
+                (block + 1) * length
             };
             let mut joined = Stretch::default();
             (intervals[block * length..end].iter()).for_each(|interval| joined.join(interval));
@@ -150,9 +151,10 @@ pub(crate) fn memory_of(values: &[f64]) -> f64 {
     let next = seen(1).unwrap_or(0.0);
     // Independent noise in each interval hides the correlation with the next interval. The one
     // after it shows how slowly the rest fades.
-    let after = match next > 1.0 / number.sqrt() {
-        true => seen(2).unwrap_or(0.0).max(0.0).sqrt(),
-        false => 0.0,
+    let after = if next > 1.0 / number.sqrt() {
+        seen(2).unwrap_or(0.0).max(0.0).sqrt()
+    } else {
+        0.0
     };
     next.max(after).clamp(0.0, 0.99)
 }

@@ -296,9 +296,10 @@ impl Side {
         let latencies: Vec<_> = runs.iter().map(|run| run.all_latencies()).collect();
         Some(Self {
             id: first.id.to_string(),
-            runs: match one {
-                true => Vec::new(),
-                false => runs.iter().map(|run| run.id.to_string()).collect(),
+            runs: if one {
+                Vec::new()
+            } else {
+                runs.iter().map(|run| run.id.to_string()).collect()
             },
             tune: common(runs, |run| run.tune.clone()).flatten(),
             label: common(runs, |run| run.label.clone()).flatten(),

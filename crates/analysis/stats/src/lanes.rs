@@ -76,12 +76,13 @@ pub(crate) fn pairs(sides: Sides<'_>) -> Result<Vec<Pair>, CompareError> {
             });
         }
     }
-    match pairs.is_empty() {
-        true => Err(CompareError::NoLane {
+    if pairs.is_empty() {
+        Err(CompareError::NoLane {
             baseline: first[0].join(", "),
             candidate: first[1].join(", "),
-        }),
-        false => Ok(pairs),
+        })
+    } else {
+        Ok(pairs)
     }
 }
 
@@ -167,9 +168,10 @@ impl<'a> Work<'a> {
         let first = self.options.quantiles.len();
         let mut rates = vec![self.missed(first, &drawn)];
         rates.extend(limit.map(|(limit, place)| self.late(first + 1, limit, place, &drawn)));
-        let by_run = match self.is_of_runs() {
-            true => figures.iter().map(|figure| self.by_run(*figure)).collect(),
-            false => Vec::new(),
+        let by_run = if self.is_of_runs() {
+            figures.iter().map(|figure| self.by_run(*figure)).collect()
+        } else {
+            Vec::new()
         };
         let lane = Lane {
             recorded: [0, 1].map(|side| self.histograms[side].recorded()),
@@ -204,9 +206,10 @@ impl<'a> Work<'a> {
             found.map_err(|why| Unjudged {
                 why: format!("{} {why}", NAMES[side]),
                 // At least twice the required number, because a block can contain several rows.
-                intervals: match series.rows.is_empty() {
-                    true => [None; 2],
-                    false => [Some(2 * LEAST_BLOCKS); 2],
+                intervals: if series.rows.is_empty() {
+                    [None; 2]
+                } else {
+                    [Some(2 * LEAST_BLOCKS); 2]
                 },
             })
         };
@@ -248,22 +251,19 @@ impl<'a> Work<'a> {
     }
 
     fn quantile(&self, nth: usize, quantile: f64, drawn: &Judge) -> Quantile {
-        let (on_scale, values, runs) = match self.is_of_runs() {
-            true => {
-                let runs = [0, 1].map(|side| self.values_of_runs(side, quantile));
-                let medians = [0, 1].map(|side| median(&runs[side]));
-                (medians, medians, Some(runs))
-            }
-            false => {
-                let on_scale = [0, 1].map(|side| self.value(&self.counts[side], quantile));
-                // Values as `show` formats them, limited by the maximum. The difference is on the
-                // common scale.
-                let values = [0, 1].map(|side| {
-                    let max = self.histograms[side].max();
-                    on_scale[side].map(|value| max.map_or(value, |max| value.min(max)))
-                });
-                (on_scale, values, None)
-            }
+        let (on_scale, values, runs) = if self.is_of_runs() {
+            let runs = [0, 1].map(|side| self.values_of_runs(side, quantile));
+            let medians = [0, 1].map(|side| median(&runs[side]));
+            (medians, medians, Some(runs))
+        } else {
+            let on_scale = [0, 1].map(|side| self.value(&self.counts[side], quantile));
+            // Values as `show` formats them, limited by the maximum. The difference is on the
+            // common scale.
+            let values = [0, 1].map(|side| {
+                let max = self.histograms[side].max();
+                on_scale[side].map(|value| max.map_or(value, |max| value.min(max)))
+            });
+            (on_scale, values, None)
         };
         let both = on_scale[0].zip(on_scale[1]);
         let difference = both.map(|(a, b)| b.signed_sub(a));
@@ -327,10 +327,7 @@ impl<'a> Work<'a> {
 
     /// Returns the length that each run needs for enough samples above a quantile.
     fn length_for_samples(&self, quantile: f64) -> Option<Nanos> {
-        let least = match self.is_of_runs() {
-            true => 1.0,
-            false => LEAST_ABOVE,
-        };
+        let least = if self.is_of_runs() { 1.0 } else { LEAST_ABOVE };
         let needed = least / (1.0 - quantile);
         let mut longest = Nanos::ZERO;
         for (runs, counts) in self.sides.iter().zip(&self.runs) {
@@ -426,9 +423,10 @@ impl<'a> Work<'a> {
     ) -> (Option<Estimate>, Option<String>, Option<Nanos>) {
         match judged {
             Err(why) => {
-                let length = match why.why == FEW_ABOVE {
-                    true => self.length_for_samples(quantile),
-                    false => self.length_for(why.intervals),
+                let length = if why.why == FEW_ABOVE {
+                    self.length_for_samples(quantile)
+                } else {
+                    self.length_for(why.intervals)
                 };
                 (None, Some(why.why), length)
             }

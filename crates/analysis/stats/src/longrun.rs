@@ -193,9 +193,10 @@ fn of_parts(run: &Blocks, part: impl Fn(&Stretch) -> Part) -> LongRun {
     // Few intervals give an uncertain estimate of the correlation. Its upper bound decides about
     // refusal.
     let error = ((1.0 - memory * memory) / shares.len().max(1) as f64).sqrt();
-    let at_most = match memory > 0.0 {
-        true => (memory + error).min(0.99),
-        false => 0.0,
+    let at_most = if memory > 0.0 {
+        (memory + error).min(0.99)
+    } else {
+        0.0
     };
     let too_slow = inflation(at_most, run.length) > INFLATION_MOST;
     let drifts = halves_differ(&shares, memory);

@@ -78,9 +78,10 @@ pub fn direction(pairs: &[PairCounts]) -> Ordering {
 }
 
 fn side(one: f64, other: f64) -> Ordering {
-    match (one - other).abs() <= 1e-9 * (one.abs() + other.abs()) {
-        true => Ordering::Equal,
-        false => one.total_cmp(&other),
+    if (one - other).abs() <= 1e-9 * (one.abs() + other.abs()) {
+        Ordering::Equal
+    } else {
+        one.total_cmp(&other)
     }
 }
 
@@ -178,9 +179,10 @@ fn widened(pairs: &[PairCounts], limit: f64, outwards: f64, chance: f64) -> f64 
     }
     for _ in 0..6 {
         let middle = (inside * outside).sqrt();
-        match accepts(middle) {
-            true => inside = middle,
-            false => outside = middle,
+        if accepts(middle) {
+            inside = middle
+        } else {
+            outside = middle
         }
     }
     outside
@@ -203,8 +205,8 @@ fn is_accepted(pairs: &[PairCounts], times: f64, chance: f64) -> bool {
     };
     let mut as_far = 0u64;
     for way in 0..ways {
-        let sum: f64 = match scores.len() <= ALL {
-            true => (scores.iter().enumerate())
+        let sum: f64 = if scores.len() <= ALL {
+            (scores.iter().enumerate())
                 .map(|(place, score)| {
                     if way >> place & 1 == 0 {
                         *score
@@ -212,10 +214,11 @@ fn is_accepted(pairs: &[PairCounts], times: f64, chance: f64) -> bool {
                         -score
                     }
                 })
-                .sum(),
-            false => (scores.iter())
+                .sum()
+        } else {
+            (scores.iter())
                 .map(|score| if random.bool() { *score } else { -score })
-                .sum(),
+                .sum()
         };
         as_far += u64::from(sum.abs() >= found);
     }
@@ -245,9 +248,10 @@ pub fn events_needed(times: f64, dispersion: f64) -> Option<u64> {
     let enough = |events: &u64| power(*events, share) >= 0.8;
     let mut needed = None;
     for events in (5..=from).rev() {
-        match enough(&events) {
-            true => needed = Some(events),
-            false => break,
+        if enough(&events) {
+            needed = Some(events)
+        } else {
+            break;
         }
     }
     Some((needed? as f64 * dispersion.max(1.0)).ceil() as u64)
@@ -281,9 +285,10 @@ fn power(events: u64, share: f64) -> f64 {
     }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        match rare(&middle) {
-            true => low = middle,
-            false => high = middle,
+        if rare(&middle) {
+            low = middle
+        } else {
+            high = middle
         }
     }
     uneven.cdf(low) + 1.0 - uneven.cdf(events - low - 1)

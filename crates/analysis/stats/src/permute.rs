@@ -78,22 +78,19 @@ pub(crate) fn test(figures: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> Pe
         }
     };
     let exact = ways(all as u64, runs[0] as u64);
-    let arrangements = match exact <= MOST {
-        true => {
-            each_choice(all, runs[0], &mut look);
-            exact
+    let arrangements = if exact <= MOST {
+        each_choice(all, runs[0], &mut look);
+        exact
+    } else {
+        let mut random = Rng::with_seed(seed);
+        let mut places: Vec<usize> = (0..all).collect();
+        // The observed order is one of them.
+        look(&first);
+        for _ in 1..MOST {
+            random.shuffle(&mut places);
+            look(&places[..runs[0]]);
         }
-        false => {
-            let mut random = Rng::with_seed(seed);
-            let mut places: Vec<usize> = (0..all).collect();
-            // The observed order is one of them.
-            look(&first);
-            for _ in 1..MOST {
-                random.shuffle(&mut places);
-                look(&places[..runs[0]]);
-            }
-            MOST
-        }
+        MOST
     };
     let share = |which: usize| {
         let known = seen.iter().zip(&counts);

@@ -44,9 +44,10 @@ fn beta_quantile(share: f64, a: f64, b: f64) -> Option<f64> {
         if middle <= low || middle >= high {
             return Some(middle);
         }
-        match checked_beta_reg(a, b, middle).ok()? < share {
-            true => low = middle,
-            false => high = middle,
+        if checked_beta_reg(a, b, middle).ok()? < share {
+            low = middle
+        } else {
+            high = middle
         }
     }
 }

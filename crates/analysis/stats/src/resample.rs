@@ -190,17 +190,18 @@ impl Spread {
         let freedom = long_run.map(|side| side.freedom);
         let true_to = [0, 1].map(|side| drawn[side] * long_run[side].wider);
         let sum = true_to[0] + true_to[1];
-        match sum > 0.0 {
-            true => Self {
+        if sum > 0.0 {
+            Self {
                 error: sum.sqrt(),
                 wider: (sum / (drawn[0] + drawn[1])).sqrt(),
                 freedom: longrun::welch(true_to, freedom),
-            },
-            false => Self {
+            }
+        } else {
+            Self {
                 error: 0.0,
                 wider: 1.0,
                 freedom: freedom[0].min(freedom[1]),
-            },
+            }
         }
     }
 
@@ -236,9 +237,10 @@ impl Spread {
         let beyond = |distance: f64| (2.0 * t.cdf(-distance.abs())).min(1.0);
         // If few draws cross zero, the distance in standard errors is more reliable. The smaller of
         // the two would be small too often.
-        match crossing < FEW_CROSSING {
-            true => beyond(difference / self.error),
-            false => beyond(normal.inverse_cdf(share / 2.0)),
+        if crossing < FEW_CROSSING {
+            beyond(difference / self.error)
+        } else {
+            beyond(normal.inverse_cdf(share / 2.0))
         }
     }
 

@@ -35,10 +35,7 @@ pub fn effects(values: &[f64; ROWS]) -> [f64; FACTORS] {
         let signed = design
             .iter()
             .zip(values)
-            .map(|(row, value)| match row[factor] {
-                true => *value,
-                false => -value,
-            });
+            .map(|(row, value)| if row[factor] { *value } else { -value });
         signed.sum::<f64>() / (ROWS / 2) as f64
     })
 }

@@ -179,9 +179,10 @@ fn share(ranks: &[f64], split: &Split) -> f64 {
     let middle = sum * sum / count;
     let total: f64 = squares - middle;
     let between: f64 = sums.iter().map(|(count, sum)| sum * sum / count).sum();
-    match total > 0.0 {
-        true => ((between - middle) / total).clamp(0.0, 1.0),
-        false => 0.0,
+    if total > 0.0 {
+        ((between - middle) / total).clamp(0.0, 1.0)
+    } else {
+        0.0
     }
 }
 

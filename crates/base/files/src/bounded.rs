@@ -40,12 +40,13 @@ pub fn bytes_of(reader: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>, F
             path: path.to_owned(),
             source,
         })?;
-    match read as u64 > limit {
-        true => Err(FileError::TooLarge {
+    if read as u64 > limit {
+        Err(FileError::TooLarge {
             path: path.to_owned(),
             limit,
-        }),
-        false => Ok(bytes),
+        })
+    } else {
+        Ok(bytes)
     }
 }
 

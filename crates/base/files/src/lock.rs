@@ -90,9 +90,10 @@ pub fn ask(path: &Path, note: &str) -> Result<Asked, FileError> {
 /// Removes the rights of the group and of others: earlier versions created the file with them.
 fn close(file: &File) -> io::Result<()> {
     let stat = fstat(file)?;
-    match stat.st_uid == rule::user() && stat.st_mode & 0o077 != 0 {
-        true => Ok(fchmod(file, Mode::RUSR | Mode::WUSR)?),
-        false => Ok(()),
+    if stat.st_uid == rule::user() && stat.st_mode & 0o077 != 0 {
+        Ok(fchmod(file, Mode::RUSR | Mode::WUSR)?)
+    } else {
+        Ok(())
     }
 }
 

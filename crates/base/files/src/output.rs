@@ -65,9 +65,10 @@ impl Output {
     /// # Errors
     /// See [`file`](Self::file).
     pub fn open(path: &Path) -> Result<Self, FileError> {
-        match path == Path::new("-") {
-            true => Ok(Self::stdout()),
-            false => Self::file(path),
+        if path == Path::new("-") {
+            Ok(Self::stdout())
+        } else {
+            Self::file(path)
         }
     }
 
@@ -77,9 +78,10 @@ impl Output {
     /// # Errors
     /// See [`file`](Self::file).
     pub fn private(path: &Path) -> Result<Self, FileError> {
-        match path == Path::new("-") {
-            true => Ok(Self::stdout()),
-            false => Self::file_for(path, Readers::Owner),
+        if path == Path::new("-") {
+            Ok(Self::stdout())
+        } else {
+            Self::file_for(path, Readers::Owner)
         }
     }
 
@@ -167,9 +169,10 @@ impl Output {
 
 /// Returns the name to use in messages.
 fn name_of(path: &Path) -> PathBuf {
-    match path == Path::new("-") {
-        true => PathBuf::from("to stdout"),
-        false => path.to_owned(),
+    if path == Path::new("-") {
+        PathBuf::from("to stdout")
+    } else {
+        path.to_owned()
     }
 }
 

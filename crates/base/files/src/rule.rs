@@ -46,18 +46,20 @@ pub(crate) fn follow(met: Met<'_>) -> Result<(), Refusal> {
 
 /// Checks a file that an output would replace.
 pub(crate) fn replace(folder: &Stat, file: &Stat) -> Result<(), Refusal> {
-    match is_strange(folder, file) {
-        true => Err(Refusal::StrangeFile { uid: file.st_uid }),
-        false => Ok(()),
+    if is_strange(folder, file) {
+        Err(Refusal::StrangeFile { uid: file.st_uid })
+    } else {
+        Ok(())
     }
 }
 
 /// Checks a named pipe that an output would be written to: its owner can read it, or block the
 /// writer.
 pub(crate) fn pipe(pipe: &Stat) -> Result<(), Refusal> {
-    match pipe.st_uid == user() || pipe.st_uid == 0 {
-        true => Ok(()),
-        false => Err(Refusal::StrangePipe { uid: pipe.st_uid }),
+    if pipe.st_uid == user() || pipe.st_uid == 0 {
+        Ok(())
+    } else {
+        Err(Refusal::StrangePipe { uid: pipe.st_uid })
     }
 }
 
@@ -71,13 +73,13 @@ pub(crate) fn trust_way(met: Met<'_>) -> Result<(), Refusal> {
         Met::Folder(folder) if folder.st_mode & STICKY == 0 => {
             // With umask 002, the effective group is usually the user's private group.
             let strange_group = folder.st_gid != rustix::process::getegid().as_raw();
-            match folder.st_mode & BY_OTHERS != 0
-                || (folder.st_mode & BY_GROUP != 0 && strange_group)
+            if folder.st_mode & BY_OTHERS != 0 || (folder.st_mode & BY_GROUP != 0 && strange_group)
             {
-                true => Err(Refusal::OpenFolderOnItsPath {
+                Err(Refusal::OpenFolderOnItsPath {
                     mode: folder.st_mode & 0o7777,
-                }),
-                false => Ok(()),
+                })
+            } else {
+                Ok(())
             }
         }
         _ => Ok(()),
@@ -93,8 +95,9 @@ pub(crate) fn trust(file: &Stat) -> Result<(), Refusal> {
             own: user(),
         });
     }
-    match mode & (BY_OTHERS | BY_GROUP) != 0 {
-        true => Err(Refusal::WritableByOthers { mode }),
-        false => Ok(()),
+    if mode & (BY_OTHERS | BY_GROUP) != 0 {
+        Err(Refusal::WritableByOthers { mode })
+    } else {
+        Ok(())
     }
 }

@@ -75,9 +75,10 @@ impl GroupFacts {
         }
         match (&self.quota, self.quota_known) {
             (Some(quota), _) => {
-                let of = match quota.group == self.path {
-                    true => String::new(),
-                    false => format!(" of {}", quota.group),
+                let of = if quota.group == self.path {
+                    String::new()
+                } else {
+                    format!(" of {}", quota.group)
                 };
                 parts.push(format!(
                     "quota{of} {} in {}",

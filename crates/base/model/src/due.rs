@@ -100,15 +100,16 @@ impl Due {
     /// Adds the periods of another value.
     pub fn merge(&mut self, other: &Self) {
         let first = self.periods() == 0;
-        match first {
-            true => self.above.clone_from(&other.above),
-            false => self.above.retain_mut(|mine| {
+        if first {
+            self.above.clone_from(&other.above)
+        } else {
+            self.above.retain_mut(|mine| {
                 let theirs = other.above.iter().find(|one| one.limit_ns == mine.limit_ns);
                 mine.periods = mine
                     .periods
                     .saturating_add(theirs.map_or(0, |one| one.periods));
                 theirs.is_some() || other.periods() == 0
-            }),
+            })
         }
         self.known.merge(&other.known);
         if let Some(theirs) = &other.open {
@@ -148,9 +149,10 @@ impl Due {
                 at(&least, surely)?
             }
         };
-        let at_most = match rank <= self.known.recorded() {
-            true => at(&self.known, rank),
-            false => None,
+        let at_most = if rank <= self.known.recorded() {
+            at(&self.known, rank)
+        } else {
+            None
         };
         Some(Bounds {
             // A bucket is rounded up, but not beyond the maximum of its histogram. The maximum of

@@ -260,16 +260,18 @@ impl Experiment {
     pub fn judgement(&self) -> Judgement {
         let open = |one: &ArmResult| one.effect == Effect::NotProven;
         let open = self.results.is_empty() || self.results.iter().any(open);
-        let sentence = match self.results.is_empty() {
-            true => "not proven: nothing was compared",
-            false => self.sentence.as_str(),
+        let sentence = if self.results.is_empty() {
+            "not proven: nothing was compared"
+        } else {
+            self.sentence.as_str()
         };
         Judgement {
             by: JudgedBy::Experiment,
             experiment: Some(self.id),
-            outcome: match open && !self.plan.ranks_only {
-                true => Outcome::NotProven,
-                false => Outcome::NoRequirement,
+            outcome: if open && !self.plan.ranks_only {
+                Outcome::NotProven
+            } else {
+                Outcome::NoRequirement
             },
             sentence: format!("experiment {}: {sentence}", self.id.short()),
             asked: None,

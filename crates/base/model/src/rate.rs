@@ -197,9 +197,10 @@ impl Rate {
     /// Returns the chance of at least `count` events in a part with this share of the time.
     fn as_many(&self, count: u64, share: f64, dispersion: f64) -> f64 {
         let [count, all] = [count, self.events].map(|events| events as f64 / dispersion);
-        match count > 0.0 {
-            true => checked_beta_reg(count, all - count + 1.0, share).unwrap_or(1.0),
-            false => 1.0,
+        if count > 0.0 {
+            checked_beta_reg(count, all - count + 1.0, share).unwrap_or(1.0)
+        } else {
+            1.0
         }
     }
 
@@ -207,9 +208,10 @@ impl Rate {
     /// happen. `None` if no time suffices.
     pub fn needed(&self, per_day: f64, error: f64) -> Option<Nanos> {
         let seconds = self.at_most(error) * DAY / per_day;
-        let least = match self.rises {
-            true => Nanos(self.measured.0.saturating_mul(TIMES_AS_LONG)),
-            false => Nanos::ZERO,
+        let least = if self.rises {
+            Nanos(self.measured.0.saturating_mul(TIMES_AS_LONG))
+        } else {
+            Nanos::ZERO
         };
         (seconds < LONGEST).then(|| Nanos((seconds * 1e9) as u64).max(least))
     }

@@ -72,9 +72,10 @@ impl Metric {
             return (String::new(), self.show(limit));
         };
         let both = (self.show(value), self.show(limit));
-        match both.0 == both.1 && value != limit {
-            true => (Nanos(value).exactly(), Nanos(limit).exactly()),
-            false => both,
+        if both.0 == both.1 && value != limit {
+            (Nanos(value).exactly(), Nanos(limit).exactly())
+        } else {
+            both
         }
     }
 }

@@ -62,10 +62,11 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     }
     let mut escaped = String::with_capacity(json.len() + 64);
     for c in json.chars() {
-        match acts(c) {
+        if acts(c) {
             // Writing to a String does not fail. All of these are below U+10000.
-            true => drop(write!(escaped, "\\u{:04x}", u32::from(c))),
-            false => escaped.push(c),
+            let _ = write!(escaped, "\\u{:04x}", u32::from(c));
+        } else {
+            escaped.push(c);
         }
     }
     Cow::Owned(escaped)

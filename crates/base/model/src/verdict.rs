@@ -267,9 +267,10 @@ impl Verdict {
                 (limit.held, limit.lacking) = (None, Some(void.clone()));
             }
         }
-        self.sentence = match self.outcome.is_bad() {
-            true => format!("{}; {void}", self.sentence),
-            false => void,
+        self.sentence = if self.outcome.is_bad() {
+            format!("{}; {void}", self.sentence)
+        } else {
+            void
         };
         self.outcome = match self.outcome {
             Outcome::Met => Outcome::NotDecidable,

@@ -240,9 +240,10 @@ impl Cluster {
     /// Returns an error if the file cannot be changed.
     pub fn own(file: &Path) -> io::Result<()> {
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600))?;
-        match is_root() {
-            true => chown(file, Some(NOBODY), Some(NOBODY)),
-            false => Ok(()),
+        if is_root() {
+            chown(file, Some(NOBODY), Some(NOBODY))
+        } else {
+            Ok(())
         }
     }
 
@@ -269,9 +270,10 @@ impl Cluster {
             .stdin(Stdio::null())
             .output()
             .map_err(|error| error.to_string())?;
-        match done.status.success() {
-            true => Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
-            false => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
+        if done.status.success() {
+            Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
+        } else {
+            Err(String::from_utf8_lossy(&done.stderr).into_owned())
         }
     }
 

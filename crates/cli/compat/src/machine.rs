@@ -33,9 +33,10 @@ impl Machine {
     pub(crate) fn cpus(&self, given: &Given, list: &str) -> Result<CpuSet, CompatError> {
         let cpus = values::cpu_list(list, &self.present, &self.allowed)
             .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;
-        match cpus.is_empty() {
-            true => Err(given.bad("a list of usable CPUs")),
-            false => Ok(cpus),
+        if cpus.is_empty() {
+            Err(given.bad("a list of usable CPUs"))
+        } else {
+            Ok(cpus)
         }
     }
 }

@@ -57,17 +57,18 @@ pub(crate) fn request(
 /// Returns the errors of the session. Without the privilege for a real-time policy, returns the
 /// message of the originals.
 pub(crate) fn prepare(request: Request, context: &ToolContext<'_>) -> Result<Session, CompatError> {
-    Session::prepare(request, context.host.clone()).map_err(
-        |error| match ToolContext::is_privilege(&error) {
-            true => CompatError::Exit {
+    Session::prepare(request, context.host.clone()).map_err(|error| {
+        if ToolContext::is_privilege(&error) {
+            CompatError::Exit {
                 message: "Unable to change scheduling policy!\n\
                           either run as root or join realtime group"
                     .to_owned(),
                 status: 1,
-            },
-            false => error.into(),
-        },
-    )
+            }
+        } else {
+            error.into()
+        }
+    })
 }
 
 /// Formats microseconds as a probe parameter.
@@ -123,9 +124,10 @@ pub(crate) fn report_break(
         return;
     };
     let value = Unit::Micros.of(broke.latency);
-    let hint = match context.behaviour.strict {
-        true => "exit status 3",
-        false => "with PUNCTUAL_STRICT=1 the exit status is 3",
+    let hint = if context.behaviour.strict {
+        "exit status 3"
+    } else {
+        "with PUNCTUAL_STRICT=1 the exit status is 3"
     };
     context.say(&format!(
         "{tool}: stopped at a break: {value} us is above {limit_us} us ({hint})"

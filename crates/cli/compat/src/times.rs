@@ -100,9 +100,10 @@ impl Given {
         let time = counts_in.read(text.strip_prefix('+').unwrap_or(text));
         let time = time.ok_or_else(|| self.bad(counts_in.examples()))?;
         let largest = i32::MAX as u64;
-        match (least..=largest).contains(&time) {
-            true => Ok(time),
-            false => Err(self.bad(&format!("a time from {least} to {largest} {counts_in}"))),
+        if (least..=largest).contains(&time) {
+            Ok(time)
+        } else {
+            Err(self.bad(&format!("a time from {least} to {largest} {counts_in}")))
         }
     }
 

@@ -87,9 +87,10 @@ impl ToolContext<'_> {
 
     /// Returns the exit status, which is also `return_code` in JSON.
     pub(crate) fn status(&self, broke: bool) -> u8 {
-        match broke && self.behaviour.strict {
-            true => BROKE,
-            false => 0,
+        if broke && self.behaviour.strict {
+            BROKE
+        } else {
+            0
         }
     }
 

@@ -48,9 +48,10 @@ pub(crate) fn usage(tool: &Tool) -> String {
                 line = String::new();
                 room = COLUMN;
             }
-            match line.len() < COLUMN {
-                true => line = format!("{line:COLUMN$}{word}"),
-                false => line = format!("{line} {word}"),
+            if line.len() < COLUMN {
+                line = format!("{line:COLUMN$}{word}")
+            } else {
+                line = format!("{line} {word}")
             }
         }
         let _ = writeln!(text, "{line}");

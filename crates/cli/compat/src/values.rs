@@ -66,9 +66,10 @@ impl Given {
 pub(crate) fn whole(text: &str) -> Option<i32> {
     let text = text.trim_start();
     let digits = text.strip_prefix('+').unwrap_or(text);
-    match digits.starts_with(['+', ' ']) {
-        true => None,
-        false => digits.parse().ok(),
+    if digits.starts_with(['+', ' ']) {
+        None
+    } else {
+        digits.parse().ok()
     }
 }
 
@@ -136,13 +137,15 @@ pub(crate) fn cpu_list(
             present: present.clone(),
         });
     }
-    let chosen = match inverted {
-        true => present.difference(&named),
-        false => named,
+    let chosen = if inverted {
+        present.difference(&named)
+    } else {
+        named
     };
-    Ok(match inverted || relative {
-        true => chosen.intersection(allowed),
-        false => chosen,
+    Ok(if inverted || relative {
+        chosen.intersection(allowed)
+    } else {
+        chosen
     })
 }
 

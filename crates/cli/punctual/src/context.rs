@@ -130,9 +130,10 @@ impl Context {
 
     /// As [`store`](Self::store); `None` if nothing is stored.
     pub(crate) fn store_if_wanted(&self) -> Result<Option<Store>, StoreError> {
-        match self.wants_no_store() {
-            true => Ok(None),
-            false => self.store().map(Some),
+        if self.wants_no_store() {
+            Ok(None)
+        } else {
+            self.store().map(Some)
         }
     }
 

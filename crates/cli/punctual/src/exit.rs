@@ -108,21 +108,24 @@ impl std::error::Error for UsageError {}
 /// Prints the parser's answer: help and version to stdout, errors to stderr.
 pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     let to_stderr = error.use_stderr();
-    let colour = match to_stderr {
-        true => output::wants_colours(&std::io::stderr()),
-        false => output::wants_colours(&std::io::stdout()),
+    let colour = if to_stderr {
+        output::wants_colours(&std::io::stderr())
+    } else {
+        output::wants_colours(&std::io::stdout())
     };
     let rendered = error.render();
-    let text = match colour {
-        true => rendered.ansi().to_string(),
-        false => rendered.to_string(),
+    let text = if colour {
+        rendered.ansi().to_string()
+    } else {
+        rendered.to_string()
     };
     // It quotes words of the command line, which can be names of files.
     let text = sanitize_lines(&text, colour);
     // A closed pipe is not an error.
-    let _ = match to_stderr {
-        true => std::io::stderr().write_all(text.as_bytes()),
-        false => std::io::stdout().write_all(text.as_bytes()),
+    let _ = if to_stderr {
+        std::io::stderr().write_all(text.as_bytes())
+    } else {
+        std::io::stdout().write_all(text.as_bytes())
     };
     if to_stderr { Exit::Usage } else { Exit::Done }.into()
 }

@@ -10,9 +10,10 @@ use crate::output;
 
 /// A view, if there is a terminal and it is enabled.
 pub(crate) fn view(quiet: bool) -> Box<dyn Watcher> {
-    match is_shown(quiet) {
-        false => Box::new(NoView),
-        true => Box::new(LiveView::new(ProgressDrawTarget::stderr_with_hz(HERTZ))),
+    if is_shown(quiet) {
+        Box::new(LiveView::new(ProgressDrawTarget::stderr_with_hz(HERTZ)))
+    } else {
+        Box::new(NoView)
     }
 }
 

@@ -40,9 +40,10 @@ fn with_commands(place: &Place, a: &str, b: &str, more: &str) -> Output {
 
 fn code(experiment: &Experiment) -> i32 {
     let not_proven = |one: &punctual_model::ArmResult| one.effect == Effect::NotProven;
-    match experiment.results.iter().any(not_proven) {
-        true => 4,
-        false => 0,
+    if experiment.results.iter().any(not_proven) {
+        4
+    } else {
+        0
     }
 }
 

@@ -195,9 +195,10 @@ fn memory_of(place: &Place, options: &str) -> Took {
         };
         armed |= std::fs::read_dir(&tasks).is_ok_and(|tasks| tasks.flatten().any(measures));
         let bytes = number("RssAnon:").unwrap_or(0) * 1_024;
-        let most = match armed {
-            true => &mut took.measuring,
-            false => &mut took.arming,
+        let most = if armed {
+            &mut took.measuring
+        } else {
+            &mut took.arming
         };
         *most = bytes.max(*most);
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -395,12 +396,11 @@ fn what_a_thread_does_between_two_readings_of_the_clock_is_explained() {
     if let Some(recording) = explained(&place, line) {
         let found = recording.explanation.as_ref().unwrap();
         let known = "exceptions:page_fault_user";
-        match found.events.iter().any(|event| event == known) {
-            true => {
-                let faults = shares_of(&recording).filter(|s| s.kind == ShareKind::PageFault);
-                assert!(faults.count() > 0, "{:?}", found.causes);
-            }
-            false => punctual_testing::skip!(Kernel, "page faults are no events of this kernel"),
+        if found.events.iter().any(|event| event == known) {
+            let faults = shares_of(&recording).filter(|s| s.kind == ShareKind::PageFault);
+            assert!(faults.count() > 0, "{:?}", found.causes);
+        } else {
+            punctual_testing::skip!(Kernel, "page faults are no events of this kernel")
         }
     }
     let line = "switch --policy other --way pipe --batch 4 -i 50ms -D 500ms --threshold 1ns";

@@ -189,9 +189,10 @@ fn the_formats_have_their_page() {
     page += "\n## Read by `import`\n\nThe kind of a file is detected from its content; \
              `--format` names it.\n";
     for import in punctual_formats::IMPORTS {
-        let samples = match import.has_samples {
-            true => "The file holds each sample.",
-            false => "The file holds no single samples.",
+        let samples = if import.has_samples {
+            "The file holds each sample."
+        } else {
+            "The file holds no single samples."
         };
         page += &format!(
             "\n### {}\n\n{}.\n\n{}\n\n{samples}\n",

@@ -406,9 +406,12 @@ fn judge(case: usize, commands: usize, seed: &[u8], runs: &Runs) -> String {
     let place = Place::new();
     let file = prepare(case, &place, seed);
     let mut wrong = String::new();
-    let chosen = (0..commands).map(|nth| match commands < COMMANDS.len() {
-        true => (case * 7 + nth * 5) % COMMANDS.len(),
-        false => nth,
+    let chosen = (0..commands).map(|nth| {
+        if commands < COMMANDS.len() {
+            (case * 7 + nth * 5) % COMMANDS.len()
+        } else {
+            nth
+        }
     });
     for nth in chosen {
         let line = COMMANDS[nth];

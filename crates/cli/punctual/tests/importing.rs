@@ -442,12 +442,13 @@ fn a_killed_import_is_swept_away() {
     assert!(begun, "it never began");
     signal(&child, "KILL");
     let killed = !child.wait().unwrap().success();
-    match killed {
-        true => assert!(place.listed().is_empty(), "half an import is listed"),
-        false => punctual_testing::skip!(
+    if killed {
+        assert!(place.listed().is_empty(), "half an import is listed")
+    } else {
+        punctual_testing::skip!(
             Quiet,
             "a_killed_import_is_swept_away: it was done before it was killed"
-        ),
+        )
     }
     drop(recordings(&place));
 }

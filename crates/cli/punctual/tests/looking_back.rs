@@ -98,12 +98,13 @@ fn guide(place: &Place) -> Vec<Recording> {
     let store = Store::open(&place.path("store.db")).unwrap();
     let epoch = planned(&store);
     let made: Vec<Recording> = (0..RUNS)
-        .map(
-            |number| match PERIODS.iter().any(|period| period.contains(&number)) {
-                true => run(number, 200, &format!("{CMDLINE} {PARAMETER}")),
-                false => run(number, 300, CMDLINE),
-            },
-        )
+        .map(|number| {
+            if PERIODS.iter().any(|period| period.contains(&number)) {
+                run(number, 200, &format!("{CMDLINE} {PARAMETER}"))
+            } else {
+                run(number, 300, CMDLINE)
+            }
+        })
         .collect();
     for recording in &made {
         keep(&store, Some(&epoch), recording);

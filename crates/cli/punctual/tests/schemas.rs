@@ -52,16 +52,18 @@ fn unfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     for choice in ["anyOf", "oneOf"] {
         if let Some(all) = schema[choice].as_array() {
             let fits = |one: &Value| unfit(root, one, value, at).is_empty();
-            return match all.iter().any(fits) {
-                true => Vec::new(),
-                false => vec![format!("{at}: {value} is none of what is allowed")],
+            return if all.iter().any(fits) {
+                Vec::new()
+            } else {
+                vec![format!("{at}: {value} is none of what is allowed")]
             };
         }
     }
     if let Some(words) = schema["enum"].as_array() {
-        return match words.contains(value) {
-            true => Vec::new(),
-            false => vec![format!("{at}: {value} is no word of it")],
+        return if words.contains(value) {
+            Vec::new()
+        } else {
+            vec![format!("{at}: {value} is no word of it")]
         };
     }
     if !schema["const"].is_null() && schema["const"] != *value {

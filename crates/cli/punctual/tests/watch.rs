@@ -267,9 +267,10 @@ fn scene(seen: &Wakeups) -> Scene {
     }
     let is_over =
         (seen.worst.iter()).any(|wait| wait.victim.comm == "starved" && wait.latency_ns > LIMIT);
-    match is_over && seen.open.is_empty() && lost == (0, 0) {
-        true => Scene::Over(told()),
-        false => Scene::Elsewhere(told()),
+    if is_over && seen.open.is_empty() && lost == (0, 0) {
+        Scene::Over(told())
+    } else {
+        Scene::Elsewhere(told())
     }
 }
 

@@ -71,9 +71,10 @@ impl<'a> Export<'a> {
     /// Returns the name of the column of due times. If another tool did not record them, the column
     /// contains cycle numbers.
     pub(crate) fn time_column(&self) -> &'static str {
-        match self.recording.knows(Unknown::Times) {
-            true => "expected_ns",
-            false => "cycle",
+        if self.recording.knows(Unknown::Times) {
+            "expected_ns"
+        } else {
+            "cycle"
         }
     }
 
@@ -83,9 +84,10 @@ impl<'a> Export<'a> {
     /// Returns [`FormatError::SamplesMissing`] if some are missing.
     pub(crate) fn check_read(&self, kept: u64, read: u64) -> Result<(), FormatError> {
         let id = self.recording.id;
-        match read < kept {
-            true => Err(FormatError::SamplesMissing { id, kept, read }),
-            false => Ok(()),
+        if read < kept {
+            Err(FormatError::SamplesMissing { id, kept, read })
+        } else {
+            Ok(())
         }
     }
 }

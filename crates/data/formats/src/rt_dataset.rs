@@ -147,9 +147,10 @@ impl<'a> Dataset<'a> {
                 version: "1.0",
             },
             timestamps: Timestamps {
-                origin: match recording.knows(Unknown::Started) {
-                    true => iso(recording.started),
-                    false => UNKNOWN.to_owned(),
+                origin: if recording.knows(Unknown::Started) {
+                    iso(recording.started)
+                } else {
+                    UNKNOWN.to_owned()
                 },
                 dataset: iso(now),
             },

@@ -212,9 +212,10 @@ pub struct Decimals(pub f64, pub usize);
 impl Serialize for Decimals {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(value, places) = *self;
-        let text = match value.is_finite() {
-            true => format!("{value:.places$}"),
-            false => "null".to_owned(),
+        let text = if value.is_finite() {
+            format!("{value:.places$}")
+        } else {
+            "null".to_owned()
         };
         RawValue::from_string(text)
             .map_err(serde::ser::Error::custom)?

@@ -61,9 +61,10 @@ pub(crate) fn side(side: &Side) -> String {
 
 /// Returns why a run is too short for some figures, and which length would be enough.
 pub(crate) fn shortfall(one: &Shortfall) -> String {
-    let figures = match one.figures.is_empty() {
-        true => String::new(),
-        false => format!("{}: ", one.figures.join(", ")),
+    let figures = if one.figures.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", one.figures.join(", "))
     };
     let length = match one.measure_ns {
         Some(length) => format!("; measure {length} or longer"),

@@ -150,9 +150,10 @@ pub(crate) fn still_there(
         .prepare_cached("SELECT 1 FROM recording WHERE key = ?1 AND id = ?2")
         .and_then(|mut statement| statement.exists(params![key, id_text(id)]))
         .map_err(|error| context.on(error))?;
-    match there {
-        true => Ok(()),
-        false => Err(context.no_such(id)),
+    if there {
+        Ok(())
+    } else {
+        Err(context.no_such(id))
     }
 }
 

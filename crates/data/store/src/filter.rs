@@ -72,9 +72,10 @@ impl Filter {
         if self.without_blocks {
             each.push(WITHOUT_BLOCKS.to_owned());
         }
-        let mut clause = match each.is_empty() {
-            true => String::new(),
-            false => format!("WHERE {}", each.join(" AND ")),
+        let mut clause = if each.is_empty() {
+            String::new()
+        } else {
+            format!("WHERE {}", each.join(" AND "))
         };
         if let Some(limit) = self.limit {
             // Sort only a few columns.

@@ -238,9 +238,10 @@ impl Store {
             }
             entry.write(connection, Some(key)).map_err(on)?;
             let aged = |head: &str| aged_head(head, part);
-            match pack::change_head(connection, key, &aged).map_err(on)? {
-                true => Ok(()),
-                false => Err(context.damaged_in(id, "its head was changed")),
+            if pack::change_head(connection, key, &aged).map_err(on)? {
+                Ok(())
+            } else {
+                Err(context.damaged_in(id, "its head was changed"))
             }
         })
     }

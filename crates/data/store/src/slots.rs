@@ -98,9 +98,10 @@ pub(crate) fn write(
     only_new: bool,
 ) -> Result<bool, StoreError> {
     let series = put_epoch(connection, context, epoch)?;
-    let conflict = match only_new {
-        true => "NOTHING",
-        false => "UPDATE SET cause = ?3, state = ?4, reason = ?5, recording = ?6, crc = ?7",
+    let conflict = if only_new {
+        "NOTHING"
+    } else {
+        "UPDATE SET cause = ?3, state = ?4, reason = ?5, recording = ?6, crc = ?7"
     };
     let sql = format!(
         "INSERT INTO slot (series, due_ns, cause, state, reason, recording, crc)
@@ -234,9 +235,10 @@ impl Store {
             .into_iter()
             .filter_map(|(condition, value)| Some((condition, value?)));
         let (conditions, mut values): (Vec<&str>, Vec<Value>) = given.unzip();
-        let mut sql = match conditions.is_empty() {
-            true => SELECT.to_owned(),
-            false => format!("{SELECT} WHERE {}", conditions.join(" AND ")),
+        let mut sql = if conditions.is_empty() {
+            SELECT.to_owned()
+        } else {
+            format!("{SELECT} WHERE {}", conditions.join(" AND "))
         };
         sql.push_str(" ORDER BY due_ns DESC, plan_series.name, slot.key LIMIT ?");
         let limit = filter.limit.and_then(|limit| i64::try_from(limit).ok());

@@ -72,9 +72,10 @@ impl Writer {
         let what = format!("recording {}", recording.id);
         texts::check(&link.context.path, what, recording)?;
         link.use_wal()?;
-        let outcome = match recording.requirement.limits.is_empty() {
-            true => Outcome::NoRequirement,
-            false => Outcome::NotDecidable,
+        let outcome = if recording.requirement.limits.is_empty() {
+            Outcome::NoRequirement
+        } else {
+            Outcome::NotDecidable
         };
         let entry = Entry {
             summary: Summary {
@@ -229,9 +230,10 @@ impl Writer {
             return self.write_samples(Extent::Full);
         }
         let many = self.packing == Packing::Quick && self.tails.len() > HELD / FULL;
-        match many && self.held() >= HELD {
-            true => self.write_samples(Extent::Final),
-            false => Ok(()),
+        if many && self.held() >= HELD {
+            self.write_samples(Extent::Final)
+        } else {
+            Ok(())
         }
     }
 

@@ -102,9 +102,10 @@ impl Bench {
         let mut told = [false; 2];
         for (read_only, told) in [false, true].into_iter().zip(&mut told) {
             fs::write(&self.path, bytes).unwrap();
-            let opened = match read_only {
-                false => Store::open(&self.path),
-                true => Store::open_read_only(&self.path),
+            let opened = if read_only {
+                Store::open_read_only(&self.path)
+            } else {
+                Store::open(&self.path)
             };
             match opened.and_then(|store| content(&store, &self.ids)) {
                 Ok(found) => {

@@ -101,9 +101,10 @@ pub fn run_boots<'a>(
         Ok(step) => Ok(step),
         Err(error) => {
             let stopped = matches!(error, TrialError::Stopped);
-            experiment.state = match stopped {
-                true => ExperimentState::Stopped,
-                false => ExperimentState::Failed,
+            experiment.state = if stopped {
+                ExperimentState::Stopped
+            } else {
+                ExperimentState::Failed
             };
             experiment.results = results(experiment, false);
             experiment.sentence = answer(&experiment.results);
@@ -199,13 +200,14 @@ fn run_program(program: &[&str]) -> std::io::Result<()> {
         .args(arguments)
         .stdin(Stdio::null())
         .output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(std::io::Error::other(format!(
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(std::io::Error::other(format!(
             "{}: {}",
             output.status,
             String::from_utf8_lossy(&output.stderr).trim()
-        ))),
+        )))
     }
 }
 
@@ -281,12 +283,13 @@ impl Work<'_, '_> {
             .collect();
         let boots = experiment.boots.as_ref();
         let usual = boots.map_or("", |boots| boots.usual.as_str());
-        let difference = match kept {
-            true => Some(format!(
+        let difference = if kept {
+            Some(format!(
                 "chosen for more than one start: {} did not clear its choice",
                 self.loader.kind().name()
-            )),
-            false => differs(&line, asked, &others, usual),
+            ))
+        } else {
+            differs(&line, asked, &others, usual)
         };
         let boot = self.boot.clone();
         let what = what(experiment, last.round, last.arm);
@@ -383,9 +386,10 @@ impl Work<'_, '_> {
         }
         experiment.state = ExperimentState::AwaitsBoot;
         self.store.put_experiment(experiment)?;
-        let mut steps = match chosen {
-            true => vec!["reboot".to_owned()],
-            false => self.loader.steps(&entry(experiment, arm)),
+        let mut steps = if chosen {
+            vec!["reboot".to_owned()]
+        } else {
+            self.loader.steps(&entry(experiment, arm))
         };
         if !written && !self.request.write {
             let id = experiment.id.short();

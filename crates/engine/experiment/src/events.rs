@@ -39,9 +39,10 @@ impl Noted {
         }
         let missed = (latency.0 / period.0.max(1)).min(MOST as u64);
         for late in number..=number + missed {
-            match self.late.len() < MOST {
-                true => self.late.push(late),
-                false => self.beyond += 1,
+            if self.late.len() < MOST {
+                self.late.push(late)
+            } else {
+                self.beyond += 1
             }
         }
     }

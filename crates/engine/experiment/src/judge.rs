@@ -48,9 +48,12 @@ impl Grounds<'_> {
             rate => rate,
         };
         let (decision, error) = self.decide(&rate);
-        let bound = |events: f64| match rate.is_slow() {
-            true => None,
-            false => rate.per_day(events),
+        let bound = |events: f64| {
+            if rate.is_slow() {
+                None
+            } else {
+                rate.per_day(events)
+            }
         };
         let mut condition = Condition {
             name: self.name.to_owned(),

@@ -68,9 +68,10 @@ pub fn least_rounds(arms: usize) -> u32 {
 
 /// Returns the fewest rounds that the plan may have.
 pub(crate) fn fewest(plan: &ExperimentPlan) -> u32 {
-    match plan.ranks_only {
-        true => 1,
-        false => least_rounds(plan.arms.len()),
+    if plan.ranks_only {
+        1
+    } else {
+        least_rounds(plan.arms.len())
     }
 }
 

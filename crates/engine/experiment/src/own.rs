@@ -126,9 +126,10 @@ impl OwnExperiments {
             Err(error) => return Err(error.into()),
         };
         let entry: Entry = serde_json::from_str(&text).map_err(|_| foreign())?;
-        match entry.plan == experiment.plan && entry.search == Search::of(experiment) {
-            true => Ok(entry),
-            false => Err(foreign()),
+        if entry.plan == experiment.plan && entry.search == Search::of(experiment) {
+            Ok(entry)
+        } else {
+            Err(foreign())
         }
     }
 

@@ -70,9 +70,10 @@ fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, Tria
             typed(plan.time_ns),
             typed(time_for(plan, block)),
             // Suggested only if the wash-out allows a shorter block.
-            match block > least_block(plan) && plan.block_ns.is_some() {
-                true => ", or a shorter --block",
-                false => "",
+            if block > least_block(plan) && plan.block_ns.is_some() {
+                ", or a shorter --block"
+            } else {
+                ""
             }
         ),
     }))
@@ -162,9 +163,10 @@ fn dispersion(counts: &[u64]) -> f64 {
     let mean = counts.iter().sum::<u64>() as f64 / number;
     let square = |count: &u64| (*count as f64 - mean).powi(2);
     let variance = counts.iter().map(square).sum::<f64>() / (number - 1.0).max(1.0);
-    match mean > 0.0 {
-        true => (variance / mean).max(1.0),
-        false => 1.0,
+    if mean > 0.0 {
+        (variance / mean).max(1.0)
+    } else {
+        1.0
     }
 }
 
@@ -172,9 +174,10 @@ fn dispersion(counts: &[u64]) -> f64 {
 pub(crate) fn intention(plan: &ExperimentPlan) -> String {
     let arms: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
     let boots = (plan.arms.iter()).any(|arm| matches!(arm.action, ArmAction::Boot { .. }));
-    let pilot = match boots {
-        true => "in this boot".to_owned(),
-        false => format!("of {}", arms[0]),
+    let pilot = if boots {
+        "in this boot".to_owned()
+    } else {
+        format!("of {}", arms[0])
     };
     format!("comparing {}; first a pilot {pilot}", arms.join(", "))
 }

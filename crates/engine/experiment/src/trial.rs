@@ -372,9 +372,10 @@ impl Trial<'_, '_> {
             None => !slow.is_empty(),
         };
         self.plot = Some(slow);
-        match changed && plan.ranks_only {
-            true => plan.wash_out_ns.max(plots::SLOW),
-            false => plan.wash_out_ns,
+        if changed && plan.ranks_only {
+            plan.wash_out_ns.max(plots::SLOW)
+        } else {
+            plan.wash_out_ns
         }
     }
 

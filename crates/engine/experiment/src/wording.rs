@@ -22,9 +22,10 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
     };
     let limit = rate(checkup.asked.max_misses_per_day);
     let budget = checkup.asked.budget_ns;
-    let under = match condition.loads.is_empty() {
-        true => "without load".to_owned(),
-        false => format!("under this load ({})", condition.loads.join(", ")),
+    let under = if condition.loads.is_empty() {
+        "without load".to_owned()
+    } else {
+        format!("under this load ({})", condition.loads.join(", "))
     };
     let measured = condition.measured_ns;
     let misses = format!("episodes of misses of {budget}");
@@ -97,9 +98,10 @@ pub(crate) fn next(checkup: &Checkup, asked: &CheckRequest) -> Vec<String> {
     let mut commands = Vec::new();
     let last = checkup.conditions.last();
     let again = again(&asked.command_line);
-    let sudo = match last.is_some_and(|one| !one.real_time) {
-        true => "sudo ",
-        false => "",
+    let sudo = if last.is_some_and(|one| !one.real_time) {
+        "sudo "
+    } else {
+        ""
     };
     let open = checkup.outcome == Outcome::NotProven
         && asked.until_proven.is_none()
@@ -123,9 +125,12 @@ pub(crate) fn next(checkup: &Checkup, asked: &CheckRequest) -> Vec<String> {
 /// Quotes the command line for a shell.
 fn again(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+    let quoted = |word: &String| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
     };
     let rest = words.iter().skip(1).map(quoted);
     let all: Vec<String> = std::iter::once("punctual".to_owned()).chain(rest).collect();

@@ -102,14 +102,11 @@ impl Machine {
 fn collect(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => {
-                found.insert(path.clone(), String::new());
-                collect(&path, found);
-            }
-            false => {
-                found.insert(path.clone(), fs::read_to_string(&path).unwrap());
-            }
+        if path.is_dir() {
+            found.insert(path.clone(), String::new());
+            collect(&path, found);
+        } else {
+            found.insert(path.clone(), fs::read_to_string(&path).unwrap());
         }
     }
 }

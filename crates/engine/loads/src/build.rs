@@ -73,9 +73,10 @@ fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
         return Err(unfit(format!("{} has no Makefile", folder.display())));
     }
     let in_place = IN_PLACE.of(arguments);
-    let scratch = match in_place {
-        true => None,
-        false => Some(room_for_copy(&folder)?),
+    let scratch = if in_place {
+        None
+    } else {
+        Some(room_for_copy(&folder)?)
     };
     let jobs = JOBS.of(arguments).unwrap_or(cpus.len() as u64);
     Ok(Script {

@@ -466,10 +466,7 @@ fn read(mut pipe: impl Read + AsFd, part: Part, stop: &AtomicBool, output: &Mute
     loop {
         let last = stop.load(Ordering::Relaxed);
         if !readable(&pipe) {
-            match last {
-                true => return,
-                false => continue,
-            }
+            if last { return } else { continue }
         }
         match pipe.read(&mut block) {
             Ok(0) => return,

@@ -107,12 +107,13 @@ fn chosen(load: &'static str, list: &str) -> Result<CpuSet, LoadError> {
     let cpus: CpuSet = list
         .parse()
         .map_err(|source| LoadError::Cpus { load, source })?;
-    match cpus.is_empty() {
-        true => Err(LoadError::Unfit {
+    if cpus.is_empty() {
+        Err(LoadError::Unfit {
             load,
             why: "cpus: the list is empty".to_owned(),
-        }),
-        false => Ok(cpus),
+        })
+    } else {
+        Ok(cpus)
     }
 }
 

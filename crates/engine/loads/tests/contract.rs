@@ -246,10 +246,7 @@ fn they_run_at_once_and_on_the_chosen_cpu() {
 }
 
 fn sign(load: &str) -> char {
-    match load.contains(':') {
-        true => ',',
-        false => ':',
-    }
+    if load.contains(':') { ',' } else { ':' }
 }
 
 #[test]

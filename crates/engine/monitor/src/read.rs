@@ -108,12 +108,13 @@ impl Reader<'_> {
                 }
             }
         }
-        match plan.series.is_empty() && plan.window.is_none() && plan.flight.is_none() {
-            true => Err(self.error(
+        if plan.series.is_empty() && plan.window.is_none() && plan.flight.is_none() {
+            Err(self.error(
                 0..0,
                 "nothing is planned: write [[series]], [watch] or [flight]",
-            )),
-            false => Ok(plan),
+            ))
+        } else {
+            Ok(plan)
         }
     }
 
@@ -164,15 +165,16 @@ impl Reader<'_> {
             return Err(self.error(value.span(), message));
         }
         let events = series.after_boot || series.after_kernel_change;
-        match series.at.is_empty() && series.every.is_none() && !events {
-            true => Err(self.error(
+        if series.at.is_empty() && series.every.is_none() && !events {
+            Err(self.error(
                 span,
                 format!(
                     "series '{}' is never due: give at, every or after",
                     series.name
                 ),
-            )),
-            false => Ok(series),
+            ))
+        } else {
+            Ok(series)
         }
     }
 
@@ -242,12 +244,13 @@ impl Reader<'_> {
         let fits = name
             .chars()
             .all(|c| c.is_alphanumeric() || "-_.".contains(c));
-        match fits && !name.is_empty() && name.len() <= LONGEST_NAME {
-            true => Ok(name.to_owned()),
-            false => Err(self.error(
+        if fits && !name.is_empty() && name.len() <= LONGEST_NAME {
+            Ok(name.to_owned())
+        } else {
+            Err(self.error(
                 value.span(),
                 "a name has letters, digits, '-', '_' and '.', at most 100",
-            )),
+            ))
         }
     }
 
@@ -276,9 +279,10 @@ impl Reader<'_> {
                 };
                 // Checked one by one, so that the error has its position.
                 let name = key.get_ref().as_ref();
-                let place = match parameters.iter().any(|parameter| parameter.name == name) {
-                    true => value.span(),
-                    false => key.span(),
+                let place = if parameters.iter().any(|parameter| parameter.name == name) {
+                    value.span()
+                } else {
+                    key.span()
                 };
                 Arguments::check(parameters, [(name, text.as_str())])
                     .map_err(|error| self.error(place, error.to_string()))?;
@@ -328,9 +332,10 @@ impl Reader<'_> {
             }
         }
         let window = self.at_least(self.required(span.clone(), table, "window")?, SHORTEST)?;
-        match window > Nanos::from_secs(24 * 3600) {
-            true => Err(self.error(span, "a window is at most 24 h long")),
-            false => Ok(window),
+        if window > Nanos::from_secs(24 * 3600) {
+            Err(self.error(span, "a window is at most 24 h long"))
+        } else {
+            Ok(window)
         }
     }
 
@@ -436,12 +441,13 @@ impl Reader<'_> {
 
     fn at_least(&self, value: &Value<'_>, least: Nanos) -> Result<Nanos, PlanError> {
         let length = self.duration(value)?;
-        match length < least {
-            true => Err(self.error(
+        if length < least {
+            Err(self.error(
                 value.span(),
                 format!("{length} is too short: at least {least}"),
-            )),
-            false => Ok(length),
+            ))
+        } else {
+            Ok(length)
         }
     }
 

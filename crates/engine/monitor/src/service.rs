@@ -442,13 +442,14 @@ impl<'a> Service<'a> {
             series.name,
             series.length()
         ));
-        let end = match stop.load(Ordering::Relaxed) {
-            true => SlotEnd {
+        let end = if stop.load(Ordering::Relaxed) {
+            SlotEnd {
                 state: SlotState::Interrupted,
                 reason: Some(STOPPED.to_owned()),
                 recording: None,
-            },
-            false => runner.run(series, epoch, &slot),
+            }
+        } else {
+            runner.run(series, epoch, &slot)
         };
         let reason = end.reason.as_deref();
         let reason = reason

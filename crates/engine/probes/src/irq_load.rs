@@ -101,9 +101,12 @@ fn sleep_until(end: Instant, control: &Control) -> Result<(), punctual_rt::Error
 /// Returns the kernel's counts as rates: a row for each interrupt, a column for each CPU.
 fn rates(interference: &Interference, cpus: &CpuSet) -> Table {
     let seconds = interference.duration_ns.as_secs_f64();
-    let rate = |count: u64| match seconds > 0.0 {
-        true => Cell::Number(count as f64 / seconds),
-        false => Cell::Unknown,
+    let rate = |count: u64| {
+        if seconds > 0.0 {
+            Cell::Number(count as f64 / seconds)
+        } else {
+            Cell::Unknown
+        }
     };
     let measured: Vec<&CpuInterference> = interference
         .cpus

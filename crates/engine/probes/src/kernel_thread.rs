@@ -34,9 +34,10 @@ pub(crate) fn settle(tid: u32, scheduling: Scheduling) -> Result<String, PolicyE
         punctual_rt::set_policy(tid, &wanted)?;
         found = punctual_rt::policy_of(tid)?;
     }
-    match found == wanted {
-        true => Ok(scheduling.to_string()),
-        false => Err(PolicyError::Other(found)),
+    if found == wanted {
+        Ok(scheduling.to_string())
+    } else {
+        Err(PolicyError::Other(found))
     }
 }
 

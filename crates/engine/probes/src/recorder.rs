@@ -347,9 +347,10 @@ impl Recorder {
                 }
                 _ => false,
             };
-            self.push(match known {
-                true => Event::Overrun { first, count },
-                false => Event::Missed { first, count },
+            self.push(if known {
+                Event::Overrun { first, count }
+            } else {
+                Event::Missed { first, count }
             });
         }
         missed

@@ -136,9 +136,10 @@ impl<T: Send + 'static> ThreadGroup<T> {
 
     /// Releases the threads once all are ready; from then on they measure.
     pub(crate) fn go(&self) {
-        self.open(match self.ready() {
-            true => Opening::Start(CLOCK.now() + LEAD),
-            false => Opening::Cancelled,
+        self.open(if self.ready() {
+            Opening::Start(CLOCK.now() + LEAD)
+        } else {
+            Opening::Cancelled
         });
     }
 

@@ -187,9 +187,10 @@ pub enum SessionError {
 
 impl From<punctual_trace::TraceError> for SessionError {
     fn from(error: punctual_trace::TraceError) -> Self {
-        match error.is_of_choice() {
-            true => Self::Event(error),
-            false => Self::Trace(error),
+        if error.is_of_choice() {
+            Self::Event(error)
+        } else {
+            Self::Trace(error)
         }
     }
 }

@@ -49,10 +49,11 @@ impl Guards {
         what: &str,
         warnings: &mut Vec<String>,
     ) {
-        match error.is_privilege() {
+        if error.is_privilege() {
             // Memory is requested last, but named first.
-            true => self.lacks.insert(0, right),
-            false => warnings.push(format!("{what}: {error}")),
+            self.lacks.insert(0, right)
+        } else {
+            warnings.push(format!("{what}: {error}"))
         }
     }
 }

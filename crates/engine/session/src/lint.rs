@@ -88,9 +88,10 @@ impl Lint {
         let processes = targets.processes(host);
         let hidden = (processes.iter()).filter_map(|pid| host.lint_process(*pid).hidden);
         facts.notes.extend(hidden);
-        let started = match request.no_bpf {
-            true => Err(NoPrograms::NotWanted),
-            false => LintWatch::by_programs(&ask).map_err(NoPrograms::from),
+        let started = if request.no_bpf {
+            Err(NoPrograms::NotWanted)
+        } else {
+            LintWatch::by_programs(&ask).map_err(NoPrograms::from)
         };
         let watch = match started {
             Ok(watch) => Some(watch),

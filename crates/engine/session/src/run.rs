@@ -109,9 +109,10 @@ impl Session {
             return Ok(None);
         };
         let has_noise = self.phases.iter().any(Phase::has_noise);
-        let level = match has_noise {
-            true => asked.level.max(Level::Noise),
-            false => asked.level,
+        let level = if has_noise {
+            asked.level.max(Level::Noise)
+        } else {
+            asked.level
         };
         let mut explainer = Explainer::arm(&self.host, level, asked.threshold, delay)?;
         explainer.record_too(&self.host, &self.request.events)?;
@@ -133,9 +134,10 @@ impl Session {
             stop,
         );
         if overhead.is_none() && !stop.load(Ordering::Relaxed) {
-            let why = match has_noise {
-                true => "the kernel's tracer runs only with tracing",
-                false => "too few samples with and without tracing",
+            let why = if has_noise {
+                "the kernel's tracer runs only with tracing"
+            } else {
+                "too few samples with and without tracing"
             };
             self.warnings
                 .push(format!("tracing overhead unknown: {why}"));

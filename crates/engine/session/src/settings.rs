@@ -147,9 +147,10 @@ pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, O
     };
     let cpus = status.cpus.as_ref();
     let cpus = cpus.map_or_else(String::new, |cpus| format!(" for CPU {cpus}"));
-    let changed = match status.holds() {
-        true => "",
-        false => ", partly changed since",
+    let changed = if status.holds() {
+        ""
+    } else {
+        ", partly changed since"
     };
     let tune = format!("{}{cpus}{changed}", status.label);
     let warning = format!("measured with a tune in force: {tune}");

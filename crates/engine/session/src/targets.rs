@@ -88,9 +88,10 @@ pub(crate) fn threads_of_number(host: &Host, pid: u32) -> Vec<(u32, String)> {
     let leads = threads
         .first()
         .is_none_or(|_| host.processes().contains(&pid));
-    match leads {
-        true => threads,
-        false => threads.into_iter().filter(|(tid, _)| *tid == pid).collect(),
+    if leads {
+        threads
+    } else {
+        threads.into_iter().filter(|(tid, _)| *tid == pid).collect()
     }
 }
 

@@ -41,9 +41,10 @@ impl TraceStop {
     /// Returns a warning for the reader, if any.
     pub(crate) fn warning(&self) -> Option<String> {
         let error = self.failure.get()?;
-        let why = match error.raw_os_error() == Some(EBADF) {
-            true => "tracing_on was 0; write 1 to it before the run".to_owned(),
-            false => error.to_string(),
+        let why = if error.raw_os_error() == Some(EBADF) {
+            "tracing_on was 0; write 1 to it before the run".to_owned()
+        } else {
+            error.to_string()
         };
         Some(format!("the break is not marked in the trace: {why}"))
     }

@@ -134,23 +134,27 @@ impl WakeupSession {
             pid_max: host.pid_max(),
             worst: request.worst,
         };
-        let why = match request.no_bpf {
-            true => NoPrograms::NotWanted.to_string(),
-            false => match WakeupWatch::by_programs(ask) {
+        let why = if request.no_bpf {
+            NoPrograms::NotWanted.to_string()
+        } else {
+            match WakeupWatch::by_programs(ask) {
                 Ok(watch) => return Self::begin(watch, host, groups),
                 Err(error) => error.to_string(),
-            },
+            }
         };
         let owner = host.own_process();
         let finder = groups.as_ref().map(Groups::finder);
         let watch = Tracefs::find(host.root())
             .and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner, ask, why.clone(), finder))
-            .map_err(|events| match request.no_bpf {
-                true => WatchError::Events(events),
-                false => WatchError::Neither {
-                    programs: why,
-                    events,
-                },
+            .map_err(|events| {
+                if request.no_bpf {
+                    WatchError::Events(events)
+                } else {
+                    WatchError::Neither {
+                        programs: why,
+                        events,
+                    }
+                }
             })?;
         Self::begin(watch, host, groups)
     }

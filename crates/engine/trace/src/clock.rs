@@ -47,9 +47,10 @@ impl ClockMap {
         let highest = marks.iter().map(|mark| allowed(mark).1).min()?;
         // If the clocks drift, or one was adjusted, the bounds cross.
         let (low, high) = (lowest.min(highest), lowest.max(highest));
-        let offset_ns = match low <= 0 && 0 <= high {
-            true => 0,
-            false => low.midpoint(high),
+        let offset_ns = if low <= 0 && 0 <= high {
+            0
+        } else {
+            low.midpoint(high)
         };
         let error = high.abs_diff(offset_ns).max(offset_ns.abs_diff(low));
         Some(Self {

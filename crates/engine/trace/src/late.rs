@@ -145,9 +145,10 @@ impl LateStacks {
         self.programs
             .replace_threads("watched", &self.watched, &tids)?;
         for (name, _) in PROGRAMS {
-            match tids.is_empty() {
-                true => self.programs.pause(name)?,
-                false => self.programs.resume(name)?,
+            if tids.is_empty() {
+                self.programs.pause(name)?
+            } else {
+                self.programs.resume(name)?
             }
         }
         self.watched = tids;

@@ -98,9 +98,10 @@ impl StealRecorder {
     /// If the kernel refuses to start one again.
     pub fn switch(&mut self, on: bool) -> Result<(), WatchError> {
         for (name, _) in all() {
-            match on {
-                true => self.programs.resume(name)?,
-                false => self.programs.pause(name)?,
+            if on {
+                self.programs.resume(name)?
+            } else {
+                self.programs.pause(name)?
             }
         }
         Ok(())

@@ -226,18 +226,18 @@ impl FakeTracefs {
         let text = self.text(path)?;
         let set = text.split_whitespace().map(|word| {
             let of = word.strip_prefix("NO_").unwrap_or(word);
-            match of == name {
-                true => {
-                    known = true;
-                    format!("{}{name}", if on { "" } else { "NO_" })
-                }
-                false => word.to_owned(),
+            if of == name {
+                known = true;
+                format!("{}{name}", if on { "" } else { "NO_" })
+            } else {
+                word.to_owned()
             }
         });
         let text = set.collect::<Vec<_>>().join(" ");
-        match known {
-            true => RealFiles.write(path, &text),
-            false => Err(invalid()),
+        if known {
+            RealFiles.write(path, &text)
+        } else {
+            Err(invalid())
         }
     }
 
@@ -258,13 +258,12 @@ impl FakeTracefs {
                 .and_then(|name| name.split('[').next())
                 == Some(field)
         };
-        match format.lines().any(declared) {
-            true => RealFiles.write(path, value),
-            false => {
-                let refused = format!("{value}\n^\nparse_error: Field not found\n");
-                RealFiles.write(path, &refused)?;
-                Err(invalid())
-            }
+        if format.lines().any(declared) {
+            RealFiles.write(path, value)
+        } else {
+            let refused = format!("{value}\n^\nparse_error: Field not found\n");
+            RealFiles.write(path, &refused)?;
+            Err(invalid())
         }
     }
 
@@ -328,9 +327,10 @@ fn make_osnoise(tracing: &Path, tracers: &str) -> io::Result<()> {
             fs::write(folder.join(name), format!("{value}\n"))?;
         }
     }
-    match timerlat {
-        true => fs::write(user.join("timerlat_fd"), ""),
-        false => Ok(()),
+    if timerlat {
+        fs::write(user.join("timerlat_fd"), "")
+    } else {
+        Ok(())
     }
 }
 
@@ -346,9 +346,12 @@ fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Writes the list with the selected value in brackets.
 fn choose(path: &Path, all: &[&str], value: &str) -> io::Result<()> {
-    let shown = all.iter().map(|&one| match one == value {
-        true => format!("[{one}]"),
-        false => one.to_owned(),
+    let shown = all.iter().map(|&one| {
+        if one == value {
+            format!("[{one}]")
+        } else {
+            one.to_owned()
+        }
     });
     RealFiles.write(path, &shown.collect::<Vec<_>>().join(" "))
 }

@@ -69,9 +69,8 @@ impl Tracefs {
         }
         let looked = PLACES.map(|place| root.join(place).display().to_string());
         let looked = looked.join(" and ");
-        let mount = match root == Path::new("/") {
-            false => String::new(),
-            true => match files.mount() {
+        let mount = if root == Path::new("/") {
+            match files.mount() {
                 Ok(mount) => {
                     return Ok(Self {
                         path: mount.path(),
@@ -82,7 +81,9 @@ impl Tracefs {
                 Err(error) => {
                     format!(", and it cannot be mounted for this program alone ({error})")
                 }
-            },
+            }
+        } else {
+            String::new()
         };
         Err(TraceError::NotMounted { looked, mount })
     }

@@ -102,9 +102,10 @@ fn waits_of_a_watched_thread_are_reported_with_their_stack() {
 
 /// clock_nanosleep(2)
 const fn libc_nanosleep() -> i64 {
-    match cfg!(target_arch = "x86_64") {
-        true => 230,
-        false => 115,
+    if cfg!(target_arch = "x86_64") {
+        230
+    } else {
+        115
     }
 }
 

@@ -193,9 +193,10 @@ fn authorization(
 /// HMAC-SHA-256 (RFC 2104).
 fn mac(key: &[u8], text: &[u8]) -> [u8; 32] {
     let mut block = [0; BLOCK];
-    match key.len() > BLOCK {
-        true => block[..32].copy_from_slice(&Sha256::digest(key)),
-        false => block[..key.len()].copy_from_slice(key),
+    if key.len() > BLOCK {
+        block[..32].copy_from_slice(&Sha256::digest(key))
+    } else {
+        block[..key.len()].copy_from_slice(key)
     }
     let inner = Sha256::new()
         .chain_update(block.map(|byte| byte ^ 0x36))
@@ -218,9 +219,10 @@ fn hex(bytes: &[u8]) -> String {
 /// Encodes a key for a path: all characters except slashes and the unreserved ones (RFC 3986, 2.3).
 fn encoded(key: &str) -> String {
     key.bytes().fold(String::new(), |mut text, byte| {
-        let _ = match byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {
-            true => write!(text, "{}", char::from(byte)),
-            false => write!(text, "%{byte:02X}"),
+        let _ = if byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {
+            write!(text, "{}", char::from(byte))
+        } else {
+            write!(text, "%{byte:02X}")
         };
         text
     })

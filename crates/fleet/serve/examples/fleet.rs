@@ -322,9 +322,10 @@ fn phase(
 /// Serves until it is killed. With `logins` (a file for tokens and a number of machines), only
 /// these machines have access.
 fn collector(store: &str, address: &str, logins: &[String]) {
-    let collection: Arc<dyn Collection> = match is_database(store) {
-        true => Arc::new(PostgresCollection::open(store).unwrap()),
-        false => Arc::new(SqliteCollection::open(Path::new(store)).unwrap()),
+    let collection: Arc<dyn Collection> = if is_database(store) {
+        Arc::new(PostgresCollection::open(store).unwrap())
+    } else {
+        Arc::new(SqliteCollection::open(Path::new(store)).unwrap())
     };
     let mut config = Config::new(address.parse().unwrap());
     if let [file, machines] = logins {

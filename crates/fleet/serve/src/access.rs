@@ -115,9 +115,10 @@ fn signed_on(
     let name = name.filter(|name| !name.is_empty() && name.len() <= USER);
     match (name, named.next()) {
         (Some(name), None) => Ok(Some(Token {
-            role: match sign_on.admins.iter().any(|admin| admin == name) {
-                true => Role::Admin,
-                false => Role::Viewer,
+            role: if sign_on.admins.iter().any(|admin| admin == name) {
+                Role::Admin
+            } else {
+                Role::Viewer
             },
             name: name.to_owned(),
             sha256: String::new(),
@@ -229,9 +230,10 @@ async fn admit(
         return refuse("a page of another site may not change anything here");
     }
     if !app.config.needs_login() {
-        return match is_local_host(headers) {
-            true => Ok(Who::Local),
-            false => refuse("without login this server answers to the name localhost only"),
+        return if is_local_host(headers) {
+            Ok(Who::Local)
+        } else {
+            refuse("without login this server answers to the name localhost only")
         };
     }
     if need == Need::Open {
@@ -240,9 +242,10 @@ async fn admit(
     let user = signed_on(app.config.sign_on.as_ref(), is_proxy, headers);
     let user = user.inspect_err(|_| app.refusals.log("named a user and is not the proxy", from))?;
     if let Some(user) = user {
-        return match need.is_met_by(user.role) {
-            true => Ok(Who::Bearer(user)),
-            false => refuse("the role of this user does not allow it"),
+        return if need.is_met_by(user.role) {
+            Ok(Who::Bearer(user))
+        } else {
+            refuse("the role of this user does not allow it")
         };
     }
     let Some(token) = presented(headers).map(str::to_owned) else {
@@ -251,9 +254,10 @@ async fn admit(
     };
     let token = bearer(app, from, &token).await?;
     sender::check(app, &token, headers).await?;
-    match need.is_met_by(token.role) {
-        true => Ok(Who::Bearer(token)),
-        false => refuse("the role of this token does not allow it"),
+    if need.is_met_by(token.role) {
+        Ok(Who::Bearer(token))
+    } else {
+        refuse("the role of this token does not allow it")
     }
 }
 

@@ -145,9 +145,10 @@ impl Config {
     /// Returns an error if this configuration is not safe.
     pub(crate) fn check(&self) -> Result<(), ServeError> {
         let safe = self.listen.ip().is_loopback() || self.tls.is_some() || self.behind_proxy;
-        match safe {
-            true => Ok(()),
-            false => Err(ServeError::PlainOutside(self.listen)),
+        if safe {
+            Ok(())
+        } else {
+            Err(ServeError::PlainOutside(self.listen))
         }
     }
 }

@@ -48,9 +48,10 @@ pub(crate) async fn add(request: Request, next: Next) -> Response {
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-    match gzip && is_worth_it(&response) {
-        true => compressed(response).await,
-        false => response,
+    if gzip && is_worth_it(&response) {
+        compressed(response).await
+    } else {
+        response
     }
 }
 

@@ -74,9 +74,10 @@ impl Membership {
             .map_err(|_| "the header Punctual-Series does not describe a series")?;
         check_series(&read.name)
             .map_err(|_| "the header Punctual-Series has a name that is too long")?;
-        match read.name.is_empty() || read.epoch == 0 {
-            true => Err("the header Punctual-Series names no series"),
-            false => Ok(read),
+        if read.name.is_empty() || read.epoch == 0 {
+            Err("the header Punctual-Series names no series")
+        } else {
+            Ok(read)
         }
     }
 }

@@ -132,9 +132,10 @@ async fn refused(
 ) -> Result<Problem, Problem> {
     let of = &token.name;
     let other = noted.map_or_else(String::new, |noted| noted.name);
-    let who = match other == name {
-        true => format!("another machine named '{name}', as a copy of a disk image is,"),
-        false => format!("the machine '{other}'"),
+    let who = if other == name {
+        format!("another machine named '{name}', as a copy of a disk image is,")
+    } else {
+        format!("the machine '{other}'")
     };
     if app.strangers.add(of, name) {
         let text = format!("refused: '{name}' uses the token of '{of}', which {who} uses, too");

@@ -165,9 +165,10 @@ fn open_sealed(path: &Path) -> Result<File, Unfit> {
     let needed = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
     // F_GET_SEALS fails for a file that does not support seals.
     let seals = fcntl_get_seals(&file).map_err(|_| Unfit::NotMemory)?;
-    match seals.contains(needed) {
-        true => Ok(File::from(file)),
-        false => Err(Unfit::NotSealed),
+    if seals.contains(needed) {
+        Ok(File::from(file))
+    } else {
+        Err(Unfit::NotSealed)
     }
 }
 

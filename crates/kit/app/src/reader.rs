@@ -294,12 +294,13 @@ impl<S: Source> Reader<S> {
     }
 
     fn check(&self, number: usize) -> Result<(), Unfit> {
-        match number < self.lanes {
-            true => Ok(()),
-            false => Err(Unfit::Layout {
+        if number < self.lanes {
+            Ok(())
+        } else {
+            Err(Unfit::Layout {
                 what: "the number of a lane",
                 found: number as u64,
-            }),
+            })
         }
     }
 }

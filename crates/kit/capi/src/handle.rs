@@ -30,14 +30,13 @@ pub(crate) unsafe fn put<T>(
         boxed,
         value: make()?,
     };
-    let place = match boxed {
-        true => Box::into_raw(Box::new(object)),
-        false => {
-            let place = storage.cast::<Object<T>>();
-            // SAFETY: large enough, as the caller promises, and aligned.
-            unsafe { place.write(object) };
-            place
-        }
+    let place = if boxed {
+        Box::into_raw(Box::new(object))
+    } else {
+        let place = storage.cast::<Object<T>>();
+        // SAFETY: large enough, as the caller promises, and aligned.
+        unsafe { place.write(object) };
+        place
     };
     // SAFETY: not null, and may be written to.
     unsafe { handle.write(place.cast()) };
@@ -78,9 +77,10 @@ pub(crate) unsafe fn end<T>(handle: *mut Object<T>) {
     };
     // SAFETY: made by `put` in one of the two ways, and no longer in use.
     unsafe {
-        match object.boxed {
-            true => drop(Box::from_raw(handle)),
-            false => handle.drop_in_place(),
+        if object.boxed {
+            drop(Box::from_raw(handle))
+        } else {
+            handle.drop_in_place()
         }
     }
 }

@@ -56,16 +56,17 @@ unsafe fn size_of_caller<T: Sized_>(from: *const T) -> Result<usize, Failure> {
     }
     // SAFETY: it begins with its size.
     let size = unsafe { from.cast::<usize>().read() };
-    match size >= size_of::<T>() && size <= 4096 {
-        true => Ok(size),
-        false => Err(Failure::new(
+    if size >= size_of::<T>() && size <= 4096 {
+        Ok(size)
+    } else {
+        Err(Failure::new(
             libc::EINVAL,
             format!(
                 "size of {} is {size}: set it to sizeof ({} bytes here)",
                 T::NAME,
                 size_of::<T>()
             ),
-        )),
+        ))
     }
 }
 
@@ -88,8 +89,9 @@ pub(crate) unsafe fn text<'a>(
 
 /// Returns an error if the storage is not aligned for its object.
 pub(crate) fn check_alignment(storage: *const c_void, align: usize) -> Result<(), Failure> {
-    match storage.addr().is_multiple_of(align) {
-        true => Ok(()),
-        false => Err(Failure::new(libc::EINVAL, "the storage is not aligned")),
+    if storage.addr().is_multiple_of(align) {
+        Ok(())
+    } else {
+        Err(Failure::new(libc::EINVAL, "the storage is not aligned"))
     }
 }

@@ -265,9 +265,10 @@ impl<W: PeriodicWait> Periodic<W> {
         let wanted = edge.as_nanos().saturating_add(nanos(offset)) % self.period;
         let ahead = (self.next % self.period + self.period - wanted) % self.period;
         // Map to half a period on each side.
-        let ahead = match ahead > self.period / 2 {
-            true => -((self.period - ahead) as i64),
-            false => ahead as i64,
+        let ahead = if ahead > self.period / 2 {
+            -((self.period - ahead) as i64)
+        } else {
+            ahead as i64
         };
         let most = i64::try_from(nanos(step)).unwrap_or(i64::MAX);
         self.shift_phase((-ahead).clamp(-most, most));

@@ -150,9 +150,10 @@ fn finding(
         files: &facts.files,
         version: kernel.version.get().map(String::as_str),
     };
-    let remedies = match problem {
-        true => check.all_remedies(),
-        false => Vec::new(),
+    let remedies = if problem {
+        check.all_remedies()
+    } else {
+        Vec::new()
     };
     let here = problem.then(|| (check.here)(&reader)).flatten();
     let permanently = here.or_else(|| match check.permanent(reader.architecture()).as_str() {

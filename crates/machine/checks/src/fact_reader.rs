@@ -29,17 +29,19 @@ pub(crate) enum Verdict {
 impl Verdict {
     /// Returns *ok* or *fail*.
     pub(crate) fn of(good: bool, found: impl Into<String>) -> Self {
-        match good {
-            true => Self::Ok(found.into()),
-            false => Self::Fail(found.into()),
+        if good {
+            Self::Ok(found.into())
+        } else {
+            Self::Fail(found.into())
         }
     }
 
     /// Returns *ok* or *warn*.
     pub(crate) fn mild(good: bool, found: impl Into<String>) -> Self {
-        match good {
-            true => Self::Ok(found.into()),
-            false => Self::Warn(found.into()),
+        if good {
+            Self::Ok(found.into())
+        } else {
+            Self::Warn(found.into())
         }
     }
 }
@@ -254,11 +256,12 @@ impl<'a> FactReader<'a> {
     /// # Errors
     /// *Not applicable* if every CPU is measured.
     pub(crate) fn elsewhere(&self) -> Result<&'a CpuSet, Missing> {
-        match self.others.is_empty() {
-            true => Err(Missing::not_applicable(
+        if self.others.is_empty() {
+            Err(Missing::not_applicable(
                 "all CPUs are measured, so no other is left: name the measured ones with --cpus",
-            )),
-            false => Ok(self.others),
+            ))
+        } else {
+            Ok(self.others)
         }
     }
 
@@ -281,9 +284,10 @@ impl<'a> FactReader<'a> {
     /// Returns *ok* if `cpus` contains no measured CPU.
     pub(crate) fn leaves_alone(&self, cpus: &CpuSet) -> Verdict {
         let common = cpus.intersection(self.cpus);
-        match common.is_empty() {
-            true => Verdict::Ok(format!("CPU {cpus}")),
-            false => Verdict::Fail(format!("CPU {cpus}, including measured CPU {common}")),
+        if common.is_empty() {
+            Verdict::Ok(format!("CPU {cpus}"))
+        } else {
+            Verdict::Fail(format!("CPU {cpus}, including measured CPU {common}"))
         }
     }
 
@@ -343,12 +347,13 @@ impl<'a> FactReader<'a> {
             .iter()
             .filter(|cpu| self.cpus.contains(cpu.cpu))
             .collect();
-        match cpus.is_empty() || sample.duration_ns == Nanos(0) {
-            true => Err(Missing::unknown(format!(
+        if cpus.is_empty() || sample.duration_ns == Nanos(0) {
+            Err(Missing::unknown(format!(
                 "CPU {} is not among what was counted",
                 self.cpus
-            ))),
-            false => Ok((cpus, sample.duration_ns)),
+            )))
+        } else {
+            Ok((cpus, sample.duration_ns))
         }
     }
 

@@ -9,9 +9,10 @@ pub(crate) fn fill(text: &str, cpus: &CpuSet, others: &CpuSet) -> Option<String>
         return None;
     }
     // If all CPUs are measured, the user must choose first.
-    let list = match others.is_empty() {
-        true => "CPUS".to_owned(),
-        false => cpus.to_string(),
+    let list = if others.is_empty() {
+        "CPUS".to_owned()
+    } else {
+        cpus.to_string()
     };
     Some(
         text.replace("{cpus}", &list)

@@ -142,9 +142,10 @@ pub(crate) fn commands(remedies: &[Remedy], audience: For<'_>) -> Vec<String> {
         Remedy::Set(set) => {
             let (row, remedy) = audience.now(set)?;
             let of_cpus = row.scope != Scope::Machine || needs_cpus(&remedy.value);
-            let cpus = match of_cpus && !audience.others.is_empty() {
-                true => format!(" --cpus {}", audience.cpus),
-                false => String::new(),
+            let cpus = if of_cpus && !audience.others.is_empty() {
+                format!(" --cpus {}", audience.cpus)
+            } else {
+                String::new()
             };
             let apply = format!("punctual tune apply{cpus} --set {}", remedy.assignment());
             Some(match &remedy.decide {

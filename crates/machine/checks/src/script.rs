@@ -36,9 +36,10 @@ pub fn fix_script(audit: &Audit) -> String {
         let remedies = finding.remedies.iter();
         for remedy in remedies.filter(|remedy| remedy.decide.is_none()) {
             let assignment = one_line(&remedy.assignment());
-            match done.insert(assignment.clone()) {
-                true => text.push_str(&format!("set -- \"$@\" --set {}\n", quoted(&assignment))),
-                false => text.push_str(&format!("# {assignment}: as above\n")),
+            if done.insert(assignment.clone()) {
+                text.push_str(&format!("set -- \"$@\" --set {}\n", quoted(&assignment)))
+            } else {
+                text.push_str(&format!("# {assignment}: as above\n"))
             }
         }
         for command in &finding.now {
@@ -53,9 +54,10 @@ pub fn fix_script(audit: &Audit) -> String {
     }
     let of_cpus = format!("{APPLY} --cpus ");
     let mut commands = problems().flat_map(|finding| &finding.now);
-    let cpus = match commands.any(|command| command.starts_with(&of_cpus)) {
-        true => format!(" --cpus {}", audit.cpus),
-        false => String::new(),
+    let cpus = if commands.any(|command| command.starts_with(&of_cpus)) {
+        format!(" --cpus {}", audit.cpus)
+    } else {
+        String::new()
     };
     text.push_str(&format!(
         "\n# Settings, until punctual tune revert:\n\

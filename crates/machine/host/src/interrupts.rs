@@ -63,9 +63,10 @@ fn kind(root: &Root, number: Option<u32>, name: &str) -> InterruptKind {
         return InterruptKind::Kernel;
     };
     let chip = root.text(&format!("/sys/kernel/irq/{number}/chip_name"));
-    match chip.as_deref().unwrap_or(name).contains("MSI") {
-        true => InterruptKind::Msi,
-        false => InterruptKind::Line,
+    if chip.as_deref().unwrap_or(name).contains("MSI") {
+        InterruptKind::Msi
+    } else {
+        InterruptKind::Line
     }
 }
 

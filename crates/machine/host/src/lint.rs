@@ -36,9 +36,12 @@ pub(crate) fn process(root: &Root, pid: u32) -> LintProcess {
         let mask = u64::from_str_radix(text, 16).map_err(|_| not_a_number(CAPABILITIES, text))?;
         Ok(mask >> CAP_IPC_LOCK & 1 == 1)
     });
-    let memlock_limit = locks_freely.and_then(|free| match free {
-        true => Ok(None),
-        false => limit(&limits, "Max locked memory"),
+    let memlock_limit = locks_freely.and_then(|free| {
+        if free {
+            Ok(None)
+        } else {
+            limit(&limits, "Max locked memory")
+        }
     });
     LintProcess {
         pid,
@@ -236,9 +239,10 @@ pub(crate) fn open_file(root: &Root, pid: u32, descriptor: u64) -> Option<Waited
     });
     let kind = root.mode(&format!("/proc/{pid}/fd/{descriptor}"));
     Some(WaitedFile {
-        kind: match target.starts_with("anon_inode:") {
-            true => Some(FileKind::Anonymous),
-            false => kind.and_then(|mode| FileKind::of_mode(mode & TYPE_OF_FILE)),
+        kind: if target.starts_with("anon_inode:") {
+            Some(FileKind::Anonymous)
+        } else {
+            kind.and_then(|mode| FileKind::of_mode(mode & TYPE_OF_FILE))
         },
         target,
         clock,

@@ -229,12 +229,13 @@ fn none_in_force(
         .pending
         .iter()
         .any(|change| this_boot || lasting(&change.setting));
-    match stands {
-        true => Err(TuneError::InForce {
+    if stands {
+        Err(TuneError::InForce {
             label: kept.label.clone(),
             path: path.to_owned(),
-        }),
-        false => Ok(book.files),
+        })
+    } else {
+        Ok(book.files)
     }
 }
 

@@ -330,9 +330,10 @@ fn settings(count: usize) -> String {
 }
 
 fn outlook(emptied: bool) -> &'static str {
-    match emptied {
-        true => "it could be emptied, so nothing is left to do",
-        false => "run `punctual tune revert` once more when it can be",
+    if emptied {
+        "it could be emptied, so nothing is left to do"
+    } else {
+        "run `punctual tune revert` once more when it can be"
     }
 }
 

@@ -219,8 +219,9 @@ impl FileSystem for Files {
 
 /// The kernel can only be asked about the machine that it runs on.
 fn of_this_machine(root: &Path) -> io::Result<()> {
-    match root == Path::new("/") {
-        true => Ok(()),
-        false => Err(io::ErrorKind::Unsupported.into()),
+    if root == Path::new("/") {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -130,11 +130,12 @@ impl Journal {
             Ok(()) => Ok(change),
             Err(error) => {
                 // If this fails, the change stays pending.
-                let _ = match access.has_vanished(&error) {
+                let _ = if access.has_vanished(&error) {
                     // The file disappeared before it accepted the value, so there is nothing to
                     // undo.
-                    true => book.write(Record::Undone { number }),
-                    false => book.undo_last(),
+                    book.write(Record::Undone { number })
+                } else {
+                    book.undo_last()
                 };
                 Err(error)
             }

@@ -245,9 +245,10 @@ fn context(target: &Target<'_>, request: &Request, wishes: &[&Wish]) -> Result<C
     if let Some(cpus) = &request.cpus {
         let absent = cpus.difference(&online);
         if cpus.is_empty() || !absent.is_empty() {
-            return Err(TuneError::Cpus(match absent.is_empty() {
-                true => "--cpus names no CPU".to_owned(),
-                false => format!("CPU {absent} of --cpus is not online ({online})"),
+            return Err(TuneError::Cpus(if absent.is_empty() {
+                "--cpus names no CPU".to_owned()
+            } else {
+                format!("CPU {absent} of --cpus is not online ({online})")
             }));
         }
     }

@@ -217,9 +217,10 @@ impl Profile {
         };
         let path = Path::new(name);
         // Root applies only profiles that root wrote.
-        let read = match rustix::process::geteuid().is_root() {
-            true => trusted::text(path, LARGEST),
-            false => bounded::text(path, LARGEST),
+        let read = if rustix::process::geteuid().is_root() {
+            trusted::text(path, LARGEST)
+        } else {
+            bounded::text(path, LARGEST)
         };
         match read {
             Ok(text) => Self::parse(name, &text),

@@ -86,9 +86,10 @@ impl Machine {
 
     pub(crate) fn remove(&self, file: &str) {
         let path = self.folder.path().join(file);
-        match path.is_dir() {
-            true => fs::remove_dir_all(path).unwrap(),
-            false => fs::remove_file(path).unwrap(),
+        if path.is_dir() {
+            fs::remove_dir_all(path).unwrap()
+        } else {
+            fs::remove_file(path).unwrap()
         }
     }
 

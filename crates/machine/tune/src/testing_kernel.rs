@@ -86,9 +86,10 @@ impl Kernel {
         if old.contains('[') {
             let words = old.split_whitespace().map(|word| {
                 let word = word.trim_matches(['[', ']']);
-                match word == text {
-                    true => format!("[{word}]"),
-                    false => word.to_owned(),
+                if word == text {
+                    format!("[{word}]")
+                } else {
+                    word.to_owned()
                 }
             });
             let words: Vec<String> = words.collect();
@@ -241,8 +242,9 @@ fn partition(path: &Path, text: &str) -> String {
             let exclusive = cpus(&group.join("cpuset.cpus.exclusive"));
             !exclusive.intersection(&ours).is_empty()
         });
-    match taken {
-        true => format!("{text} invalid (Cpu list in cpuset.cpus not exclusive)"),
-        false => text.to_owned(),
+    if taken {
+        format!("{text} invalid (Cpu list in cpuset.cpus not exclusive)")
+    } else {
+        text.to_owned()
     }
 }

@@ -57,13 +57,14 @@ pub(crate) fn check_kept(
         Err(TuneError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(true),
         Err(error) => Err(error),
     };
-    match holds && (value.parse::<u8>().is_ok() || listed()?) {
-        true => Ok(()),
-        false => Err(TuneError::Unsound {
+    if holds && (value.parse::<u8>().is_ok() || listed()?) {
+        Ok(())
+    } else {
+        Err(TuneError::Unsound {
             setting: setting.named(&access.shown(instance)),
             value: value.chars().take(40).collect(),
             takes: setting.values.takes(),
-        }),
+        })
     }
 }
 

@@ -106,13 +106,15 @@ fn cascades(seconds: f64, random: &mut Rng) -> Vec<f64> {
 fn modes(worse: f64, length: f64, apart: f64, seconds: f64, random: &mut Rng) -> Vec<f64> {
     let share = length / apart;
     // Keeps the mean rate the same.
-    let good = match worse.is_finite() {
-        true => RATE / (1.0 - share + share * worse),
-        false => 0.0,
+    let good = if worse.is_finite() {
+        RATE / (1.0 - share + share * worse)
+    } else {
+        0.0
     };
-    let bad = match worse.is_finite() {
-        true => good * worse,
-        false => RATE / share,
+    let bad = if worse.is_finite() {
+        good * worse
+    } else {
+        RATE / share
     };
     let mut is_bad = random.f64() < share;
     let (mut at, mut times) = (0.0, Vec::new());

@@ -57,9 +57,12 @@ pub(super) fn since(values: &Values, levels: &[f64], from: usize, level: f64) ->
         false => 1.0,
     };
     let at = |slope: f64, end: f64| values.at_level(middle + slope * end * half);
-    let ratio = |slope: f64| match at(slope, -1.0) > 0.0 {
-        true => at(slope, 1.0) / at(slope, -1.0),
-        false => f64::INFINITY,
+    let ratio = |slope: f64| {
+        if at(slope, -1.0) > 0.0 {
+            at(slope, 1.0) / at(slope, -1.0)
+        } else {
+            f64::INFINITY
+        }
     };
     let wide = error * t.inverse_cdf(0.975);
     (p <= level).then(|| Drift {

@@ -140,17 +140,19 @@ impl Scale {
 
     fn level(&self, (events, exposure): (u64, u64)) -> f64 {
         let events = (events as f64 + ANSCOMBE) * self.exposure / exposure.max(1) as f64;
-        match self.shape.is_finite() {
-            true => (events / self.shape).sqrt().asinh(),
-            false => events.sqrt(),
+        if self.shape.is_finite() {
+            (events / self.shape).sqrt().asinh()
+        } else {
+            events.sqrt()
         }
     }
 
     /// Returns the rate per million periods.
     fn rate(&self, level: f64) -> f64 {
-        let events = match self.shape.is_finite() {
-            true => self.shape * level.max(0.0).sinh().powi(2),
-            false => level.max(0.0).powi(2),
+        let events = if self.shape.is_finite() {
+            self.shape * level.max(0.0).sinh().powi(2)
+        } else {
+            level.max(0.0).powi(2)
         };
         1e6 * (events - ANSCOMBE).max(0.0) / self.exposure
     }

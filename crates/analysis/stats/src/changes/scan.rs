@@ -147,12 +147,11 @@ impl Pairs {
             let is_tried = at >= LEAST_RUNS && runs - at >= LEAST_RUNS && at.is_multiple_of(stride);
             is_tried.then(|| {
                 let after = (all.0 - before.0, all.1 - before.1);
-                let plain = match self.is_counts {
-                    true => likelihood(before) + likelihood(after) - together[0],
-                    false => {
-                        let (left, right) = (at as f64, (runs - at) as f64);
-                        before.0 * before.0 * runs as f64 / (2.0 * left * right)
-                    }
+                let plain = if self.is_counts {
+                    likelihood(before) + likelihood(after) - together[0]
+                } else {
+                    let (left, right) = (at as f64, (runs - at) as f64);
+                    before.0 * before.0 * runs as f64 / (2.0 * left * right)
                 };
                 let less = lower(before) + lower(after) - together[1];
                 (at, [plain, plain - less])
@@ -206,18 +205,20 @@ impl Pairs {
             }
             drawn.push(best);
         }
-        match is_spread {
-            false => ((extreme[0] + 1) as f64 / (most + 1) as f64, By::Plain),
-            true => smaller(&drawn),
+        if is_spread {
+            smaller(&drawn)
+        } else {
+            ((extreme[0] + 1) as f64 / (most + 1) as f64, By::Plain)
         }
     }
 
     /// Returns the range of the split with about 95% confidence: the places whose likelihood is
     /// close to that of the best one.
     pub(super) fn where_about(&self, at: usize) -> (usize, usize) {
-        let spread = match self.is_counts {
-            true => dispersion(&self.each[..at], &self.each[at..]),
-            false => 1.0,
+        let spread = if self.is_counts {
+            dispersion(&self.each[..at], &self.each[at..])
+        } else {
+            1.0
         };
         let each: Vec<Best> = (self.ratios(1, None))
             .map(|(place, ratios)| (place, ratios[0]))
@@ -252,9 +253,10 @@ fn smaller(drawn: &[[f64; 2]]) -> (f64, By) {
         .iter()
         .filter(|other| least(ranks(other)) <= least(seen))
         .count();
-    let by = match seen[1] < seen[0] {
-        true => By::Spread,
-        false => By::Plain,
+    let by = if seen[1] < seen[0] {
+        By::Spread
+    } else {
+        By::Plain
     };
     (as_small as f64 / drawn.len() as f64, by)
 }
@@ -266,9 +268,10 @@ fn sum(pairs: &[(f64, f64)]) -> (f64, f64) {
 
 /// Returns the part of the Poisson log likelihood that depends on the split.
 fn likelihood((events, exposure): (f64, f64)) -> f64 {
-    match events > 0.0 && exposure > 0.0 {
-        true => events * (events / exposure).ln(),
-        false => 0.0,
+    if events > 0.0 && exposure > 0.0 {
+        events * (events / exposure).ln()
+    } else {
+        0.0
     }
 }
 

@@ -54,17 +54,16 @@ fn tail((events, exposure): (u64, u64), others: &[(u64, u64)]) -> f64 {
         (one.0 as f64 - expected).powi(2) / expected
     });
     let spread = (squares.sum::<f64>() / (others.len() as f64 - 1.0).max(1.0)).max(1.0);
-    match spread > 1.01 {
-        false => gamma_lr(events as f64, mean.max(f64::MIN_POSITIVE)),
-        true => {
-            // Variance = spread * mean; P(X >= k) = I(1 - p; k, r).
-            let size = mean / (spread - 1.0);
-            beta_reg(
-                events as f64,
-                size.max(f64::MIN_POSITIVE),
-                (spread - 1.0) / spread,
-            )
-        }
+    if spread > 1.01 {
+        // Variance = spread * mean; P(X >= k) = I(1 - p; k, r).
+        let size = mean / (spread - 1.0);
+        beta_reg(
+            events as f64,
+            size.max(f64::MIN_POSITIVE),
+            (spread - 1.0) / spread,
+        )
+    } else {
+        gamma_lr(events as f64, mean.max(f64::MIN_POSITIVE))
     }
 }
 

@@ -39,9 +39,10 @@ pub fn fit(excesses: &[f64]) -> Option<Gpd> {
             right - golden * (right - left),
             left + golden * (right - left),
         );
-        match value(a) < value(b) {
-            true => left = a,
-            false => right = b,
+        if value(a) < value(b) {
+            left = a
+        } else {
+            right = b
         }
     }
     at(excesses, theta((left + right) / 2.0))
@@ -55,9 +56,10 @@ fn at(excesses: &[f64], theta: f64) -> Option<Gpd> {
     if !shape.is_finite() || shape < LEAST_SHAPE {
         return None;
     }
-    let scale = match shape.abs() < FLAT {
-        true => mean,
-        false => shape / theta,
+    let scale = if shape.abs() < FLAT {
+        mean
+    } else {
+        shape / theta
     };
     Some(Gpd {
         scale,
@@ -73,19 +75,21 @@ impl Gpd {
     }
 
     fn survival(&self, x: f64) -> f64 {
-        match self.shape.abs() < FLAT {
-            true => (-x / self.scale).exp(),
-            false => (1.0 + self.shape * x / self.scale)
+        if self.shape.abs() < FLAT {
+            (-x / self.scale).exp()
+        } else {
+            (1.0 + self.shape * x / self.scale)
                 .max(0.0)
-                .powf(-1.0 / self.shape),
+                .powf(-1.0 / self.shape)
         }
     }
 
     /// Returns the excess that one of `number` exceeds.
     pub fn level(&self, number: f64) -> f64 {
-        match self.shape.abs() < FLAT {
-            true => self.scale * number.ln(),
-            false => self.scale / self.shape * (number.powf(self.shape) - 1.0),
+        if self.shape.abs() < FLAT {
+            self.scale * number.ln()
+        } else {
+            self.scale / self.shape * (number.powf(self.shape) - 1.0)
         }
     }
 

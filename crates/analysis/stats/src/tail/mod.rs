@@ -130,9 +130,10 @@ fn steady(recording: &Recording, threads: &[usize], begins: Nanos) -> Result<(),
     if gates::ljung_box(&counts, 10) < CHANCE {
         return Err(NoTail::Bursts);
     }
-    match gates::keeps_level(&counts) {
-        true => Ok(()),
-        false => Err(NoTail::Drift),
+    if gates::keeps_level(&counts) {
+        Ok(())
+    } else {
+        Err(NoTail::Drift)
     }
 }
 
@@ -241,9 +242,12 @@ mod tests {
         });
         assert_eq!(why(&bursts), NoTail::Bursts);
         // Two causes, the second far above the first.
-        let two = recording(|_, random| match random.f64() < 0.002 {
-            true => 90_000.0 + 100.0 * exponential(random),
-            false => 3_000.0 + 2_000.0 * exponential(random),
+        let two = recording(|_, random| {
+            if random.f64() < 0.002 {
+                90_000.0 + 100.0 * exponential(random)
+            } else {
+                3_000.0 + 2_000.0 * exponential(random)
+            }
         });
         why(&two);
         let mut missed = recording(|_, random| 3_000.0 + exponential(random));

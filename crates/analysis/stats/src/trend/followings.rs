@@ -149,9 +149,10 @@ impl<'a> Followings<'a> {
         let stands = (number + 1..listed.len()).all(|later| {
             let level = level(listed[later].at, end(later + 1)).max(f64::MIN_POSITIVE);
             let middle = before.max(f64::MIN_POSITIVE) * after;
-            match worse {
-                true => level * level >= middle,
-                false => level * level <= middle,
+            if worse {
+                level * level >= middle
+            } else {
+                level * level <= middle
             }
         });
         let [run, earliest, latest] = [step.at, step.earliest, step.latest].map(|at| places[at]);
@@ -302,9 +303,12 @@ impl<'a> Followings<'a> {
 /// Returns one change point for a step that is found above several thresholds: the one with the
 /// largest certain ratio.
 fn plainest(mut found: Vec<ChangePoint>) -> Vec<ChangePoint> {
-    let surely = |change: &ChangePoint| match change.worse {
-        true => change.low,
-        false => change.high.map_or(0.0, |high| 1.0 / high),
+    let surely = |change: &ChangePoint| {
+        if change.worse {
+            change.low
+        } else {
+            change.high.map_or(0.0, |high| 1.0 / high)
+        }
     };
     found.sort_by(|a, b| surely(b).total_cmp(&surely(a)));
     let mut kept: Vec<ChangePoint> = Vec::new();

@@ -72,9 +72,10 @@ impl Drifting {
         let moves = if self.worse { "rises" } else { "falls" };
         let percent = |ratio: f64| format!("{:.0}%", 100.0 * (ratio - 1.0).abs());
         let (from, to) = (self.low, self.high);
-        let (small, large) = match self.worse {
-            true => (Some(from), to),
-            false => (to, Some(from)),
+        let (small, large) = if self.worse {
+            (Some(from), to)
+        } else {
+            (to, Some(from))
         };
         let text = |ratio: Option<f64>| ratio.map_or_else(|| "any".to_owned(), percent);
         match self.followed {

@@ -60,12 +60,13 @@ fn made_up(runs: usize, periods: &[(usize, usize)]) -> Vec<Run> {
     let [plain, limited] = [PLAIN, LIMITED].map(facts);
     (0..runs)
         .map(|number| {
-            match periods
+            if periods
                 .iter()
                 .any(|&(from, to)| (from..to).contains(&number))
             {
-                true => run(number, 200, &limited, &mut random),
-                false => run(number, 300, &plain, &mut random),
+                run(number, 200, &limited, &mut random)
+            } else {
+                run(number, 300, &plain, &mut random)
             }
         })
         .collect()
@@ -113,9 +114,10 @@ fn rare(runs: usize, step: usize) -> Vec<Run> {
     let same = facts(PLAIN);
     let each = (0..runs).map(|number| {
         let mut rows = BTreeMap::from([(4_000, 600_000), (5_000, 398_000)]);
-        let late = match number < step {
-            true => 1 + random.u64(0..3),
-            false => 10 + random.u64(0..5),
+        let late = if number < step {
+            1 + random.u64(0..3)
+        } else {
+            10 + random.u64(0..5)
         };
         for _ in 0..2_000 {
             *rows.entry(6_000 + random.u64(0..20) * 1_000).or_default() += 1;

@@ -398,10 +398,11 @@ proptest! {
         // If they are far apart, no draw has the wrong sign. Another test counts with fixed seeds
         // how often the difference is found (`a_shift_is_found_with_its_sign_and_size`).
         if shift.abs() > 1_000.0 {
-            let wrong = match shift > 0.0 {
-                true => (Change::Better, Change::Worse),
-                false => (Change::Worse, Change::Better),
-            };
+            let wrong = if shift > 0.0 {
+(Change::Better, Change::Worse)
+} else {
+(Change::Worse, Change::Better)
+};
             prop_assert!(there.change != wrong.0 && back.change != wrong.1);
         }
     }

@@ -424,10 +424,11 @@ event_kinds! { names =>
     /// An event that the user requested, as `system:event`, with its fields as `name=value`. It has
     /// no share in a blame.
     Requested { name: Text, fields: String }
-    says match fields.is_empty() {
-        true => name.to_string(),
-        false => format!("{name} {fields}"),
-    };
+    says if fields.is_empty() {
+name.to_string()
+} else {
+format!("{name} {fields}")
+};
 
     /// `osnoise:sample_threshold`.
     SampleThreshold {

@@ -155,9 +155,10 @@ impl Histogram {
         // After a merge with a histogram without such rows, they are incomplete.
         let complete =
             total(&mut fine.iter().map(|row| row.1)) == total(&mut coarse.map(|(_, count)| count));
-        let (end, fine) = match complete {
-            true => (first, fine),
-            false => (BUCKETS, &[][..]),
+        let (end, fine) = if complete {
+            (first, fine)
+        } else {
+            (BUCKETS, &[][..])
         };
         let buckets = self
             .counts

@@ -45,9 +45,10 @@ fn gamma_quantile(share: f64, shape: f64) -> f64 {
         if high - low <= 1e-12 * high {
             break;
         }
-        match below(middle) {
-            true => low = middle,
-            false => high = middle,
+        if below(middle) {
+            low = middle
+        } else {
+            high = middle
         }
     }
     high

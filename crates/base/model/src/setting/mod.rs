@@ -239,9 +239,10 @@ impl Setting {
 
     /// Returns the recommended value for a role, in the syntax of `--set`.
     pub fn wanted_for(&self, role: Role) -> Option<&'static str> {
-        match role.spins() {
-            true => self.spinning,
-            false => self.periodic,
+        if role.spins() {
+            self.spinning
+        } else {
+            self.periodic
         }
     }
 

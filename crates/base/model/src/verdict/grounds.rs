@@ -66,23 +66,20 @@ impl Grounds<'_> {
         let together: Vec<usize> = (0..due.len())
             .filter(|place| due[*place].periods() > 0 && self.phase(*place) == phase)
             .collect();
-        let bound = match !self.alike && together.len() > 1 {
-            true => {
-                let title = self.threads[worst].title();
-                Bound::of(
-                    max,
-                    self.measured(worst)?,
-                    undecided(&due[worst]),
-                    Some(title),
-                )?
-            }
-            false => {
-                let times = together.iter().map(|place| self.measured(*place));
-                let times: Option<Vec<Nanos>> = times.collect();
-                let unknown = together.iter().map(|place| undecided(&due[*place]));
-                let unknown = unknown.fold(0, u64::saturating_add);
-                Bound::of(max, times?.into_iter().min()?, unknown, None)?
-            }
+        let bound = if !self.alike && together.len() > 1 {
+            let title = self.threads[worst].title();
+            Bound::of(
+                max,
+                self.measured(worst)?,
+                undecided(&due[worst]),
+                Some(title),
+            )?
+        } else {
+            let times = together.iter().map(|place| self.measured(*place));
+            let times: Option<Vec<Nanos>> = times.collect();
+            let unknown = together.iter().map(|place| undecided(&due[*place]));
+            let unknown = unknown.fold(0, u64::saturating_add);
+            Bound::of(max, times?.into_iter().min()?, unknown, None)?
         };
         Some(Bound {
             phase: phase.map(str::to_owned),

@@ -92,13 +92,17 @@ impl Limit {
             return Single::nothing();
         };
         let possible = due.max_at_most().is_some_and(|most| most.0 <= self.at_most);
-        let held = match max > self.at_most {
-            true => Some(false),
-            false => (possible && undecided(due) == 0).then_some(true),
+        let held = if max > self.at_most {
+            Some(false)
+        } else {
+            (possible && undecided(due) == 0).then_some(true)
         };
-        let single = Single::of(max, held, || match possible {
-            true => latency_unknown(due),
-            false => in_one_bucket(),
+        let single = Single::of(max, held, || {
+            if possible {
+                latency_unknown(due)
+            } else {
+                in_one_bucket()
+            }
         });
         Single {
             above: Some(due.above_limit(Nanos(self.at_most)).at_least),
@@ -130,12 +134,11 @@ impl Limit {
         let is_long_enough = expected >= LEAST_ABOVE * (1.0 - 1e-9);
         // More periods above the limit than a run of sufficient length may have.
         let are_many = above.at_least as f64 > LEAST_ABOVE;
-        let held = match above.at_least > may_exceed {
-            true => (is_long_enough || are_many).then_some(false),
-            false => {
-                let possible = above.at_most <= may_exceed && is_long_enough;
-                (possible && !grounds.missed_unknown).then_some(true)
-            }
+        let held = if above.at_least > may_exceed {
+            (is_long_enough || are_many).then_some(false)
+        } else {
+            let possible = above.at_most <= may_exceed && is_long_enough;
+            (possible && !grounds.missed_unknown).then_some(true)
         };
         // The percentile itself has an error of 1%. Do not show it above a limit that was met.
         let measured = match held {

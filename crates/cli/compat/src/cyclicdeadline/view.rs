@@ -70,9 +70,6 @@ impl Watcher for View<'_> {
     }
 
     fn every(&self) -> Duration {
-        match self.quiet {
-            true => QUIET,
-            false => LIVE,
-        }
+        if self.quiet { QUIET } else { LIVE }
     }
 }

@@ -14,9 +14,10 @@ const MOST: u64 = 100_000;
 /// Reads the clock repeatedly, and warns if its steps are coarser than the kernel
 /// reports.
 pub(super) fn check(settings: &CyclictestSettings, context: &mut ToolContext<'_>) {
-    let clock = match settings.realtime_clock {
-        true => Clock::Realtime,
-        false => Clock::Monotonic,
+    let clock = if settings.realtime_clock {
+        Clock::Realtime
+    } else {
+        Clock::Monotonic
     };
     let reported = clock.resolution().as_nanos() as u64;
     let read = || clock.now().as_nanos();

@@ -153,9 +153,10 @@ fn write_break(
         Unit::Micros => "us",
         Unit::Nanos => "ns",
     };
-    let hint = match context.behaviour.strict {
-        true => "exit status 3",
-        false => "with PUNCTUAL_STRICT=1 the exit status is 3",
+    let hint = if context.behaviour.strict {
+        "exit status 3"
+    } else {
+        "with PUNCTUAL_STRICT=1 the exit status is 3"
     };
     let limit = settings.common.break_limit;
     context.note(&format!(

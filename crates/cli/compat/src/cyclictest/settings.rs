@@ -100,9 +100,10 @@ impl CyclictestSettings {
     /// one.
     pub(super) fn policy_words(&self) -> String {
         let asked = self.policy.name();
-        match self.is_real_time() {
-            true => asked.to_owned(),
-            false => format!("{asked}/other"),
+        if self.is_real_time() {
+            asked.to_owned()
+        } else {
+            format!("{asked}/other")
         }
     }
 

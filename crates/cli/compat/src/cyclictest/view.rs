@@ -302,9 +302,10 @@ impl Watcher for View<'_> {
     }
 
     fn every(&self) -> Duration {
-        match self.settings.common.quiet && !self.settings.verbose {
-            true => QUIET,
-            false => LIVE,
+        if self.settings.common.quiet && !self.settings.verbose {
+            QUIET
+        } else {
+            LIVE
         }
     }
 

@@ -157,9 +157,10 @@ impl OslatSettings {
         parsed.read_into(&mut settings, OPTIONS, machine)?;
         if settings.buckets == 0 {
             // Narrow buckets need more of them to cover the same range.
-            settings.buckets = match settings.precise() && settings.width_ns < 1_000 {
-                true => (32_000 / settings.width_ns) as usize,
-                false => 32,
+            settings.buckets = if settings.precise() && settings.width_ns < 1_000 {
+                (32_000 / settings.width_ns) as usize
+            } else {
+                32
             };
         }
         Ok(settings)

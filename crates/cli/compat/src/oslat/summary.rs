@@ -121,9 +121,10 @@ fn upper(place: usize, bias: u64, width: u64) -> f64 {
 /// Returns the name of a bucket: its upper end in µs.
 pub(super) fn bucket(place: usize, bias: u64, settings: &OslatSettings) -> String {
     let micros = upper(place, bias, settings.width_ns) / 1_000.0;
-    match settings.precise() {
-        true => format!("{micros:.3}"),
-        false => format!("{micros:.0}"),
+    if settings.precise() {
+        format!("{micros:.3}")
+    } else {
+        format!("{micros:.0}")
     }
 }
 
@@ -133,9 +134,10 @@ pub(super) fn head(settings: &OslatSettings) -> String {
         0 => "default".to_owned(),
         priority => format!("SCHED_FIFO:{priority}"),
     };
-    let (workload, memory) = match settings.copies {
-        true => ("memmove", settings.memory >> 10),
-        false => ("no", 0),
+    let (workload, memory) = if settings.copies {
+        ("memmove", settings.memory >> 10)
+    } else {
+        ("no", 0)
     };
     let cores = if settings.single {
         1
@@ -182,9 +184,12 @@ impl Summary {
     }
 
     fn write(&self, text: &mut String, settings: &OslatSettings) -> fmt::Result {
-        let micros = |nanos: u64| match settings.precise() {
-            true => format!("{:.3}", nanos as f64 / 1_000.0),
-            false => (nanos / 1_000).to_string(),
+        let micros = |nanos: u64| {
+            if settings.precise() {
+                format!("{:.3}", nanos as f64 / 1_000.0)
+            } else {
+                (nanos / 1_000).to_string()
+            }
         };
         if settings.bias {
             writeln!(text, "Global bias set to {} (us)", micros(self.bias_ns))?;

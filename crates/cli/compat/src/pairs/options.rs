@@ -15,9 +15,10 @@ pub(super) const AFFINITY: OptionRow<PairSettings> = OptionRow::or_next(
     NextWord::Number,
     "bind both threads of each pair to one CPU: all pairs to NUM, or each to the next CPU; default: not bound",
     |settings, given, machine| {
-        match settings.smp {
-            true => settings.notes.push("-a ignored due to --smp".to_owned()),
-            false => settings.affinity = affinity(given, machine)?,
+        if settings.smp {
+            settings.notes.push("-a ignored due to --smp".to_owned())
+        } else {
+            settings.affinity = affinity(given, machine)?
         }
         Ok(())
     },
@@ -70,9 +71,10 @@ pub(super) const THREADS: OptionRow<PairSettings> = OptionRow::or_next(
     NextWord::Number,
     "number of pairs; without NUM one per CPU; default 1",
     |settings, given, machine| {
-        match settings.smp {
-            true => settings.notes.push("-t ignored due to --smp".to_owned()),
-            false => settings.threads = threads(given, machine)?,
+        if settings.smp {
+            settings.notes.push("-t ignored due to --smp".to_owned())
+        } else {
+            settings.threads = threads(given, machine)?
         }
         Ok(())
     },
@@ -116,9 +118,10 @@ fn threads(given: &Given, machine: &Machine) -> Result<u64, CompatError> {
 
 fn timeout(given: &Given) -> Result<u64, CompatError> {
     let seconds = given.duration()?;
-    match seconds <= LONGEST_TIMEOUT_S {
-        true => Ok(seconds),
-        false => Err(given.bad(&format!("a time of up to {LONGEST_TIMEOUT_S} s"))),
+    if seconds <= LONGEST_TIMEOUT_S {
+        Ok(seconds)
+    } else {
+        Err(given.bad(&format!("a time of up to {LONGEST_TIMEOUT_S} s")))
     }
 }
 

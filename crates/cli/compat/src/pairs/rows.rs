@@ -116,9 +116,10 @@ pub(super) fn text(kind: &Kind, rows: &[Row]) -> String {
     let mut text = String::new();
     for (place, row) in rows.iter().enumerate() {
         let (receiver, sender) = (row.receiver, row.sender);
-        let timeouts = match kind.timeouts {
-            true => format!("TO {}, ", row.timeouts),
-            false => String::new(),
+        let timeouts = if kind.timeouts {
+            format!("TO {}, ", row.timeouts)
+        } else {
+            String::new()
         };
         let _ = writeln!(
             text,

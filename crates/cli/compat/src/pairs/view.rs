@@ -82,9 +82,10 @@ impl Watcher for View<'_> {
     fn every(&self) -> Duration {
         // A run can end before its threads were read.
         let known = |row: &Row| row.sender.tid != 0 && row.receiver.tid != 0;
-        match self.rows.iter().all(known) {
-            true => LIVE,
-            false => FIRST_LOOK,
+        if self.rows.iter().all(known) {
+            LIVE
+        } else {
+            FIRST_LOOK
         }
     }
 }

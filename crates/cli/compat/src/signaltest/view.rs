@@ -93,9 +93,10 @@ impl Watcher for View<'_> {
     fn every(&self) -> Duration {
         // A run can end before its threads were read.
         let known = self.lines.iter().all(|line| line.tid != 0);
-        match self.settings.common.quiet && known {
-            true => QUIET,
-            false => LIVE,
+        if self.settings.common.quiet && known {
+            QUIET
+        } else {
+            LIVE
         }
     }
 

@@ -52,9 +52,10 @@ impl Run for BundleFile {
             .output
             .unwrap_or_else(|| format!("punctual-{short}.tar.zst").into());
         extension::check(&path, &["zst"])?;
-        let readers = match self.public {
-            true => Readers::All,
-            false => Readers::Owner,
+        let readers = if self.public {
+            Readers::All
+        } else {
+            Readers::Owner
         };
         let mut output = match readers {
             Readers::Owner => Output::private(&path)?,
@@ -96,11 +97,10 @@ fn machine<W: Write>(bundle: &mut Bundle<W>, recording: &Recording) -> Result<()
     let host = Host::live();
     let facts = host.facts();
     let same = punctual_host::fingerprint(&facts) == punctual_host::fingerprint(&recording.host);
-    let about = match same {
-        true => "the machine's present state",
-        false => {
-            "the machine's present state: settings differ from the measurement, or another machine"
-        }
+    let about = if same {
+        "the machine's present state"
+    } else {
+        "the machine's present state: settings differ from the measurement, or another machine"
     };
     bundle.put_json("machine/host.json", about, &facts)?;
     for file in host.support_files() {

@@ -245,9 +245,10 @@ impl CheckUp {
             cpus: self.cpus.clone(),
             priority: self.priority,
             // Without a load that is the only condition.
-            idle: match loads.is_empty() {
-                true => loaded,
-                false => Nanos(loaded.0 / 4),
+            idle: if loads.is_empty() {
+                loaded
+            } else {
+                Nanos(loaded.0 / 4)
             },
             loaded,
             loads: loads.into_iter().map(serve_load::in_subprocess).collect(),

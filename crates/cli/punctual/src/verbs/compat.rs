@@ -70,9 +70,10 @@ impl Run for Compat {
         if let Some(folder) = &self.install {
             return install(folder, self.force);
         }
-        output::print(&match self.page {
-            true => punctual_compat::page(),
-            false => punctual_compat::list(context.style().width),
+        output::print(&if self.page {
+            punctual_compat::page()
+        } else {
+            punctual_compat::list(context.style().width)
         })?;
         Ok(Exit::Done)
     }

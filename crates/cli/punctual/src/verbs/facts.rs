@@ -79,18 +79,20 @@ pub(super) struct Counting {
 impl Counting {
     /// The time of counting; `None`: no counting.
     pub(super) fn length(&self) -> Option<Nanos> {
-        match self.no_sample {
-            true => None,
-            false => Some(self.sample.unwrap_or(SAMPLE)),
+        if self.no_sample {
+            None
+        } else {
+            Some(self.sample.unwrap_or(SAMPLE))
         }
     }
 }
 
 fn sample(text: &str) -> Result<Nanos, Invalid> {
     let length: Nanos = text.parse()?;
-    match length > SAMPLE_MAX || length < Nanos::from_millis(10) {
-        true => Err(format!("{text} is not between 10 ms and an hour").into()),
-        false => Ok(length),
+    if length > SAMPLE_MAX || length < Nanos::from_millis(10) {
+        Err(format!("{text} is not between 10 ms and an hour").into())
+    } else {
+        Ok(length)
     }
 }
 
@@ -108,12 +110,11 @@ impl Diff {
         let store = context.store_to_read()?;
         let load = |name: &str| anyhow::Ok(store.load(store.find(name)?)?);
         let differ = trend::facts_differ(&load(&self.a)?, &load(&self.b)?);
-        match self.json {
-            true => output::print(&output::json(&differ)?)?,
-            false => {
-                let page = document::facts_differ(&differ);
-                output::print(&text::render(&page, &context.style()))?;
-            }
+        if self.json {
+            output::print(&output::json(&differ)?)?
+        } else {
+            let page = document::facts_differ(&differ);
+            output::print(&text::render(&page, &context.style()))?;
         }
         Ok(Exit::Done)
     }

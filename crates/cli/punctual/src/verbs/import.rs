@@ -162,18 +162,20 @@ impl Run for ImportFiles {
             series: self.series,
             given: self.given,
             samples: !self.no_samples,
-            store: match self.dry_run {
-                true => None,
-                false => context.store_if_wanted()?,
+            store: if self.dry_run {
+                None
+            } else {
+                context.store_if_wanted()?
             },
         };
         let mut exit = Exit::Done;
         let mut results = Vec::new();
         for path in &self.files {
             match job.import(path) {
-                Ok(imported) => match self.json {
-                    true => results.push(as_json(&job, path, imported)),
-                    false => {
+                Ok(imported) => {
+                    if self.json {
+                        results.push(as_json(&job, path, imported))
+                    } else {
                         let sentence = sentence(&job, path, &imported);
                         // Lines after the first are indented.
                         let width = context.list_style().width.saturating_sub(2);
@@ -183,7 +185,7 @@ impl Run for ImportFiles {
                             output::note(&format!("{}: {warning}", path.display()));
                         }
                     }
-                },
+                }
                 Err(error) => {
                     // The valid files are imported nevertheless.
                     exit = report(&error);
@@ -311,9 +313,10 @@ fn series_name(text: &str) -> Result<String, Invalid> {
     let fits = text
         .chars()
         .all(|c| c.is_alphanumeric() || "-_.".contains(c));
-    match fits && !text.is_empty() {
-        true => Ok(text.to_owned()),
-        false => Err("a name of a series has letters, digits, '-', '_' and '.'".into()),
+    if fits && !text.is_empty() {
+        Ok(text.to_owned())
+    } else {
+        Err("a name of a series has letters, digits, '-', '_' and '.'".into())
     }
 }
 

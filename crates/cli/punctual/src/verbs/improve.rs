@@ -130,12 +130,11 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     let (tried, left_out) = candidates(&audit, &host, options.cpus.as_ref(), &options.only);
     let mut improvement = intended(tried, left_out);
     // Before the first setting is changed.
-    let (guard, _cpus) = match options.dry_run {
-        true => (None, None),
-        false => {
-            let cpus = (options.sharing).hold(options.cpus.as_ref(), "improve", context)?;
-            (Some(Guard::start(SILENCE)?), cpus)
-        }
+    let (guard, _cpus) = if options.dry_run {
+        (None, None)
+    } else {
+        let cpus = (options.sharing).hold(options.cpus.as_ref(), "improve", context)?;
+        (Some(Guard::start(SILENCE)?), cpus)
     };
     if !options.dry_run {
         let journal = context.journal();
@@ -221,9 +220,10 @@ fn show(
     options: &Options,
     context: &Context,
 ) -> Result<()> {
-    output::print(&match options.json {
-        true => output::json(improvement)?,
-        false => text::render(&document::improvement(improvement, next), &context.style()),
+    output::print(&if options.json {
+        output::json(improvement)?
+    } else {
+        text::render(&document::improvement(improvement, next), &context.style())
     })
 }
 

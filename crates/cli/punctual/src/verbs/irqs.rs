@@ -81,9 +81,10 @@ impl Run for Irqs {
             }
             None => {
                 let rows = so_far(host.interrupts()?);
-                match self.json {
-                    true => print_json(self.wanted(rows))?,
-                    false => output::print(&text(rows))?,
+                if self.json {
+                    print_json(self.wanted(rows))?
+                } else {
+                    output::print(&text(rows))?
                 }
             }
         }

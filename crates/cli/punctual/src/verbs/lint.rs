@@ -103,9 +103,10 @@ impl Run for Lint {
         if stop.load(Ordering::Relaxed) {
             return Ok(Exit::Interrupted);
         }
-        Ok(match self.report_only {
-            true => Exit::Done,
-            false => exit(&report),
+        Ok(if self.report_only {
+            Exit::Done
+        } else {
+            exit(&report)
         })
     }
 }

@@ -51,9 +51,10 @@ impl Series {
     pub(super) fn load(store: &dyn SeriesStore, name: Option<&str>, span: &Span) -> Result<Self> {
         let name = name_of(store, name)?;
         let epochs = store.series_named(&name, span.host.as_deref())?;
-        let mut series = match epochs.is_empty() {
-            false => planned(store, &name, &epochs, span)?,
-            true => labelled(store, &name, span)?,
+        let mut series = if epochs.is_empty() {
+            labelled(store, &name, span)?
+        } else {
+            planned(store, &name, &epochs, span)?
         };
         series.notes = notes(store, &series, span.host.as_deref())?;
         series.acknowledged = acknowledged(&store.change_marks(Some(&name))?, &series.runs);

@@ -173,15 +173,15 @@ fn an_option_takes_the_same_value_in_each_verb() {
     let mut values: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     all(&mut |path, command| {
         for (long, arg) in options(path, command) {
-            let value = match arg.get_action().takes_values() {
-                true => arg
-                    .get_value_names()
+            let value = if arg.get_action().takes_values() {
+                arg.get_value_names()
                     .unwrap_or_default()
                     .iter()
                     .map(ToString::to_string)
                     .collect::<Vec<_>>()
-                    .join(" "),
-                false => "flag".to_owned(),
+                    .join(" ")
+            } else {
+                "flag".to_owned()
             };
             let known = values.entry(long.to_owned()).or_default();
             known.entry(value).or_insert_with(|| path.to_owned());

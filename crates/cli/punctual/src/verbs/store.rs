@@ -163,9 +163,10 @@ fn check(store: &Store, json: bool) -> Result<Exit> {
     } else {
         output::print(&format!("{}\n", wrong.join("\n")))?;
     }
-    Ok(match wrong.is_empty() {
-        true => Exit::Done,
-        false => Exit::Broken,
+    Ok(if wrong.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Broken
     })
 }
 

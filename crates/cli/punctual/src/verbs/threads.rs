@@ -87,9 +87,10 @@ impl Run for Threads {
             }
             None => {
                 let rows = so_far(self.wanted(&host)?);
-                match self.json {
-                    true => print_json(rows, by)?,
-                    false => output::print(&text(rows))?,
+                if self.json {
+                    print_json(rows, by)?
+                } else {
+                    output::print(&text(rows))?
                 }
             }
         }
@@ -118,9 +119,10 @@ impl Threads {
     /// The selected threads.
     fn wanted(&self, host: &Host) -> Result<Vec<TaskRecord>> {
         let pids = &self.pid;
-        let mut tasks = match pids.is_empty() {
-            true => host.tasks(),
-            false => pids.iter().flat_map(|pid| host.tasks_of(*pid)).collect(),
+        let mut tasks = if pids.is_empty() {
+            host.tasks()
+        } else {
+            pids.iter().flat_map(|pid| host.tasks_of(*pid)).collect()
         };
         if let Some(pid) = pids
             .iter()

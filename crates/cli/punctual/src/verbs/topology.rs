@@ -36,9 +36,10 @@ impl Run for ShowTopology {
             Output::open(path)?.put(plot::topology(&all).as_bytes())?;
             return Ok(Exit::Done);
         }
-        let out = match self.json {
-            true => output::json(&all)?,
-            false => text::render(&document::topology(&all), &context.style()),
+        let out = if self.json {
+            output::json(&all)?
+        } else {
+            text::render(&document::topology(&all), &context.style())
         };
         output::print(&out)?;
         Ok(Exit::Done)

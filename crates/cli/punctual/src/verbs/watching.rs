@@ -44,10 +44,11 @@ const CLEAR_LINE: &str = "\x1b[K";
 /// The lines that fit, and the number of others.
 fn cut(text: &str, height: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    let shown = match lines.len() < height {
-        true => lines.len(),
+    let shown = if lines.len() < height {
+        lines.len()
+    } else {
         // Space for that line and for the cursor.
-        false => height.saturating_sub(2).max(1),
+        height.saturating_sub(2).max(1)
     };
     let mut kept: Vec<String> = lines[..shown.min(lines.len())]
         .iter()

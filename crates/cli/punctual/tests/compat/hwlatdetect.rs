@@ -30,12 +30,11 @@ fn the_call_of_openshifts_latency_test_is_taken() {
     );
     let said = text(&output.stderr);
     assert!(!said.contains("width"), "{said}");
-    match output.stdout.is_empty() {
-        true => punctual_testing::skip_refused("hwlatdetect", &said),
-        false => {
-            let out = text(&output.stdout);
-            assert!(out.contains("Sample width:      950000us\n"), "{out}");
-        }
+    if output.stdout.is_empty() {
+        punctual_testing::skip_refused("hwlatdetect", &said)
+    } else {
+        let out = text(&output.stdout);
+        assert!(out.contains("Sample width:      950000us\n"), "{out}");
     }
 }
 

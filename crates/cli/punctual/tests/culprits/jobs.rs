@@ -371,12 +371,13 @@ fn processes_of_a_control_group_are_watched_and_their_forks_named() {
         .any(|warning| warning.contains("recorded by the kernel's tracer"));
     let forks = (recording.warnings.iter())
         .any(|warning| warning.contains("forked processes that are not watched: sh-"));
-    match by_programs {
-        true => assert!(forks, "{:?}", recording.warnings),
-        false => punctual_testing::skip_refused(
+    if by_programs {
+        assert!(forks, "{:?}", recording.warnings)
+    } else {
+        punctual_testing::skip_refused(
             "forks: no BPF programs",
             format!("{:?}", recording.warnings),
-        ),
+        )
     }
     place.refused("explain --cgroup /no/such/group", 2);
 }

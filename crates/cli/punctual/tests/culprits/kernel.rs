@@ -76,9 +76,10 @@ fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Optio
 #[test]
 fn interrupts_that_a_thread_disables_in_the_kernel() {
     let events = "/sys/kernel/tracing/events/preemptirq/irq_disable";
-    let (kind, who) = match Path::new(events).exists() {
-        true => (ShareKind::IrqsOff, "keeper-"),
-        false => (ShareKind::Silence, "no event"),
+    let (kind, who) = if Path::new(events).exists() {
+        (ShareKind::IrqsOff, "keeper-")
+    } else {
+        (ShareKind::Silence, "no event")
     };
     let mut seen = Vec::new();
     for _ in 0..TIMES {

@@ -215,14 +215,13 @@ fn the_reader_has_the_user_of_the_program_and_no_privileges() {
 /// A reader that cannot become the user reads nothing, and reports why.
 #[test]
 fn a_reader_that_keeps_its_privileges_reads_nothing() {
-    let mut command = match rustix::process::geteuid().is_root() {
-        true => {
-            if !may_become_other("a reader of symbols without rights") {
-                return;
-            }
-            as_other(env!("CARGO_BIN_EXE_punctual"))
+    let mut command = if rustix::process::geteuid().is_root() {
+        if !may_become_other("a reader of symbols without rights") {
+            return;
         }
-        false => Command::new(env!("CARGO_BIN_EXE_punctual")),
+        as_other(env!("CARGO_BIN_EXE_punctual"))
+    } else {
+        Command::new(env!("CARGO_BIN_EXE_punctual"))
     };
     let output = command
         .args(["serve-symbols", "1", "1", "1000000", "1000000"])

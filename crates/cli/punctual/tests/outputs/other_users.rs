@@ -65,10 +65,10 @@ fn no_command_writes_where_another_user_has_put_a_link_or_a_pipe() {
     let mut writers = WRITERS.to_vec();
     // If the kernel's tracer is available, there is also a trace.
     let explained = place.run(&format!("{RUN} --threshold 1us --explain"));
-    match explained.status.success() && place.run("export last -f trace-dat -o -").status.success()
-    {
-        true => writers.push(("export last -f trace-dat -o @", "trace.dat")),
-        false => punctual_testing::skip_refused("export -f trace-dat", text(&explained.stderr)),
+    if explained.status.success() && place.run("export last -f trace-dat -o -").status.success() {
+        writers.push(("export last -f trace-dat -o @", "trace.dat"))
+    } else {
+        punctual_testing::skip_refused("export -f trace-dat", text(&explained.stderr))
     }
     let folder = place.path("shared");
     fs::create_dir(&folder).unwrap();

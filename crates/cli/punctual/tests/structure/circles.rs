@@ -107,10 +107,7 @@ impl Modules {
         }
         let behind = |import: &Import, path: &[String]| {
             let start = self.rooted(module, path)?;
-            let rest = match import.name == "*" {
-                true => rest,
-                false => &rest[1..],
-            };
+            let rest = if import.name == "*" { rest } else { &rest[1..] };
             self.owner(&[&start[..], rest].concat(), depth - 1)
         };
         if let Some(import) = code.imports.iter().find(|import| import.name == *name) {
@@ -274,9 +271,10 @@ fn import(tree: &UseTree, path: &mut Vec<String>, is_public: bool, imports: &mut
 
 fn file_of(module: &Path) -> PathBuf {
     let beside = module.with_extension("rs");
-    match beside.exists() {
-        true => beside,
-        false => module.join("mod.rs"),
+    if beside.exists() {
+        beside
+    } else {
+        module.join("mod.rs")
     }
 }
 

@@ -91,9 +91,10 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let line = String::from_utf8_lossy(&bytes);
         // A line that begins with a number may be a truncated row.
         let is_prompt = text.overflows.is_some() && is_prompt(&bytes);
-        let result = match complete || line.is_empty() || is_prompt {
-            true => text.line(&line),
-            false => Err(Malformed::LineTruncated),
+        let result = if complete || line.is_empty() || is_prompt {
+            text.line(&line)
+        } else {
+            Err(Malformed::LineTruncated)
         };
         result.map_err(|reason| source.bad(reason))?;
     }
@@ -402,13 +403,12 @@ impl Text {
         }
         let too_large = |name, value| Malformed::FigureTooLarge { name, value };
         // The sum of the rows is exact, while the line is rounded down.
-        let exact_mean = match overflows == 0 && rows_mean == Some(avg) {
-            true => None,
-            false => {
-                let ns = u128::from(avg) * u128::from(unit) * u128::from(histogram.count());
-                let ns = u64::try_from(ns).map_err(|_| too_large("mean", avg))?;
-                Some(Nanos(ns))
-            }
+        let exact_mean = if overflows == 0 && rows_mean == Some(avg) {
+            None
+        } else {
+            let ns = u128::from(avg) * u128::from(unit) * u128::from(histogram.count());
+            let ns = u64::try_from(ns).map_err(|_| too_large("mean", avg))?;
+            Some(Nanos(ns))
         };
         let time = |count: u64| count.checked_mul(unit).map(Nanos);
         let max = time(max).ok_or(too_large("maximum", max))?;

@@ -161,9 +161,10 @@ impl Lines {
     fn beside(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         let text = String::from_utf8_lossy(bytes);
         if !is_beside(bytes) {
-            return match self.last.is_empty() {
-                true => Err(Malformed::foreign(bytes)),
-                false => self.words.take(bytes),
+            return if self.last.is_empty() {
+                Err(Malformed::foreign(bytes))
+            } else {
+                self.words.take(bytes)
             };
         }
         // Printed before the threads start.
@@ -189,10 +190,9 @@ impl Lines {
     /// Returns the unit of the figures: from the column widths, otherwise as given by the user,
     /// otherwise microseconds if the figures are too small for a wake-up in nanoseconds.
     fn unit(&self, given: Option<Nanos>) -> Result<Nanos, Malformed> {
-        let by_width = self.nanos.map(|nanos| match nanos {
-            true => NANOSECOND,
-            false => MICROSECOND,
-        });
+        let by_width = self
+            .nanos
+            .map(|nanos| if nanos { NANOSECOND } else { MICROSECOND });
         match (by_width, given) {
             (Some(by_width), Some(given)) if by_width != given => {
                 return Err(Malformed::OtherUnitGiven);

@@ -198,9 +198,10 @@ impl Lanes {
             expected: Nanos(row.cycle),
             latency: SignedNanos(row.latency * self.unit.one.0.cast_signed()),
         });
-        match lane.batch.len() < BATCH {
-            true => Ok(()),
-            false => lane.flush(place, sink),
+        if lane.batch.len() < BATCH {
+            Ok(())
+        } else {
+            lane.flush(place, sink)
         }
     }
 
@@ -289,9 +290,10 @@ impl Lanes {
             let (what, number) = ("thread", thread);
             return Err(Malformed::NumberTooLarge { what, number });
         }
-        match cpu <= CpuSet::MAX_CPU.into() {
-            true => self.cpus.insert(thread, cpu as u32),
-            false => return Err(Malformed::NotACpu(cpu)),
+        if cpu <= CpuSet::MAX_CPU.into() {
+            self.cpus.insert(thread, cpu as u32)
+        } else {
+            return Err(Malformed::NotACpu(cpu));
         };
         Ok(())
     }
@@ -415,16 +417,17 @@ impl Lane {
 
     #[cold]
     fn refuse(&self, row: Row, unit: Nanos) -> Malformed {
-        match row.cycle < self.next {
-            true => Malformed::CycleWentBack {
+        if row.cycle < self.next {
+            Malformed::CycleWentBack {
                 cycle: row.cycle,
                 thread: self.number,
                 before: self.next - 1,
-            },
-            false => Malformed::LatencyTooLarge {
+            }
+        } else {
+            Malformed::LatencyTooLarge {
                 latency: row.latency,
                 unit: if unit.0 == 1 { "ns" } else { "µs" },
-            },
+            }
         }
     }
 }

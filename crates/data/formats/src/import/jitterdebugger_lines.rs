@@ -66,9 +66,10 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
             _ if last.is_empty() => Err(Malformed::foreign(bytes)),
             _ => words.take(bytes),
         };
-        let result = match complete || bytes.is_empty() || is_prompt(bytes) {
-            true => result,
-            false => Err(Malformed::LineTruncated),
+        let result = if complete || bytes.is_empty() || is_prompt(bytes) {
+            result
+        } else {
+            Err(Malformed::LineTruncated)
         };
         result.map_err(|reason| source.bad(reason))?;
     }
@@ -125,9 +126,10 @@ impl Line {
         let line = Self {
             thread: count(thread.trim())?,
             id: count(id.trim())?,
-            cpu: match cpu <= CpuSet::MAX_CPU.into() {
-                true => cpu as u32,
-                false => return Err(Malformed::NotACpu(cpu)),
+            cpu: if cpu <= CpuSet::MAX_CPU.into() {
+                cpu as u32
+            } else {
+                return Err(Malformed::NotACpu(cpu));
             },
             samples,
             min: latency("Min", min.trim())?,
@@ -143,13 +145,14 @@ impl Line {
             line.min.saturating_mul(100),
             line.max.saturating_mul(100).saturating_add(1),
         );
-        match samples == 0 || (least <= line.mean.saturating_add(1) && line.mean <= most) {
-            true => Ok(line),
-            false => Err(Malformed::Inconsistent {
+        if samples == 0 || (least <= line.mean.saturating_add(1) && line.mean <= most) {
+            Ok(line)
+        } else {
+            Err(Malformed::Inconsistent {
                 min: line.min,
                 avg: line.mean / 100,
                 max: line.max,
-            }),
+            })
         }
     }
 

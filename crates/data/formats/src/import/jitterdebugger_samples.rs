@@ -183,9 +183,10 @@ impl Lanes {
             latency,
         });
         self.last = self.last.max(record.woken);
-        match lane.batch.len() < BATCH {
-            true => Ok(()),
-            false => lane.flush(place, sink).map_err(Failure::Sink),
+        if lane.batch.len() < BATCH {
+            Ok(())
+        } else {
+            lane.flush(place, sink).map_err(Failure::Sink)
         }
     }
 

@@ -121,12 +121,13 @@ impl Text {
 
     /// Checks that there is a value for each CPU.
     fn fits(&self, values: Vec<u64>) -> Result<Vec<u64>, Malformed> {
-        match values.len() == self.cpus.len() {
-            true => Ok(values),
-            false => Err(Malformed::Values {
+        if values.len() == self.cpus.len() {
+            Ok(values)
+        } else {
+            Err(Malformed::Values {
                 values: values.len(),
                 cpus: self.cpus.len(),
-            }),
+            })
         }
     }
 
@@ -203,9 +204,10 @@ impl Text {
         };
         for (upper, turns) in filled {
             let lower = value(upper);
-            match lower == last && max >= last.saturating_add(width) {
-                true => (counted.beyond, counted.from) = (turns, Nanos(lower)),
-                false => counted.add(Nanos(lower), turns),
+            if lower == last && max >= last.saturating_add(width) {
+                (counted.beyond, counted.from) = (turns, Nanos(lower))
+            } else {
+                counted.add(Nanos(lower), turns)
             }
         }
         counted
@@ -228,9 +230,10 @@ fn cpus(values: &str) -> Result<Vec<u32>, Malformed> {
     let mut once = cpus.clone();
     once.sort_unstable();
     once.dedup();
-    match !cpus.is_empty() && cpus.len() <= THREADS && once.len() == cpus.len() {
-        true => Ok(cpus),
-        false => Err(Malformed::CoreLine),
+    if !cpus.is_empty() && cpus.len() <= THREADS && once.len() == cpus.len() {
+        Ok(cpus)
+    } else {
+        Err(Malformed::CoreLine)
     }
 }
 

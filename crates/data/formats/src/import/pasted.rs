@@ -73,9 +73,10 @@ impl Pasted {
     /// Returns line `number` after stripping.
     pub(crate) fn line<'a>(&self, number: u64, line: &'a [u8]) -> &'a [u8] {
         let bare = self.marks.strip(line);
-        match number >= self.header || is_kept(bare) {
-            true => bare,
-            false => &[],
+        if number >= self.header || is_kept(bare) {
+            bare
+        } else {
+            &[]
         }
     }
 

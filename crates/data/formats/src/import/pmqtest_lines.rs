@@ -66,9 +66,10 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
                 .map_err(|_| Malformed::LineNotText)
                 .and_then(|text| words.figures_follow().and_then(|()| take(&mut pairs, text))),
         };
-        let result = match complete || bytes.is_empty() || is_prompt(bytes) {
-            true => result,
-            false => Err(Malformed::LineTruncated),
+        let result = if complete || bytes.is_empty() || is_prompt(bytes) {
+            result
+        } else {
+            Err(Malformed::LineTruncated)
         };
         result.map_err(|reason| source.bad(reason))?;
     }
@@ -111,9 +112,10 @@ fn pair_of(sender: &str, receiver: &str) -> Result<u64, Malformed> {
         count(digits).map_err(|_| Malformed::foreign(text.as_bytes()))
     };
     let (sender, receiver) = (number(sender)?, number(receiver)?);
-    match sender % 2 == 0 && receiver == sender + 1 {
-        true => Ok(sender / 2),
-        false => Err(Malformed::NotAPair { sender, receiver }),
+    if sender % 2 == 0 && receiver == sender + 1 {
+        Ok(sender / 2)
+    } else {
+        Err(Malformed::NotAPair { sender, receiver })
     }
 }
 
@@ -140,9 +142,10 @@ fn named(text: &str) -> Result<(u64, Pair), Malformed> {
     let receiver = count(take(&mut rest, "ID", ",")?)?;
     let priority = count(take(&mut rest, "P", ",")?)?;
     let to_cpu = cpu(take(&mut rest, "CPU", ",")?)?;
-    let timeouts = match rest.contains("TO ") {
-        true => Some(count(take(&mut rest, "TO ", ",")?)?),
-        false => None,
+    let timeouts = if rest.contains("TO ") {
+        Some(count(take(&mut rest, "TO ", ",")?)?)
+    } else {
+        None
     };
     Ok((
         pair,
@@ -238,9 +241,10 @@ impl Pair {
                 });
             }
         }
-        match before.cycles > self.cycles {
-            true => Err(Malformed::FewerCycles),
-            false => Ok(()),
+        if before.cycles > self.cycles {
+            Err(Malformed::FewerCycles)
+        } else {
+            Ok(())
         }
     }
 

@@ -179,9 +179,10 @@ fn whole_line(source: &mut Source<'_>) -> Result<Option<String>, ImportError> {
         return Ok(None);
     };
     let (text, complete) = (line.text().into_owned(), line.complete);
-    match complete {
-        true => Ok(Some(text)),
-        false => Err(source.bad("the file ends inside a line: it is truncated")),
+    if complete {
+        Ok(Some(text))
+    } else {
+        Err(source.bad("the file ends inside a line: it is truncated"))
     }
 }
 
@@ -290,9 +291,10 @@ fn read_columns(text: &str, kind: &Kind, source: &Source<'_>) -> Result<Vec<Colu
             count: None,
         });
     }
-    match columns.is_empty() {
-        true => Err(source.bad("no columns found: rtla recorded no sample")),
-        false => Ok(columns),
+    if columns.is_empty() {
+        Err(source.bad("no columns found: rtla recorded no sample"))
+    } else {
+        Ok(columns)
     }
 }
 
@@ -303,12 +305,13 @@ fn figures<'t>(
     source: &Source<'_>,
 ) -> Result<Vec<&'t str>, ImportError> {
     let figures: Vec<&str> = text.split_ascii_whitespace().collect();
-    match figures.len() == columns {
-        true => Ok(figures),
-        false => Err(source.bad(format!(
+    if figures.len() == columns {
+        Ok(figures)
+    } else {
+        Err(source.bad(format!(
             "there are {} figures for {columns} columns",
             figures.len()
-        ))),
+        )))
     }
 }
 

@@ -76,9 +76,10 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let (text, complete) = (line.text().into_owned(), line.complete);
         let is_cleared = text.contains(CLEARED);
         let text = bare(&text);
-        let result = match complete || text.is_empty() || is_prompt(text.as_bytes()) {
-            true => tables.line(text, is_cleared, &mut recording),
-            false => Err(Malformed::LineTruncated),
+        let result = if complete || text.is_empty() || is_prompt(text.as_bytes()) {
+            tables.line(text, is_cleared, &mut recording)
+        } else {
+            Err(Malformed::LineTruncated)
         };
         result.map_err(|reason| source.bad(reason))?;
     }
@@ -198,9 +199,10 @@ impl Tables {
             .and_then(|exponent| 10u64.checked_pow(exponent));
         let counts = self.rows.values().map(|row| row.count);
         let sum = counts.fold(0, u64::saturating_add);
-        match unit.is_some_and(|unit| sum / unit == all) {
-            true => Ok(()),
-            false => Err(Malformed::SamplesOfSystem { system: all, sum }),
+        if unit.is_some_and(|unit| sum / unit == all) {
+            Ok(())
+        } else {
+            Err(Malformed::SamplesOfSystem { system: all, sum })
         }
     }
 }

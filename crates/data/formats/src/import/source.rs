@@ -360,9 +360,10 @@ fn fit_for_a_terminal(reason: &str) -> String {
             fit.push('…');
             break;
         }
-        match character.is_control() {
-            true => fit.extend(character.escape_default()),
-            false => fit.push(character),
+        if character.is_control() {
+            fit.extend(character.escape_default())
+        } else {
+            fit.push(character)
         }
     }
     fit

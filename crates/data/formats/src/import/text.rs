@@ -162,9 +162,10 @@ pub(crate) fn latency(name: &'static str, text: &str) -> Result<u64, Malformed> 
 
 /// Checks whether minimum, mean and maximum can belong to one run.
 pub(crate) fn in_order(min: u64, avg: u64, max: u64) -> Result<(), Malformed> {
-    match min <= avg && avg <= max {
-        true => Ok(()),
-        false => Err(Malformed::Inconsistent { min, avg, max }),
+    if min <= avg && avg <= max {
+        Ok(())
+    } else {
+        Err(Malformed::Inconsistent { min, avg, max })
     }
 }
 

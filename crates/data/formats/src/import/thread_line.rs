@@ -42,12 +42,13 @@ impl ThreadLine {
         let min = field(&mut rest, "Min:", "Act:").ok_or_else(|| missing("Min:"))?;
         let act = field(&mut rest, "Act:", "Avg:").ok_or_else(|| missing("Act:"))?;
         let avg = field(&mut rest, "Avg:", "Max:").ok_or_else(|| missing("Avg:"))?;
-        let (max, smis) = match rest.contains(" SMI:") {
-            true => (
+        let (max, smis) = if rest.contains(" SMI:") {
+            (
                 field(&mut rest, "Max:", " SMI:"),
                 field(&mut rest, " SMI:", ""),
-            ),
-            false => (field(&mut rest, "Max:", ""), None),
+            )
+        } else {
+            (field(&mut rest, "Max:", ""), None)
         };
         let max = max.ok_or_else(|| missing("Max:"))?;
         latency("Act", act.trim())?;
@@ -88,9 +89,10 @@ impl ThreadLine {
         if (self.priority, self.interval_us) != (before.priority, before.interval_us) {
             return Err(Malformed::OtherSettings(thread));
         }
-        match before.cycles > self.cycles || before.max > self.max {
-            true => Err(Malformed::ThreadWentBack(thread)),
-            false => Ok(()),
+        if before.cycles > self.cycles || before.max > self.max {
+            Err(Malformed::ThreadWentBack(thread))
+        } else {
+            Ok(())
         }
     }
 
@@ -102,9 +104,10 @@ impl ThreadLine {
     /// Checks whether a sample of the thread can have this latency, in the unit of the file.
     pub(crate) fn holds(&self, latency: u64) -> Result<(), Malformed> {
         let (min, max) = (self.min, self.max);
-        match (min..=max).contains(&latency) {
-            true => Ok(()),
-            false => Err(Malformed::SamplesOutside { min, max }),
+        if (min..=max).contains(&latency) {
+            Ok(())
+        } else {
+            Err(Malformed::SamplesOutside { min, max })
         }
     }
 

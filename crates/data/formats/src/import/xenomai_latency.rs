@@ -71,11 +71,12 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     while let Some(line) = source.next_line()? {
         let complete = line.complete;
         let bytes = plain(line.bytes);
-        let result = match complete || bytes.is_empty() || is_prompt(bytes) {
-            true => std::str::from_utf8(bytes)
+        let result = if complete || bytes.is_empty() || is_prompt(bytes) {
+            std::str::from_utf8(bytes)
                 .map_err(|_| Malformed::LineNotText)
-                .and_then(|line| text.line(line)),
-            false => Err(Malformed::LineTruncated),
+                .and_then(|line| text.line(line))
+        } else {
+            Err(Malformed::LineTruncated)
         };
         result.map_err(|reason| source.bad(reason))?;
     }
@@ -271,15 +272,16 @@ fn figures<'a>(cells: &mut impl Iterator<Item = &'a str>) -> Result<Figures, Mal
     let mut number = || count(cells.next().unwrap_or_default().trim());
     let (overruns, switches) = (number()?, number()?);
     // The mean of the run is computed from the rounded means of its seconds.
-    match min <= mean.saturating_add(1) && mean <= max.saturating_add(1) {
-        true => Ok(Figures {
+    if min <= mean.saturating_add(1) && mean <= max.saturating_add(1) {
+        Ok(Figures {
             min,
             mean,
             max,
             overruns,
             switches,
-        }),
-        false => Err(Malformed::SecondOutside),
+        })
+    } else {
+        Err(Malformed::SecondOutside)
     }
 }
 

@@ -98,15 +98,16 @@ fn locations(finding: &Finding) -> Vec<Value> {
         let path = fact.source.split(' ').next().unwrap_or_default();
         let text = format!("{}: {}", fact.source, value(fact));
         let text = sanitize(&text);
-        match path.starts_with('/') {
-            true => json!({
+        if path.starts_with('/') {
+            json!({
                 "physicalLocation": {"artifactLocation": {"uri": uri(path)}},
                 "message": {"text": text},
-            }),
-            false => json!({
+            })
+        } else {
+            json!({
                 "logicalLocations": [{"fullyQualifiedName": sanitize(&fact.source)}],
                 "message": {"text": text},
-            }),
+            })
         }
     });
     places.collect()

@@ -28,9 +28,10 @@ pub fn audit(audit: &Audit, detail: AuditDetail) -> Document {
     grave
         .into_iter()
         .for_each(|finding| document.push(problem(finding, all)));
-    match all {
-        true => (minor.into_iter()).for_each(|finding| document.push(problem(finding, true))),
-        false => document.push(brief("Low severity", &minor)),
+    if all {
+        (minor.into_iter()).for_each(|finding| document.push(problem(finding, true)))
+    } else {
+        document.push(brief("Low severity", &minor))
     }
     document.push(unknown(audit, all));
     if all {
@@ -52,9 +53,10 @@ fn head(document: &mut Document, audit: &Audit) {
         .into_iter()
         .filter_map(|text| text.as_deref())
         .collect();
-    let cpus = match audit.cpus.is_empty() {
-        true => String::new(),
-        false => format!("; CPU {} ({})", audit.cpus, audit.cpus_because),
+    let cpus = if audit.cpus.is_empty() {
+        String::new()
+    } else {
+        format!("; CPU {} ({})", audit.cpus, audit.cpus_because)
     };
     let role = format!("role {} ({}){cpus}", audit.role, audit.role_meaning);
     let name = host.hostname.as_deref().unwrap_or("this machine");

@@ -87,9 +87,12 @@ fn yes_no(name: &str, fact: &Fact<bool>) -> FactRow {
 }
 
 fn cpu_list(name: &str, fact: &Fact<CpuSet>) -> FactRow {
-    row(name, fact, |cpus| match cpus.is_empty() {
-        true => "none".to_owned(),
-        false => cpus.to_string(),
+    row(name, fact, |cpus| {
+        if cpus.is_empty() {
+            "none".to_owned()
+        } else {
+            cpus.to_string()
+        }
     })
 }
 

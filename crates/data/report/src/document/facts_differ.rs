@@ -72,9 +72,10 @@ impl Kind {
 }
 
 fn section(heading: &str, table: Table) -> Section {
-    match table.rows.is_empty() {
-        true => Section::default(),
-        false => Section::new(vec![Block::Table(table)]).heading(Medium::Both, heading),
+    if table.rows.is_empty() {
+        Section::default()
+    } else {
+        Section::new(vec![Block::Table(table)]).heading(Medium::Both, heading)
     }
 }
 

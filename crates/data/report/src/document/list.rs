@@ -88,9 +88,10 @@ const LABEL: usize = 64;
 /// If the terminal is too narrow, results and labels are shortened. Then columns are dropped in
 /// this order: samples, duration, missed periods, machine, label. The rest fits 60 columns.
 pub fn list(rows: &[ListRow]) -> Document {
-    let block = match rows.is_empty() {
-        true => Block::text("no recordings"),
-        false => Block::Table(list_page(rows, several_hosts(rows))),
+    let block = if rows.is_empty() {
+        Block::text("no recordings")
+    } else {
+        Block::Table(list_page(rows, several_hosts(rows)))
     };
     Document::of(vec![block])
 }

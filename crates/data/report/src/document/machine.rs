@@ -28,9 +28,12 @@ pub fn threads(rows: &[ThreadRow]) -> Document {
         return Document::of(vec![Block::text("no such thread")]);
     };
     let rate = first.over_ns.is_some();
-    let name = |plain: &str| match rate {
-        true => format!("{plain}/s"),
-        false => plain.to_owned(),
+    let name = |plain: &str| {
+        if rate {
+            format!("{plain}/s")
+        } else {
+            plain.to_owned()
+        }
     };
     let watched = rows.iter().any(|row| row.waits.is_some());
     let mut columns = vec![

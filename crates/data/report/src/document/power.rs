@@ -79,9 +79,10 @@ fn frequency(power: &Power, measured: &[u32]) -> String {
         return String::new();
     };
     let [low, high] = [low, high].map(|khz| format!("{:.2}", khz as f64 / 1e6));
-    match low == high {
-        true => format!("{low} GHz at the start and at the end"),
-        false => format!("{low} to {high} GHz at the start and at the end"),
+    if low == high {
+        format!("{low} GHz at the start and at the end")
+    } else {
+        format!("{low} to {high} GHz at the start and at the end")
     }
 }
 

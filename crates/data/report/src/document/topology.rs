@@ -27,9 +27,10 @@ pub fn topology(all: &Topology) -> Document {
     ];
     let mut shown = Document::of(vec![Block::Fields(fields)]);
     shown.push(Section::new(vec![Block::Table(cores(all))]));
-    let caches = match all.caches.is_empty() {
-        true => Block::text("caches: unknown (virtual machines often hide them)"),
-        false => Block::Table(caches(&all.caches)),
+    let caches = if all.caches.is_empty() {
+        Block::text("caches: unknown (virtual machines often hide them)")
+    } else {
+        Block::Table(caches(&all.caches))
     };
     shown.push(Section::new(vec![caches]));
     if all.nodes.len() > 1 {

@@ -5,12 +5,13 @@ use punctual_model::{Accounting, Recording, Unknown, grouped};
 /// Returns the accounting of all threads, as far as it is known.
 pub(crate) fn account_of(recording: &Recording) -> String {
     let account = recording.accounting();
-    match recording.knows(Unknown::Missed) {
-        true => account_text(&account),
-        false => format!(
+    if recording.knows(Unknown::Missed) {
+        account_text(&account)
+    } else {
+        format!(
             "{} recorded; expected and missed unknown",
             grouped(account.recorded)
-        ),
+        )
     }
 }
 

@@ -20,9 +20,10 @@ pub(crate) struct DueRow {
 /// Returns two rows for each thread that missed periods, and two for all threads together. The
 /// first row has the percentiles of the samples, the second those used for the verdict.
 pub(crate) fn due_rows(recording: &Recording) -> Vec<DueRow> {
-    let mut threads: Vec<&ThreadRecord> = match recording.knows(Unknown::Missed) {
-        true => recording.threads.iter().collect(),
-        false => Vec::new(),
+    let mut threads: Vec<&ThreadRecord> = if recording.knows(Unknown::Missed) {
+        recording.threads.iter().collect()
+    } else {
+        Vec::new()
     };
     threads.retain(|thread| thread.accounting.missed > 0);
     if threads.len() > THREADS {

@@ -124,9 +124,10 @@ fn cell(cell: &Cell, column: &Column) -> Markup {
         ("", Fold::Below) => "-".into(),
         (text, _) => sanitize(text),
     };
-    let class_of_cell = match column.number {
-        true => Some("n"),
-        false => (text.chars().count() <= WHOLE).then_some("whole"),
+    let class_of_cell = if column.number {
+        Some("n")
+    } else {
+        (text.chars().count() <= WHOLE).then_some("whole")
     };
     html! {
         td class=[class_of_cell] data-title=[title_of(cell, column)] {

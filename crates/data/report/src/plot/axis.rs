@@ -56,9 +56,10 @@ impl Unit {
         } else {
             1_000
         };
-        match min.0 < 1_000 && max.0 < most {
-            true => Self { name: "ns", ns: 1 },
-            false => Self::for_latency(max),
+        if min.0 < 1_000 && max.0 < most {
+            Self { name: "ns", ns: 1 }
+        } else {
+            Self::for_latency(max)
         }
     }
 
@@ -336,9 +337,12 @@ fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
             }
             let named =
                 factor == 1 || (few && (factor == 2 || factor == 5)) || (ends && at_end(value));
-            let label = named.then(|| match long && factor == 1 {
-                true => power_label(exponent),
-                false => Label::Text(number(value, value)),
+            let label = named.then(|| {
+                if long && factor == 1 {
+                    power_label(exponent)
+                } else {
+                    Label::Text(number(value, value))
+                }
             });
             ticks.push(Tick { value, label });
         }

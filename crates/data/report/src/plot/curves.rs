@@ -280,8 +280,9 @@ fn provenance(recording: &Recording, options: &PlotOptions) -> String {
 /// Returns the headline that all recordings share, or nothing.
 fn shared(recordings: &[&Recording]) -> String {
     let first = recordings.first().map(|r| r.headline()).unwrap_or_default();
-    match recordings.iter().all(|r| r.headline() == first) {
-        true => first,
-        false => String::new(),
+    if recordings.iter().all(|r| r.headline() == first) {
+        first
+    } else {
+        String::new()
     }
 }

@@ -130,9 +130,10 @@ impl Frame {
         let top = top(&heading, &line);
         let names = legend.iter().map(Entry::width);
         let widest = names.fold(0.0, f64::max).min(legend_width(options));
-        let right = match legend.is_empty() {
-            true => width - 24.0,
-            false => width - widest - 56.0,
+        let right = if legend.is_empty() {
+            width - 24.0
+        } else {
+            width - widest - 56.0
         };
         let left = 26.0
             + y.ticks

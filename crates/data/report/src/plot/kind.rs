@@ -129,12 +129,13 @@ pub(super) fn check(
         }
     }
     // If there are several recordings, one without samples is named in the legend.
-    match recordings
+    if recordings
         .iter()
         .any(|recording| kind.shows(recording, options.thread))
     {
-        true => Ok(()),
-        false => Err(nothing_to_draw(kind, first, options.thread)),
+        Ok(())
+    } else {
+        Err(nothing_to_draw(kind, first, options.thread))
     }
 }
 
@@ -145,13 +146,14 @@ fn nothing_to_draw(kind: Kind, recording: &Recording, thread: Option<usize>) -> 
         .filter(|(kind, _)| kind.shows(recording, thread))
         .map(|(_, name)| *name)
         .collect();
-    match names.is_empty() {
-        true => ReportError::NoLatencies { id },
-        false => ReportError::NotThisKind {
+    if names.is_empty() {
+        ReportError::NoLatencies { id }
+    } else {
+        ReportError::NotThisKind {
             id,
             kind: kind.name(),
             lacks: kind.lacks(),
             kinds: names.join(", "),
-        },
+        }
     }
 }

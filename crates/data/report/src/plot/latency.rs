@@ -154,9 +154,10 @@ fn chosen_scale(all: &Histogram, asked: Scale) -> Scale {
         let body = all.quantile(quantile);
         body.is_some_and(|body| max.0 > body.0.max(1).saturating_mul(factor))
     };
-    match far(0.99, 10) || far(0.5, 100) {
-        true => Scale::Log,
-        false => Scale::Linear,
+    if far(0.99, 10) || far(0.5, 100) {
+        Scale::Log
+    } else {
+        Scale::Linear
     }
 }
 

@@ -251,9 +251,10 @@ pub(super) fn colour_bar(frame: &mut Frame, mut colours: Axis, options: &PlotOpt
     }
     frame.canvas.lines(lines, AXIS);
     let end = f64::from(options.width) - 16.0;
-    let (at, anchor) = match left + text_width(&colours.title, BODY + 1) <= end {
-        true => (left, Anchor::Start),
-        false => (end, Anchor::End),
+    let (at, anchor) = if left + text_width(&colours.title, BODY + 1) <= end {
+        (left, Anchor::Start)
+    } else {
+        (end, Anchor::End)
     };
     let at = (at, top - ABOVE);
     let title = &colours.title;
@@ -305,9 +306,10 @@ fn luminance(Colour(r, g, b): Colour) -> f64 {
 /// Returns black or white, whichever is more legible on this background.
 fn ink(ground: Colour) -> Colour {
     // At this luminance, both have the same contrast.
-    match luminance(ground) > 0.179 {
-        true => Colour::BLACK,
-        false => Colour::WHITE,
+    if luminance(ground) > 0.179 {
+        Colour::BLACK
+    } else {
+        Colour::WHITE
     }
 }
 

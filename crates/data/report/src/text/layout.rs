@@ -32,17 +32,14 @@ pub(super) fn lines(table: &Table, columns: usize, style: TextStyle) -> Vec<Stri
         grid = Grid::of(table, true);
     }
     let mut out = Vec::new();
-    match table.goes_on && !grid.fits(columns) {
-        false => {
-            out.extend(grid.print(table, columns, style, true));
-            out.extend(grid.left_out(columns, style, &|at| grid.says(at)));
+    if table.goes_on && !grid.fits(columns) {
+        for (index, block) in grid.blocks(columns).into_iter().enumerate() {
+            out.extend((index > 0).then(String::new));
+            out.extend(grid.part(&block).print(table, columns, style, index == 0));
         }
-        true => {
-            for (index, block) in grid.blocks(columns).into_iter().enumerate() {
-                out.extend((index > 0).then(String::new));
-                out.extend(grid.part(&block).print(table, columns, style, index == 0));
-            }
-        }
+    } else {
+        out.extend(grid.print(table, columns, style, true));
+        out.extend(grid.left_out(columns, style, &|at| grid.says(at)));
     }
     let hidden = table.rows.iter().filter(|row| row.detail).count() as u64;
     if let (Some((one, several)), true) = (table.further, hidden > 0) {
@@ -101,9 +98,10 @@ impl Widths {
             grid
         };
         let grid = with(false, &self.whole);
-        match grid.fits(columns) {
-            true => grid,
-            false => with(true, &self.short),
+        if grid.fits(columns) {
+            grid
+        } else {
+            with(true, &self.short)
         }
     }
 
@@ -359,9 +357,10 @@ impl<'a> Grid<'a> {
         for (at, columns, text, tone) in parts {
             let room = columns.saturating_sub(width(&text));
             let painted = style.paint(tone, &text);
-            let (before, after) = match self.columns[at].number {
-                true => (gap + room, 0),
-                false => (gap, room),
+            let (before, after) = if self.columns[at].number {
+                (gap + room, 0)
+            } else {
+                (gap, room)
             };
             out.push_str(&format!("{:before$}{painted}", ""));
             gap = after + GAP;

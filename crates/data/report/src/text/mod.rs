@@ -42,9 +42,10 @@ impl TextStyle {
             Tone::Warning => "33",
             Tone::Bad => "1;31",
         };
-        match self.colour && !text.is_empty() {
-            true => format!("\x1b[{code}m{text}\x1b[0m"),
-            false => text.to_owned(),
+        if self.colour && !text.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
         }
     }
 }
@@ -201,9 +202,10 @@ impl Page {
     /// Writes `name    text`, with further lines indented.
     fn field(&mut self, field: &Field) {
         let text = sanitize(&field.text);
-        let lines = match field.is_command {
-            true => vec![text.into_owned()],
-            false => wrap(&text, self.style.columns() - NAMES),
+        let lines = if field.is_command {
+            vec![text.into_owned()]
+        } else {
+            wrap(&text, self.style.columns() - NAMES)
         };
         for (index, part) in lines.iter().enumerate() {
             let name = if index == 0 {

@@ -407,9 +407,10 @@ impl Delivery<'_> {
     /// that clock (RFC 9562, 5.7), including for imported runs.
     pub(crate) fn began(&self) -> Timestamp {
         let (started, made_ms) = (self.recording.started, self.recording.id.0.as_u128() >> 80);
-        match started > self.received || made_ms < EARLIEST_MS {
-            true => self.received,
-            false => started,
+        if started > self.received || made_ms < EARLIEST_MS {
+            self.received
+        } else {
+            started
         }
     }
 }

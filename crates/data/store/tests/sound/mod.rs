@@ -40,9 +40,10 @@ pub fn attachment(bytes: &[u8]) -> Option<Vec<u8>> {
     let length = u64::from_le_bytes(*length);
     let body = unpack_attachment("pages", length, packed);
     let window = unpack_attachment(WINDOW, length, packed);
-    match length <= WINDOW_BYTES {
-        true => assert_eq!(window, body),
-        false => assert_eq!(window, None),
+    if length <= WINDOW_BYTES {
+        assert_eq!(window, body)
+    } else {
+        assert_eq!(window, None)
     }
     let body = body?;
     assert!(length <= ATTACHMENT, "{length} bytes");

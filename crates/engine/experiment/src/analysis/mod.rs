@@ -41,9 +41,10 @@ pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
     let adjusted = holm::adjust(&raw);
     // Carry-over is tested only if a claim is possible.
     let claimed = |arm: u32| wealth(&pairs(arm)) * BY_BET >= tests;
-    let carried = match ended || (1..arms).any(claimed) {
-        true => carry_over(experiment),
-        false => Vec::new(),
+    let carried = if ended || (1..arms).any(claimed) {
+        carry_over(experiment)
+    } else {
+        Vec::new()
     };
     (1..arms)
         .zip(adjusted)

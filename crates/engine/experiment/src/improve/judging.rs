@@ -77,9 +77,10 @@ pub(super) fn helps(result: &ArmResult) -> Result<(), NotKept> {
 /// Returns whether the proof holds if `families` experiments share the 5%.
 pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), NotKept> {
     let families = families as f64;
-    match families <= 1.0 || result.p * families < 0.05 || result.wealth * 0.01 >= families {
-        true => Ok(()),
-        false => Err(NotKept::NotProvenOfSeveral),
+    if families <= 1.0 || result.p * families < 0.05 || result.wealth * 0.01 >= families {
+        Ok(())
+    } else {
+        Err(NotKept::NotProvenOfSeveral)
     }
 }
 

@@ -175,9 +175,10 @@ impl Work<'_, '_> {
         for (factor, effect) in ranked.into_iter().filter(|(factor, _)| *factor < number) {
             let tried = &mut self.improvement.tried[factor];
             // A screening only ranks the effects: it does not measure their size.
-            tried.why = match effect < 0.0 && chosen.len() < CONFIRMED {
-                true => "screened".to_owned(),
-                false => "not among the best of the screening".to_owned(),
+            tried.why = if effect < 0.0 && chosen.len() < CONFIRMED {
+                "screened".to_owned()
+            } else {
+                "not among the best of the screening".to_owned()
             };
             if effect < 0.0 && chosen.len() < CONFIRMED {
                 chosen.push(factor);
@@ -418,9 +419,10 @@ impl Work<'_, '_> {
         let assignments: Vec<String> = which.map(|one| tried[one].assignment.clone()).collect();
         Arm {
             name,
-            action: match assignments.is_empty() {
-                true => ArmAction::Unchanged,
-                false => ArmAction::Settings { assignments },
+            action: if assignments.is_empty() {
+                ArmAction::Unchanged
+            } else {
+                ArmAction::Settings { assignments }
             },
         }
     }
@@ -472,9 +474,10 @@ impl Work<'_, '_> {
             None => {
                 let number = pairs(&stage.name, stage.rounds);
                 let pilot = self.pilot.clone().map(|pilot| Pilot {
-                    block_ns: match slow_differs(&plan.arms) && !ranks_only {
-                        true => pilot.block_ns.max(plan.block_ns.unwrap_or_default()),
-                        false => pilot.block_ns,
+                    block_ns: if slow_differs(&plan.arms) && !ranks_only {
+                        pilot.block_ns.max(plan.block_ns.unwrap_or_default())
+                    } else {
+                        pilot.block_ns
                     },
                     ..pilot
                 });

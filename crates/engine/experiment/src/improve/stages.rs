@@ -63,9 +63,10 @@ pub(super) fn as_whole_plots(plan: &ExperimentPlan) -> ExperimentPlan {
 /// Applies [`as_whole_plots`] if the arms have slow settings that differ and are tested, not only
 /// ranked.
 pub(super) fn adapted(plan: ExperimentPlan) -> ExperimentPlan {
-    match !plan.ranks_only && slow_differs(&plan.arms) {
-        true => as_whole_plots(&plan),
-        false => plan,
+    if !plan.ranks_only && slow_differs(&plan.arms) {
+        as_whole_plots(&plan)
+    } else {
+        plan
     }
 }
 
@@ -146,9 +147,10 @@ pub(super) fn stages(
         )));
     }
     let stage = |one: &Needed| {
-        let rounds = match decides(&one) {
-            true => (f64::from(one.rounds) * more) as u32,
-            false => one.rounds,
+        let rounds = if decides(&one) {
+            (f64::from(one.rounds) * more) as u32
+        } else {
+            one.rounds
         };
         let late = pilot::GOOD as f64 * one.longer;
         Stage {
@@ -210,9 +212,10 @@ pub fn plan_stages(improvement: &mut Improvement, plan: &ExperimentPlan) -> Resu
 /// Returns the number of block pairs that an effect is computed from: in the screening, each
 /// setting is on in half of the rows.
 pub(super) fn pairs(name: &str, rounds: u32) -> u32 {
-    match name == SCREENING {
-        true => rounds.saturating_mul(ROWS as u32 / 2),
-        false => rounds,
+    if name == SCREENING {
+        rounds.saturating_mul(ROWS as u32 / 2)
+    } else {
+        rounds
     }
 }
 

@@ -248,9 +248,10 @@ fn a_slow_setting_that_helps_is_kept() {
         let improvement = searched_by(&names, 13_000, 77 + 10 * seed, &mut |one| {
             let long = slow_differs(&one.plan.arms) && !one.plan.ranks_only;
             let times = (one.plan.wash_out_ns, one.plan.block_ns);
-            match long {
-                true => assert_eq!(times, (Nanos::from_secs(30), Some(Nanos::from_secs(150)))),
-                false => assert_eq!(times, (Nanos::from_secs(2), None)),
+            if long {
+                assert_eq!(times, (Nanos::from_secs(30), Some(Nanos::from_secs(150))))
+            } else {
+                assert_eq!(times, (Nanos::from_secs(2), None))
             }
             simulated(one, "swappiness=10");
         });

@@ -169,9 +169,10 @@ impl Probe for ClockProbe {
         let none = || {
             ProbeError::Unfit("--sources changes a setting, and none may be changed here".into())
         };
-        let settings = match self.sources {
-            true => Some(resources.settings(&[CLOCK_SOURCE]).ok_or_else(none)?),
-            false => None,
+        let settings = if self.sources {
+            Some(resources.settings(&[CLOCK_SOURCE]).ok_or_else(none)?)
+        } else {
+            None
         };
         let phases = match &settings {
             Some(settings) => Self::phases_of_sources(settings.as_ref())?,

@@ -148,9 +148,10 @@ impl Settings for Sources {
     }
 
     fn may_change(&self, _setting: &str) -> Result<(), SettingsError> {
-        match self.locked {
-            true => Err(SettingsError::refused(testing::Said("not root"))),
-            false => Ok(()),
+        if self.locked {
+            Err(SettingsError::refused(testing::Said("not root")))
+        } else {
+            Ok(())
         }
     }
 

@@ -92,9 +92,10 @@ impl Worker {
         cost: SelfCost,
         control: &Control,
     ) -> Result<Found, ProbeError> {
-        let expected = match yields {
-            true => self.yielding(Nanos(start.as_nanos()), control),
-            false => self.sleeping(Nanos(start.as_nanos()), control)?,
+        let expected = if yields {
+            self.yielding(Nanos(start.as_nanos()), control)
+        } else {
+            self.sleeping(Nanos(start.as_nanos()), control)?
         };
         Ok(self.finish(expected, cost))
     }

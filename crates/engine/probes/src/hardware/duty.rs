@@ -64,13 +64,14 @@ impl Duty {
         kernel_only: bool,
     ) -> Result<Self, ProbeError> {
         let width = width.unwrap_or(Nanos(window.0 / 2).min(LONGEST_WIDTH));
-        let (most, why) = match kernel_only {
-            true => (window, "is longer than its window"),
+        let (most, why) = if kernel_only {
+            (window, "is longer than its window")
+        } else {
             // The pause is for all other tasks on that CPU.
-            false => (
+            (
                 Nanos(window.0 / 10 * 9),
                 "leaves no CPU time for other tasks",
-            ),
+            )
         };
         if width > most {
             return Err(ProbeError::Unfit(format!(
@@ -99,9 +100,10 @@ impl Duty {
         if most < runtime {
             return Ok(());
         }
-        let whence = match throttle.assumed {
-            true => " (assumed: /proc/sys/kernel/sched_rt_runtime_us cannot be read)",
-            false => "",
+        let whence = if throttle.assumed {
+            " (assumed: /proc/sys/kernel/sched_rt_runtime_us cannot be read)"
+        } else {
+            ""
         };
         Err(ProbeError::Unfit(format!(
             "spinning {} of every {} takes up to {most} of each {}, and the kernel stops real-time \

@@ -348,9 +348,10 @@ mod tests {
         fn take(&self) -> Result<Vec<KernelGap>, TracerError> {
             let mut reports = self.reports.lock().unwrap();
             if reports.is_empty() {
-                return match self.fails {
-                    true => Err(TracerError::refused(testing::Said("the pipe broke"))),
-                    false => Ok(Vec::new()),
+                return if self.fails {
+                    Err(TracerError::refused(testing::Said("the pipe broke")))
+                } else {
+                    Ok(Vec::new())
                 };
             }
             let gap = |(sequence, cpu)| KernelGap {

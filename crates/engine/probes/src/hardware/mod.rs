@@ -152,9 +152,10 @@ impl Hardware {
         let alone = self.source == HWLAT;
         Ok(Box::new(move |recorders, control| {
             let detector = kernel::Detector::start(tracer, plan.clone())?;
-            match alone {
-                true => detector.alone(recorders, control),
-                false => detector.beside(|| spin_on(plan, recorders, control)),
+            if alone {
+                detector.alone(recorders, control)
+            } else {
+                detector.beside(|| spin_on(plan, recorders, control))
             }
         }))
     }
@@ -386,9 +387,10 @@ impl<T: Ticks> Worker<T> {
                 return largest.map(|(at, gap)| (at, SignedNanos(nanos(gap))));
             }
             let ticks = clock.to_ticks((until - now).0);
-            let stop = match examiner.has_time_for_short_ones() {
-                true => floor,
-                false => threshold,
+            let stop = if examiner.has_time_for_short_ones() {
+                floor
+            } else {
+                threshold
             };
             let spin = match &mut self.turns {
                 Some(turns) => spin(clock, ticks, (floor, stop), turns, control),

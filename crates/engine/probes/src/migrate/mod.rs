@@ -145,9 +145,10 @@ impl Probe for Migrate {
         let highest = ranks.len() - 1;
         let lanes = ranks.iter().enumerate().skip(1);
         let lanes = lanes.map(|(rank, scheduling)| LaneSpec {
-            label: Some(match rank == highest {
-                true => "highest".to_owned(),
-                false => format!("{} below the highest", highest - rank),
+            label: Some(if rank == highest {
+                "highest".to_owned()
+            } else {
+                format!("{} below the highest", highest - rank)
             }),
             cpu: None,
             from_cpu: None,

@@ -139,9 +139,10 @@ impl Probe for Signal {
             let from = (place + self.threads - 1) % self.threads;
             let whole = self.whole && place == 0;
             LaneSpec {
-                label: Some(match whole {
-                    true => "whole rounds".to_owned(),
-                    false => format!("thread {from} to {place}"),
+                label: Some(if whole {
+                    "whole rounds".to_owned()
+                } else {
+                    format!("thread {from} to {place}")
                 }),
                 cpu: Some(cpus[place]),
                 from_cpu: (!whole).then_some(cpus[from]),

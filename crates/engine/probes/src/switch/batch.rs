@@ -28,9 +28,10 @@ impl Others {
             process.place(&[cpu], &rt_policy(scheduling))?;
         }
         Ok(Self {
-            partner: match wants_partner {
-                true => Some(Partner::start(cpu, scheduling)?),
-                false => None,
+            partner: if wants_partner {
+                Some(Partner::start(cpu, scheduling)?)
+            } else {
+                None
             },
             process,
         })
@@ -114,15 +115,16 @@ pub(super) fn measure(
         let lane = &mut lanes[turn];
         // Too late: its half of the interval has passed.
         let late = CLOCK.now().as_nanos() >= (due + half).0;
-        let tried = match late {
-            true => 0,
-            false => batch(lane, &mut others, size, due + half, control).map_err(|source| {
+        let tried = if late {
+            0
+        } else {
+            batch(lane, &mut others, size, due + half, control).map_err(|source| {
                 punctual_rt::Error::Os {
                     call: "read or write",
                     what: format!("'{}', whose other side is gone", lane.way.label()),
                     source,
                 }
-            })?,
+            })?
         };
         if control.stopping() {
             // Only switches that were begun were expected.

@@ -38,10 +38,7 @@ const CONTEXTS: [(TimerlatContext, &str); 3] = [
 
 /// Returns the contexts of a run. The last is the context of the thread that is explained.
 fn contexts(user: bool) -> &'static [(TimerlatContext, &'static str)] {
-    match user {
-        true => &CONTEXTS,
-        false => &CONTEXTS[..2],
-    }
+    if user { &CONTEXTS } else { &CONTEXTS[..2] }
 }
 
 /// Returns the rows of each CPU, in the order of the CPUs.

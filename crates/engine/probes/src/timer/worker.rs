@@ -25,9 +25,10 @@ impl Begin {
             let second = (start.0 + ALMOST).div_ceil(SECOND) * SECOND;
             return Nanos(second + offset);
         }
-        match self.aligned {
-            true => start + by_place(offset),
-            false => start + Nanos(offset) + by_place(spread),
+        if self.aligned {
+            start + by_place(offset)
+        } else {
+            start + Nanos(offset) + by_place(spread)
         }
     }
 }

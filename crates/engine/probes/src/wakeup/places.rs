@@ -143,9 +143,10 @@ pub(super) fn together(
             Place {
                 from: cpu,
                 to: cpu,
-                scheduling: match asked.priority_spread {
-                    true => lowered(plan.scheduling, number),
-                    false => plan.scheduling,
+                scheduling: if asked.priority_spread {
+                    lowered(plan.scheduling, number)
+                } else {
+                    plan.scheduling
                 },
                 interval: interval + Nanos(asked.distance.0.saturating_mul(number)) + asked.later,
                 turn: 0,

@@ -81,9 +81,10 @@ impl Marks {
         }
         let budgets = heads.iter().zip(&lanes).filter(|(_, lane)| lane.is_some());
         let least = budgets.filter_map(|(head, _)| head.budget_ns).min();
-        let level = match explained().any(|lane| lane.delay == Delay::Job) {
-            true => Level::Jobs,
-            false => Level::Default,
+        let level = if explained().any(|lane| lane.delay == Delay::Job) {
+            Level::Jobs
+        } else {
+            Level::Default
         };
         let tids: Vec<u32> = explained().map(|lane| lane.tid).collect();
         let least = Nanos(least.unwrap_or_default());

@@ -168,9 +168,10 @@ impl Places {
                 | "epoll_wait"
                 | "epoll_pwait"
         );
-        match by_descriptor {
-            true => self.host.open_file(pid, act.arguments[0]),
-            false => None,
+        if by_descriptor {
+            self.host.open_file(pid, act.arguments[0])
+        } else {
+            None
         }
     }
 
@@ -193,9 +194,10 @@ impl Places {
         let chain: Vec<u64> = (act.stack.iter().skip(1).copied())
             .take_while(|at| code.is_code(*at))
             .collect();
-        let scanned = match act.kind == ActKind::Fault && code.is_in_program(first) {
-            true => Vec::new(),
-            false => scanned(code, &act.words, &chain),
+        let scanned = if act.kind == ActKind::Fault && code.is_in_program(first) {
+            Vec::new()
+        } else {
+            scanned(code, &act.words, &chain)
         };
         let is_short = scanned.is_empty() && chain.is_empty();
         let mut frames = vec![code.frame(first, false)];

@@ -28,18 +28,17 @@ impl EventSource {
         let limit = request.limit();
         let mut why = None;
         if request.jobs.is_some() && request.level <= Level::Jobs {
-            match request.no_bpf {
-                true => why = Some("not wanted (--no-bpf)".to_owned()),
-                false => {
-                    let pid_max = host.pid_max();
-                    match JobRecorder::start(JobAsk { pid_max }) {
-                        Ok(programs) => {
-                            let explainer =
-                                Explainer::with_programs(host, programs, limit, Delay::Wakeup)?;
-                            return Ok((Self::Programs, explainer, None));
-                        }
-                        Err(error) => why = Some(error.to_string()),
+            if request.no_bpf {
+                why = Some("not wanted (--no-bpf)".to_owned())
+            } else {
+                let pid_max = host.pid_max();
+                match JobRecorder::start(JobAsk { pid_max }) {
+                    Ok(programs) => {
+                        let explainer =
+                            Explainer::with_programs(host, programs, limit, Delay::Wakeup)?;
+                        return Ok((Self::Programs, explainer, None));
                     }
+                    Err(error) => why = Some(error.to_string()),
                 }
             }
         }

@@ -129,9 +129,10 @@ fn by_cpu(layout: Layout, stretches: &[Vec<RawPage>]) -> BTreeMap<u32, Vec<Vec<u
             let value = layout.unsigned(word);
             if value & MISSED == 0 {
                 let value = (value | MISSED) as u32;
-                word.copy_from_slice(&match layout.big_endian {
-                    false => value.to_le_bytes(),
-                    true => value.to_be_bytes(),
+                word.copy_from_slice(&if layout.big_endian {
+                    value.to_be_bytes()
+                } else {
+                    value.to_le_bytes()
                 });
             }
         }
@@ -196,23 +197,26 @@ struct File {
 
 impl File {
     fn u16(&mut self, number: u16) {
-        self.bytes.extend(match self.big_endian {
-            false => number.to_le_bytes(),
-            true => number.to_be_bytes(),
+        self.bytes.extend(if self.big_endian {
+            number.to_be_bytes()
+        } else {
+            number.to_le_bytes()
         });
     }
 
     fn u32(&mut self, number: u32) {
-        self.bytes.extend(match self.big_endian {
-            false => number.to_le_bytes(),
-            true => number.to_be_bytes(),
+        self.bytes.extend(if self.big_endian {
+            number.to_be_bytes()
+        } else {
+            number.to_le_bytes()
         });
     }
 
     fn u64(&mut self, number: u64) {
-        self.bytes.extend(match self.big_endian {
-            false => number.to_le_bytes(),
-            true => number.to_be_bytes(),
+        self.bytes.extend(if self.big_endian {
+            number.to_be_bytes()
+        } else {
+            number.to_le_bytes()
         });
     }
 

@@ -67,16 +67,18 @@ impl NewPage {
     }
 
     fn word(&mut self, word: u32) {
-        self.data.extend(match self.layout.big_endian {
-            false => word.to_le_bytes(),
-            true => word.to_be_bytes(),
+        self.data.extend(if self.layout.big_endian {
+            word.to_be_bytes()
+        } else {
+            word.to_le_bytes()
         });
     }
 
     fn head(&mut self, kind: u32, delta: u32) {
-        self.word(match self.layout.big_endian {
-            false => kind | delta << (u32::BITS - DELTA_BITS),
-            true => kind << DELTA_BITS | delta,
+        self.word(if self.layout.big_endian {
+            kind << DELTA_BITS | delta
+        } else {
+            kind | delta << (u32::BITS - DELTA_BITS)
         });
     }
 
@@ -99,12 +101,11 @@ impl NewPage {
             self.word(high as u32);
             delta = 0;
         }
-        match is_short {
-            true => self.head(length as u32 / 4, delta),
-            false => {
-                self.head(LONG, delta);
-                self.word(length as u32 + 4);
-            }
+        if is_short {
+            self.head(length as u32 / 4, delta)
+        } else {
+            self.head(LONG, delta);
+            self.word(length as u32 + 4);
         }
         self.data.extend(entry.data);
         let full = self.data.len() + padded - length;
@@ -117,15 +118,19 @@ impl NewPage {
     fn finish(self) -> Vec<u8> {
         let commit = self.data.len() as u64 | if self.gap { MISSED } else { 0 };
         let big_endian = self.layout.big_endian;
-        let bytes = |number: u64| match big_endian {
-            false => number.to_le_bytes(),
-            true => number.to_be_bytes(),
+        let bytes = |number: u64| {
+            if big_endian {
+                number.to_be_bytes()
+            } else {
+                number.to_le_bytes()
+            }
         };
         let mut page = bytes(self.begin).to_vec();
         let word = usize::from(self.layout.long_bytes);
-        match big_endian {
-            false => page.extend(&bytes(commit)[..word]),
-            true => page.extend(&bytes(commit)[8 - word..]),
+        if big_endian {
+            page.extend(&bytes(commit)[8 - word..])
+        } else {
+            page.extend(&bytes(commit)[..word])
         }
         page.extend(self.data);
         page.resize(page.len().max(self.layout.page_bytes), 0);

@@ -251,11 +251,11 @@ impl Instance {
             "prev_state > 0 && prev_state < 256 && ({})",
             filter("prev_pid", tids)
         );
-        match tids.is_empty() || blocks.contains(">= ") {
-            true => Ok(()),
-            false => self
-                .tracefs
-                .write(&file, &format!("stacktrace if {blocks}")),
+        if tids.is_empty() || blocks.contains(">= ") {
+            Ok(())
+        } else {
+            self.tracefs
+                .write(&file, &format!("stacktrace if {blocks}"))
         }
     }
 
@@ -386,9 +386,10 @@ mod tests {
             let mut tried = 0;
             let result = unless_busy(pauses(), || {
                 tried += 1;
-                match tried > times {
-                    true => Ok(()),
-                    false => Err(io::ErrorKind::ResourceBusy.into()),
+                if tried > times {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::ResourceBusy.into())
                 }
             });
             (result.map_err(|error| error.kind()), tried)

@@ -83,13 +83,14 @@ impl FromStr for EventChoice {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
             !part.is_empty() && !part.starts_with('.') && part.bytes().all(fits)
         };
-        match is_name(system) && is_name(event) {
-            true => Ok(Self {
+        if is_name(system) && is_name(event) {
+            Ok(Self {
                 system: system.to_owned(),
                 event: event.to_owned(),
                 filter,
-            }),
-            false => Err(wrong()),
+            })
+        } else {
+            Err(wrong())
         }
     }
 }

@@ -200,9 +200,10 @@ impl Programs {
     /// Detaches the programs for system calls, or attaches them again.
     pub(super) fn see_calls(&mut self, see: bool) -> Result<(), WatchError> {
         for name in ["calling", "returning"] {
-            match see {
-                true => self.programs.resume(name)?,
-                false => self.programs.pause(name)?,
+            if see {
+                self.programs.resume(name)?
+            } else {
+                self.programs.pause(name)?
             }
         }
         Ok(())

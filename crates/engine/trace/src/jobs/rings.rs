@@ -76,9 +76,10 @@ impl Rings {
         let (of, sequence) = ((entry >> 32) as u32, entry as u32);
         let expected = (number as u32).wrapping_add(1);
         if of != expected {
-            return match expected.wrapping_sub(of) < 1 << 31 {
-                true => Listed::NotYet,
-                false => Listed::Gone,
+            return if expected.wrapping_sub(of) < 1 << 31 {
+                Listed::NotYet
+            } else {
+                Listed::Gone
             };
         }
         fence(Ordering::Acquire);

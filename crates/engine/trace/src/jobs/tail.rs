@@ -91,9 +91,10 @@ impl Tail {
             number -= 1;
             let Some(record) = rings.at(self.cpu, number) else {
                 // The newest may be incomplete; older ones are overwritten.
-                match found.is_empty() && begun - number < IN_THE_MAKING {
-                    true => continue,
-                    false => return (found.into(), false),
+                if found.is_empty() && begun - number < IN_THE_MAKING {
+                    continue;
+                } else {
+                    return (found.into(), false);
                 }
             };
             if record.time() <= to {

@@ -76,11 +76,12 @@ impl EventLint {
             .to_vec();
         let mut events = Vec::new();
         for (event, _, act) in EVENTS {
-            match Stream::has(tracefs, event) {
-                true => events.push(event),
-                false => unseen.extend(
+            if Stream::has(tracefs, event) {
+                events.push(event)
+            } else {
+                unseen.extend(
                     act.map(|act| (act, format!("this kernel has no event {event}; {why}"))),
-                ),
+                )
             }
         }
         let stream = Stream::open(tracefs, owner, clock, KIB_PER_CPU, &events)?;
@@ -133,9 +134,10 @@ impl EventLint {
         if !self.events.contains(&CALLS) || self.threads.is_empty() {
             return;
         }
-        let switched = match on {
-            true => self.stream.on(CALLS, Some(&self.filter("common_pid"))),
-            false => self.stream.off(CALLS),
+        let switched = if on {
+            self.stream.on(CALLS, Some(&self.filter("common_pid")))
+        } else {
+            self.stream.off(CALLS)
         };
         self.calls = on;
         if let (Err(error), true) = (switched, on) {

@@ -118,10 +118,11 @@ impl Reader {
         Ok(Self {
             layout,
             timerlat: Some(Kind::learn(tracefs, TIMERLAT)?),
-            stack: match stacks {
+            stack: if stacks {
                 // Samples are read even without stacks.
-                true => Kind::learn(tracefs, STACK).ok(),
-                false => None,
+                Kind::learn(tracefs, STACK).ok()
+            } else {
+                None
             },
             osnoise: None,
             gap: None,

@@ -80,10 +80,13 @@ impl Options {
     pub(crate) fn with(&self, name: &str, on: bool) -> Self {
         let letter = LETTERS.iter().find(|(known, _)| *known == name);
         let set = |c: char| match letter {
-            Some((_, letter)) if c.to_ascii_lowercase() == *letter => match on {
-                true => c.to_ascii_uppercase(),
-                false => c.to_ascii_lowercase(),
-            },
+            Some((_, letter)) if c.to_ascii_lowercase() == *letter => {
+                if on {
+                    c.to_ascii_uppercase()
+                } else {
+                    c.to_ascii_lowercase()
+                }
+            }
             _ => c,
         };
         Self(self.0.chars().map(set).collect())
@@ -136,11 +139,12 @@ impl OsnoiseSettings {
 fn cpus(tracefs: &Tracefs) -> Result<CpuSet, TraceError> {
     let path = tracefs.file(CPUS);
     let found = tracefs.text(&path)?;
-    match found.is_empty() {
-        true => Ok(CpuSet::default()),
-        false => found
+    if found.is_empty() {
+        Ok(CpuSet::default())
+    } else {
+        found
             .parse()
-            .map_err(|_| TraceError::NotCpus { path, found }),
+            .map_err(|_| TraceError::NotCpus { path, found })
     }
 }
 
@@ -244,11 +248,12 @@ impl NoiseName {
             or_none(before.options.0.clone()),
         ];
         let name = format!("{PREFIX}{}", parts.join("."));
-        match name.len() <= LONGEST {
-            true => Ok(name),
-            false => Err(TraceError::TooLong {
+        if name.len() <= LONGEST {
+            Ok(name)
+        } else {
+            Err(TraceError::TooLong {
                 cpus: before.cpus.to_string(),
-            }),
+            })
         }
     }
 

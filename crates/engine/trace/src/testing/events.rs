@@ -80,9 +80,10 @@ fn format(name: &str, id: u16, fields: &[&str]) -> String {
     let mut text = format!("name: {name}\nID: {id}\nformat:\n{}", common());
     let mut offset = 8;
     for field in fields {
-        let (declared, size) = match is_name(field) {
-            true => (format!("char {field}[16]"), 16),
-            false => (format!("long {field}"), 8),
+        let (declared, size) = if is_name(field) {
+            (format!("char {field}[16]"), 16)
+        } else {
+            (format!("long {field}"), 8)
         };
         text += &format!("\tfield:{declared};\toffset:{offset};\tsize:{size};\tsigned:1;\n");
         offset += size;

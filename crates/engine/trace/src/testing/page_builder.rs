@@ -42,17 +42,19 @@ impl PageBuilder {
     }
 
     fn word(&mut self, word: u32) {
-        self.data.extend(match self.layout.big_endian {
-            false => word.to_le_bytes(),
-            true => word.to_be_bytes(),
+        self.data.extend(if self.layout.big_endian {
+            word.to_be_bytes()
+        } else {
+            word.to_le_bytes()
         });
     }
 
     fn head(&mut self, kind: u32, delta: u32) {
         let delta = delta & 0x07ff_ffff;
-        self.word(match self.layout.big_endian {
-            false => kind | delta << 5,
-            true => kind << 27 | delta,
+        self.word(if self.layout.big_endian {
+            kind << 27 | delta
+        } else {
+            kind | delta << 5
         });
     }
 
@@ -107,9 +109,12 @@ impl PageBuilder {
             Some(Lost::Count(_)) => 3 << 30,
         };
         let commit = self.data.len() as u64 | flags;
-        let number = |number: u64| match self.layout.big_endian {
-            false => number.to_le_bytes(),
-            true => number.to_be_bytes(),
+        let number = |number: u64| {
+            if self.layout.big_endian {
+                number.to_be_bytes()
+            } else {
+                number.to_le_bytes()
+            }
         };
         let mut page = [number(time), number(commit)].concat();
         page.extend(&self.data);

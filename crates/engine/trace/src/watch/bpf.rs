@@ -64,9 +64,10 @@ impl BpfWatch {
         let only = ask.groups.is_some_and(|groups| groups.only);
         let of_scheduler = |ask: GroupAsk| ask.of == GroupsOf::Scheduler;
         let of_scheduler = ask.groups.is_some_and(of_scheduler);
-        let comm_rows = match ask.by_comm || by_group {
-            true => comm_rows(cpus),
-            false => 0,
+        let comm_rows = if ask.by_comm || by_group {
+            comm_rows(cpus)
+        } else {
+            0
         };
         let (mask, by_comm) = (notes - 1, u32::from(ask.by_comm));
         let below: u32 = if ask.real_time_only { 100 } else { 140 };

@@ -22,25 +22,22 @@ const OWN_API: &str = "/api/v2/alerts";
 pub(super) fn all(config: &Alerts, state: &mut State) -> Vec<AlertError> {
     let mut failed = Vec::new();
     if let Some(url) = &config.webhook {
-        match url.ends_with(OWN_API) {
+        if url.ends_with(OWN_API) {
             // Alertmanager drops alerts that are not sent repeatedly.
-            true => {
-                let all: Vec<Value> = (state.alerts.iter())
-                    .map(|(key, one)| alert(config, key, one))
-                    .collect();
-                let sent = all.is_empty() || keep(&mut failed, post(url, &json!(all)));
-                if sent {
-                    state
-                        .alerts
-                        .values_mut()
-                        .for_each(|one| one.sent.webhook = true);
-                }
+            let all: Vec<Value> = (state.alerts.iter())
+                .map(|(key, one)| alert(config, key, one))
+                .collect();
+            let sent = all.is_empty() || keep(&mut failed, post(url, &json!(all)));
+            if sent {
+                state
+                    .alerts
+                    .values_mut()
+                    .for_each(|one| one.sent.webhook = true);
             }
-            false => {
-                for (key, one) in state.alerts.iter_mut().filter(|(_, one)| !one.sent.webhook) {
-                    let payload = payload(config, key, one);
-                    one.sent.webhook = keep(&mut failed, post(url, &payload));
-                }
+        } else {
+            for (key, one) in state.alerts.iter_mut().filter(|(_, one)| !one.sent.webhook) {
+                let payload = payload(config, key, one);
+                one.sent.webhook = keep(&mut failed, post(url, &payload));
             }
         }
     }

@@ -65,12 +65,11 @@ pub(super) async fn post(
     let sent = receive(&app, &headers, body).await?;
     let most = app.config.limits.unpacked.min(UNPACKED);
     // A small body is read here, because passing it to another thread costs more.
-    let mut beside = match is_small(&sent.bytes) {
-        true => read(&sent.bytes, most)?,
-        false => {
-            let bytes = sent.bytes.clone();
-            app.keep(move |_| read(&bytes, most)).await?
-        }
+    let mut beside = if is_small(&sent.bytes) {
+        read(&sent.bytes, most)?
+    } else {
+        let bytes = sent.bytes.clone();
+        app.keep(move |_| read(&bytes, most)).await?
     };
     if let Who::Bearer(token) = who {
         beside.machine = token.name;
@@ -90,9 +89,10 @@ pub(super) async fn post(
         decisions,
         ..
     } = &beside;
-    let taken = match slots.is_empty() && notes.is_empty() && decisions.is_empty() {
-        true => Taken::default(),
-        false => app.keep(move |app| keep(app, beside)).await?,
+    let taken = if slots.is_empty() && notes.is_empty() && decisions.is_empty() {
+        Taken::default()
+    } else {
+        app.keep(move |app| keep(app, beside)).await?
     };
     drop(sent);
     Ok(Json(Taken { windows, ..taken }))
@@ -191,9 +191,10 @@ fn is_own(
 /// about the machine that delivers it.
 fn notes(all: &dyn Collection, left: &mut Left<'_>, notes: Vec<Note>) -> Result<u64, StoreError> {
     let machine = left.machine;
-    let known = match notes.is_empty() {
-        true => Vec::new(),
-        false => all.notes()?,
+    let known = if notes.is_empty() {
+        Vec::new()
+    } else {
+        all.notes()?
     };
     let of_machine = |note: &&Note| note.machine.as_deref() == Some(machine);
     let mut kept = known.iter().filter(of_machine).count();
@@ -232,9 +233,10 @@ fn decisions(
     left: &mut Left<'_>,
     decisions: Vec<ChangeMark>,
 ) -> Result<u64, StoreError> {
-    let known = match decisions.is_empty() {
-        true => Vec::new(),
-        false => all.change_marks(None)?,
+    let known = if decisions.is_empty() {
+        Vec::new()
+    } else {
+        all.change_marks(None)?
     };
     let mut new = 0;
     for mark in decisions {

@@ -133,12 +133,13 @@ pub(super) fn unpack_with(
         .take(most as u64 + 1)
         .read_to_end(&mut body)
         .map_err(not_zstd)?;
-    match body.len() > most {
-        true => Err(Problem::new(
+    if body.len() > most {
+        Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("the body unpacks to more than {most} bytes"),
-        )),
-        false => Ok(body),
+        ))
+    } else {
+        Ok(body)
     }
 }
 

@@ -37,11 +37,12 @@ pub(super) async fn put(
             let text = unpack(&sent.bytes, app.config.limits.unpacked.min(LONGEST_TEXT))?;
             let text = String::from_utf8(text)
                 .map_err(|_| Problem::bad_request("the dictionary is not UTF-8"))?;
-            match text_hash(&text) == hash {
-                true => keep(app, who.name(), &text),
-                false => Err(Problem::bad_request(
+            if text_hash(&text) == hash {
+                keep(app, who.name(), &text)
+            } else {
+                Err(Problem::bad_request(
                     "the dictionary has another SHA-256 than the path says",
-                )),
+                ))
             }
         })
         .await?;

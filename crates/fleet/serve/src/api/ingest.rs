@@ -79,9 +79,10 @@ pub(super) async fn put(
         Received::New => answer(StatusCode::CREATED, "new"),
         Received::Known => answer(StatusCode::OK, "known"),
         Received::Conflict { aside } => {
-            let what = match aside {
-                true => "this one was quarantined",
-                false => "this one was not quarantined: the quota of this machine is full",
+            let what = if aside {
+                "this one was quarantined"
+            } else {
+                "this one was not quarantined: the quota of this machine is full"
             };
             let message = format!("another content is kept under this ID; {what}");
             Err(Problem::new(StatusCode::CONFLICT, message))
@@ -158,11 +159,12 @@ fn keep(
 }
 
 fn check_hash(body: &[u8], hash: &str) -> Result<(), Problem> {
-    match bool::from(sha256(body).as_bytes().ct_eq(hash.as_bytes())) {
-        true => Ok(()),
-        false => Err(Problem::bad_request(
+    if bool::from(sha256(body).as_bytes().ct_eq(hash.as_bytes())) {
+        Ok(())
+    } else {
+        Err(Problem::bad_request(
             "the body has another SHA-256 than Punctual-SHA256 says",
-        )),
+        ))
     }
 }
 
@@ -187,9 +189,10 @@ pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> 
     }
     // The order of a store, which keeps only one of two rows with the same start and thread.
     let place = |row: &IntervalRow| (row.start_ns, row.thread);
-    match rows.windows(2).all(|two| place(&two[0]) < place(&two[1])) {
-        true => Ok(recording),
-        false => Err(NotTaken::OutOfOrder),
+    if rows.windows(2).all(|two| place(&two[0]) < place(&two[1])) {
+        Ok(recording)
+    } else {
+        Err(NotTaken::OutOfOrder)
     }
 }
 

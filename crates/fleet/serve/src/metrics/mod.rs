@@ -130,17 +130,18 @@ pub(crate) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<Re
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok());
     let protobuf = accept.is_some_and(|accept| accept.contains("application/vnd.google.protobuf"));
-    Ok(match protobuf {
-        true => (
+    Ok(if protobuf {
+        (
             [(header::CONTENT_TYPE, protobuf::KIND)],
             protobuf::encode(&families),
         )
-            .into_response(),
-        false => (
+            .into_response()
+    } else {
+        (
             [(header::CONTENT_TYPE, text::KIND)],
             text::encode(&families),
         )
-            .into_response(),
+            .into_response()
     })
 }
 

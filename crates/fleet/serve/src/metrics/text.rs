@@ -45,9 +45,10 @@ fn push(out: &mut String, name: &str, sample: &Sample) {
 
 /// Formats a number in its shortest form that parses to the same value.
 fn number(value: f64) -> String {
-    match value != 0.0 && value.abs() < 1e-3 {
-        true => format!("{value:e}"),
-        false => value.to_string(),
+    if value != 0.0 && value.abs() < 1e-3 {
+        format!("{value:e}")
+    } else {
+        value.to_string()
     }
 }
 

@@ -48,9 +48,10 @@ fn path_of(to: &str) -> &str {
     let mut characters = to.chars();
     let first = characters.next() == Some('/');
     let plain = to.bytes().all(|b| b.is_ascii_graphic());
-    match first && plain && !matches!(characters.next(), Some('/' | '\\')) {
-        true => to,
-        false => "/",
+    if first && plain && !matches!(characters.next(), Some('/' | '\\')) {
+        to
+    } else {
+        "/"
     }
 }
 
@@ -77,9 +78,10 @@ pub(super) async fn logout(State(app): State<App>) -> Response {
 }
 
 fn set_cookie(app: &App, response: &mut Response, token: &str, seconds: u32) {
-    let secure = match app.config.tls.is_some() || app.config.behind_proxy {
-        true => "; Secure",
-        false => "",
+    let secure = if app.config.tls.is_some() || app.config.behind_proxy {
+        "; Secure"
+    } else {
+        ""
     };
     let cookie =
         format!("{COOKIE}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");

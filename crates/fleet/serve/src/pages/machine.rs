@@ -63,13 +63,15 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         ..Wanted::default()
     })?;
     let followed = followed(app, &machine.name)?;
-    let between = match followed.is_empty() {
-        true => between(app, &found)?,
-        false => Vec::new(),
+    let between = if followed.is_empty() {
+        between(app, &found)?
+    } else {
+        Vec::new()
     };
-    let notes = match followed.is_empty() {
-        true => notes_of(app, &machine.name)?,
-        false => Vec::new(),
+    let notes = if followed.is_empty() {
+        notes_of(app, &machine.name)?
+    } else {
+        Vec::new()
     };
     let row = Judge::now(app.config.silent_after, &app.worse).row(machine);
     let host = newest.as_ref().map(|recording| &recording.host);

@@ -26,9 +26,10 @@ pub(super) async fn get(
             let (machine, recording) = app.collection.load(id)?;
             let running = recording.completion == Completion::Running;
             let options = drawn(app, &recording)?;
-            let links = match options.outliers.is_empty() {
-                true => Markup::default(),
-                false => outlier::links(&recording),
+            let links = if options.outliers.is_empty() {
+                Markup::default()
+            } else {
+                outlier::links(&recording)
             };
             let (title, documents) =
                 documents(&[recording], &options).map_err(|error| super::cannot_draw(&error))?;

@@ -115,15 +115,17 @@ fn across(app: &Inner, asked: &Asked) -> Result<Markup, Problem> {
         }
     }
     let groups: BTreeSet<String> = members.iter().map(|one| one.group.clone()).collect();
-    let group = match groups.contains(&asked.group) {
-        true => asked.group.clone(),
-        false => groups.first().cloned().unwrap_or_default(),
+    let group = if groups.contains(&asked.group) {
+        asked.group.clone()
+    } else {
+        groups.first().cloned().unwrap_or_default()
     };
     members.retain(|one| one.group == group);
     let names: BTreeSet<&String> = members.iter().flat_map(|one| one.facts.keys()).collect();
-    let by = match names.contains(&asked.by) {
-        true => asked.by.clone(),
-        false => USUAL[0].to_owned(),
+    let by = if names.contains(&asked.by) {
+        asked.by.clone()
+    } else {
+        USUAL[0].to_owned()
     };
     let known = members.iter();
     let known: Vec<(f64, &Facts)> = known
@@ -160,9 +162,10 @@ fn of_machine(of: &SeriesOf, runs: &[Run], by_max: bool) -> Vec<Member> {
             .filter_map(|run| if by_max { run.max } else { run.p99 })
             .collect();
         figures.sort_unstable();
-        let figure = match by_max {
-            true => figures.last().copied(),
-            false => figures.get(figures.len() / 2).copied(),
+        let figure = if by_max {
+            figures.last().copied()
+        } else {
+            figures.get(figures.len() / 2).copied()
         };
         Some(Member {
             of: of.clone(),

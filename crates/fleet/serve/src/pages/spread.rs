@@ -90,9 +90,10 @@ fn corners(from: &str, to: &str, y: f64) -> String {
 
 fn short(name: &str) -> String {
     let name = sanitize(name);
-    match name.chars().count() > NAME {
-        true => name.chars().take(NAME - 1).chain(['…']).collect(),
-        false => name.into_owned(),
+    if name.chars().count() > NAME {
+        name.chars().take(NAME - 1).chain(['…']).collect()
+    } else {
+        name.into_owned()
     }
 }
 

@@ -198,9 +198,10 @@ fn collector_process() {
 }
 
 fn open(store: &str) -> Arc<dyn Collection> {
-    match is_database(store) {
-        true => Arc::new(PostgresCollection::open(store).unwrap()),
-        false => Arc::new(SqliteCollection::open(Path::new(store)).unwrap()),
+    if is_database(store) {
+        Arc::new(PostgresCollection::open(store).unwrap())
+    } else {
+        Arc::new(SqliteCollection::open(Path::new(store)).unwrap())
     }
 }
 

@@ -17,12 +17,13 @@ fn rules() -> PathBuf {
 /// Starts Prometheus with the shipped rules, without their delays of minutes.
 fn prometheus(place: &Place, target: std::net::SocketAddr) -> Program {
     let rules = std::fs::read_to_string(rules()).unwrap();
-    let lines = rules
-        .lines()
-        .map(|line| match line.trim().starts_with("for:") {
-            true => "        for: 300ms",
-            false => line,
-        });
+    let lines = rules.lines().map(|line| {
+        if line.trim().starts_with("for:") {
+            "        for: 300ms"
+        } else {
+            line
+        }
+    });
     let lines: Vec<&str> = lines.collect();
     std::fs::write(place.file("rules.yml"), lines.join("\n")).unwrap();
     let settings = serde_json::json!({

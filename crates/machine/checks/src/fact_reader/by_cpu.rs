@@ -24,9 +24,10 @@ impl<'a> FactReader<'a> {
         let mut without = CpuSet::new();
         let mut refused = None;
         for cpu in self.cpus.iter() {
-            let instance = match pattern.contains("/policy#/") {
-                true => self.policy_of(cpu),
-                false => Some(cpu),
+            let instance = if pattern.contains("/policy#/") {
+                self.policy_of(cpu)
+            } else {
+                Some(cpu)
             };
             let Some(instance) = instance else {
                 without.insert(cpu);
@@ -83,9 +84,10 @@ impl<'a> FactReader<'a> {
         values.sort_unstable();
         values.dedup();
         let values = line(&values.join(", "));
-        Ok(match bad.is_empty() {
-            true => Verdict::Ok(format!("is {values}")),
-            false => Verdict::Fail(format!("is {values} on CPU {bad}")),
+        Ok(if bad.is_empty() {
+            Verdict::Ok(format!("is {values}"))
+        } else {
+            Verdict::Fail(format!("is {values} on CPU {bad}"))
         })
     }
 }

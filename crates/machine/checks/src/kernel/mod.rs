@@ -207,9 +207,10 @@ fn finding(
     let stance = option.stances.iter().find(|s| s.roles.contains(&role));
     let word = if on { "y" } else { "n" };
     let problem = state == FindingState::Fail;
-    let switch = match problem && running.is_some() {
-        true => option.switch,
-        false => &[],
+    let switch = if problem && running.is_some() {
+        option.switch
+    } else {
+        &[]
     };
     let (none, nothing) = (CpuSet::new(), BTreeMap::new());
     // No CPU is relevant for switching it off.
@@ -316,9 +317,10 @@ pub fn fragment(role: Role) -> String {
         for with in option.with.iter().filter(|_| on) {
             text.push_str(&format!("{with}=y\n"));
         }
-        match on {
-            true => text.push_str(&format!("{}=y\n", option.option)),
-            false => text.push_str(&format!("# {} is not set\n", option.option)),
+        if on {
+            text.push_str(&format!("{}=y\n", option.option))
+        } else {
+            text.push_str(&format!("# {} is not set\n", option.option))
         }
     }
     if SPINNING.contains(&role) {
@@ -373,9 +375,10 @@ mod tests {
                 (format!("{needs}{name}=y\n"), true),
                 (format!("{needs}# {name} is not set\n"), false),
             ] {
-                let expected = match state == wants_on(option.wanted, Role::Control) {
-                    true => FindingState::Ok,
-                    false => FindingState::Fail,
+                let expected = if state == wants_on(option.wanted, Role::Control) {
+                    FindingState::Ok
+                } else {
+                    FindingState::Fail
                 };
                 let finding = found(&text, name, Role::Control);
                 assert_eq!(finding.state, expected, "{name} in {text}");

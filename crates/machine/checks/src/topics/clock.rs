@@ -108,9 +108,10 @@ const CHECKS: &[Check] = &[
             let off = value.is_some_and(|value| ["reliable", "nowatchdog"].contains(&value));
             Ok(Verdict::mild(
                 off,
-                match off {
-                    true => "is off",
-                    false => "may be on: newer kernels omit it on sound processors",
+                if off {
+                    "is off"
+                } else {
+                    "may be on: newer kernels omit it on sound processors"
                 },
             ))
         },
@@ -154,9 +155,10 @@ const CHECKS: &[Check] = &[
                 "ntpd-rs",
             ])?;
             let names: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
-            Ok(Verdict::Ok(match names.is_empty() {
-                true => "none known".to_owned(),
-                false => names.join(", "),
+            Ok(Verdict::Ok(if names.is_empty() {
+                "none known".to_owned()
+            } else {
+                names.join(", ")
             }))
         },
         why: "A wall clock that is stepped makes sleeps on CLOCK_REALTIME early or late by the step; slewing changes all clocks' speed by up to 500 ppm.",
@@ -218,20 +220,22 @@ fn tsc(reader: &FactReader) -> Judged {
         .collect();
     reader.saw(
         CPUINFO,
-        &match lacking.is_empty() {
-            true => "flags: constant_tsc nonstop_tsc".to_owned(),
-            false => format!("flags: without {}", lacking.join(", ")),
+        &if lacking.is_empty() {
+            "flags: constant_tsc nonstop_tsc".to_owned()
+        } else {
+            format!("flags: without {}", lacking.join(", "))
         },
     );
-    Ok(match lacking.is_empty() {
-        true => Verdict::Ok("is constant and nonstop".to_owned()),
+    Ok(if lacking.is_empty() {
+        Verdict::Ok("is constant and nonstop".to_owned())
+    } else {
         // A host may hide the flags from a guest even if its TSC is constant.
-        false => match reader.is_virtual() {
+        match reader.is_virtual() {
             Ok(true) => Verdict::Warn(format!(
                 "is shown to the guest without {}",
                 lacking.join(", ")
             )),
             _ => Verdict::Fail(format!("lacks {}", lacking.join(", "))),
-        },
+        }
     })
 }

@@ -64,12 +64,13 @@ const CHECKS: &[Check] = &[
             if let Some(name) = name {
                 reader.saw(&reader.host().virtualisation.hypervisor.source, name);
             }
-            Ok(match guest {
-                false => Verdict::Ok("none".to_owned()),
-                true => Verdict::Warn(format!(
+            Ok(if guest {
+                Verdict::Warn(format!(
                     "is {}",
                     name.map_or("of unknown kind", String::as_str)
-                )),
+                ))
+            } else {
+                Verdict::Ok("none".to_owned())
             })
         },
         why: "The host can stop a guest's CPU at any time, for any time; the guest's kernel does not see it.",
@@ -125,9 +126,10 @@ const CHECKS: &[Check] = &[
             if !reader.running(&["fwupd"])?.is_empty() {
                 return Ok(Verdict::Warn("is running".to_owned()));
             }
-            Ok(match reader.starts_at_boot(FWUPD_TIMER) {
-                true => Verdict::Warn("is not running, but a timer starts it".to_owned()),
-                false => Verdict::Ok("is not running".to_owned()),
+            Ok(if reader.starts_at_boot(FWUPD_TIMER) {
+                Verdict::Warn("is not running, but a timer starts it".to_owned())
+            } else {
+                Verdict::Ok("is not running".to_owned())
             })
         },
         why: "It asks devices and firmware for their versions, which raises system management interrupts.",
@@ -350,9 +352,10 @@ const CHECKS: &[Check] = &[
                 .filter(|(_, unit)| reader.starts_at_boot(unit))
                 .map(|(name, _)| name);
             names.extend(at_boot);
-            Ok(match names.is_empty() {
-                true => Verdict::Ok("none known".to_owned()),
-                false => Verdict::Warn(names.join(", ")),
+            Ok(if names.is_empty() {
+                Verdict::Ok("none known".to_owned())
+            } else {
+                Verdict::Warn(names.join(", "))
             })
         },
         why: "Such a program can overwrite a setting.",
@@ -405,17 +408,19 @@ fn graphics(reader: &FactReader) -> Judged {
             .find_map(|line| line.strip_prefix("DRIVER="))
             .unwrap_or("an unknown driver");
         reader.saw(file, driver);
-        match PLAIN.contains(&driver) {
-            true => plain.push(driver),
-            false => busy.push(driver),
+        if PLAIN.contains(&driver) {
+            plain.push(driver)
+        } else {
+            busy.push(driver)
         }
     }
-    Ok(match busy.is_empty() {
-        true => Verdict::Ok(format!(
+    Ok(if busy.is_empty() {
+        Verdict::Ok(format!(
             "is a frame buffer only: {}",
             line(&plain.join(", "))
-        )),
-        false => Verdict::Warn(format!("is driven by {}", line(&busy.join(", ")))),
+        ))
+    } else {
+        Verdict::Warn(format!("is driven by {}", line(&busy.join(", "))))
     })
 }
 
@@ -443,11 +448,12 @@ fn cache_partition(reader: &FactReader) -> Judged {
             "flags: neither cat_l3 nor cat_l2"
         },
     );
-    match can {
-        true => Ok(Verdict::Warn(
+    if can {
+        Ok(Verdict::Warn(
             "is not in use: resctrl is not mounted".to_owned(),
-        )),
-        false => Err(Missing::not_applicable("the processor does not report it")),
+        ))
+    } else {
+        Err(Missing::not_applicable("the processor does not report it"))
     }
 }
 

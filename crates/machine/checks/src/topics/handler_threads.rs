@@ -42,9 +42,10 @@ fn threads<'a>(reader: &FactReader<'a>) -> Result<Vec<&'a TaskFact>, Missing> {
     let tasks = reader.tasks()?;
     let handles = |task: &&TaskFact| task.kernel && task.name.starts_with("irq/");
     let all: Vec<&TaskFact> = tasks.iter().filter(handles).collect();
-    match all.is_empty() {
-        true => Err(Missing::not_applicable("no interrupt has a thread")),
-        false => Ok(all),
+    if all.is_empty() {
+        Err(Missing::not_applicable("no interrupt has a thread"))
+    } else {
+        Ok(all)
     }
 }
 
@@ -94,9 +95,10 @@ fn affinity(reader: &FactReader) -> Judged {
     let ran = |(task, common): &(&TaskFact, CpuSet)| {
         task.allowed.as_ref() == Some(common) || reader.cpus.contains(task.last_cpu)
     };
-    Ok(match there.iter().any(ran) {
-        true => Verdict::Fail(found),
-        false => Verdict::Warn(found),
+    Ok(if there.iter().any(ran) {
+        Verdict::Fail(found)
+    } else {
+        Verdict::Warn(found)
     })
 }
 

@@ -105,11 +105,12 @@ fn held_off(reader: &FactReader, us: i64, found: &str) -> Judged {
         .any(|line| LASTING.contains(&name(line).as_str()));
     let named: Vec<String> = names.iter().map(name).collect();
     let by = line(&named.join(", "));
-    Ok(match lasting {
-        true => Verdict::Ok(format!("{limited} by {by}")),
-        false => Verdict::Warn(format!(
+    Ok(if lasting {
+        Verdict::Ok(format!("{limited} by {by}"))
+    } else {
+        Verdict::Warn(format!(
             "{limited} only while {by} runs; without it: {found}"
-        )),
+        ))
     })
 }
 

@@ -168,14 +168,17 @@ const CHECKS: &[Check] = &[
                 reader,
                 "interrupts",
                 |cpu| from(cpu, Source::Timer),
-                |reader| match reader.role.spins() {
-                    true => 1.0,
-                    false => reader
-                        .host()
-                        .kernel
-                        .hz
-                        .get()
-                        .map_or(1_000.0, |hz| f64::from(*hz) * 1.1),
+                |reader| {
+                    if reader.role.spins() {
+                        1.0
+                    } else {
+                        reader
+                            .host()
+                            .kernel
+                            .hz
+                            .get()
+                            .map_or(1_000.0, |hz| f64::from(*hz) * 1.1)
+                    }
                 },
             )
         },

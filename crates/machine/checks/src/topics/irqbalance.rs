@@ -33,9 +33,10 @@ fn judge(reader: &FactReader) -> Judged {
         return Ok(Verdict::Ok("is not running".to_owned()));
     }
     reader.elsewhere()?;
-    let state = match running {
-        true => "is running",
-        false => "is not running, but starts at boot",
+    let state = if running {
+        "is running"
+    } else {
+        "is not running, but starts at boot"
     };
     let given = given(reader)?;
     let banned = match &given {
@@ -54,9 +55,10 @@ fn judge(reader: &FactReader) -> Judged {
         format!(" ({variable} is given, and replaces the default)")
     });
     let found = format!("{state}, without a ban of CPU {open}{replaced}");
-    Ok(match running {
-        true => Verdict::Fail(found),
-        false => Verdict::Warn(found),
+    Ok(if running {
+        Verdict::Fail(found)
+    } else {
+        Verdict::Warn(found)
     })
 }
 

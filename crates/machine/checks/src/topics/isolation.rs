@@ -342,9 +342,10 @@ fn nohz_full(reader: &FactReader) -> Judged {
         Ok(set) => set.intersection(reader.cpus),
         // The file exists only if the kernel supports this.
         Err(_) if fact.unknown.as_deref() == Some("not there") => {
-            return match reader.role.spins() {
-                true => Ok(Verdict::Fail("is not supported by this kernel".to_owned())),
-                false => Err(Missing::not_applicable("this kernel cannot stop the tick")),
+            return if reader.role.spins() {
+                Ok(Verdict::Fail("is not supported by this kernel".to_owned()))
+            } else {
+                Err(Missing::not_applicable("this kernel cannot stop the tick"))
             };
         }
         Err(missing) => return Err(missing),
@@ -374,9 +375,10 @@ fn managed_interrupts(reader: &FactReader) -> Judged {
     }
     let open = reader.cpus.difference(&managed);
     if !open.is_empty() {
-        return Ok(Verdict::Fail(match managed.is_empty() {
-            true => "is not set".to_owned(),
-            false => format!("is set for CPU {managed}, but not for CPU {open}"),
+        return Ok(Verdict::Fail(if managed.is_empty() {
+            "is not set".to_owned()
+        } else {
+            format!("is set for CPU {managed}, but not for CPU {open}")
         }));
     }
     if reader.version()? < (5, 6) {

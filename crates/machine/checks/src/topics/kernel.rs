@@ -184,9 +184,10 @@ const CHECKS: &[Check] = &[
             .filter(|(bit, _)| bits & (1 << bit) != 0)
             .map(|(_, what)| what)
             .collect();
-            Ok(match named.is_empty() {
-                true => Verdict::Ok("none".to_owned()),
-                false => Verdict::Warn(named.join(", ")),
+            Ok(if named.is_empty() {
+                Verdict::Ok("none".to_owned())
+            } else {
+                Verdict::Warn(named.join(", "))
             })
         },
         why: "How long such a module disables interrupts is unknown.",
@@ -204,9 +205,10 @@ fn debug_parameters(reader: &FactReader) -> Judged {
             found.push(name);
         }
     }
-    Ok(match found.is_empty() {
-        true => Verdict::Ok("none".to_owned()),
-        false => Verdict::Fail(found.join(", ")),
+    Ok(if found.is_empty() {
+        Verdict::Ok("none".to_owned())
+    } else {
+        Verdict::Fail(found.join(", "))
     })
 }
 

@@ -145,23 +145,25 @@ fn queues(reader: &FactReader) -> Judged {
         .filter(|(_, count)| **count > others)
         .map(|(card, _)| *card)
         .collect();
-    Ok(match over.is_empty() {
-        true => Verdict::Ok(format!("at most {most}, with {others} other CPUs")),
-        false => Verdict::Warn(format!(
+    Ok(if over.is_empty() {
+        Verdict::Ok(format!("at most {most}, with {others} other CPUs"))
+    } else {
+        Verdict::Warn(format!(
             "{} has {most}, with {others} other CPUs",
             over.join(", ")
-        )),
+        ))
     })
 }
 
 /// Checks that packets matter for this role.
 fn for_packets(reader: &FactReader) -> Result<(), Missing> {
-    match PACKETS.contains(&reader.role) {
-        true => Ok(()),
-        false => Err(Missing::not_applicable(format!(
+    if PACKETS.contains(&reader.role) {
+        Ok(())
+    } else {
+        Err(Missing::not_applicable(format!(
             "not relevant for the role {}",
             reader.role
-        ))),
+        )))
     }
 }
 
@@ -182,9 +184,10 @@ fn held_back(reader: &FactReader) -> Judged {
             held.push(format!("{card} up to {nanos} ns"));
         }
     }
-    Ok(match held.is_empty() {
-        true => Verdict::Ok("none".to_owned()),
-        false => Verdict::Warn(held.join(", ")),
+    Ok(if held.is_empty() {
+        Verdict::Ok("none".to_owned())
+    } else {
+        Verdict::Warn(held.join(", "))
     })
 }
 
@@ -229,14 +232,15 @@ fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, M
         .filter(|(name, _)| *name != COALESCING && path_matches(COALESCING, name))
         .map(|(name, reading)| (name.as_str(), reading))
         .collect();
-    match answers.is_empty() {
-        false => Ok(answers),
+    if answers.is_empty() {
         // If nothing matched, the entry for the pattern itself has the reason.
-        true => Err(match reader.text(COALESCING) {
+        Err(match reader.text(COALESCING) {
             Err(Missing::NotApplicable(_)) => Missing::not_applicable("there is no network card"),
             Err(missing) => missing,
             Ok(_) => Missing::unknown("the facts do not say which card that is"),
-        }),
+        })
+    } else {
+        Ok(answers)
     }
 }
 
@@ -278,9 +282,10 @@ fn time_stamps(reader: &FactReader) -> Judged {
     let kept = !reader.running(&["rtentsk", "ptp4l"])?.is_empty();
     Ok(Verdict::mild(
         kept,
-        match kept {
-            true => "are kept on by a program other than chronyd",
-            false => "are switched by chronyd with each request to a server",
+        if kept {
+            "are kept on by a program other than chronyd"
+        } else {
+            "are switched by chronyd with each request to a server"
         },
     ))
 }

@@ -152,13 +152,10 @@ const CHECKS: &[Check] = &[
             if !idle_states::polls(reader)? {
                 return Ok(Verdict::Ok("is not polling".to_owned()));
             }
-            Ok(match reader.is_virtual()? {
-                true => Verdict::Fail(
-                    "is polling in a guest (idle=poll), at the host's cost".to_owned(),
-                ),
-                false => {
-                    Verdict::Warn("is polling (idle=poll): full power, slower siblings".to_owned())
-                }
+            Ok(if reader.is_virtual()? {
+                Verdict::Fail("is polling in a guest (idle=poll), at the host's cost".to_owned())
+            } else {
+                Verdict::Warn("is polling (idle=poll): full power, slower siblings".to_owned())
             })
         },
         why: "Polling has the lowest wake-up latency and the most heat, which leads to throttling.",
@@ -296,8 +293,9 @@ fn frequency_range(reader: &FactReader) -> Judged {
         .filter(|(low, high)| low.1 != high.1)
         .map(|(low, _)| low.0)
         .collect();
-    Ok(match wide.is_empty() {
-        true => Verdict::Ok("is fixed".to_owned()),
-        false => Verdict::Fail(format!("is variable on CPU {wide}")),
+    Ok(if wide.is_empty() {
+        Verdict::Ok("is fixed".to_owned())
+    } else {
+        Verdict::Fail(format!("is variable on CPU {wide}"))
     })
 }

@@ -62,11 +62,12 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
             BY_DEFAULT[0]
         )),
     });
-    match there? {
-        true => Ok(Verdict::Ok(
+    if there? {
+        Ok(Verdict::Ok(
             "are offloaded from all CPUs: rcuo threads are there without rcu_nocbs".to_owned(),
-        )),
-        false => Ok(run),
+        ))
+    } else {
+        Ok(run)
     }
 }
 

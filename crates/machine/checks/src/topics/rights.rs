@@ -91,13 +91,14 @@ const CHECKS: &[Check] = &[
                 .parse()
                 .map_err(|_| Missing::unknown(format!("'{list}' is not a list of CPUs")))?;
             let outside = reader.cpus.difference(&allowed);
-            Ok(match outside.is_empty() {
-                true => Verdict::Ok(format!("CPU {allowed}")),
+            Ok(if outside.is_empty() {
+                Verdict::Ok(format!("CPU {allowed}"))
+            } else {
                 // Isolation removes them from the default affinity. A program that requests them
                 // gets them, unless a cpuset forbids it.
-                false => Verdict::Warn(format!(
+                Verdict::Warn(format!(
                     "without CPU {outside}: the program must set its affinity, and its cpuset must allow it"
-                )),
+                ))
             })
         },
         why: "A cpuset or an inherited affinity keeps the application off the CPUs that were isolated for it.",
@@ -144,9 +145,10 @@ const CHECKS: &[Check] = &[
         judge: |reader| {
             let cpus = group_cpus(reader)?;
             let outside = reader.cpus.difference(&cpus);
-            Ok(match outside.is_empty() {
-                true => Verdict::Ok(format!("CPU {cpus}")),
-                false => Verdict::Fail(format!("CPU {cpus}, without measured CPU {outside}")),
+            Ok(if outside.is_empty() {
+                Verdict::Ok(format!("CPU {cpus}"))
+            } else {
+                Verdict::Fail(format!("CPU {cpus}, without measured CPU {outside}"))
             })
         },
         why: "A cpuset overrides affinities: threads of the group never run on the CPUs that it lacks.",
@@ -187,9 +189,10 @@ const CHECKS: &[Check] = &[
                     shared.insert(other);
                 }
             }
-            Ok(match shared.is_empty() {
-                true => Verdict::Ok("are whole".to_owned()),
-                false => Verdict::Warn(format!("are shared with CPU {shared}")),
+            Ok(if shared.is_empty() {
+                Verdict::Ok("are whole".to_owned())
+            } else {
+                Verdict::Warn(format!("are shared with CPU {shared}"))
             })
         },
         why: "A sibling that another group uses takes execution units and first caches of the same core.",
@@ -299,9 +302,10 @@ fn quota(file: &str, text: &str, is_none: impl Fn(&str) -> bool) -> Judged {
     let limited: Vec<String> = limited
         .map(|(group, quota)| format!("{quota} of {group}"))
         .collect();
-    Ok(match limited.is_empty() {
-        true => Verdict::Ok("is not set".to_owned()),
-        false => Verdict::Fail(format!("is {}", limited.join(", "))),
+    Ok(if limited.is_empty() {
+        Verdict::Ok("is not set".to_owned())
+    } else {
+        Verdict::Fail(format!("is {}", limited.join(", ")))
     })
 }
 

@@ -167,9 +167,10 @@ const CHECKS: &[Check] = &[
         reads: &[NR_MIGRATE_BEFORE],
         judge: |reader| {
             let limit = if reader.is_rt()? { 8 } else { 32 };
-            let file = match reader.version()? < (5, 13) {
-                true => NR_MIGRATE_BEFORE,
-                false => reader.own,
+            let file = if reader.version()? < (5, 13) {
+                NR_MIGRATE_BEFORE
+            } else {
+                reader.own
             };
             reader.debugfs(reader.mild_number(file, |n| n <= limit))
         },
@@ -249,9 +250,10 @@ const CHECKS: &[Check] = &[
             let found = reader.running(&BY_THE_CLOCK)?;
             let names: BTreeSet<&str> = found.iter().map(|task| task.name.as_str()).collect();
             let names: Vec<&str> = names.into_iter().collect();
-            Ok(match names.is_empty() {
-                true => Verdict::Ok("none known".to_owned()),
-                false => Verdict::Warn(names.join(", ")),
+            Ok(if names.is_empty() {
+                Verdict::Ok("none known".to_owned())
+            } else {
+                Verdict::Warn(names.join(", "))
             })
         },
         why: "Their nightly jobs (indexing, updates, backups) fill disk, memory and caches; a measurement by day misses them.",
@@ -298,9 +300,10 @@ fn throttling(reader: &FactReader) -> Judged {
              applies (scheduler-fair-server)",
         ));
     }
-    let beside = match fair {
-        true => "; the fair server applies as well (scheduler-fair-server)",
-        false => "",
+    let beside = if fair {
+        "; the fair server applies as well (scheduler-fair-server)"
+    } else {
+        ""
     };
     if runtime < 0 {
         return Ok(Verdict::Ok(format!("is off{beside}")));
@@ -338,10 +341,11 @@ fn fair_server(reader: &FactReader) -> Judged {
         }
         None => "is off".to_owned(),
     };
-    Ok(match reader.role.spins() {
-        true => Verdict::of(reserved == 0, found),
+    Ok(if reader.role.spins() {
+        Verdict::of(reserved == 0, found)
+    } else {
         // A thread that sleeps leaves CPU time to others.
-        false => Verdict::Ok(found),
+        Verdict::Ok(found)
     })
 }
 
@@ -392,14 +396,13 @@ fn names(reader: &FactReader, kind: impl Fn(&&TaskFact) -> bool) -> Judged {
         .take(4)
         .map(|task| task.name.as_str())
         .collect();
-    Ok(match names.is_empty() {
-        true => {
-            reader.saw(
-                &reader.facts.tasks.source,
-                &format!("none of {}", tasks.len()),
-            );
-            Verdict::Ok("none".to_owned())
-        }
-        false => Verdict::Warn(format!("{}: {}", found.len(), names.join(", "))),
+    Ok(if names.is_empty() {
+        reader.saw(
+            &reader.facts.tasks.source,
+            &format!("none of {}", tasks.len()),
+        );
+        Verdict::Ok("none".to_owned())
+    } else {
+        Verdict::Warn(format!("{}: {}", found.len(), names.join(", ")))
     })
 }

@@ -47,9 +47,10 @@ fn judge(reader: &FactReader) -> Judged {
 fn since_boot(counts: &[(u32, &str)]) -> Judged {
     let hot = counts.iter().filter(|(_, count)| *count != "0");
     let hot: CpuSet = hot.map(|(cpu, _)| *cpu).collect();
-    Ok(match hot.is_empty() {
-        true => Verdict::Ok("none since boot".to_owned()),
-        false => Verdict::Warn(format!("CPU {hot} since boot: see whether the count rises")),
+    Ok(if hot.is_empty() {
+        Verdict::Ok("none since boot".to_owned())
+    } else {
+        Verdict::Warn(format!("CPU {hot} since boot: see whether the count rises"))
     })
 }
 

@@ -49,9 +49,10 @@ const CHECKS: &[Check] = &[
         expected: "its own, or a share of it (resctrl)",
         judge: |reader| {
             let shared = sharing(reader, |cpu| &cpu.shares_cache_with)?;
-            Ok(match shared.is_empty() {
-                true => Verdict::Ok("is not shared with other CPUs".to_owned()),
-                false => Verdict::Warn(format!("is shared with CPU {shared}")),
+            Ok(if shared.is_empty() {
+                Verdict::Ok("is not shared with other CPUs".to_owned())
+            } else {
+                Verdict::Warn(format!("is shared with CPU {shared}"))
             })
         },
         why: "A neighbour that streams through memory evicts the application's lines: accesses then take 100 ns instead of 10.",
@@ -92,9 +93,10 @@ const CHECKS: &[Check] = &[
         judge: |reader| {
             reader.elsewhere()?;
             reader.saw("measured CPUs", &reader.cpus.to_string());
-            Ok(match reader.cpus.contains(0) {
-                true => Verdict::Warn("is measured".to_owned()),
-                false => Verdict::Ok("is not measured".to_owned()),
+            Ok(if reader.cpus.contains(0) {
+                Verdict::Warn("is measured".to_owned())
+            } else {
+                Verdict::Ok("is not measured".to_owned())
             })
         },
         why: "Boot, timekeeping, many drivers and some firmware do their work there, and it cannot be in nohz_full on most machines.",
@@ -127,9 +129,10 @@ const CHECKS: &[Check] = &[
             let present = reader.fact(&processor.present)?;
             let online = reader.fact(&processor.online)?;
             let off = present.difference(online);
-            Ok(Verdict::Ok(match off.is_empty() {
-                true => "none".to_owned(),
-                false => format!("CPU {off}"),
+            Ok(Verdict::Ok(if off.is_empty() {
+                "none".to_owned()
+            } else {
+                format!("CPU {off}")
             }))
         },
         why: "A CPU that goes offline or comes back stops all others for a moment.",
@@ -157,9 +160,10 @@ fn sharing<'a>(
 
 fn whole_cores(reader: &FactReader) -> Judged {
     let split = sharing(reader, |cpu| &cpu.siblings)?;
-    Ok(match split.is_empty() {
-        true => Verdict::Ok("are whole".to_owned()),
-        false => Verdict::Fail(format!("are shared with CPU {split}")),
+    Ok(if split.is_empty() {
+        Verdict::Ok("are whole".to_owned())
+    } else {
+        Verdict::Fail(format!("are shared with CPU {split}"))
     })
 }
 
@@ -223,9 +227,10 @@ fn network_node(reader: &FactReader) -> Judged {
             far.push(file.split('/').nth(4).unwrap_or_default());
         }
     }
-    Ok(match far.is_empty() {
-        true => Verdict::Ok(format!("{} of {}", cards.len(), cards.len())),
-        false => Verdict::Warn(format!("another node: {}", far.join(", "))),
+    Ok(if far.is_empty() {
+        Verdict::Ok(format!("{} of {}", cards.len(), cards.len()))
+    } else {
+        Verdict::Warn(format!("another node: {}", far.join(", ")))
     })
 }
 

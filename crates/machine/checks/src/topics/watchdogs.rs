@@ -53,9 +53,10 @@ const CHECKS: &[Check] = &[
             if reader.value::<i64>(SOFT)? == 0 {
                 return Ok(Verdict::Ok("is off".to_owned()));
             }
-            match reader.others.is_empty() {
-                true => Ok(Verdict::Fail("is on for every CPU".to_owned())),
-                false => reader.list_elsewhere(CPUMASK),
+            if reader.others.is_empty() {
+                Ok(Verdict::Fail("is on for every CPU".to_owned()))
+            } else {
+                reader.list_elsewhere(CPUMASK)
             }
         },
         why: "Every four seconds its timer interrupts each watched CPU and wakes a thread above all priorities.",
@@ -184,9 +185,10 @@ const CHECKS: &[Check] = &[
                 .into_iter()
                 .filter(|tracer| !words.contains(tracer))
                 .collect();
-            Ok(match lacking.is_empty() {
-                true => Verdict::Ok("all available".to_owned()),
-                false => Verdict::Warn(format!("without {}", lacking.join(", "))),
+            Ok(if lacking.is_empty() {
+                Verdict::Ok("all available".to_owned())
+            } else {
+                Verdict::Warn(format!("without {}", lacking.join(", ")))
             })
         },
         why: "Off, they cost nothing; without them a late wake-up cannot be explained in full.",
@@ -227,10 +229,7 @@ const CHECKS: &[Check] = &[
             });
             Ok(Verdict::mild(
                 !serial,
-                match serial {
-                    true => "is in use",
-                    false => "none",
-                },
+                if serial { "is in use" } else { "none" },
             ))
         },
         why: "At 115,200 baud each character takes 87 µs, and the writer waits for the line.",

@@ -125,9 +125,10 @@ impl Counters {
             }
         }
         for (reason, failed) in reasons {
-            self.unknown.push(match failed == *cpus {
-                true => format!("{what}: {pattern}: {reason}"),
-                false => format!("{what} of CPU {failed}: {pattern}: {reason}"),
+            self.unknown.push(if failed == *cpus {
+                format!("{what}: {pattern}: {reason}")
+            } else {
+                format!("{what} of CPU {failed}: {pattern}: {reason}")
             });
         }
         values

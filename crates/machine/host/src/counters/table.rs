@@ -75,9 +75,10 @@ impl Table {
         let whole = counts.len() == self.cpus.len() && !MACHINE_WIDE.contains(&id);
         if whole {
             let words: Vec<&str> = words.collect();
-            let name = match words.is_empty() {
-                true => id.to_owned(),
-                false => words.join(" "),
+            let name = if words.is_empty() {
+                id.to_owned()
+            } else {
+                words.join(" ")
             };
             let id = id.to_owned();
             self.rows.push(Row { id, name, counts });

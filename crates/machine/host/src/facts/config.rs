@@ -118,9 +118,10 @@ impl KernelConfig {
                 Err(reason) => reasons.push((file, reason)),
             }
         }
-        Self(Err(match reasons.is_empty() {
-            true => NoConfig::NoFile,
-            false => NoConfig::NoneUsable(reasons),
+        Self(Err(if reasons.is_empty() {
+            NoConfig::NoFile
+        } else {
+            NoConfig::NoneUsable(reasons)
         }))
     }
 
@@ -201,9 +202,10 @@ pub(super) fn read(root: &Root, file: &str) -> Result<String, NotAConfig> {
     let bytes = root.bytes(file).map_err(|error| root.reason(&error))?;
     let bytes = unpacked(&bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    match text.contains("CONFIG_") {
-        true => Ok(text),
-        false => Err(NotAConfig::NoOptions),
+    if text.contains("CONFIG_") {
+        Ok(text)
+    } else {
+        Err(NotAConfig::NoOptions)
     }
 }
 

@@ -60,9 +60,10 @@ fn read<'a>(
     decoder
         .and_then(|decoder| decoder.take(UNPACKED_LIMIT + 1).read_to_end(&mut all))
         .map_err(|error| NotAConfig::Damaged(packer, error.to_string()))?;
-    match all.len() as u64 > UNPACKED_LIMIT {
-        true => Err(NotAConfig::TooLong),
-        false => Ok(Cow::Owned(all)),
+    if all.len() as u64 > UNPACKED_LIMIT {
+        Err(NotAConfig::TooLong)
+    } else {
+        Ok(Cow::Owned(all))
     }
 }
 

@@ -57,9 +57,10 @@ fn os_release_value(text: &str, key: &str) -> Option<String> {
         Some(literal) => literal.to_owned(),
         None => {
             let inner = raw.strip_prefix('"').unwrap_or(raw);
-            let inner = match raw.starts_with('"') {
-                true => inner.strip_suffix('"').unwrap_or(inner),
-                false => inner,
+            let inner = if raw.starts_with('"') {
+                inner.strip_suffix('"').unwrap_or(inner)
+            } else {
+                inner
             };
             let mut value = String::new();
             let mut chars = inner.chars();

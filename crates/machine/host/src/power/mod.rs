@@ -47,9 +47,10 @@ impl PowerWatch {
     pub(crate) fn begin(root: &Root, cpus: CpuSet) -> Self {
         let start = Reading::read(root, &cpus);
         // The counters of perf belong to the running machine.
-        let perf = match root.is_live() {
-            true => Perf::open(root, &cpus, start.energy.is_empty()),
-            false => Perf::default(),
+        let perf = if root.is_live() {
+            Perf::open(root, &cpus, start.energy.is_empty())
+        } else {
+            Perf::default()
         };
         Self {
             root: root.clone(),

@@ -344,11 +344,12 @@ fn drop_privileges(user: u32, group: u32) -> Result<(), NotDropped> {
     };
     set_capabilities(None, none).map_err(failed("capset"))?;
     let left = capabilities(None).map_err(failed("capget"))?;
-    match getuid() == uid && geteuid() == uid && left == none {
-        true => Ok(()),
-        false => Err(NotDropped::StillThere {
+    if getuid() == uid && geteuid() == uid && left == none {
+        Ok(())
+    } else {
+        Err(NotDropped::StillThere {
             user: geteuid().as_raw(),
-        }),
+        })
     }
 }
 

@@ -90,9 +90,10 @@ impl Access for RxCoalescing {
             value: value.to_owned(),
         })?;
         let change = difference(&now(target, card)?, &wanted);
-        match change == Coalescing::default() {
-            true => Ok(()),
-            false => set(target, card, &change),
+        if change == Coalescing::default() {
+            Ok(())
+        } else {
+            set(target, card, &change)
         }
     }
 

@@ -61,9 +61,10 @@ impl Access for Dirty {
     }
 
     fn readable(&self, value: &str) -> String {
-        match value.ends_with('%') {
-            true => value.to_owned(),
-            false => format!("{value} B"),
+        if value.ends_with('%') {
+            value.to_owned()
+        } else {
+            format!("{value} B")
         }
     }
 
@@ -75,9 +76,10 @@ impl Access for Dirty {
                 .parse()
                 .is_ok_and(|bytes: u64| bytes >= self.least_bytes),
         };
-        match good {
-            true => Ok(Some(asked.trim_start_matches('+').to_owned())),
-            false => Err(invalid(setting, "", asked)),
+        if good {
+            Ok(Some(asked.trim_start_matches('+').to_owned()))
+        } else {
+            Err(invalid(setting, "", asked))
         }
     }
 }

@@ -110,11 +110,12 @@ impl Holder {
         let holder = Self::of(target);
         let file = Self::file(target.journal);
         // An exiting process no longer has an executable but keeps its lock for a moment.
-        match holder.is_some() || soon(END, || !target.files.is_locked(&file)) {
-            true => Ok(holder),
-            false => Err(holder_failed(format!(
+        if holder.is_some() || soon(END, || !target.files.is_locked(&file)) {
+            Ok(holder)
+        } else {
+            Err(holder_failed(format!(
                 "a process of another PID namespace holds {DEVICE}: run this there"
-            ))),
+            )))
         }
     }
 
@@ -215,15 +216,14 @@ fn end(target: &Target<'_>) -> Result<(), TuneError> {
             "process {pid}, which holds {DEVICE}, cannot be ended: {source}"
         )));
     }
-    match soon(END, || !holder.runs(target)) {
-        true => {
-            // The file is meaningless without its process.
-            let _ = target.files.cut(&Holder::file(target.journal), 0);
-            Ok(())
-        }
-        false => Err(holder_failed(format!(
+    if soon(END, || !holder.runs(target)) {
+        // The file is meaningless without its process.
+        let _ = target.files.cut(&Holder::file(target.journal), 0);
+        Ok(())
+    } else {
+        Err(holder_failed(format!(
             "process {pid}, which holds {DEVICE}, does not end"
-        ))),
+        )))
     }
 }
 
@@ -242,11 +242,12 @@ fn start(target: &Target<'_>, micros: i32) -> Result<(), TuneError> {
         Holder::of(target).is_some_and(|holder| holder.micros == micros)
             && target.files.number(&device).is_ok_and(|now| now <= micros)
     };
-    match soon(START, in_force) {
-        true => Ok(()),
-        false => Err(holder_failed(format!(
+    if soon(START, in_force) {
+        Ok(())
+    } else {
+        Err(holder_failed(format!(
             "the process started to hold {DEVICE} at {micros} does not"
-        ))),
+        )))
     }
 }
 

@@ -71,12 +71,13 @@ impl Access for IrqAffinity {
             // The kernel refuses with EIO before Linux 5.17 and with EPERM since
             // (write_irq_affinity). EACCES and EROFS mean missing permissions.
             let kernel = matches!(source.raw_os_error(), Some(1 | 5));
-            match kernel && source.kind() != io::ErrorKind::NotFound {
-                true => TuneError::Refused {
+            if kernel && source.kind() != io::ErrorKind::NotFound {
+                TuneError::Refused {
                     setting: format!("irq-affinity@{instance}"),
                     reason: MANAGED.to_owned(),
-                },
-                false => target.not_written(path, source),
+                }
+            } else {
+                target.not_written(path, source)
             }
         })
     }
@@ -115,9 +116,10 @@ impl Access for IrqAffinity {
             ..
         } = ask;
         let cpus = context.cpus(&setting.named(instance), asked)?;
-        match cpus.is_empty() {
-            true => Err(invalid(setting, instance, asked)),
-            false => Ok(Some(cpus.to_string())),
+        if cpus.is_empty() {
+            Err(invalid(setting, instance, asked))
+        } else {
+            Ok(Some(cpus.to_string()))
         }
     }
 

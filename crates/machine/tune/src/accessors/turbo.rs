@@ -20,9 +20,10 @@ pub(crate) struct Turbo;
 
 /// Returns the file that exists, and its contents for turbo on and off.
 fn file(target: &Target<'_>) -> (&'static str, &'static str, &'static str) {
-    match target.files.exists(&target.below(NO_TURBO)) {
-        true => (NO_TURBO, "0", "1"),
-        false => (BOOST, "1", "0"),
+    if target.files.exists(&target.below(NO_TURBO)) {
+        (NO_TURBO, "0", "1")
+    } else {
+        (BOOST, "1", "0")
     }
 }
 
@@ -48,9 +49,10 @@ impl Access for Turbo {
                 others.push(policy);
             }
         }
-        Ok(match others.is_empty() {
-            true => word.to_owned(),
-            false => format!("{word}{BUT}{}", others.join(" ")),
+        Ok(if others.is_empty() {
+            word.to_owned()
+        } else {
+            format!("{word}{BUT}{}", others.join(" "))
         })
     }
 

@@ -85,9 +85,10 @@ impl Grub {
         let made: String = entries.iter().map(|entry| self.entry_of(entry)).collect();
         let custom = file(host, &format!("{}/custom.cfg", self.folder), |before| {
             let before = before.unwrap_or_default();
-            let gap = match before.is_empty() || before.ends_with('\n') {
-                true => "",
-                false => "\n",
+            let gap = if before.is_empty() || before.ends_with('\n') {
+                ""
+            } else {
+                "\n"
             };
             format!("{before}{gap}{made}")
         })?;
@@ -96,9 +97,10 @@ impl Grub {
 
     /// Returns the running kernel's entry with another name and other words.
     fn entry_of(&self, entry: &BootEntry) -> String {
-        let open = match self.entry[0].contains("--unrestricted") {
-            true => " --unrestricted",
-            false => "",
+        let open = if self.entry[0].contains("--unrestricted") {
+            " --unrestricted"
+        } else {
+            ""
         };
         let mut made = format!(
             "menuentry 'punctual: {}' --id {}{open} {{\n",

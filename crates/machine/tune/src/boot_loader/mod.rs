@@ -179,9 +179,10 @@ impl Loader {
 
     /// Returns the manual steps that make the machine boot an entry once.
     pub fn steps(&self, entry: &BootEntry) -> Vec<String> {
-        let words = match entry.words.is_empty() {
-            true => "without further words".to_owned(),
-            false => format!("with `{}` on the kernel's command line", entry.words),
+        let words = if entry.words.is_empty() {
+            "without further words".to_owned()
+        } else {
+            format!("with `{}` on the kernel's command line", entry.words)
         };
         vec![format!("boot the machine once {words}")]
     }

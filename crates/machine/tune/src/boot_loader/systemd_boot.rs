@@ -84,9 +84,10 @@ impl SystemdBoot {
 }
 
 pub(super) fn choose(id: &str, run: RunProgram<'_>) -> Result<(), BootError> {
-    let name = match id.is_empty() {
-        true => String::new(),
-        false => format!("{id}.conf"),
+    let name = if id.is_empty() {
+        String::new()
+    } else {
+        format!("{id}.conf")
     };
     run(&["bootctl", "set-oneshot", &name]).map_err(|error| BootError::Command {
         command: format!("bootctl set-oneshot '{name}'"),

@@ -50,14 +50,11 @@ fn all(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => {
-                found.insert(path.clone(), Vec::new());
-                found.extend(all(&path));
-            }
-            false => {
-                found.insert(path.clone(), std::fs::read(&path).unwrap());
-            }
+        if path.is_dir() {
+            found.insert(path.clone(), Vec::new());
+            found.extend(all(&path));
+        } else {
+            found.insert(path.clone(), std::fs::read(&path).unwrap());
         }
     }
     found

@@ -65,8 +65,9 @@ fn quoted(word: &str) -> Result<String, BootError> {
         .replace('%', "%%")
         .replace('$', "$$");
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:%$@".contains(c);
-    Ok(match !word.is_empty() && word.chars().all(plain) {
-        true => word,
-        false => format!("\"{word}\""),
+    Ok(if !word.is_empty() && word.chars().all(plain) {
+        word
+    } else {
+        format!("\"{word}\"")
     })
 }

@@ -124,9 +124,10 @@ fn file(tree: &Tree, folder: &str, config: &Config) -> Result<String, Unclear> {
     }
     let file = format!("{prefix}{name}");
     let inside = !file.split('/').any(|part| part == "..") && !file.starts_with('/');
-    match inside && tree.has(&format!("{folder}/{file}")) {
-        true => Ok(format!("{folder}/{file}")),
-        false => Err(Unclear::NotThere { file }),
+    if inside && tree.has(&format!("{folder}/{file}")) {
+        Ok(format!("{folder}/{file}"))
+    } else {
+        Err(Unclear::NotThere { file })
     }
 }
 

@@ -124,9 +124,10 @@ impl Record {
 
     /// Regenerates the loader's configuration if this is the running system.
     pub(super) fn update(&self, host: &Host, run: Runner<'_>) -> Result<(), CmdlineError> {
-        match host.root() == Path::new("/") {
-            true => run(&self.command),
-            false => Ok(()),
+        if host.root() == Path::new("/") {
+            run(&self.command)
+        } else {
+            Ok(())
         }
     }
 

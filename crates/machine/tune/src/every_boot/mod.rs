@@ -306,9 +306,10 @@ fn disable_units(root: &Path, tune: &BootTune, links_stay: bool) -> Result<Vec<S
             });
         }
     }
-    let links = match links_stay {
-        true => Vec::new(),
-        false => units::links(),
+    let links = if links_stay {
+        Vec::new()
+    } else {
+        units::links()
     };
     let mut removed = Vec::new();
     for (path, _) in links.into_iter().chain(files) {

@@ -70,9 +70,10 @@ struct Compare {
 
 /// `p99.9` or `99.9`, as a share.
 fn percentile(text: &str) -> Result<f64, Invalid> {
-    let named = match text.starts_with('p') {
-        true => text.to_owned(),
-        false => format!("p{text}"),
+    let named = if text.starts_with('p') {
+        text.to_owned()
+    } else {
+        format!("p{text}")
     };
     match named.parse::<Metric>() {
         Ok(Metric::Percentile(percent)) => Ok(percent / 100.0),
@@ -104,10 +105,11 @@ impl Run for Compare {
         let store = context.store_to_read()?;
         let load = |selector: &String| -> Result<Recording> {
             let mut recording = store.load(store.find(selector)?)?;
-            match several {
+            if several {
                 // Not used if the run is the unit, and large.
-                true => recording.series.rows.clear(),
-                false => pieces::instead_of_intervals(&store, &mut recording)?,
+                recording.series.rows.clear()
+            } else {
+                pieces::instead_of_intervals(&store, &mut recording)?
             }
             Ok(recording)
         };
@@ -132,9 +134,10 @@ impl Run for Compare {
         } else {
             text::render(&document::comparison(&comparison), &context.style())
         })?;
-        match self.fail_on_worse {
-            true => judged(&comparison),
-            false => Ok(Exit::Done),
+        if self.fail_on_worse {
+            judged(&comparison)
+        } else {
+            Ok(Exit::Done)
         }
     }
 }

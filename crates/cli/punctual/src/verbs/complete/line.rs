@@ -107,9 +107,10 @@ impl<'a> Line<'a> {
             if let Some((name, value)) = current.split_once('=') {
                 self.value_of = self.long(name.trim_start_matches('-'));
                 self.current = value.to_owned();
-                self.prefix = match parted {
-                    true => String::new(),
-                    false => format!("{name}="),
+                self.prefix = if parted {
+                    String::new()
+                } else {
+                    format!("{name}=")
                 };
             }
             return;

@@ -107,9 +107,10 @@ fn of(wanted: u32, all: bool, host: &Host) -> Result<Vec<TaskRecord>> {
         tasks = host.tasks();
         tasks.retain(|task| task.tid == wanted);
     }
-    match tasks.is_empty() {
-        true => Err(UsageError(format!("no process or thread {wanted}")).into()),
-        false => Ok(tasks),
+    if tasks.is_empty() {
+        Err(UsageError(format!("no process or thread {wanted}")).into())
+    } else {
+        Ok(tasks)
     }
 }
 
@@ -118,9 +119,12 @@ fn difference(before: &TaskRecord, now: &TaskRecord) -> String {
         let known = task.affinity.as_ref().map(ToString::to_string);
         known.unwrap_or_else(|| "unknown".to_owned())
     };
-    let changed = |name: &str, before: String, now: String| match before == now {
-        true => format!("{name}{now}"),
-        false => format!("{name}{before} -> {now}"),
+    let changed = |name: &str, before: String, now: String| {
+        if before == now {
+            format!("{name}{now}")
+        } else {
+            format!("{name}{before} -> {now}")
+        }
     };
     format!(
         "{} {}: {}, {}",

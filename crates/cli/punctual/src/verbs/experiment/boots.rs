@@ -77,9 +77,10 @@ pub(super) fn leave(step: &BootStep, booting: Booting) -> Result<Exit> {
         chosen,
         "not rebooted: no boot entry is chosen; follow the steps, or give --write"
     );
-    let mut command = match std::path::Path::new(SYSTEMD).exists() {
-        true => Command::new("systemctl"),
-        false => Command::new("reboot"),
+    let mut command = if std::path::Path::new(SYSTEMD).exists() {
+        Command::new("systemctl")
+    } else {
+        Command::new("reboot")
     };
     if command.get_program() == "systemctl" {
         command.arg("reboot");

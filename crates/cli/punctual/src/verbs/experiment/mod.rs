@@ -155,9 +155,10 @@ fn measure(
     let _cpus = asked.sharing.hold(cpus, "experiment", context)?;
     let stop = stop_flag()?;
     let by_settings = |arm: &Arm| matches!(arm.action, ArmAction::Settings { .. });
-    let guard = match experiment.plan.arms.iter().any(by_settings) {
-        true => Some(Guard::start(SILENCE)?),
-        false => None,
+    let guard = if experiment.plan.arms.iter().any(by_settings) {
+        Some(Guard::start(SILENCE)?)
+    } else {
+        None
     };
     let mut view = Guarded {
         inner: live::view(true),
@@ -175,9 +176,10 @@ fn measure(
         shared: asked.sharing.share_cpus,
         say: &mut |said| progress.say(said),
     };
-    let ran = match of_boots(experiment) {
-        true => run_boots(experiment, bench, &boots::request(asked.booting, context)?),
-        false => run_experiment(experiment, bench).map(|()| BootStep::Ended),
+    let ran = if of_boots(experiment) {
+        run_boots(experiment, bench, &boots::request(asked.booting, context)?)
+    } else {
+        run_experiment(experiment, bench).map(|()| BootStep::Ended)
     };
     let id = experiment.id.short();
     let resumable = store.is_some() && experiment.pilot.is_some();

@@ -243,10 +243,11 @@ impl New {
         }
         let mut plan = self.measuring.plan(arms)?;
         plan.threshold_ns = self.threshold;
-        plan.rounds = match self.boot.is_empty() {
-            true => self.pairs,
+        plan.rounds = if self.boot.is_empty() {
+            self.pairs
+        } else {
             // Boots are not planned by time.
-            false => Some(self.pairs.unwrap_or_else(|| least_rounds(plan.arms.len()))),
+            Some(self.pairs.unwrap_or_else(|| least_rounds(plan.arms.len())))
         };
         plan.block_ns = self.block;
         plan.wash_out_ns = self.wash_out.unwrap_or(wash_out);
@@ -268,9 +269,10 @@ impl New {
         let arm = |text: &String| {
             let parameters = text.split_whitespace().collect::<Vec<_>>().join(" ");
             Arm {
-                name: match parameters.is_empty() {
-                    true => "usual boot".to_owned(),
-                    false => parameters.clone(),
+                name: if parameters.is_empty() {
+                    "usual boot".to_owned()
+                } else {
+                    parameters.clone()
                 },
                 action: ArmAction::Boot { parameters },
             }
@@ -352,11 +354,12 @@ fn of_settings(sets: &[String]) -> Result<(Vec<Arm>, Nanos)> {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
         // The commas of a list of CPUs are its own.
         let single = matches!(wish.setting().values, Values::Mask | Values::List);
-        let each: Vec<String> = match single {
-            true => vec![text.clone()],
-            false => (value.split(','))
+        let each: Vec<String> = if single {
+            vec![text.clone()]
+        } else {
+            (value.split(','))
                 .map(|value| format!("{}={}", name.trim(), value.trim()))
-                .collect(),
+                .collect()
         };
         for one in &each {
             Wish::parse(one)?;

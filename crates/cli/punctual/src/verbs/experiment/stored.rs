@@ -110,12 +110,11 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
             let experiment = context
                 .store_to_read()?
                 .find_experiment(&which.experiment)?;
-            output::print(&match json {
-                true => output::json(&experiment)?,
-                false => {
-                    let shown = document::experiment_text(&experiment);
-                    text::render(&shown, &context.style())
-                }
+            output::print(&if json {
+                output::json(&experiment)?
+            } else {
+                let shown = document::experiment_text(&experiment);
+                text::render(&shown, &context.style())
             })?;
         }
         Stored::Report { which, output } => {
@@ -197,9 +196,10 @@ fn draw(experiment: &Experiment, store: &Store, kind: &str, path: &Path) -> Resu
         }
         _ => plot::strip(experiment, &PlotOptions::default())?,
     };
-    match png {
-        true => file.put(&plot.png(PIXELS)?)?,
-        false => file.put(plot.svg().as_bytes())?,
+    if png {
+        file.put(&plot.png(PIXELS)?)?
+    } else {
+        file.put(plot.svg().as_bytes())?
     }
     wrote("plot", path);
     Ok(())

@@ -20,8 +20,9 @@ pub(super) fn of_store(context: &Context) -> Result<Arc<dyn Collection>> {
 
 /// Those of a file or of the URL of a database; a file is made where it is not there.
 pub(super) fn named(name: &str) -> Result<Arc<dyn Collection>> {
-    Ok(match is_database(name) {
-        true => Arc::new(PostgresCollection::open(name)?),
-        false => Arc::new(SqliteCollection::open(Path::new(name))?),
+    Ok(if is_database(name) {
+        Arc::new(PostgresCollection::open(name)?)
+    } else {
+        Arc::new(SqliteCollection::open(Path::new(name))?)
     })
 }

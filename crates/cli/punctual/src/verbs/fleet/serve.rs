@@ -86,9 +86,10 @@ struct Options {
 /// The name of a header.
 fn header(text: &str) -> Result<String, Invalid> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    match !text.is_empty() && text.chars().all(fits) {
-        true => Ok(text.to_ascii_lowercase()),
-        false => Err("a header has letters, digits and '-', as X-Forwarded-User".into()),
+    if !text.is_empty() && text.chars().all(fits) {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err("a header has letters, digits and '-', as X-Forwarded-User".into())
     }
 }
 
@@ -171,9 +172,10 @@ fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>
     });
     let scheme = if tls.is_some() { "https" } else { "http" };
     let has_proxy = options.behind_proxy || options.user_header.is_some();
-    let proxies = match options.proxy.is_empty() && has_proxy {
-        true => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
-        false => options.proxy,
+    let proxies = if options.proxy.is_empty() && has_proxy {
+        vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+    } else {
+        options.proxy
     };
     let mut config = Config {
         tls,

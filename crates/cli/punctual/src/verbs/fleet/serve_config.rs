@@ -104,11 +104,12 @@ pub(super) fn add(config: &mut Config, path: &Path, store: Option<&Path>) -> Res
 }
 
 fn url(name: &str, url: String) -> Result<String, UsageError> {
-    match url.starts_with("http://") || url.starts_with("https://") {
-        true => Ok(url),
-        false => Err(UsageError(format!(
+    if url.starts_with("http://") || url.starts_with("https://") {
+        Ok(url)
+    } else {
+        Err(UsageError(format!(
             "{name}: '{url}' is not a URL: http://... or https://..."
-        ))),
+        )))
     }
 }
 

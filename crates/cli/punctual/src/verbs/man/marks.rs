@@ -21,9 +21,10 @@ fn replaced(line: &str, by: &dyn Fn(&str, &str) -> String) -> String {
     while let Some(at) = rest.find(['`', '*']) {
         let (before, marked) = rest.split_at(at);
         out.push_str(before);
-        let mark = match marked.starts_with("**") {
-            true => "**",
-            false => &marked[..1],
+        let mark = if marked.starts_with("**") {
+            "**"
+        } else {
+            &marked[..1]
         };
         let inside = &marked[mark.len()..];
         match inside
@@ -60,9 +61,10 @@ pub(super) fn escaped(text: &str) -> String {
         .replace('\\', "\\e")
         .replace('-', "\\-")
         .replace('\'', "\\(aq");
-    match text.starts_with('.') {
-        true => format!("\\&{text}"),
-        false => text,
+    if text.starts_with('.') {
+        format!("\\&{text}")
+    } else {
+        text
     }
 }
 

@@ -99,10 +99,10 @@ fn without_preamble(part: &str) -> &str {
 fn without_help(part: &str) -> String {
     let mut out = String::new();
     for entry in part.split_inclusive(".TP\n") {
-        match entry.contains("\\-help(1)") {
+        if entry.contains("\\-help(1)") {
             // It ends with the heading of the next one.
-            true => {}
-            false => out.push_str(entry),
+        } else {
+            out.push_str(entry)
         }
     }
     out.strip_suffix(".TP\n").map(str::to_owned).unwrap_or(out)
@@ -120,9 +120,10 @@ fn text(part: &str) -> String {
             }
             None => line,
         };
-        match line.starts_with('.') {
-            true => out.push_str(line),
-            false => out.push_str(&marks::fonts(line)),
+        if line.starts_with('.') {
+            out.push_str(line)
+        } else {
+            out.push_str(&marks::fonts(line))
         }
         out.push('\n');
     }
@@ -176,9 +177,10 @@ fn sections(page: &mut String, after: &str) {
                 if !more.trim().is_empty() {
                     let _ = writeln!(page, "{}", shown(more.trim()));
                 }
-                match name == "EXAMPLES" {
-                    true => verbatim(page, rest),
-                    false => rows(page, rest),
+                if name == "EXAMPLES" {
+                    verbatim(page, rest)
+                } else {
+                    rows(page, rest)
                 }
             }
             None if paragraph.trim().is_empty() => {}
@@ -254,8 +256,9 @@ fn shown(text: &str) -> String {
 }
 
 fn quoted(heading: &str) -> String {
-    match heading.contains(' ') {
-        true => format!("\"{heading}\""),
-        false => heading.to_owned(),
+    if heading.contains(' ') {
+        format!("\"{heading}\"")
+    } else {
+        heading.to_owned()
     }
 }

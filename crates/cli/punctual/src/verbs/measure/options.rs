@@ -286,9 +286,10 @@ fn confidence(text: &str) -> Result<f64, Invalid> {
         Some(percent) => percent.parse::<f64>()? / 100.0,
         None => text.parse::<f64>()?,
     };
-    match (0.5..=0.9999).contains(&share) {
-        true => Ok(share),
-        false => Err("must be 50% to 99.99%".into()),
+    if (0.5..=0.9999).contains(&share) {
+        Ok(share)
+    } else {
+        Err("must be 50% to 99.99%".into())
     }
 }
 
@@ -338,19 +339,19 @@ fn duration_or_zero(text: &str) -> Result<Nanos, DurationError> {
 
 fn sample_resolution(text: &str) -> Result<Nanos, Invalid> {
     let step: Nanos = text.parse()?;
-    match step != Nanos::ZERO && 1_000_u64.is_multiple_of(step.0) {
-        true => Ok(step),
-        false => Err(
-            format!("{step} does not divide a microsecond: 1ns, 10ns, 100ns or the like").into(),
-        ),
+    if step != Nanos::ZERO && 1_000_u64.is_multiple_of(step.0) {
+        Ok(step)
+    } else {
+        Err(format!("{step} does not divide a microsecond: 1ns, 10ns, 100ns or the like").into())
     }
 }
 
 fn series_interval(text: &str) -> Result<Nanos, Invalid> {
     let interval: Nanos = text.parse()?;
-    match interval < Nanos::from_millis(50) {
-        true => Err(format!("rows of {interval} are too short: use 50ms or more").into()),
-        false => Ok(interval),
+    if interval < Nanos::from_millis(50) {
+        Err(format!("rows of {interval} are too short: use 50ms or more").into())
+    } else {
+        Ok(interval)
     }
 }
 

@@ -63,9 +63,10 @@ impl PlanFile {
     /// The text of the plan. What root runs, only root may have written.
     fn text(&self) -> Result<PlanText> {
         let path = &self.plan;
-        let read = match rustix::process::geteuid().is_root() {
-            true => trusted::text(path, LONGEST_PLAN),
-            false => bounded::text(path, LONGEST_PLAN),
+        let read = if rustix::process::geteuid().is_root() {
+            trusted::text(path, LONGEST_PLAN)
+        } else {
+            bounded::text(path, LONGEST_PLAN)
         };
         let text = read.map_err(|error: FileError| match error.kind() {
             std::io::ErrorKind::NotFound => anyhow::Error::from(UsageError(format!(

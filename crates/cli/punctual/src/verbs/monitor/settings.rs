@@ -33,9 +33,10 @@ fn words(verified: Result<Verified, BootError>) -> Option<String> {
             );
             let refused = applied.refused.iter().map(|one| one.setting.as_str());
             let refused: Vec<&str> = refused.collect();
-            Some(match refused.is_empty() {
-                true => again,
-                false => format!("{again}; refused: {}", refused.join(", ")),
+            Some(if refused.is_empty() {
+                again
+            } else {
+                format!("{again}; refused: {}", refused.join(", "))
             })
         }
         Err(error) => Some(unknown(&error.to_string())),

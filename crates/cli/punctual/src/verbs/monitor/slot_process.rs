@@ -160,10 +160,7 @@ impl ProcessRunner<'_> {
     /// Pauses the flight recorder, or has it go on; what its slot says where that fails.
     fn record_events(&self, on: bool) -> Option<String> {
         let flight = self.flight?;
-        let result = match on {
-            true => flight.resume(),
-            false => flight.pause(),
-        };
+        let result = if on { flight.resume() } else { flight.pause() };
         let error = result.err()?;
         output::note(&format!("flight recorder: {error}"));
         Some(format!("measured while the flight recorder ran: {error}"))

@@ -152,9 +152,10 @@ fn found<'a>(trend: &'a Trend, name: &str) -> Result<(&'a Group, &'a ChangePoint
         [one] => return Ok(**one),
         [] => {
             let known: Vec<&str> = all.iter().map(|(_, change)| change.id.as_str()).collect();
-            let known = match known.is_empty() {
-                true => "none".to_owned(),
-                false => known.join(", "),
+            let known = if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
             };
             format!(
                 "{} has no change point '{name}' in these runs; it has {known}",

@@ -104,13 +104,12 @@ impl Shown {
         let newest = newest(store, &name)?;
         let series = Series::load(store, Some(&name), &self.span)?;
         let trend = series.trend(&self.span);
-        match self.json {
-            true => output::print(&output::json(&trend)?)?,
-            false => {
-                let next = document::acknowledge(&trend, context.named_store());
-                let page = document::trend(&trend, next);
-                output::print(&text::render(&page, &context.style()))?;
-            }
+        if self.json {
+            output::print(&output::json(&trend)?)?
+        } else {
+            let next = document::acknowledge(&trend, context.named_store());
+            let page = document::trend(&trend, next);
+            output::print(&text::render(&page, &context.style()))?;
         }
         Ok((trend, newest))
     }
@@ -135,17 +134,18 @@ fn wait_for_a_run(
 fn newest(store: &Store, series: &str) -> Result<Option<RecordingId>> {
     let is_planned = store.series()?.iter().any(|epoch| epoch.name == series);
     let name = Some(series.to_owned());
-    let filter = match is_planned {
-        true => Filter {
+    let filter = if is_planned {
+        Filter {
             series: name,
             limit: Some(2),
             ..Filter::default()
-        },
-        false => Filter {
+        }
+    } else {
+        Filter {
             label: name,
             limit: Some(2),
             ..Filter::default()
-        },
+        }
     };
     let listed = store.list_by(&filter)?;
     let ended = listed

@@ -90,9 +90,10 @@ impl System {
 
     /// The folder of the copies: beside the journals, or on the other system.
     fn state(&self, context: &Context) -> Result<PathBuf> {
-        match self.root == Path::new("/") {
-            true => Ok(context.tune_places()?.runs.with_file_name("cmdline")),
-            false => Ok(std::path::absolute(&self.root)?.join("var/lib/punctual/cmdline")),
+        if self.root == Path::new("/") {
+            Ok(context.tune_places()?.runs.with_file_name("cmdline"))
+        } else {
+            Ok(std::path::absolute(&self.root)?.join("var/lib/punctual/cmdline"))
         }
     }
 }
@@ -123,9 +124,10 @@ impl Cmdline {
 
 /// Which of two kinds of error it is.
 fn usage(error: CmdlineError) -> anyhow::Error {
-    match error.is_usage() {
-        true => UsageError(error.to_string()).into(),
-        false => error.into(),
+    if error.is_usage() {
+        UsageError(error.to_string()).into()
+    } else {
+        error.into()
     }
 }
 
@@ -157,12 +159,11 @@ impl Edit {
         }
         edit.write(&host, &self.system.state(context)?)
             .map_err(usage)?;
-        let then = match self.system.root == Path::new("/") {
-            true => {
-                "Written. It counts from the next boot; `punctual tune cmdline revert` restores \
+        let then = if self.system.root == Path::new("/") {
+            "Written. It counts from the next boot; `punctual tune cmdline revert` restores \
                      the files."
-            }
-            false => "Written.",
+        } else {
+            "Written."
         };
         self.form
             .show(&edit, context, || planned(&edit, live, then))?;

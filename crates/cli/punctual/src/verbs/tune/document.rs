@@ -23,9 +23,12 @@ fn readable(name: &str, value: &str) -> String {
 /// A table whose last column is wrapped.
 pub(super) fn table(titles: &[&str], rows: Vec<Vec<String>>) -> Block {
     let last = titles.len().saturating_sub(1);
-    let column = |(place, title): (usize, &&str)| match place == last {
-        true => Column::left(*title).fold(Fold::Wrap(READABLE)),
-        false => Column::left(*title),
+    let column = |(place, title): (usize, &&str)| {
+        if place == last {
+            Column::left(*title).fold(Fold::Wrap(READABLE))
+        } else {
+            Column::left(*title)
+        }
     };
     let columns = titles.iter().enumerate().map(column).collect();
     Block::Table(Table::new(
@@ -79,9 +82,10 @@ fn of_instances(settings: &[&str], remark: &str) -> String {
 
 /// A section of these rows; an empty one where there are none.
 fn section(rows: Vec<Vec<String>>, block: impl FnOnce(Vec<Vec<String>>) -> Block) -> Section {
-    match rows.is_empty() {
-        true => Section::default(),
-        false => Section::new(vec![block(rows)]),
+    if rows.is_empty() {
+        Section::default()
+    } else {
+        Section::new(vec![block(rows)])
     }
 }
 

@@ -149,9 +149,10 @@ impl Enable {
 pub(super) fn run_disable(system: &System, form: Form, context: &Context) -> Result<Exit> {
     let (host, places) = system.places(context)?;
     let removed = disable(&host, &places).map_err(usage)?;
-    form.show(&removed, context, || match removed.is_empty() {
-        true => text("Nothing is enabled."),
-        false => {
+    form.show(&removed, context, || {
+        if removed.is_empty() {
+            text("Nothing is enabled.")
+        } else {
             let files = removed.iter().map(|path| Field::new("removed", path));
             let note = "What is applied now stays until `punctual tune revert` or a reboot.";
             of(vec![fields(files.collect()), paragraph(Tone::Plain, note)])
@@ -244,9 +245,10 @@ fn text(text: &str) -> Document {
 fn enabled(written: &[String], live: bool) -> Document {
     let files = written.iter().map(|path| Field::new("written", path));
     let mut sections = vec![fields(files.collect())];
-    let note = match live {
-        true => "Applied from the next boot on; now: `systemctl start punctual-tune.service`.",
-        false => "Applied at each boot of that system.",
+    let note = if live {
+        "Applied from the next boot on; now: `systemctl start punctual-tune.service`."
+    } else {
+        "Applied at each boot of that system."
     };
     sections.push(paragraph(Tone::Plain, note));
     let off = "punctual.tune=off on the kernel's command line leaves it off for one boot.";
@@ -268,9 +270,10 @@ fn shown(status: &BootStatus) -> Document {
     rows.extend(tune.set.iter().map(|set| Field::new("setting", set)));
     rows.push(Field::new("program", &tune.program));
     if let Some(last) = &status.last {
-        let result = match last.reached {
-            true => "reached its target",
-            false => "target not reached yet",
+        let result = if last.reached {
+            "reached its target"
+        } else {
+            "target not reached yet"
         };
         rows.push(Field::new(
             "last boot",

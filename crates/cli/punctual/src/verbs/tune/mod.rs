@@ -166,9 +166,12 @@ impl Wished {
         }
         let sets = (self.set.iter())
             .map(|text| Wish::parse(text))
-            .map(|wish| match keep_going {
-                true => wish.map(Wish::lenient),
-                false => wish,
+            .map(|wish| {
+                if keep_going {
+                    wish.map(Wish::lenient)
+                } else {
+                    wish
+                }
             })
             .collect::<Result<Vec<_>, _>>()?;
         if profile.is_none() && sets.is_empty() {
@@ -230,9 +233,10 @@ impl Form {
         context: &Context,
         document: impl FnOnce() -> Document,
     ) -> Result<()> {
-        match self.json {
-            true => output::print(&output::json(value)?),
-            false => print(&document(), context),
+        if self.json {
+            output::print(&output::json(value)?)
+        } else {
+            print(&document(), context)
         }
     }
 }

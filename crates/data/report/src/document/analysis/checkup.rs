@@ -176,9 +176,10 @@ const SHOWN: usize = 5;
 
 /// Returns a name such as `loaded (farm)`.
 pub(crate) fn condition_name(condition: &Condition) -> String {
-    match condition.loads.is_empty() {
-        true => condition.name.clone(),
-        false => format!("{} ({})", condition.name, condition.loads.join(", ")),
+    if condition.loads.is_empty() {
+        condition.name.clone()
+    } else {
+        format!("{} ({})", condition.name, condition.loads.join(", "))
     }
 }
 
@@ -220,13 +221,15 @@ fn at_most(condition: &Condition) -> Option<String> {
 }
 
 fn cause_row(cause: &RemediedCause) -> Row {
-    let what = match cause.who.is_empty() {
-        true => cause.kind.name().to_owned(),
-        false => format!("{}: {}", cause.kind.name(), cause.who),
+    let what = if cause.who.is_empty() {
+        cause.kind.name().to_owned()
+    } else {
+        format!("{}: {}", cause.kind.name(), cause.who)
     };
-    let checks = match cause.checks.is_empty() {
-        true => String::new(),
-        false => format!(" (doctor: {})", cause.checks.join(", ")),
+    let checks = if cause.checks.is_empty() {
+        String::new()
+    } else {
+        format!(" (doctor: {})", cause.checks.join(", "))
     };
     Row::new([
         cause.total_ns.to_string(),

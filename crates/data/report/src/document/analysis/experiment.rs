@@ -68,9 +68,10 @@ pub fn experiment_text(one: &Experiment) -> Document {
     let verdicts: Vec<String> = one.results.iter().map(|result| line(one, result)).collect();
     let mut document = experiment(one, &[]);
     document.program = None;
-    document.title = match verdicts.is_empty() {
-        true => "not proven: nothing was compared".to_owned(),
-        false => verdicts.join("; "),
+    document.title = if verdicts.is_empty() {
+        "not proven: nothing was compared".to_owned()
+    } else {
+        verdicts.join("; ")
     };
     document
 }
@@ -234,9 +235,10 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
             ArmAction::Boot { parameters } if parameters.is_empty() => "boots as usual".to_owned(),
             ArmAction::Boot { parameters } => format!("boots with {parameters}"),
         };
-        let text = match made == arm.name {
-            true => made,
-            false => format!("{}: {made}", arm.name),
+        let text = if made == arm.name {
+            made
+        } else {
+            format!("{}: {made}", arm.name)
         };
         Field::new(name, text)
     };
@@ -266,9 +268,10 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
         ));
     }
     fields.extend(experiment.boots.iter().flat_map(boots));
-    let loads = match plan.loads.is_empty() {
-        true => "none".to_owned(),
-        false => plan.loads.join(", "),
+    let loads = if plan.loads.is_empty() {
+        "none".to_owned()
+    } else {
+        plan.loads.join(", ")
     };
     fields.push(Field::new("load", loads));
     fields.push(Field::new("order", format!("random, seed {}", plan.seed)));
@@ -349,9 +352,10 @@ pub fn experiments(all: &[Experiment]) -> Document {
                 |pilot| format!("{}/{}", one.complete_rounds(), pilot.rounds),
             ),
             one.label.clone().unwrap_or_default(),
-            match one.sentence.is_empty() {
-                true => "nothing compared yet".to_owned(),
-                false => one.sentence.clone(),
+            if one.sentence.is_empty() {
+                "nothing compared yet".to_owned()
+            } else {
+                one.sentence.clone()
             },
         ])
     });

@@ -167,9 +167,12 @@ pub fn machine(row: &MachineRow, facts: Option<&punctual_model::HostFacts>) -> D
             ),
             Field::new(
                 "CPUs isolated",
-                known(processor.isolated.get().map(|cpus| match cpus.is_empty() {
-                    true => "none".to_owned(),
-                    false => cpus.to_string(),
+                known(processor.isolated.get().map(|cpus| {
+                    if cpus.is_empty() {
+                        "none".to_owned()
+                    } else {
+                        cpus.to_string()
+                    }
                 })),
             ),
             Field::new("microcode", known(processor.microcode.get().cloned())),

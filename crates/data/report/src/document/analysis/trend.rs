@@ -74,9 +74,10 @@ pub fn notes(notes: &[punctual_model::Note]) -> Document {
 }
 
 fn section(heading: &str, table: Table) -> Section {
-    match table.rows.is_empty() {
-        true => Section::default(),
-        false => Section::new(vec![Block::Table(table)]).heading(Medium::Both, heading),
+    if table.rows.is_empty() {
+        Section::default()
+    } else {
+        Section::new(vec![Block::Table(table)]).heading(Medium::Both, heading)
     }
 }
 
@@ -179,9 +180,10 @@ fn groups(trend: &Trend) -> Table {
         let over = max
             .zip(group.limit_ns)
             .is_some_and(|(max, limit)| max > limit);
-        let changes = match group.judged {
-            true => group.changes.len().to_string(),
-            false => "too few runs".to_owned(),
+        let changes = if group.judged {
+            group.changes.len().to_string()
+        } else {
+            "too few runs".to_owned()
         };
         Row::new([
             Cell::from(group.name()),
@@ -260,9 +262,10 @@ fn change_table(trend: &Trend) -> Table {
         .collect();
     all.sort_by_key(|(_, change)| (change.at, change.followed));
     let rows = all.into_iter().map(|(group, change)| Row {
-        tone: match change.is_open_worsening() {
-            true => Tone::Bad,
-            false => Tone::Plain,
+        tone: if change.is_open_worsening() {
+            Tone::Bad
+        } else {
+            Tone::Plain
         },
         ..Row::new([
             day(change.at),
@@ -299,9 +302,10 @@ fn range(low: f64, high: Option<f64>) -> String {
 
 /// A ratio has a meaning only if both sides have late periods.
 fn ratio(change: &ChangePoint) -> String {
-    match change.before > 0.0 && change.after > 0.0 {
-        true => format!("×{}", short(change.ratio)),
-        false => "-".to_owned(),
+    if change.before > 0.0 && change.after > 0.0 {
+        format!("×{}", short(change.ratio))
+    } else {
+        "-".to_owned()
     }
 }
 

@@ -82,9 +82,12 @@ fn starts(of: &LongTerm<'_>) -> Vec<(f64, f64)> {
     gaps.sort_by(f64::total_cmp);
     let usual = gaps.get(gaps.len() / 2).copied().unwrap_or(60.0).max(1.0);
     let next = starts.iter().skip(1).copied().chain([f64::INFINITY]);
-    let end = |(start, next): (&f64, f64)| match next - start > usual * WIDE {
-        true => (*start, start + usual),
-        false => (*start, next),
+    let end = |(start, next): (&f64, f64)| {
+        if next - start > usual * WIDE {
+            (*start, start + usual)
+        } else {
+            (*start, next)
+        }
     };
     starts.iter().zip(next).map(end).collect()
 }
@@ -181,9 +184,10 @@ fn maximum(frame: &mut Frame, of: &LongTerm<'_>, starts: &[(f64, f64)], unit: Un
         .collect();
     let stroke = super::super::canvas::Stroke::solid(Colour(0xd5, 0x5e, 0x00), 1.4);
     frame.canvas.lines(vec![ring], stroke);
-    let (at, anchor) = match centre.0 + 90.0 < frame.x.to {
-        true => ((centre.0 + 10.0, centre.1 + 4.0), Anchor::Start),
-        false => ((centre.0 - 10.0, centre.1 + 4.0), Anchor::End),
+    let (at, anchor) = if centre.0 + 90.0 < frame.x.to {
+        ((centre.0 + 10.0, centre.1 + 4.0), Anchor::Start)
+    } else {
+        ((centre.0 - 10.0, centre.1 + 4.0), Anchor::End)
     };
     frame
         .canvas

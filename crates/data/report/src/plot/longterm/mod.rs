@@ -128,9 +128,10 @@ fn check(of: &LongTerm<'_>, options: &PlotOptions) -> Result<(), ReportError> {
     if !(320..=8000).contains(&width) || !(240..=8000).contains(&height) {
         return Err(ReportError::Size { width, height });
     }
-    match of.runs.iter().any(|run| !run.rows.is_empty()) {
-        true => Ok(()),
-        false => Err(ReportError::NoRecording),
+    if of.runs.iter().any(|run| !run.rows.is_empty()) {
+        Ok(())
+    } else {
+        Err(ReportError::NoRecording)
     }
 }
 

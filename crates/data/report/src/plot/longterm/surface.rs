@@ -347,9 +347,10 @@ fn dates(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
 /// Returns the date, with the time of day if all runs are from at most two days.
 fn when(of: &LongTerm<'_>, started: Timestamp) -> String {
     let (first, last) = of.span();
-    let digits = match times::seconds(first, last) < 2.0 * times::DAY {
-        true => 16,
-        false => 10,
+    let digits = if times::seconds(first, last) < 2.0 * times::DAY {
+        16
+    } else {
+        10
     };
     wall(started, 0).chars().take(digits).collect()
 }

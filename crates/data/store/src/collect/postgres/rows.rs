@@ -27,9 +27,10 @@ pub(super) fn bits(number: u64) -> i64 {
 /// Removes NUL characters from a text, because PostgreSQL rejects them and a hostile machine may
 /// send them.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
-    match text.contains('\0') {
-        true => Cow::Owned(text.replace('\0', "\u{fffd}")),
-        false => Cow::Borrowed(text),
+    if text.contains('\0') {
+        Cow::Owned(text.replace('\0', "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 
@@ -91,9 +92,10 @@ impl Conditions {
 
     /// Returns the WHERE clause; empty without conditions.
     pub(super) fn clause(&self) -> String {
-        match self.each.is_empty() {
-            true => String::new(),
-            false => format!("WHERE {}", self.each.join(" AND ")),
+        if self.each.is_empty() {
+            String::new()
+        } else {
+            format!("WHERE {}", self.each.join(" AND "))
         }
     }
 

@@ -109,9 +109,10 @@ fn is_on_this_machine(config: &Config) -> bool {
         }
     };
     let addresses = config.get_hostaddrs();
-    match addresses.is_empty() {
-        true => config.get_hosts().iter().all(is_local),
-        false => addresses.iter().all(IpAddr::is_loopback),
+    if addresses.is_empty() {
+        config.get_hosts().iter().all(is_local)
+    } else {
+        addresses.iter().all(IpAddr::is_loopback)
     }
 }
 
@@ -145,9 +146,10 @@ pub(super) fn connector(
     let is_local = |host: &Host| matches!(host, Host::Unix(_));
     let required = config.get_ssl_mode() == SslMode::Require;
     if config.get_ssl_mode() == SslMode::Disable || config.get_hosts().iter().all(is_local) {
-        return match required {
-            true => Err(TlsError::Socket),
-            false => Ok(None),
+        return if required {
+            Err(TlsError::Socket)
+        } else {
+            Ok(None)
         };
     }
     let trusted = match roots {
@@ -158,9 +160,10 @@ pub(super) fn connector(
         None => punctual_files::roots::file().and_then(certificates),
     };
     let Some(roots) = trusted else {
-        return match required {
-            true => Err(TlsError::NothingTrusted),
-            false => Ok(None),
+        return if required {
+            Err(TlsError::NothingTrusted)
+        } else {
+            Ok(None)
         };
     };
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
