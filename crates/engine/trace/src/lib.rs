@@ -49,7 +49,7 @@ mod watch;
 
 pub use clock::ClockMap;
 pub use error::{TraceError, WatchError};
-pub use event::{Decoder, Format};
+pub use event::{Decoder, Format, Place};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, RealFiles};
 pub use flight::{

@@ -3,16 +3,22 @@
 //! **For:** [`TraceReader`], a stream of typed events in ascending order of time, whichever tool
 //! wrote the file.
 //!
-//! **Knows:** the text formats of tracefs, trace-cmd, perf and rtla.
+//! **Knows:** `trace.dat` of trace-cmd, and the text formats of tracefs, trace-cmd, perf and rtla.
 //!
 //! **Must not know:** what an event means for latency (`culprit` does), how results are shown.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod dat;
 mod error;
+mod input;
 mod item;
+mod listed;
+mod open;
 mod text;
 
 pub use error::TraceFileError;
+pub use input::Input;
 pub use item::{Item, Mark, TraceHead, TraceReader};
+pub use open::open;
 pub use text::open as open_text;

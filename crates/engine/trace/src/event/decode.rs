@@ -68,8 +68,11 @@ impl Decoder {
         self.layout
     }
 
-    /// Registers an event by its `format`. `Err`: the missing field.
-    pub(crate) fn learn(&mut self, spec: &EventSpec, format: &Format) -> Result<(), &'static str> {
+    /// Registers an event of the table by its `format`.
+    ///
+    /// # Errors
+    /// The name of a missing field, or of a common field at an unknown position.
+    pub fn learn(&mut self, spec: &EventSpec, format: &Format) -> Result<(), &'static str> {
         begins_as_all(format)?;
         let places = spec
             .fields
@@ -130,9 +133,9 @@ impl Decoder {
         }
     }
 
-    /// Decodes one record as an event of `cpu`, at `time` on CLOCK_MONOTONIC.
+    /// Decodes one record as an event of `cpu`. `None` if it is unknown or truncated.
     #[inline]
-    fn event(&mut self, cpu: u32, time: Nanos, data: &[u8]) -> Option<TraceEvent> {
+    pub fn event(&mut self, cpu: u32, time: Nanos, data: &[u8]) -> Option<TraceEvent> {
         let head: &[u8; COMMON_BYTES] = data.first_chunk()?;
         let kind = self.kind(data)?;
         let pid = self.layout.u32([head[4], head[5], head[6], head[7]]);

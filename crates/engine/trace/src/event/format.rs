@@ -41,7 +41,7 @@ const COMMON: &str = "common_";
 
 /// The position of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub struct Place {
     offset: u32,
     /// Size in bytes; 0 means up to the end of the record.
     size: u32,
@@ -74,7 +74,8 @@ impl Format {
         })
     }
 
-    pub(crate) fn place(&self, name: &str) -> Option<Place> {
+    /// Returns the position of a field.
+    pub fn place(&self, name: &str) -> Option<Place> {
         let field = self.fields.iter().find(|field| field.name == name)?;
         Some(field.place)
     }
@@ -141,7 +142,7 @@ impl Place {
 
     /// Returns the bytes of the field in a record; `None` if the record is too short.
     #[inline]
-    pub(crate) fn bytes<'a>(&self, layout: &Layout, record: &'a [u8]) -> Option<&'a [u8]> {
+    pub fn bytes<'a>(&self, layout: &Layout, record: &'a [u8]) -> Option<&'a [u8]> {
         let begin = self.offset as usize;
         if self.size == 0 {
             return record.get(begin..);

@@ -6,5 +6,4 @@ mod format;
 mod requested;
 
 pub use decode::Decoder;
-pub use format::Format;
-pub(crate) use format::Place;
+pub use format::{Format, Place};

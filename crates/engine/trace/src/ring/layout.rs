@@ -57,8 +57,10 @@ impl Layout {
         })
     }
 
-    /// Returns the layout of a buffer with sub-buffers of another size.
-    pub(crate) fn with_page_bytes(self, page_bytes: usize) -> Self {
+    /// Returns the layout of a buffer with sub-buffers of another size. An impossible size changes
+    /// nothing.
+    #[must_use]
+    pub fn with_page_bytes(self, page_bytes: usize) -> Self {
         let fits = page_bytes > self.data_at + 64 && page_bytes <= LARGEST_PAGE;
         match fits {
             true => Self { page_bytes, ..self },
@@ -84,7 +86,7 @@ impl Layout {
 
     /// Reads a number of 1, 2, 4 or 8 bytes; 0 for other sizes.
     #[inline]
-    pub(crate) fn unsigned(&self, bytes: &[u8]) -> u64 {
+    pub fn unsigned(&self, bytes: &[u8]) -> u64 {
         let mut wide = [0; 8];
         match self.big_endian {
             false => match bytes.len() {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use punctual_model::{EVENTS, EventSpec, Vector};
+use punctual_model::{EVENTS, Vector};
 
 /// What the text after the time is.
 #[derive(Debug)]
@@ -74,26 +74,6 @@ impl Table {
 /// Returns whether the event comes with its system, as in perf's text.
 pub(super) fn has_system(rest: &str) -> bool {
     split(without_period(rest.trim())).is_some_and(|(system, ..)| system.is_some())
-}
-
-/// Returns the name under which the event is listed, as in [`punctual_model::event_names`].
-pub(super) fn listed_name(index: usize) -> &'static str {
-    let until = EVENTS.get(..=index).unwrap_or_default();
-    let listed = until.iter().rfind(|spec| spec.listed);
-    listed.map_or("", |spec: &EventSpec| spec.full_name)
-}
-
-/// Returns the index of an event by its full name: `sched:sched_switch`.
-pub(super) fn by_full_name(full_name: &str) -> Option<usize> {
-    EVENTS
-        .iter()
-        .position(|spec| match spec.name.strip_prefix('*') {
-            Some(ending) => {
-                let name = full_name.strip_prefix(spec.system);
-                name.is_some_and(|name| name.starts_with(':') && name.ends_with(ending))
-            }
-            None => spec.full_name == full_name,
-        })
 }
 
 /// Splits `sched:sched_switch: text` or `sched_switch: text`.
@@ -228,20 +208,6 @@ mod tests {
         ] {
             let mark = r##"Mark("#402268 context thread timer_latency 177 ns")"##;
             assert_eq!(found(text), mark, "{text}");
-        }
-    }
-
-    #[test]
-    fn names_are_those_of_the_list_of_events() {
-        let listed = |name| by_full_name(name).map(listed_name);
-        assert_eq!(listed("ipi:ipi_send_cpumask"), Some("ipi:ipi_send_cpu"));
-        assert_eq!(
-            listed("irq_vectors:irq_work_entry"),
-            Some("irq_vectors:*_entry")
-        );
-        assert_eq!(listed("sched:sched_stat_wait"), None);
-        for name in punctual_model::event_names() {
-            assert_eq!(listed(name), Some(name));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use punctual_model::{EVENTS, EventKind, KernelEvent, Nanos, TraceEvent, Vector};
 
-use super::event::{Found, Table, by_full_name, has_system, listed_name};
+use super::event::{Found, Table, has_system};
 use super::head::{self, Columns, Said};
 use super::line::{Line, clean};
 use super::lines::Lines;
@@ -13,6 +13,7 @@ use super::order::Order;
 use super::payload;
 use super::stack::{EventHeader, Frame, Stack};
 use super::warnings::{Warnings, shortened};
+use crate::listed::{by_full_name, listed_name};
 use crate::{Item, Mark, TraceFileError, TraceHead, TraceReader};
 
 /// A time that is so much before an earlier one is not out of order: another trace begins.

@@ -1,11 +1,11 @@
-//! Invariants of all text traces, however hostile: shared by the tests and by the fuzz target
+//! Invariants of all traces, however hostile: shared by the tests and by the fuzz target
 //! (`fuzz/`).
 
-#![allow(unreachable_pub)]
+#![allow(unreachable_pub, dead_code)]
 
 use std::io::Cursor;
 
-use punctual_tracefile::{Item, TraceFileError, TraceHead, open_text};
+use punctual_tracefile::{Input, Item, TraceFileError, TraceHead, TraceReader, open, open_text};
 
 /// Reads all items of a text trace, and the head.
 ///
@@ -15,7 +15,26 @@ use punctual_tracefile::{Item, TraceFileError, TraceHead, open_text};
 /// # Panics
 /// If times go back without a warning, or there are more items than lines allow.
 pub fn text(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
-    let mut reader = open_text(Cursor::new(bytes.to_vec()))?;
+    let (items, head) = items(open_text(Cursor::new(bytes.to_vec()))?)?;
+    assert!(head.warnings.len() < 10, "{:?}", head.warnings);
+    assert!(head.symbols.len() <= bytes.len());
+    Ok((items, head))
+}
+
+/// Reads all items of a trace of any format, and the head.
+///
+/// # Errors
+/// If it is not a trace.
+///
+/// # Panics
+/// If times go back without a warning.
+pub fn any(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
+    let (items, head) = items(open(Input::stream(Cursor::new(bytes.to_vec())))?)?;
+    assert!(head.warnings.len() < 250, "{}", head.warnings.len());
+    Ok((items, head))
+}
+
+fn items(mut reader: Box<dyn TraceReader>) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
     let (mut items, mut last, mut goes_back) = (Vec::new(), 0, false);
     while let Some(item) = reader.next_item()? {
         let time = match &item {
@@ -34,7 +53,5 @@ pub fn text(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
         "{:?}",
         head.warnings
     );
-    assert!(head.warnings.len() < 10, "{:?}", head.warnings);
-    assert!(head.symbols.len() <= bytes.len());
     Ok((items, head))
 }

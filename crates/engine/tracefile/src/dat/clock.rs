@@ -1,0 +1,204 @@
+//! Converts times of the ring buffer to nanoseconds.
+
+use punctual_model::Nanos;
+
+use super::parser::Parser;
+use crate::TraceFileError;
+
+/// The calibration of the time-stamp counter: ns = cycles * multiplier >> shift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tsc {
+    multiplier: u32,
+    shift: u32,
+}
+
+impl Tsc {
+    /// Reads the option TSC2NSEC. `None` if it converts nothing.
+    pub(super) fn read(parser: &mut Parser<'_>) -> Result<Option<Self>, TraceFileError> {
+        let (multiplier, shift) = (parser.u32()?, parser.u32()?);
+        Ok((multiplier != 0 && shift < 64).then_some(Self { multiplier, shift }))
+    }
+
+    fn nanos(self, cycles: u64) -> u64 {
+        let wide = (u128::from(cycles) * u128::from(self.multiplier)) >> self.shift;
+        wide as u64
+    }
+}
+
+/// A measured difference between the clocks of a guest and its host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sample {
+    /// When it was measured, on the clock of the guest.
+    time: u64,
+    offset: i64,
+    scaling: u64,
+    fraction: u64,
+}
+
+/// The differences between a guest's clock and its host's, of each CPU of the guest (the option
+/// TIME_SHIFT). Empty if the file is not of a guest.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shift {
+    interpolates: bool,
+    cpus: Vec<Vec<Sample>>,
+}
+
+/// The flag of offsets between two samples.
+const INTERPOLATE: u32 = 1;
+
+impl Shift {
+    /// Reads the option.
+    pub(super) fn read(parser: &mut Parser<'_>) -> Result<Self, TraceFileError> {
+        let _host = parser.u64()?;
+        let interpolates = parser.u32()? & INTERPOLATE != 0;
+        let mut cpus = Vec::new();
+        for _ in 0..parser.u32()? {
+            let count = parser.u32()?;
+            let mut samples = Vec::new();
+            for _ in 0..count {
+                samples.push(Sample {
+                    time: parser.u64()?,
+                    ..Sample::default()
+                });
+            }
+            for sample in &mut samples {
+                sample.offset = parser.u64()? as i64;
+            }
+            for sample in &mut samples {
+                sample.scaling = parser.u64()?;
+            }
+            cpus.push(samples);
+        }
+        // Older files have no fractions.
+        'fractions: for samples in &mut cpus {
+            for sample in samples {
+                match parser.u64() {
+                    Ok(fraction) => sample.fraction = fraction,
+                    Err(_) => break 'fractions,
+                }
+            }
+        }
+        for samples in &mut cpus {
+            samples.sort_by_key(|sample| sample.time);
+            samples.dedup_by_key(|sample| sample.time);
+        }
+        Ok(Self { interpolates, cpus })
+    }
+
+    const fn is_none(&self) -> bool {
+        self.cpus.is_empty()
+    }
+
+    /// Converts a time of a CPU to the host's clock, as `trace-cmd report` does.
+    fn host(&self, cpu: u32, time: u64) -> u64 {
+        let samples = self.cpus.get(cpu as usize).map_or(&[][..], Vec::as_slice);
+        let (first, second) = match samples {
+            [] => return time,
+            [only] => return time.wrapping_add_signed(only.offset),
+            samples => {
+                let after = samples.partition_point(|sample| sample.time <= time);
+                let first = after.saturating_sub(1).min(samples.len() - 2);
+                match samples.get(first..first + 2) {
+                    Some([first, second]) => (first, second),
+                    _ => return time,
+                }
+            }
+        };
+        let mut offset = i128::from(first.offset);
+        if self.interpolates {
+            let span = i128::from(second.time) - i128::from(first.time);
+            let passed = i128::from(time) - i128::from(first.time);
+            let change = i128::from(second.offset) - i128::from(first.offset);
+            offset += (passed * change + span / 2) / span.max(1);
+        }
+        let scaled = match (first.scaling, u32::try_from(first.fraction)) {
+            (0, _) => time,
+            (scaling, Ok(fraction @ 0..64)) => {
+                ((u128::from(time) * u128::from(scaling)) >> fraction) as u64
+            }
+            _ => time,
+        };
+        scaled.wrapping_add(offset as u64)
+    }
+}
+
+/// The conversion from times of the ring buffer to the clock of the trace.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clock {
+    pub(super) tsc: Option<Tsc>,
+    pub(super) shift: Shift,
+    pub(super) offset_ns: i64,
+}
+
+impl Clock {
+    #[inline]
+    pub(super) fn nanos(&self, cpu: u32, raw: u64) -> Nanos {
+        let raw = match self.shift.is_none() {
+            true => raw,
+            false => self.shift.host(cpu, raw),
+        };
+        let nanos = self.tsc.map_or(raw, |tsc| tsc.nanos(raw));
+        Nanos(nanos.wrapping_add_signed(self.offset_ns))
+    }
+}
+
+/// Returns whether the clocks of different CPUs may differ. `Err` if the clock counts something else
+/// than nanoseconds. `None` if it is unknown.
+pub(super) fn differs(clock: &str, is_calibrated: bool) -> Result<Option<bool>, TraceFileError> {
+    match clock {
+        // The kernel's sched_clock(), which it does not always synchronise.
+        "local" | "perf" => Ok(Some(true)),
+        "global" | "mono" | "mono_raw" | "boot" | "tai" | "tsc2nsec" | "uptime" => Ok(Some(false)),
+        // Linux uses the counter only if those of all CPUs agree.
+        "x86-tsc" if is_calibrated => Ok(Some(false)),
+        "counter" | "x86-tsc" | "ppc-tb" | "s390-tod" => Err(TraceFileError::NoTime {
+            clock: clock.to_owned(),
+        }),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_are_converted_without_overflow() {
+        let tsc = Tsc {
+            multiplier: 5_368_709,
+            shift: 24,
+        };
+        // 3.125 cycles are a nanosecond.
+        assert_eq!(tsc.nanos(3_125_000), 999_999);
+        assert_eq!(
+            tsc.nanos(1 << 63),
+            (((1_u128 << 63) * 5_368_709) >> 24) as u64
+        );
+    }
+
+    #[test]
+    fn times_of_a_guest_are_those_of_its_host() {
+        let sample = |time, offset| Sample {
+            time,
+            offset,
+            scaling: 1,
+            fraction: 0,
+        };
+        let mut shift = Shift {
+            interpolates: true,
+            cpus: vec![vec![
+                sample(100, 1_000),
+                sample(200, 1_010),
+                sample(300, 1_000),
+            ]],
+        };
+        assert_eq!(shift.host(0, 150), 150 + 1_005);
+        assert_eq!(shift.host(0, 250), 250 + 1_006);
+        assert_eq!(shift.host(0, 50), 50 + 996);
+        assert_eq!(shift.host(1, 50), 50, "a CPU without a sample");
+        shift.interpolates = false;
+        assert_eq!(shift.host(0, 250), 250 + 1_010);
+        shift.cpus[0].truncate(1);
+        assert_eq!(shift.host(0, 250), 250 + 1_000);
+    }
+}

@@ -1,0 +1,281 @@
+//! The structure of a `trace.dat`: where its parts are.
+//!
+//! Source: trace-cmd.dat.v6(5), trace-cmd.dat.v7(5).
+
+use std::io::{BufReader, SeekFrom};
+
+use super::meta::Meta;
+use super::options::{Buffer, Options, Region, id, selected};
+use super::packing::Packing;
+use super::parser::{Endian, Parser};
+use crate::TraceFileError;
+use crate::input::{DAT_MAGIC, ReadSeek};
+
+/// The most CPUs of a kernel are below (`NR_CPUS_RANGE_END`).
+const MOST_CPUS: u32 = 65_536;
+/// The most parts of a file. trace-cmd writes ten, and two for each instance.
+const MOST_SECTIONS: usize = 10_000;
+
+/// What a file contains besides the pages.
+pub(super) struct DatFile {
+    pub(super) version: u8,
+    pub(super) packing: Packing,
+    pub(super) endian: Endian,
+    pub(super) meta: Meta,
+    pub(super) options: Options,
+    /// Bytes of the whole file.
+    pub(super) size: u64,
+    /// Whether the rest of the source is text, as in files of latency tracers.
+    pub(super) is_text: bool,
+    pub(super) warnings: Vec<String>,
+}
+
+impl DatFile {
+    /// Reads everything but the pages.
+    pub(super) fn read(source: &mut dyn ReadSeek) -> Result<Self, TraceFileError> {
+        let size = source.seek(SeekFrom::End(0))?;
+        let mut file = Self {
+            version: 0,
+            packing: Packing::None,
+            endian: Endian { is_big: false },
+            meta: Meta::default(),
+            options: Options::default(),
+            size,
+            is_text: false,
+            warnings: Vec::new(),
+        };
+        source.seek(SeekFrom::Start(0))?;
+        let mut parser = Parser::new(BufReader::new(&mut *source), file.endian, 0);
+        parser.bytes(DAT_MAGIC.len() as u64)?;
+        let version = parser.name()?;
+        file.version = match version.as_str() {
+            "6" => 6,
+            "7" => 7,
+            _ => return Err(TraceFileError::Version { version }),
+        };
+        file.endian.is_big = match parser.u8()? {
+            0 => false,
+            1 => true,
+            other => return Err(parser.damaged(format!("{other} is no order of bytes (0 or 1)"))),
+        };
+        parser.set_endian(file.endian);
+        // Bytes of a long in user space: the kernel's are in header_page.
+        parser.u8()?;
+        let page_bytes = parser.u32()? as usize;
+        match file.version {
+            6 => file.read_version_6(&mut parser, page_bytes)?,
+            _ => {
+                file.packing = Packing::read(&mut parser)?;
+                let options = parser.u64()?;
+                drop(parser);
+                return file.read_version_7(source, options);
+            }
+        }
+        let offset = parser.offset();
+        drop(parser);
+        if file.is_text {
+            source.seek(SeekFrom::Start(offset))?;
+        } else {
+            file.read_instances(source, page_bytes);
+        }
+        Ok(file)
+    }
+
+    /// Reads all parts of version 6, which are in a fixed order.
+    fn read_version_6(
+        &mut self,
+        parser: &mut Parser<'_>,
+        page_bytes: usize,
+    ) -> Result<(), TraceFileError> {
+        self.meta.read_header(parser)?;
+        self.meta.read_ftrace(parser)?;
+        self.meta.read_events(parser)?;
+        self.meta.read_symbols(parser)?;
+        self.meta.read_printk(parser)?;
+        // Names of threads: the events have those that matter.
+        parser.text64()?;
+        let cpus = parser.u32()?;
+        let mut tag = parser.bytes(10)?;
+        if tag == b"options  \0" {
+            self.options.read(parser, false)?;
+            tag = parser.bytes(10)?;
+        }
+        match tag.as_slice() {
+            b"flyrecord\0" => (),
+            b"latency  \0" => {
+                self.is_text = true;
+                return Ok(());
+            }
+            _ => return Err(parser.damaged("the data of the CPUs should begin before this byte")),
+        }
+        let cpus = *self.options.cpus.get_or_insert(cpus);
+        let regions = regions(parser, cpus)?;
+        if self.options.has_clock
+            && let Ok(clock) = parser.text64()
+        {
+            self.options.clock = selected(&clock).or(self.options.clock.take());
+        }
+        let clock = self.options.clock.clone();
+        let buffer = Buffer {
+            clock,
+            page_bytes,
+            regions,
+            ..Buffer::default()
+        };
+        self.options.buffers.insert(0, buffer);
+        Ok(())
+    }
+
+    /// Reads where the pages of version 6's instances are.
+    fn read_instances(&mut self, source: &mut dyn ReadSeek, page_bytes: usize) {
+        let cpus = self.options.cpus.unwrap_or(0);
+        let has_clock = self.options.has_clock;
+        for buffer in self.options.buffers.iter_mut().skip(1) {
+            buffer.page_bytes = page_bytes;
+            let mut read = || -> Result<(), TraceFileError> {
+                source.seek(SeekFrom::Start(buffer.offset))?;
+                let mut parser =
+                    Parser::new(BufReader::new(&mut *source), self.endian, buffer.offset);
+                parser.expect("flyrecord\0")?;
+                buffer.regions = regions(&mut parser, cpus)?;
+                buffer.clock = has_clock.then(|| parser.text64().ok()).flatten();
+                buffer.clock = buffer.clock.take().and_then(|clocks| selected(&clocks));
+                Ok(())
+            };
+            if let Err(error) = read() {
+                let name = &buffer.name;
+                self.warnings
+                    .push(format!("cannot read the buffer {name}: {error}"));
+            }
+        }
+    }
+
+    /// Reads the sections of version 7.
+    fn read_version_7(
+        mut self,
+        source: &mut dyn ReadSeek,
+        mut next: u64,
+    ) -> Result<Self, TraceFileError> {
+        let mut seen = Vec::new();
+        while next != 0 {
+            if seen.contains(&next) || seen.len() > MOST_SECTIONS {
+                self.warnings
+                    .push(format!("the options at byte {next} come twice"));
+                break;
+            }
+            seen.push(next);
+            let read = self.section(source, next, id::DONE);
+            let read = read.and_then(|mut parser| self.options.read(&mut parser, true));
+            next = match read {
+                Ok(next) => next,
+                // Without any options, there is nothing to read.
+                Err(error) if seen.len() == 1 => return Err(error),
+                Err(error) => {
+                    self.warnings
+                        .push(format!("cannot read more options: {error}"));
+                    break;
+                }
+            };
+        }
+        let at = |id| self.options.sections.get(&id).copied();
+        let header = at(id::HEADER_INFO).ok_or(TraceFileError::Damaged {
+            offset: seen.first().copied().unwrap_or(0),
+            what: "the options name no section with the layout of pages".to_owned(),
+        })?;
+        let mut parser = self.section(source, header, id::HEADER_INFO)?;
+        self.meta.read_header(&mut parser)?;
+        drop(parser);
+        type Read = fn(&mut Meta, &mut Parser<'_>) -> Result<(), TraceFileError>;
+        let parts: [(u16, Read); 4] = [
+            (id::FTRACE_EVENTS, Meta::read_ftrace),
+            (id::EVENT_FORMATS, Meta::read_events),
+            (id::KALLSYMS, Meta::read_symbols),
+            (id::PRINTK, Meta::read_printk),
+        ];
+        for (id, read) in parts {
+            let Some(offset) = self.options.sections.get(&id).copied() else {
+                continue;
+            };
+            let section = self.section(source, offset, id);
+            if let Err(error) = section.and_then(|mut parser| read(&mut self.meta, &mut parser)) {
+                self.warnings
+                    .push(format!("cannot read a section: {error}"));
+            }
+        }
+        for buffer in &mut self.options.buffers {
+            match flags(source, buffer.offset, self.endian) {
+                Ok(flags) => buffer.is_packed = flags & PACKED != 0,
+                Err(error) => {
+                    buffer.regions.clear();
+                    let name = &buffer.name;
+                    self.warnings
+                        .push(format!("cannot read the buffer {name:?}: {error}"));
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// Returns a parser of a section's content.
+    fn section<'a>(
+        &self,
+        source: &'a mut dyn ReadSeek,
+        offset: u64,
+        expected: u16,
+    ) -> Result<Parser<'a>, TraceFileError> {
+        source.seek(SeekFrom::Start(offset))?;
+        let mut parser = Parser::new(BufReader::new(source), self.endian, offset);
+        let header = SectionHeader::read(&mut parser)?;
+        if header.id != expected {
+            let found = header.id;
+            return Err(parser.damaged(format!("expected section {expected}, found {found}")));
+        }
+        if header.flags & PACKED == 0 {
+            return Ok(parser);
+        }
+        let (packed, size) = (parser.u32()?, parser.u32()?);
+        let offset = parser.offset();
+        let packed = parser.bytes(packed.into())?;
+        let unpacked = self.packing.section(&packed, size);
+        let unpacked = unpacked.map_err(|error| parser.damaged(error))?;
+        Ok(Parser::unpacked(unpacked, self.endian, offset))
+    }
+}
+
+/// The flag of a compressed section.
+const PACKED: u16 = 1;
+
+struct SectionHeader {
+    id: u16,
+    flags: u16,
+}
+
+impl SectionHeader {
+    fn read(parser: &mut Parser<'_>) -> Result<Self, TraceFileError> {
+        let (id, flags) = (parser.u16()?, parser.u16()?);
+        let (_description, _size) = (parser.u32()?, parser.u64()?);
+        Ok(Self { id, flags })
+    }
+}
+
+/// Reads the flags of a section.
+fn flags(source: &mut dyn ReadSeek, offset: u64, endian: Endian) -> Result<u16, TraceFileError> {
+    source.seek(SeekFrom::Start(offset))?;
+    let mut parser = Parser::new(source, endian, offset);
+    Ok(SectionHeader::read(&mut parser)?.flags)
+}
+
+/// Reads version 6's table of the CPUs' data.
+fn regions(parser: &mut Parser<'_>, cpus: u32) -> Result<Vec<Region>, TraceFileError> {
+    if cpus > MOST_CPUS {
+        return Err(parser.damaged(format!("{cpus} CPUs are more than any kernel has")));
+    }
+    let region = |cpu| {
+        Ok(Region {
+            cpu,
+            offset: parser.u64()?,
+            size: parser.u64()?,
+        })
+    };
+    (0..cpus).map(region).collect()
+}

@@ -1,0 +1,112 @@
+//! Records of the tracers themselves that are text: what programs and the kernel wrote.
+
+use std::collections::HashMap;
+
+use punctual_trace::{Format, Layout, Place};
+
+use super::meta::{FTRACE, Meta};
+
+/// A kind of record that becomes a mark.
+#[derive(Clone, Debug)]
+pub(super) enum MarkOf {
+    /// `ftrace:print`: text that a program wrote (`trace_marker`), or the kernel.
+    Print { text: Place },
+    /// `ftrace:bputs`: a constant text of the kernel.
+    Puts { text: Place },
+    /// `ftrace:bprint`: a text of the kernel with values, and the values.
+    Values { format: Place, values: Place },
+    /// `ftrace:timerlat`: a sample of that tracer.
+    Timerlat {
+        sequence: Place,
+        context: Place,
+        latency: Place,
+    },
+}
+
+impl MarkOf {
+    /// Returns the kind of a tracer's record. `None` if it is no mark.
+    pub(super) fn of(system: &str, format: &Format) -> Option<Self> {
+        if system != FTRACE {
+            return None;
+        }
+        let place = |name| format.place(name);
+        Some(match format.name.as_str() {
+            "print" => Self::Print {
+                text: place("buf")?,
+            },
+            "bputs" => Self::Puts {
+                text: place("str")?,
+            },
+            "bprint" => Self::Values {
+                format: place("fmt")?,
+                values: place("buf")?,
+            },
+            "timerlat" => Self::Timerlat {
+                sequence: place("seqnum")?,
+                context: place("context")?,
+                latency: place("timer_latency")?,
+            },
+            _ => return None,
+        })
+    }
+
+    /// Returns the text of a record. `None` if it is truncated or of no interest.
+    pub(super) fn text(&self, layout: &Layout, texts: &Texts, record: &[u8]) -> Option<String> {
+        let number = |place: &Place| Some(layout.unsigned(place.bytes(layout, record)?));
+        match self {
+            Self::Print { text } => {
+                let text = super::parser::text(text.bytes(layout, record)?);
+                Some(text.trim_end_matches('\n').to_owned())
+            }
+            Self::Puts { text } => Some(texts.get(number(text)?)),
+            Self::Values { format, values } => {
+                let format = texts.get(number(format)?);
+                let values = values.bytes(layout, record)?;
+                Some(super::printf::print(&format, layout, values))
+            }
+            Self::Timerlat {
+                sequence,
+                context,
+                latency,
+            } => {
+                let context = match number(context)? {
+                    0 => "irq",
+                    1 => "thread",
+                    2 => "user-ret",
+                    _ => return None,
+                };
+                let (sequence, latency) = (number(sequence)?, number(latency)?);
+                // As tracefs prints it.
+                Some(format!(
+                    "#{sequence} context {context} timer_latency {latency} ns"
+                ))
+            }
+        }
+    }
+}
+
+/// Constant texts of the kernel by address.
+#[derive(Debug, Default)]
+pub(super) struct Texts(HashMap<u64, String>);
+
+impl Texts {
+    /// Reads lines such as `0xffffffff82000000 : "text %d\n"`.
+    pub(super) fn of(meta: &Meta) -> Self {
+        let line = |line: &str| {
+            let (address, text) = line.split_once(" : ")?;
+            let address = address.trim().strip_prefix("0x")?;
+            let address = u64::from_str_radix(address, 16).ok()?;
+            let text = text.trim().strip_prefix('"')?.strip_suffix('"')?;
+            let text = text.replace("\\n", "\n").replace("\\t", "\t");
+            Some((address, text.replace("\\\"", "\"").replace("\\\\", "\\")))
+        };
+        Self(meta.printk.lines().filter_map(line).collect())
+    }
+
+    fn get(&self, address: u64) -> String {
+        match self.0.get(&address) {
+            Some(text) => text.trim_end_matches('\n').to_owned(),
+            None => format!("(text at {address:#x}, which the file does not have)"),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a `trace.dat` says about the kernel that wrote it: formats of events, functions, names of
+//! threads.
+
+use punctual_trace::{Format, Layout};
+
+use super::parser::Parser;
+use super::symbols::Symbols;
+use crate::TraceFileError;
+
+/// The system of the tracers' own events.
+pub(super) const FTRACE: &str = "ftrace";
+
+/// The description of the kernel's events.
+#[derive(Debug, Default)]
+pub(super) struct Meta {
+    /// The layout of a page, which every file has.
+    pub(super) layout: Option<Layout>,
+    /// System and format of each event.
+    pub(super) formats: Vec<(String, Format)>,
+    /// Number of formats that cannot be read.
+    pub(super) bad_formats: usize,
+    pub(super) symbols: Symbols,
+    /// Texts of the kernel to which events refer: a line `0xADDRESS : "TEXT"` each.
+    pub(super) printk: String,
+}
+
+impl Meta {
+    /// Reads the layout of pages and of records.
+    pub(super) fn read_header(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
+        let offset = parser.offset();
+        parser.expect("header_page\0")?;
+        let page = parser.text64()?;
+        parser.expect("header_event\0")?;
+        parser.text64()?;
+        let mut layout = Layout::parse(&page).map_err(|error| TraceFileError::Damaged {
+            offset,
+            what: error.to_string(),
+        })?;
+        layout.big_endian = parser.endian().is_big;
+        self.layout = Some(layout);
+        Ok(())
+    }
+
+    /// Reads the formats of the tracers' events.
+    pub(super) fn read_ftrace(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
+        self.read_formats(FTRACE, parser)
+    }
+
+    /// Reads the formats of all other events.
+    pub(super) fn read_events(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
+        for _ in 0..parser.u32()? {
+            let system = parser.name()?;
+            self.read_formats(&system, parser)?;
+        }
+        Ok(())
+    }
+
+    fn read_formats(
+        &mut self,
+        system: &str,
+        parser: &mut Parser<'_>,
+    ) -> Result<(), TraceFileError> {
+        for _ in 0..parser.u32()? {
+            match Format::parse(&parser.text64()?) {
+                Some(format) => self.formats.push((system.to_owned(), format)),
+                None => self.bad_formats += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the functions of the kernel.
+    pub(super) fn read_symbols(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
+        self.symbols = Symbols::new(parser.text32()?);
+        Ok(())
+    }
+
+    /// Reads the texts of `trace_printk`.
+    pub(super) fn read_printk(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
+        self.printk = parser.text32()?;
+        Ok(())
+    }
+
+    /// Returns whether the file has the formats of all events of the kernel, which says nothing about
+    /// which were recorded: `trace-cmd extract` writes such files. Two that nobody needs for latency
+    /// stand for all.
+    pub(super) fn has_all_formats(&self) -> bool {
+        let has = |system: &str, name: &str| {
+            let mut formats = self.formats.iter();
+            formats.any(|(of, format)| of == system && format.name == name)
+        };
+        has("printk", "console") && has("task", "task_newtask")
+    }
+}

@@ -1,0 +1,41 @@
+//! `trace.dat` of trace-cmd, versions 6 and 7.
+//!
+//! The parts of a file before the pages are read at once, the pages one after the other: a few of
+//! each CPU are in memory. Compressed files have chunks of pages, of which one of each CPU is in
+//! memory.
+
+mod clock;
+mod file;
+mod marks;
+mod meta;
+mod options;
+mod packing;
+mod pages;
+mod parser;
+mod printf;
+mod reader;
+mod records;
+mod stream;
+mod symbols;
+mod warnings;
+
+use std::io::BufReader;
+
+use crate::input::ReadSeek;
+use crate::{TraceFileError, TraceReader, text};
+
+/// Opens a `trace.dat`. `warning`: what is known about its end.
+///
+/// # Errors
+/// If its beginning is damaged, or it has a form that cannot be read.
+pub(crate) fn open(
+    mut source: Box<dyn ReadSeek>,
+    warning: Option<String>,
+) -> Result<Box<dyn TraceReader>, TraceFileError> {
+    let file = file::DatFile::read(source.as_mut())?;
+    if file.is_text {
+        return text::open(BufReader::new(source));
+    }
+    let warnings = warning.into_iter().collect();
+    Ok(Box::new(reader::DatReader::new(source, file, warnings)?))
+}

@@ -1,0 +1,219 @@
+//! The options of a `trace.dat`: short records between its parts.
+
+use std::collections::BTreeMap;
+
+use super::clock::{Shift, Tsc};
+use super::parser::{Endian, Parser, text};
+use crate::TraceFileError;
+
+/// Numbers of the options that are read. The others say nothing about latency: procmaps, hooks,
+/// identities of the session and of its guests, the version of trace-cmd.
+pub(super) mod id {
+    pub(in super::super) const DONE: u16 = 0;
+    pub(super) const DATE: u16 = 1;
+    pub(super) const CPUSTAT: u16 = 2;
+    pub(in super::super) const BUFFER: u16 = 3;
+    pub(super) const TRACECLOCK: u16 = 4;
+    pub(super) const UNAME: u16 = 5;
+    pub(super) const OFFSET: u16 = 7;
+    pub(super) const CPUCOUNT: u16 = 8;
+    pub(super) const TIME_SHIFT: u16 = 12;
+    pub(super) const TSC2NSEC: u16 = 14;
+    pub(in super::super) const HEADER_INFO: u16 = 16;
+    pub(in super::super) const FTRACE_EVENTS: u16 = 17;
+    pub(in super::super) const EVENT_FORMATS: u16 = 18;
+    pub(in super::super) const KALLSYMS: u16 = 19;
+    pub(in super::super) const PRINTK: u16 = 20;
+    pub(in super::super) const BUFFER_TEXT: u16 = 22;
+}
+
+/// The part of a file that has the pages of one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    pub(super) cpu: u32,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+}
+
+/// A buffer of the tracer: the one that is always there, or one that an instance has.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Buffer {
+    /// Offset of its part of the file.
+    pub(super) offset: u64,
+    /// The name of the instance. Empty for the first buffer.
+    pub(super) name: String,
+    pub(super) clock: Option<String>,
+    pub(super) page_bytes: usize,
+    pub(super) regions: Vec<Region>,
+    pub(super) is_packed: bool,
+    pub(super) is_text: bool,
+}
+
+/// What the options say.
+#[derive(Debug, Default)]
+pub(super) struct Options {
+    /// The clock. In version 6 it may come after the table of CPUs.
+    pub(super) clock: Option<String>,
+    pub(super) has_clock: bool,
+    /// The release of the kernel.
+    pub(super) kernel: Option<String>,
+    /// To be added to times.
+    pub(super) offset_ns: i64,
+    pub(super) cpus: Option<u32>,
+    /// The kernel's counters of each CPU's buffer.
+    pub(super) stats: Vec<String>,
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) tsc: Option<Tsc>,
+    pub(super) shift: Shift,
+    /// Offsets of the sections of version 7.
+    pub(super) sections: BTreeMap<u16, u64>,
+}
+
+impl Options {
+    /// Reads options up to their end. Returns the offset of the next options of version 7.
+    pub(super) fn read(
+        &mut self,
+        parser: &mut Parser<'_>,
+        has_sections: bool,
+    ) -> Result<u64, TraceFileError> {
+        loop {
+            let option = parser.u16()?;
+            if option == id::DONE && !has_sections {
+                return Ok(0);
+            }
+            let offset = parser.offset();
+            let size = parser.u32()?;
+            let data = parser.bytes(size.into())?;
+            if option == id::DONE {
+                return Parser::option(data, parser.endian(), offset).u64();
+            }
+            self.take(option, data, parser.endian(), offset, has_sections)?;
+        }
+    }
+
+    fn take(
+        &mut self,
+        option: u16,
+        data: Vec<u8>,
+        endian: Endian,
+        offset: u64,
+        has_sections: bool,
+    ) -> Result<(), TraceFileError> {
+        match option {
+            id::DATE => {
+                let offset_us = number(&text(&data)).unwrap_or(0);
+                let offset_ns = offset_us.saturating_mul(1_000);
+                self.offset_ns = self.offset_ns.wrapping_add(offset_ns);
+            }
+            id::OFFSET => {
+                let offset_ns = number(&text(&data)).unwrap_or(0);
+                self.offset_ns = self.offset_ns.wrapping_add(offset_ns);
+            }
+            id::CPUSTAT => self.stats.push(text(&data)),
+            id::TRACECLOCK => {
+                self.has_clock = true;
+                self.clock = self.clock.take().or(selected(&text(&data)));
+            }
+            // `Linux`, the name of the machine, the release.
+            id::UNAME => {
+                let text = text(&data);
+                self.kernel = text.split_whitespace().nth(2).map(str::to_owned);
+            }
+            _ => {
+                let mut parser = Parser::option(data, endian, offset);
+                match option {
+                    id::CPUCOUNT => self.cpus = Some(parser.u32()?),
+                    id::TIME_SHIFT => self.shift = Shift::read(&mut parser)?,
+                    id::TSC2NSEC => self.tsc = Tsc::read(&mut parser)?,
+                    id::BUFFER | id::BUFFER_TEXT => {
+                        let is_text = option == id::BUFFER_TEXT;
+                        let buffer = Buffer::read(&mut parser, has_sections, is_text)?;
+                        self.buffers.push(buffer);
+                    }
+                    id::HEADER_INFO..=id::PRINTK if has_sections => {
+                        self.sections.insert(option, parser.u64()?);
+                    }
+                    _ => (),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Buffer {
+    fn read(
+        parser: &mut Parser<'_>,
+        has_sections: bool,
+        is_text: bool,
+    ) -> Result<Self, TraceFileError> {
+        let mut buffer = Self {
+            offset: parser.u64()?,
+            name: parser.name()?,
+            is_text,
+            ..Self::default()
+        };
+        if !has_sections {
+            return Ok(buffer);
+        }
+        // `local`, or the content of `trace_clock`: `[local] global ...`.
+        let clock = parser.name()?;
+        buffer.clock = selected(&clock).or(Some(clock).filter(|clock| !clock.is_empty()));
+        if is_text {
+            return Ok(buffer);
+        }
+        buffer.page_bytes = parser.u32()? as usize;
+        for _ in 0..parser.u32()? {
+            buffer.regions.push(Region {
+                cpu: parser.u32()?,
+                offset: parser.u64()?,
+                size: parser.u64()?,
+            });
+        }
+        Ok(buffer)
+    }
+}
+
+/// Returns the clock in brackets: `[local] global counter`.
+pub(super) fn selected(clocks: &str) -> Option<String> {
+    let (_, rest) = clocks.split_once('[')?;
+    let (clock, _) = rest.split_once(']')?;
+    Some(clock.to_owned())
+}
+
+/// Reads a decimal or hexadecimal number with a sign.
+fn number(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (digits, is_negative) = match text.strip_prefix('-') {
+        Some(digits) => (digits, true),
+        None => (text.strip_prefix('+').unwrap_or(text), false),
+    };
+    let value = match digits.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok()?,
+        None => digits.parse().ok()?,
+    };
+    let value = value as i64;
+    Some(if is_negative {
+        value.wrapping_neg()
+    } else {
+        value
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_decimal_or_hexadecimal() {
+        assert_eq!(number("0x10\n"), Some(16));
+        assert_eq!(number("-0x10"), Some(-16));
+        assert_eq!(number(" 12"), Some(12));
+        assert_eq!(number("-"), None);
+        assert_eq!(
+            selected("local [x86-tsc] mono\n").as_deref(),
+            Some("x86-tsc")
+        );
+        assert_eq!(selected("local"), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! Reads the pages of one CPU, one after the other.
+
+use std::io::{Read, SeekFrom};
+
+use super::options::Region;
+use super::packing::Packing;
+use super::parser::Endian;
+use crate::TraceFileError;
+use crate::input::ReadSeek;
+
+/// The pages of a CPU: a part of the file, plain or in compressed chunks.
+#[derive(Debug)]
+pub(super) struct Pages {
+    page_bytes: usize,
+    /// The next bytes to read.
+    at: u64,
+    end: u64,
+    /// Bytes that were read, of which `used` are done.
+    block: Vec<u8>,
+    used: usize,
+    /// The most bytes of a block.
+    most: usize,
+    /// Offset of the block in the file.
+    block_at: u64,
+    chunks: Option<Chunks>,
+    /// Why the rest of the part cannot be read.
+    pub(super) broken: Option<String>,
+}
+
+/// Compressed chunks.
+#[derive(Debug)]
+struct Chunks {
+    packing: Packing,
+    endian: Endian,
+    /// The number that follows. `None` before it was read.
+    left: Option<u32>,
+    packed: Vec<u8>,
+}
+
+impl Pages {
+    /// Reads a part of the file in pieces of at most `most` bytes, but at least one page.
+    pub(super) fn new(region: Region, page_bytes: usize, most: usize) -> Self {
+        Self {
+            page_bytes,
+            at: region.offset,
+            end: region.offset.saturating_add(region.size),
+            block: Vec::new(),
+            used: 0,
+            most: (most / page_bytes).max(1) * page_bytes,
+            block_at: region.offset,
+            chunks: None,
+            broken: None,
+        }
+    }
+
+    /// The part is compressed.
+    pub(super) fn packed(mut self, packing: Packing, endian: Endian) -> Self {
+        // trace-cmd's chunks have ten pages.
+        self.most = self.most.max(16 * self.page_bytes);
+        // The size that trace-cmd writes is without the 4 bytes of the number of chunks.
+        self.end = self.end.saturating_add(4);
+        self.chunks = Some(Chunks {
+            packing,
+            endian,
+            left: None,
+            packed: Vec::new(),
+        });
+        self
+    }
+
+    /// Returns the next page, which may be cut, and its offset in the file. `None` at the end.
+    pub(super) fn next(
+        &mut self,
+        source: &mut dyn ReadSeek,
+    ) -> Result<Option<(&[u8], u64)>, TraceFileError> {
+        if self.used >= self.block.len() {
+            self.block.clear();
+            self.used = 0;
+            if let Some(broken) = self.fill(source)? {
+                self.at = self.end;
+                self.broken = Some(broken);
+            }
+        }
+        let begin = self.used;
+        let end = (begin + self.page_bytes).min(self.block.len());
+        self.used = end;
+        let offset = match self.chunks {
+            None => self.block_at + begin as u64,
+            Some(_) => self.block_at,
+        };
+        let page = self.block.get(begin..end).filter(|page| !page.is_empty());
+        Ok(page.map(|page| (page, offset)))
+    }
+
+    /// Reads the next block. Returns why the rest cannot be read.
+    fn fill(&mut self, source: &mut dyn ReadSeek) -> Result<Option<String>, TraceFileError> {
+        let left = self.end.saturating_sub(self.at);
+        if left == 0 {
+            return Ok(None);
+        }
+        source.seek(SeekFrom::Start(self.at))?;
+        self.block_at = self.at;
+        if let Some(chunks) = &mut self.chunks {
+            let (offset, most) = (self.at, self.most);
+            let filled = chunks.fill(source, &mut self.at, self.end, most, &mut self.block)?;
+            let broken = |what| format!("the chunk at byte {offset} {what}");
+            return Ok(filled.err().map(broken));
+        }
+        let wanted = left.min(self.most as u64);
+        source.take(wanted).read_to_end(&mut self.block)?;
+        self.at += self.block.len() as u64;
+        let is_cut = (self.block.len() as u64) < wanted;
+        Ok(is_cut.then(|| format!("the file ends at byte {}", self.at)))
+    }
+}
+
+impl Chunks {
+    /// Decompresses the chunk at `at`. The inner error is why that is impossible.
+    fn fill(
+        &mut self,
+        source: &mut dyn ReadSeek,
+        at: &mut u64,
+        end: u64,
+        most: usize,
+        to: &mut Vec<u8>,
+    ) -> Result<Result<(), String>, TraceFileError> {
+        let cut = || Ok(Err("is cut".to_owned()));
+        let left = match self.left {
+            Some(left) => left,
+            None => match self.number(source, at)? {
+                Some(count) => count,
+                None => return cut(),
+            },
+        };
+        let Some(next) = left.checked_sub(1) else {
+            *at = end;
+            return Ok(Ok(()));
+        };
+        self.left = Some(next);
+        let (Some(packed), Some(size)) = (self.number(source, at)?, self.number(source, at)?)
+        else {
+            return cut();
+        };
+        let packed = u64::from(packed);
+        if size as usize > most || at.saturating_add(packed) > end {
+            return Ok(Err(format!(
+                "has an impossible size: {packed} bytes, {size} decompressed"
+            )));
+        }
+        self.packed.clear();
+        source.take(packed).read_to_end(&mut self.packed)?;
+        *at += packed;
+        if (self.packed.len() as u64) < packed {
+            return cut();
+        }
+        let unpacked = self.packing.unpack(&self.packed, size.into(), to);
+        Ok(unpacked.map_err(|error| format!("is damaged: {error}")))
+    }
+
+    fn number(
+        &self,
+        source: &mut dyn ReadSeek,
+        at: &mut u64,
+    ) -> Result<Option<u32>, TraceFileError> {
+        let mut bytes = Vec::with_capacity(4);
+        source.take(4).read_to_end(&mut bytes)?;
+        *at += 4;
+        let bytes = <[u8; 4]>::try_from(bytes).ok();
+        Ok(bytes.map(|bytes| self.endian.u32(bytes)))
+    }
+}

@@ -1,0 +1,190 @@
+//! Reads the numbers and texts of a `trace.dat`.
+
+use std::io::{Cursor, Read};
+
+use crate::TraceFileError;
+
+/// The longest name of a system, a buffer or a compression.
+const LONGEST_NAME: usize = 4_096;
+
+/// The order of bytes in the numbers of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Endian {
+    pub(super) is_big: bool,
+}
+
+impl Endian {
+    pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
+        match self.is_big {
+            false => u16::from_le_bytes(bytes),
+            true => u16::from_be_bytes(bytes),
+        }
+    }
+
+    pub(super) fn u32(self, bytes: [u8; 4]) -> u32 {
+        match self.is_big {
+            false => u32::from_le_bytes(bytes),
+            true => u32::from_be_bytes(bytes),
+        }
+    }
+
+    pub(super) fn u64(self, bytes: [u8; 8]) -> u64 {
+        match self.is_big {
+            false => u64::from_le_bytes(bytes),
+            true => u64::from_be_bytes(bytes),
+        }
+    }
+}
+
+/// A part of the file that is read from its beginning to its end.
+pub(super) struct Parser<'a> {
+    input: Box<dyn Read + 'a>,
+    endian: Endian,
+    /// Offset in the file of the next byte; of the section if that is compressed.
+    offset: u64,
+    /// Whether the offset follows the bytes.
+    is_plain: bool,
+}
+
+impl<'a> Parser<'a> {
+    /// Reads bytes that are in the file from `offset`.
+    pub(super) fn new(input: impl Read + 'a, endian: Endian, offset: u64) -> Self {
+        Self {
+            input: Box::new(input),
+            endian,
+            offset,
+            is_plain: true,
+        }
+    }
+
+    /// Reads bytes that were decompressed from a section at `offset`.
+    pub(super) fn unpacked(bytes: Vec<u8>, endian: Endian, offset: u64) -> Self {
+        Self {
+            is_plain: false,
+            ..Parser::new(Cursor::new(bytes), endian, offset)
+        }
+    }
+
+    /// Reads the data of an option.
+    pub(super) fn option(bytes: Vec<u8>, endian: Endian, offset: u64) -> Self {
+        Self::unpacked(bytes, endian, offset)
+    }
+
+    /// Returns the offset in the file, for messages.
+    pub(super) const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(super) const fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    /// Sets the order of bytes, which the file states after its version.
+    pub(super) const fn set_endian(&mut self, endian: Endian) {
+        self.endian = endian;
+    }
+
+    /// Returns an error at the current offset.
+    pub(super) fn damaged(&self, what: impl Into<String>) -> TraceFileError {
+        TraceFileError::Damaged {
+            offset: self.offset,
+            what: what.into(),
+        }
+    }
+
+    const fn advance(&mut self, bytes: u64) {
+        if self.is_plain {
+            self.offset = self.offset.saturating_add(bytes);
+        }
+    }
+
+    fn array<const SIZE: usize>(&mut self) -> Result<[u8; SIZE], TraceFileError> {
+        let mut bytes = [0; SIZE];
+        let mut filled = 0;
+        while let Some(free) = bytes.get_mut(filled..).filter(|free| !free.is_empty()) {
+            match self.input.read(free)? {
+                0 => return Err(self.damaged("the data ends here, too early")),
+                read => filled += read,
+            }
+        }
+        self.advance(SIZE as u64);
+        Ok(bytes)
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8, TraceFileError> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, TraceFileError> {
+        let bytes = self.array()?;
+        Ok(self.endian.u16(bytes))
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, TraceFileError> {
+        let bytes = self.array()?;
+        Ok(self.endian.u32(bytes))
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, TraceFileError> {
+        let bytes = self.array()?;
+        Ok(self.endian.u64(bytes))
+    }
+
+    /// Reads bytes of a stated size. Only as much memory is used as the file provides.
+    pub(super) fn bytes(&mut self, size: u64) -> Result<Vec<u8>, TraceFileError> {
+        let mut bytes = Vec::new();
+        self.input.by_ref().take(size).read_to_end(&mut bytes)?;
+        if (bytes.len() as u64) < size {
+            let read = bytes.len();
+            return Err(self.damaged(format!("{size} bytes are stated, but only {read} follow")));
+        }
+        self.advance(size);
+        Ok(bytes)
+    }
+
+    /// Reads a text that is preceded by its size in 4 bytes.
+    pub(super) fn text32(&mut self) -> Result<String, TraceFileError> {
+        let size = self.u32()?;
+        Ok(text(&self.bytes(size.into())?))
+    }
+
+    /// Reads a text that is preceded by its size in 8 bytes.
+    pub(super) fn text64(&mut self) -> Result<String, TraceFileError> {
+        let size = self.u64()?;
+        Ok(text(&self.bytes(size)?))
+    }
+
+    /// Reads a name up to its NUL.
+    pub(super) fn name(&mut self) -> Result<String, TraceFileError> {
+        let mut bytes = Vec::new();
+        loop {
+            match self.u8()? {
+                0 => return Ok(text(&bytes)),
+                byte => bytes.push(byte),
+            }
+            if bytes.len() > LONGEST_NAME {
+                return Err(self.damaged("no NUL ends the name before this byte"));
+            }
+        }
+    }
+
+    /// Reads a fixed text.
+    pub(super) fn expect(&mut self, expected: &str) -> Result<(), TraceFileError> {
+        let offset = self.offset;
+        let found = self.bytes(expected.len() as u64)?;
+        if found == expected.as_bytes() {
+            return Ok(());
+        }
+        Err(TraceFileError::Damaged {
+            offset,
+            what: format!("expected {expected:?}, found {:?}", text(&found)),
+        })
+    }
+}
+
+/// Converts bytes to a text, up to the first NUL.
+pub(super) fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0);
+    let bytes = end.and_then(|end| bytes.get(..end)).unwrap_or(bytes);
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,230 @@
+//! Merges the CPUs of a `trace.dat` in order of time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use punctual_model::Nanos;
+
+use super::clock::{self, Clock};
+use super::file::DatFile;
+use super::options::Buffer;
+use super::pages::Pages;
+use super::records::Records;
+use super::stream::{Shared, Stream};
+use super::warnings::Warnings;
+use crate::input::ReadSeek;
+use crate::{Item, TraceFileError, TraceHead, TraceReader};
+
+/// Bytes of pages that are held of all CPUs together.
+const HELD: usize = 32 << 20;
+/// The most bytes of pages that are held of one CPU.
+const HELD_OF_CPU: usize = 256 << 10;
+
+/// The most warnings.
+const MOST_WARNINGS: usize = 200;
+
+/// A reader of a `trace.dat`.
+pub(super) struct DatReader {
+    shared: Shared,
+    streams: Vec<Stream>,
+    /// The next time of each stream that is not the current one.
+    order: BinaryHeap<Reverse<(Nanos, usize)>>,
+    /// The stream whose items come next, up to `limit`.
+    current: Option<usize>,
+    limit: Nanos,
+    is_at_end: bool,
+}
+
+impl DatReader {
+    /// Prepares reading the pages of a file.
+    pub(super) fn new(
+        source: Box<dyn ReadSeek>,
+        mut file: DatFile,
+        mut warnings: Vec<String>,
+    ) -> Result<Self, TraceFileError> {
+        warnings.append(&mut file.warnings);
+        let layout = file.meta.layout.ok_or_else(|| TraceFileError::Damaged {
+            offset: 0,
+            what: "no layout of pages".to_owned(),
+        })?;
+        let buffers = std::mem::take(&mut file.options.buffers);
+        let clock = clock_of(&buffers).or(file.options.clock.take());
+        let mut head = TraceHead {
+            format: format(&file),
+            resolution: Nanos(1),
+            kernel: file.options.kernel.take(),
+            cpus: cpus(&file, &buffers),
+            warnings,
+            ..TraceHead::default()
+        };
+        head.warnings.extend(overwritten(&file.options.stats));
+        if let Some(clock) = &clock {
+            head.clocks_differ = clock::differs(clock, file.options.tsc.is_some())?;
+        }
+        let is_text = |buffer: &Buffer| buffer.is_text;
+        if buffers.iter().any(is_text) {
+            let warning = "the file also has the text of a latency tracer, which is not read";
+            head.warnings.push(warning.to_owned());
+        }
+        let streams = streams(&file, layout, &buffers, clock.as_deref(), &mut head);
+        head.clock = clock;
+        let mut reader = Self {
+            shared: Shared {
+                source,
+                records: Records::new(layout, file.meta, &mut head),
+                clock: Clock {
+                    tsc: file.options.tsc,
+                    shift: file.options.shift,
+                    offset_ns: file.options.offset_ns,
+                },
+                warnings: Warnings::default(),
+                head,
+            },
+            streams,
+            order: BinaryHeap::new(),
+            current: None,
+            limit: Nanos(u64::MAX),
+            is_at_end: false,
+        };
+        for (index, stream) in reader.streams.iter_mut().enumerate() {
+            if let Some(time) = stream.next_time(&mut reader.shared)? {
+                reader.order.push(Reverse((time, index)));
+            }
+        }
+        Ok(reader)
+    }
+
+    fn end(&mut self) {
+        if !self.is_at_end {
+            self.is_at_end = true;
+            let warnings = self.shared.warnings.take();
+            self.shared.head.warnings.extend(warnings);
+            self.shared.head.warnings.truncate(MOST_WARNINGS);
+        }
+    }
+}
+
+impl TraceReader for DatReader {
+    fn next_item(&mut self) -> Result<Option<Item>, TraceFileError> {
+        loop {
+            let Some(index) = self.current else {
+                let Some(Reverse((_, index))) = self.order.pop() else {
+                    self.end();
+                    return Ok(None);
+                };
+                self.current = Some(index);
+                let next = self.order.peek();
+                self.limit = next.map_or(Nanos(u64::MAX), |Reverse((time, _))| *time);
+                continue;
+            };
+            let Some(stream) = self.streams.get_mut(index) else {
+                self.current = None;
+                continue;
+            };
+            match stream.next_time(&mut self.shared)? {
+                Some(time) if time <= self.limit => return Ok(stream.take()),
+                Some(time) => self.order.push(Reverse((time, index))),
+                None => (),
+            }
+            self.current = None;
+        }
+    }
+
+    fn head(&self) -> &TraceHead {
+        &self.shared.head
+    }
+}
+
+fn format(file: &DatFile) -> String {
+    let packing = file.packing.name();
+    let packing = packing.map_or_else(String::new, |name| format!(", {name}"));
+    format!("trace.dat version {}{packing}", file.version)
+}
+
+/// Returns the clock of the first buffer with data.
+fn clock_of(buffers: &[Buffer]) -> Option<String> {
+    let mut with_data = buffers.iter().filter(|buffer| has_data(buffer));
+    with_data.next()?.clock.clone()
+}
+
+fn has_data(buffer: &Buffer) -> bool {
+    buffer.regions.iter().any(|region| region.size > 0)
+}
+
+fn cpus(file: &DatFile, buffers: &[Buffer]) -> Option<u32> {
+    let regions = buffers.iter().flat_map(|buffer| &buffer.regions);
+    let used = regions.map(|region| region.cpu.saturating_add(1)).max();
+    file.options.cpus.or(used)
+}
+
+/// Returns a sentence if the kernel overwrote or dropped events.
+fn overwritten(stats: &[String]) -> Option<String> {
+    let total = |key: &str| -> u64 {
+        let lines = stats.iter().flat_map(|stats| stats.lines());
+        let values = lines.filter_map(|line| line.trim().strip_prefix(key)?.trim().parse().ok());
+        values.fold(0, u64::saturating_add)
+    };
+    let overwritten = total("overrun:").saturating_add(total("commit overrun:"));
+    let dropped = total("dropped events:");
+    let says = |number, what| match number {
+        0 => None,
+        1 => Some(format!("1 event was {what}")),
+        number => Some(format!("{number} events were {what}")),
+    };
+    let parts = [says(overwritten, "overwritten"), says(dropped, "dropped")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty())
+        .then(|| format!("the kernel's buffers were too small: {}", parts.join(", ")))
+}
+
+/// Creates the streams of all buffers that have the same clock.
+fn streams(
+    file: &DatFile,
+    layout: punctual_trace::Layout,
+    buffers: &[Buffer],
+    clock: Option<&str>,
+    head: &mut TraceHead,
+) -> Vec<Stream> {
+    let used = || {
+        let buffers = buffers.iter().enumerate();
+        buffers.filter(|(_, buffer)| has_data(buffer))
+    };
+    let count: usize = used().map(|(_, buffer)| buffer.regions.len()).sum();
+    let most = (HELD / count.max(1)).min(HELD_OF_CPU);
+    let mut streams = Vec::new();
+    for (index, buffer) in used() {
+        if let (Some(own), Some(clock)) = (buffer.clock.as_deref(), clock)
+            && own != clock
+        {
+            let name = &buffer.name;
+            head.warnings.push(format!(
+                "skipped the buffer {name:?}: its clock is {own}, not {clock}"
+            ));
+            continue;
+        }
+        let layout = layout.with_page_bytes(buffer.page_bytes);
+        let mut cut = None;
+        for region in &buffer.regions {
+            if region.size == 0 {
+                continue;
+            }
+            let end = region.offset.saturating_add(region.size);
+            if end > file.size {
+                cut = cut.max(Some(end));
+            }
+            let pages = Pages::new(*region, layout.page_bytes, most);
+            let pages = match buffer.is_packed {
+                true => pages.packed(file.packing, file.endian),
+                false => pages,
+            };
+            streams.push(Stream::new(region.cpu, index, layout, pages));
+        }
+        if let Some(end) = cut {
+            head.warnings.push(format!(
+                "the file is cut at byte {}: it should have {end} bytes or more",
+                file.size
+            ));
+        }
+    }
+    streams
+}

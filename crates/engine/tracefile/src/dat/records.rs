@@ -1,0 +1,202 @@
+//! Decodes records by their type, with the formats of the file.
+
+use std::collections::BTreeSet;
+
+use punctual_model::{EVENTS, Nanos};
+use punctual_trace::{Decoder, Format, Layout};
+
+use super::marks::{MarkOf, Texts};
+use super::meta::{FTRACE, Meta};
+use super::symbols::Symbols;
+use crate::listed::{by_full_name, listed_name};
+use crate::{Item, Mark, TraceHead};
+
+/// What becomes of records of a type.
+#[derive(Clone, Debug, Default)]
+enum Route {
+    /// Of no interest.
+    #[default]
+    Skip,
+    /// An event of the table, by its index there.
+    Event(usize),
+    Mark(MarkOf),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Kind {
+    route: Route,
+    /// Whether a record of this type was seen.
+    is_seen: bool,
+    /// The buffer from which such records are taken. Others have the same ones again.
+    buffer: Option<usize>,
+}
+
+/// The decoder of a file's records.
+#[derive(Debug)]
+pub(super) struct Records {
+    layout: Layout,
+    decoder: Decoder,
+    /// Indexed by the type of the record.
+    kinds: Vec<Kind>,
+    texts: Texts,
+    symbols: Symbols,
+    /// Addresses whose functions are known to the head, by their low bits.
+    named: Vec<u64>,
+}
+
+/// What a record is.
+pub(super) enum Decoded {
+    Item(Item),
+    Nothing,
+    /// An event that should be read, but is truncated.
+    Unreadable,
+    /// An event that another buffer has, too.
+    Double,
+}
+
+/// The number of recent addresses that are remembered.
+const RECENT: usize = 1 << 12;
+/// The most functions in the head. A kernel has fewer.
+const MOST_SYMBOLS: usize = 1 << 18;
+
+impl Records {
+    /// Creates the decoder. Puts what the file's formats tell into the head.
+    pub(super) fn new(layout: Layout, meta: Meta, head: &mut TraceHead) -> Self {
+        let text_begin = meta.symbols.address("_stext");
+        let mut records = Self {
+            layout,
+            decoder: Decoder::new(layout, text_begin),
+            kinds: Vec::new(),
+            texts: Texts::of(&meta),
+            symbols: Symbols::default(),
+            named: vec![0; RECENT],
+        };
+        head.lists_events = !meta.formats.is_empty() && !meta.has_all_formats();
+        let mut missing = BTreeSet::new();
+        for (system, format) in &meta.formats {
+            if let Some(field) = records.learn(system, format, head) {
+                missing.insert(format!(
+                    "events {system}:{} are skipped: their format has no field {field}, or at an \
+                     unknown position",
+                    format.name
+                ));
+            }
+        }
+        if meta.bad_formats > 0 {
+            let number = meta.bad_formats;
+            missing.insert(format!(
+                "number of formats of events that cannot be read: {number}"
+            ));
+        }
+        head.warnings.extend(missing);
+        records.symbols = meta.symbols;
+        records
+    }
+
+    /// Learns how to read an event. Returns the field that prevents it.
+    fn learn(
+        &mut self,
+        system: &str,
+        format: &Format,
+        head: &mut TraceHead,
+    ) -> Option<&'static str> {
+        let route = if let Some(index) = by_full_name(&format!("{system}:{}", format.name))
+            && let Some(spec) = EVENTS.get(index)
+        {
+            if let Err(field) = self.decoder.learn(spec, format) {
+                return Some(field);
+            }
+            if head.lists_events && system != FTRACE {
+                head.recorded.insert(listed_name(index).to_owned());
+            }
+            Route::Event(index)
+        } else {
+            Route::Mark(MarkOf::of(system, format)?)
+        };
+        let id = usize::from(format.id);
+        if self.kinds.len() <= id {
+            self.kinds.resize(id + 1, Kind::default());
+        }
+        if let Some(kind) = self.kinds.get_mut(id) {
+            kind.route = route;
+        }
+        None
+    }
+
+    /// Decodes a record of a CPU.
+    #[inline]
+    pub(super) fn decode(
+        &mut self,
+        buffer: usize,
+        cpu: u32,
+        time: Nanos,
+        data: &[u8],
+        head: &mut TraceHead,
+    ) -> Decoded {
+        let Some(id) = data.get(..2) else {
+            return Decoded::Unreadable;
+        };
+        let id = self.layout.unsigned(id) as usize;
+        let Some(kind) = self.kinds.get_mut(id) else {
+            return Decoded::Nothing;
+        };
+        if matches!(kind.route, Route::Skip) {
+            return Decoded::Nothing;
+        }
+        if *kind.buffer.get_or_insert(buffer) != buffer {
+            return Decoded::Double;
+        }
+        match &kind.route {
+            Route::Skip => Decoded::Nothing,
+            Route::Event(index) => {
+                if !kind.is_seen {
+                    kind.is_seen = true;
+                    head.recorded.insert(listed_name(*index).to_owned());
+                }
+                let Some(event) = self.decoder.event(cpu, time, data) else {
+                    return Decoded::Unreadable;
+                };
+                for address in event.kind.addresses().into_iter().flatten() {
+                    self.name(address, head);
+                }
+                for address in event.kind.frames() {
+                    self.name(*address, head);
+                }
+                Decoded::Item(Item::Event(event))
+            }
+            Route::Mark(of) => {
+                let text = of.text(&self.layout, &self.texts, data);
+                let pid = data.get(4..8).map(|pid| self.layout.unsigned(pid) as u32);
+                match (text, pid) {
+                    (Some(text), Some(pid)) => Decoded::Item(Item::Mark(Mark {
+                        time,
+                        cpu,
+                        pid,
+                        text,
+                    })),
+                    _ => Decoded::Unreadable,
+                }
+            }
+        }
+    }
+
+    /// Puts the function of an address into the head.
+    #[inline]
+    fn name(&mut self, address: u64, head: &mut TraceHead) {
+        let slot = (address >> 2) as usize % RECENT;
+        let Some(named) = self.named.get_mut(slot) else {
+            return;
+        };
+        if *named == address {
+            return;
+        }
+        *named = address;
+        if let Some(name) = self.symbols.containing(address)
+            && head.symbols.len() < MOST_SYMBOLS
+        {
+            head.symbols
+                .entry(address)
+                .or_insert_with(|| name.to_owned());
+        }
+    }
+}

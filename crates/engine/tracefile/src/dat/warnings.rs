@@ -1,0 +1,72 @@
+//! Counts what could not be read.
+
+/// The most sentences.
+const MOST: usize = 100;
+
+/// Pages of one kind, and where the first of them is.
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    pages: u64,
+    first: Option<(u32, u64)>,
+}
+
+impl Count {
+    /// Adds a page of a CPU at an offset.
+    pub(super) fn add(&mut self, cpu: u32, offset: u64) {
+        self.pages += 1;
+        self.first.get_or_insert((cpu, offset));
+    }
+
+    fn says(&self, what: &str) -> Option<String> {
+        let (cpu, offset) = self.first?;
+        let pages = match self.pages {
+            1 => "1 page".to_owned(),
+            pages => format!("{pages} pages"),
+        };
+        Some(format!(
+            "{what} in {pages}, the first of CPU {cpu} at byte {offset}"
+        ))
+    }
+}
+
+/// What could not be read, by reason.
+#[derive(Debug, Default)]
+pub(super) struct Warnings {
+    sentences: Vec<String>,
+    /// A page, or its rest, has a form that no kernel writes.
+    pub(super) bad_page: Count,
+    /// Records that are earlier than those before.
+    pub(super) back: Count,
+    /// Records that are shorter than their fields.
+    pub(super) unreadable: Count,
+    /// Events that two buffers have.
+    pub(super) double: bool,
+}
+
+impl Warnings {
+    /// Adds a sentence.
+    pub(super) fn add(&mut self, sentence: String) {
+        if self.sentences.len() < MOST {
+            self.sentences.push(sentence);
+        }
+    }
+
+    /// Returns all sentences.
+    pub(super) fn take(&mut self) -> Vec<String> {
+        let mut sentences = std::mem::take(&mut self.sentences);
+        let counts = [
+            self.bad_page.says("damaged records count as lost events"),
+            self.back
+                .says("records that go back in time count as lost events"),
+            self.unreadable
+                .says("records shorter than their fields count as lost events"),
+        ];
+        sentences.extend(counts.into_iter().flatten());
+        if self.double {
+            sentences.push(
+                "several buffers have the same events; each is taken from one of them".to_owned(),
+            );
+        }
+        sentences
+    }
+}

@@ -1,0 +1,210 @@
+//! Where a trace comes from, and what its first bytes are.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use lzma_rust2::XzReader;
+
+use crate::TraceFileError;
+
+/// The first bytes of a `trace.dat`, before its version.
+pub(crate) const DAT_MAGIC: &[u8] = b"\x17\x08\x44tracing";
+/// The number of bytes from which the content is detected.
+const BEGINNING: u64 = 512;
+/// The most memory of the decompressor of xz, in KiB. `xz -9` needs 65 MiB.
+const XZ_KIB: u32 = 100 << 10;
+
+/// A trace that has not been opened: a file, or a stream such as the standard input. Both may be
+/// compressed with gzip, xz or zstd.
+pub struct Input(Content);
+
+enum Content {
+    /// A regular file, which can be read from any position.
+    File(File),
+    Stream(Box<dyn Read>),
+}
+
+impl Input {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, or is a directory.
+    pub fn path(path: &Path) -> Result<Self, TraceFileError> {
+        let refuse = |source| TraceFileError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(refuse)?;
+        let kind = file.metadata().map_err(refuse)?.file_type();
+        if kind.is_dir() {
+            return Err(refuse(io::ErrorKind::IsADirectory.into()));
+        }
+        Ok(match kind.is_file() {
+            true => Self(Content::File(file)),
+            false => Self::stream(file),
+        })
+    }
+
+    /// Returns the standard input.
+    pub fn stdin() -> Self {
+        Self::stream(io::stdin())
+    }
+
+    /// Returns any other stream.
+    pub fn stream(stream: impl Read + 'static) -> Self {
+        Self(Content::Stream(Box::new(stream)))
+    }
+
+    /// Decompresses the input and detects what it is.
+    pub(crate) fn detect(self) -> Result<Detected, TraceFileError> {
+        let (file, mut stream) = match self.0 {
+            Content::File(file) => {
+                let again = file.try_clone()?;
+                (Some(file), Box::new(again) as Box<dyn Read>)
+            }
+            Content::Stream(stream) => (None, stream),
+        };
+        let mut begin = beginning(&mut stream)?;
+        let mut rest: Box<dyn Read> = Box::new(Cursor::new(begin.clone()).chain(stream));
+        let packed = Packed::of(&begin);
+        if let Some(packed) = packed {
+            rest = packed.reader(BufReader::new(rest))?;
+            begin = beginning(&mut rest)?;
+            rest = Box::new(Cursor::new(begin.clone()).chain(rest));
+        }
+        if !begin.starts_with(DAT_MAGIC) {
+            return match other_kind(&begin) {
+                Some(kind) => Err(TraceFileError::NotATrace { kind }),
+                None => Ok(Detected::Text(Box::new(BufReader::new(rest)))),
+            };
+        }
+        match file {
+            Some(mut file) if packed.is_none() => {
+                file.seek(SeekFrom::Start(0))?;
+                Ok(Detected::Dat(Box::new(file), None))
+            }
+            _ => spool(rest),
+        }
+    }
+}
+
+/// What an input contains.
+pub(crate) enum Detected {
+    Text(Box<dyn BufRead>),
+    /// A `trace.dat`, and a warning if it is incomplete.
+    Dat(Box<dyn ReadSeek>, Option<String>),
+}
+
+/// An input that can be read from any position.
+pub(crate) trait ReadSeek: Read + Seek {}
+
+impl<T: Read + Seek> ReadSeek for T {}
+
+/// Reads the first bytes of a stream.
+fn beginning(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.take(BEGINNING).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Copies a stream to memory, and from some size to a temporary file without a name. A stream that
+/// is cut is kept up to there.
+fn spool(mut stream: Box<dyn Read>) -> Result<Detected, TraceFileError> {
+    const IN_MEMORY: usize = 8 << 20;
+    const STEP: usize = 256 << 10;
+    let mut copy = tempfile::spooled_tempfile(IN_MEMORY);
+    let mut buffer = vec![0; STEP];
+    let mut warning = None;
+    loop {
+        let read = match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                warning = Some(format!(
+                    "the compressed data cannot be read to its end: {error}"
+                ));
+                break;
+            }
+        };
+        let piece = buffer.get(..read).unwrap_or_default();
+        io::Write::write_all(&mut copy, piece).map_err(TraceFileError::Spool)?;
+    }
+    copy.seek(SeekFrom::Start(0))?;
+    Ok(Detected::Dat(Box::new(copy), warning))
+}
+
+/// A compression of files.
+#[derive(Clone, Copy)]
+enum Packed {
+    Gzip,
+    Xz,
+    Zstd,
+}
+
+impl Packed {
+    const ALL: [(Self, &'static [u8]); 3] = [
+        (Self::Gzip, b"\x1f\x8b"),
+        (Self::Xz, b"\xfd7zXZ\0"),
+        (Self::Zstd, b"\x28\xb5\x2f\xfd"),
+    ];
+
+    fn of(begin: &[u8]) -> Option<Self> {
+        let found = Self::ALL.iter().find(|(_, magic)| begin.starts_with(magic));
+        found.map(|(packed, _)| *packed)
+    }
+
+    fn reader(self, packed: BufReader<Box<dyn Read>>) -> io::Result<Box<dyn Read>> {
+        Ok(match self {
+            Self::Gzip => Box::new(MultiGzDecoder::new(packed)),
+            Self::Xz => Box::new(XzReader::new_mem_limit(packed, true, XZ_KIB)),
+            Self::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(packed)?),
+        })
+    }
+}
+
+/// Names content that is neither text nor a `trace.dat`, and how to get a trace from it.
+fn other_kind(begin: &[u8]) -> Option<&'static str> {
+    const KNOWN: [(&[u8], &str); 14] = [
+        (b"PERFILE2", "a perf.data: give the output of perf script"),
+        (b"2ELIFREP", "a perf.data: give the output of perf script"),
+        (
+            b"\x1f\x8b",
+            "gzip data inside compressed data: decompress it first",
+        ),
+        (
+            b"\xfd7zXZ\0",
+            "xz data inside compressed data: decompress it first",
+        ),
+        (
+            b"\x28\xb5\x2f\xfd",
+            "zstd data inside compressed data: decompress it first",
+        ),
+        (b"BZh", "bzip2 data: decompress it first"),
+        (b"\x04\x22\x4d\x18", "lz4 data: decompress it first"),
+        (b"PK\x03\x04", "a zip archive: unpack it first"),
+        (b"\x7fELF", "a program"),
+        (
+            b"SQLite format 3\0",
+            "an SQLite database; give a punctual store with --store",
+        ),
+        (b"\xc1\x1f\xfc\xc1", "a trace of LTTng (CTF)"),
+        (b"\xff\xfe", "text in UTF-16: convert it to UTF-8 first"),
+        (b"\xfe\xff", "text in UTF-16: convert it to UTF-8 first"),
+        (b"%PDF", "a PDF file"),
+    ];
+    if begin.is_empty() {
+        return Some("an empty file");
+    }
+    if let Some((_, kind)) = KNOWN.iter().find(|(magic, _)| begin.starts_with(magic)) {
+        return Some(kind);
+    }
+    if begin.get(257..262) == Some(b"ustar") {
+        return Some("a tar archive: unpack it first");
+    }
+    begin
+        .contains(&0)
+        .then_some("binary data of an unknown format")
+}

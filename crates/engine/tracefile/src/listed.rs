@@ -1,0 +1,42 @@
+//! Names of events, as in the list of the events that punctual knows.
+
+use punctual_model::{EVENTS, EventSpec};
+
+/// Returns the name under which the event is listed, as in [`punctual_model::event_names`].
+pub(crate) fn listed_name(index: usize) -> &'static str {
+    let until = EVENTS.get(..=index).unwrap_or_default();
+    let listed = until.iter().rfind(|spec| spec.listed);
+    listed.map_or("", |spec: &EventSpec| spec.full_name)
+}
+
+/// Returns the index of an event by its full name: `sched:sched_switch`.
+pub(crate) fn by_full_name(full_name: &str) -> Option<usize> {
+    EVENTS
+        .iter()
+        .position(|spec| match spec.name.strip_prefix('*') {
+            Some(ending) => {
+                let name = full_name.strip_prefix(spec.system);
+                name.is_some_and(|name| name.starts_with(':') && name.ends_with(ending))
+            }
+            None => spec.full_name == full_name,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_list_of_events() {
+        let listed = |name| by_full_name(name).map(listed_name);
+        assert_eq!(listed("ipi:ipi_send_cpumask"), Some("ipi:ipi_send_cpu"));
+        assert_eq!(
+            listed("irq_vectors:irq_work_entry"),
+            Some("irq_vectors:*_entry")
+        );
+        assert_eq!(listed("sched:sched_stat_wait"), None);
+        for name in punctual_model::event_names() {
+            assert_eq!(listed(name), Some(name));
+        }
+    }
+}
