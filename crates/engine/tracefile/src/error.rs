@@ -27,7 +27,7 @@ pub enum TraceFileError {
          with gzip, xz or zstd"
     )]
     NotATrace {
-        /// What it looks like.
+        /// The apparent format.
         kind: &'static str,
     },
     /// A `trace.dat` of another version.
@@ -44,7 +44,7 @@ pub enum TraceFileError {
     Damaged {
         /// Offset in the file.
         offset: u64,
-        /// What was found or expected there.
+        /// The value there, or the expected one.
         what: String,
     },
     /// A `trace.dat` that is compressed in an unknown way.

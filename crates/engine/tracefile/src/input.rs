@@ -1,4 +1,4 @@
-//! Where a trace comes from, and what its first bytes are.
+//! The source of a trace, and its format by the first bytes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -11,7 +11,7 @@ use crate::TraceFileError;
 
 /// The first bytes of a `trace.dat`, before its version.
 pub(crate) const DAT_MAGIC: &[u8] = b"\x17\x08\x44tracing";
-/// The number of bytes from which the content is detected.
+/// The number of bytes that decide the format.
 const BEGINNING: u64 = 512;
 /// The most memory of the decompressor of xz, in KiB. `xz -9` needs 65 MiB.
 const XZ_KIB: u32 = 100 << 10;
@@ -90,7 +90,7 @@ impl Input {
     }
 }
 
-/// What an input contains.
+/// The content of an input.
 pub(crate) enum Detected {
     Text(Box<dyn BufRead>),
     /// A `trace.dat`, and a warning if it is incomplete.
@@ -123,9 +123,7 @@ fn spool(mut stream: Box<dyn Read>) -> Result<Detected, TraceFileError> {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
-                warning = Some(format!(
-                    "the compressed data cannot be read to its end: {error}"
-                ));
+                warning = Some(format!("the input cannot be read to its end: {error}"));
                 break;
             }
         };

@@ -1,6 +1,6 @@
-//! `trace.dat` files, recorded on Linux 6.18 with trace-cmd 3.1.6, each beside its text from
-//! `trace-cmd report -t`. All are compressed with xz. `buffers*` have two instances besides the first
-//! buffer, one of which has events of the first again.
+//! `trace.dat` files, recorded on Linux 6.18 with trace-cmd 3.1.6, each with its text from
+//! `trace-cmd report -t`. All are compressed with xz. `buffers*` have two instances; one of them has
+//! events of the first buffer again.
 
 mod same;
 mod sound;
@@ -159,7 +159,7 @@ fn other_files_are_named() {
         ),
         (
             b"\x17\x08\x44tracing6\0\x07",
-            "damaged at byte 13: 7 is no order of bytes",
+            "damaged at byte 13: the order of bytes is 7",
         ),
         (
             b"\x17\x08\x44tracing6\0",

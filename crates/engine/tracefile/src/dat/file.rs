@@ -16,7 +16,7 @@ const MOST_CPUS: u32 = 65_536;
 /// The most parts of a file. trace-cmd writes ten, and two for each instance.
 const MOST_SECTIONS: usize = 10_000;
 
-/// What a file contains besides the pages.
+/// The content of a file, without the pages.
 pub(super) struct DatFile {
     pub(super) version: u8,
     pub(super) packing: Packing,
@@ -56,7 +56,11 @@ impl DatFile {
         file.endian.is_big = match parser.u8()? {
             0 => false,
             1 => true,
-            other => return Err(parser.damaged(format!("{other} is no order of bytes (0 or 1)"))),
+            other => {
+                return Err(
+                    parser.damaged(format!("the order of bytes is {other} instead of 0 or 1"))
+                );
+            }
         };
         parser.set_endian(file.endian);
         // Bytes of a long in user space: the kernel's are in header_page.

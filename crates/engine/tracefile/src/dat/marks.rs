@@ -24,7 +24,7 @@ pub(super) enum MarkOf {
 }
 
 impl MarkOf {
-    /// Returns the kind of a tracer's record. `None` if it is no mark.
+    /// Returns the kind of a tracer's record. `None` if it is not a mark.
     pub(super) fn of(system: &str, format: &Format) -> Option<Self> {
         if system != FTRACE {
             return None;
@@ -50,7 +50,7 @@ impl MarkOf {
         })
     }
 
-    /// Returns the text of a record. `None` if it is truncated or of no interest.
+    /// Returns the text of a record. `None` if it is truncated or has no text.
     pub(super) fn text(&self, layout: &Layout, texts: &Texts, record: &[u8]) -> Option<String> {
         let number = |place: &Place| Some(layout.unsigned(place.bytes(layout, record)?));
         match self {

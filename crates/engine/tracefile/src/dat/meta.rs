@@ -1,5 +1,4 @@
-//! What a `trace.dat` says about the kernel that wrote it: formats of events, functions, names of
-//! threads.
+//! The description of the kernel in a `trace.dat`: formats of events, functions, constant texts.
 
 use punctual_trace::{Format, Layout};
 
@@ -20,7 +19,7 @@ pub(super) struct Meta {
     /// Number of formats that cannot be read.
     pub(super) bad_formats: usize,
     pub(super) symbols: Symbols,
-    /// Texts of the kernel to which events refer: a line `0xADDRESS : "TEXT"` each.
+    /// Constant texts of the kernel, which events name by address: a line `0xADDRESS : "TEXT"` each.
     pub(super) printk: String,
 }
 
@@ -81,9 +80,8 @@ impl Meta {
         Ok(())
     }
 
-    /// Returns whether the file has the formats of all events of the kernel, which says nothing about
-    /// which were recorded: `trace-cmd extract` writes such files. Two that nobody needs for latency
-    /// stand for all.
+    /// Returns whether the file has the formats of all events of the kernel, recorded or not:
+    /// `trace-cmd extract` writes such files. Checks two events that have no use for latency.
     pub(super) fn has_all_formats(&self) -> bool {
         let has = |system: &str, name: &str| {
             let mut formats = self.formats.iter();

@@ -1,8 +1,7 @@
 //! `trace.dat` of trace-cmd, versions 6 and 7.
 //!
 //! The parts of a file before the pages are read at once, the pages one after the other: a few of
-//! each CPU are in memory. Compressed files have chunks of pages, of which one of each CPU is in
-//! memory.
+//! each CPU are in memory. Of compressed files, one chunk of pages of each CPU is in memory.
 
 mod clock;
 mod file;

@@ -49,7 +49,7 @@ pub(super) struct Buffer {
     pub(super) is_text: bool,
 }
 
-/// What the options say.
+/// The content of the options.
 #[derive(Debug, Default)]
 pub(super) struct Options {
     /// The clock. In version 6 it may come after the table of CPUs.

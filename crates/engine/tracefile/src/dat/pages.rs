@@ -15,7 +15,7 @@ pub(super) struct Pages {
     /// The next bytes to read.
     at: u64,
     end: u64,
-    /// Bytes that were read, of which `used` are done.
+    /// Bytes that were read; the first `used` are done.
     block: Vec<u8>,
     used: usize,
     /// The most bytes of a block.

@@ -18,7 +18,7 @@ struct Conversion {
 /// The longest width.
 const WIDEST: usize = 64;
 
-/// Replaces the conversions of a text by values. What cannot be read becomes `?`.
+/// Replaces the conversions of a text by values, or by `?` if a value cannot be read.
 pub(super) fn print(format: &str, layout: &Layout, values: &[u8]) -> String {
     let mut printed = String::new();
     let mut values = Values {
@@ -177,7 +177,10 @@ mod tests {
         values.extend(9_u32.to_le_bytes());
         let print = |format: &str| print(format, &layout, &values);
         assert_eq!(print("%d %#lx %s %hhu %03u 5%%"), "-5 0x1234 abc 7 009 5%");
-        assert_eq!(print("%d %llu [%-5s] %hhu %*u"), "-5 4660 [abc  ] 7         ?");
+        assert_eq!(
+            print("%d %llu [%-5s] %hhu %*u"),
+            "-5 4660 [abc  ] 7         ?"
+        );
         assert_eq!(print("%d %d %d %d %d %d %d"), "-5 4660 0 6513249 7 9 ?");
         assert_eq!(print("%y %"), "? ?");
     }

@@ -11,10 +11,10 @@ use super::symbols::Symbols;
 use crate::listed::{by_full_name, listed_name};
 use crate::{Item, Mark, TraceHead};
 
-/// What becomes of records of a type.
+/// The use of records of a type.
 #[derive(Clone, Debug, Default)]
 enum Route {
-    /// Of no interest.
+    /// Skipped.
     #[default]
     Skip,
     /// An event of the table, by its index there.
@@ -27,7 +27,7 @@ struct Kind {
     route: Route,
     /// Whether a record of this type was seen.
     is_seen: bool,
-    /// The buffer from which such records are taken. Others have the same ones again.
+    /// The buffer that such records are taken from. Other buffers have copies.
     buffer: Option<usize>,
 }
 
@@ -44,13 +44,13 @@ pub(super) struct Records {
     named: Vec<u64>,
 }
 
-/// What a record is.
+/// The result of decoding a record.
 pub(super) enum Decoded {
     Item(Item),
     Nothing,
     /// An event that should be read, but is truncated.
     Unreadable,
-    /// An event that another buffer has, too.
+    /// A copy of an event in another buffer.
     Double,
 }
 

@@ -12,7 +12,7 @@ use super::warnings::Warnings;
 use crate::input::ReadSeek;
 use crate::{Item, TraceFileError, TraceHead};
 
-/// What all CPUs share.
+/// The state that all CPUs share.
 pub(super) struct Shared {
     pub(super) source: Box<dyn ReadSeek>,
     pub(super) records: Records,

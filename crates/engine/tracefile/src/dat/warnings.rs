@@ -1,4 +1,4 @@
-//! Counts what could not be read.
+//! Counts of data that could not be read.
 
 /// The most sentences.
 const MOST: usize = 100;
@@ -29,7 +29,7 @@ impl Count {
     }
 }
 
-/// What could not be read, by reason.
+/// Counts of unreadable data, by reason.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     sentences: Vec<String>,

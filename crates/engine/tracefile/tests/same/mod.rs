@@ -5,7 +5,7 @@
 use punctual_model::{EventKind, TraceEvent};
 use punctual_tracefile::{Item, Mark, TraceHead};
 
-/// What both have: the text has no flags and no addresses of the kernel's code, but names.
+/// Returns the information that both have: the text has no flags, and names for addresses.
 fn common(item: &Item, head: &TraceHead) -> String {
     let name = |address: &mut u64, names: &mut String| {
         *names += head.symbols.get(address).map_or("?", String::as_str);
