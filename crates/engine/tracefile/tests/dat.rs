@@ -38,9 +38,9 @@ fn read(bytes: &[u8]) -> (Vec<Item>, TraceHead) {
 }
 
 fn read_file(path: &Path) -> (Vec<Item>, TraceHead) {
-    let mut reader = open(Input::path(path).unwrap()).unwrap();
+    let mut reader = open(Input::path(path).expect("a file")).expect("a trace");
     let mut items = Vec::new();
-    while let Some(item) = reader.next_item().unwrap() {
+    while let Some(item) = reader.next_item().expect("an item") {
         items.push(item);
     }
     (items, reader.head().clone())
