@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Comm, EventKind, Nanos, Task, Text, TraceEvent, Vector};
+use punctual_model::{Comm, EventKind, GapReason, Nanos, Task, Text, TraceEvent, Vector};
 
 /// A stream with more nested handlers has lost their exit events.
 const DEEPEST: usize = 16;
@@ -55,6 +55,8 @@ pub(crate) struct Context {
     pub(crate) raised: u32,
     /// Whether any event of the CPU was seen.
     pub(crate) seen: bool,
+    /// Why events of the CPU may be missing now.
+    pub(crate) gap: Option<GapReason>,
 }
 
 impl Context {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_model::{EventNames, Nanos, ShareKind, Task, Text, Window, softirq_name};
+use punctual_model::{EventNames, GapReason, Nanos, ShareKind, Task, Text, Window, softirq_name};
 
 use crate::cause::{
     Activity, Awaited, Cause, Counted, Detail, Device, Disabled, Leaf, Limit, Missing, Name, Ran,
@@ -155,6 +155,19 @@ impl fmt::Display for Unknown {
             Self::OwnPriority => f.write_str("the thread's own priority"),
             Self::PriorityOf(thread) => write!(f, "{thread} ran with unknown priority"),
             Self::EventsLost => f.write_str("no event, and some were lost"),
+            Self::Gap(reason, cpu) => match reason {
+                GapReason::BeforeTrace => f.write_str("the trace begins later"),
+                GapReason::Lost => write!(f, "events of CPU {cpu} were lost"),
+                GapReason::Contradiction => {
+                    write!(f, "a switch on CPU {cpu} was not recorded")
+                }
+                GapReason::NotHeld => {
+                    f.write_str("the wait is longer than the events held in memory")
+                }
+                GapReason::ClocksDiffer => {
+                    f.write_str("clocks of different CPUs cannot be compared")
+                }
+            },
             Self::QuotaOrEqual(group) => write!(
                 f,
                 "throttled by the CPU quota of {group}, or threads of equal rank"

@@ -107,6 +107,14 @@ impl LateWakeUps {
         self.seen.clear();
     }
 
+    /// An event shows that the thread ran although no switch to it was recorded.
+    pub fn has_run(&mut self, tid: u32) {
+        if let Some(waited) = self.waiting.remove(&tid) {
+            self.has_no_end(tid, waited);
+        }
+        self.seen.remove(&tid);
+    }
+
     /// Returns the waits without an end event since the last call.
     pub fn take_without_end(&mut self) -> Vec<WithoutEnd> {
         std::mem::take(&mut self.without_end)

@@ -1,12 +1,14 @@
 //! Determines the cause of a stretch of time.
 
-use punctual_model::{Delay, EventKind, KernelPriority, Nanos, RealTimeLimit, Task, Window};
+use punctual_model::{
+    Delay, EventKind, KernelPriority, Nanos, NotShown, RealTimeLimit, Task, Window,
+};
 
 use crate::cause::{
     Activity, Cause, Counted, Detail, Limit, Missing, Name, Ran, Rank, Role, Source, Unknown,
 };
 use crate::context::{Handler, UNKNOWN_PRIORITY};
-use crate::events::{IRQ, SOFTIRQ, SWITCH, WAKEUP, WAKING};
+use crate::events::{IRQ, SOFTIRQ, SWITCH, VECTORS, WAKEUP, WAKING};
 use crate::gap::{does_nothing, doing, own_time, untraced};
 use crate::lane::{By, Mark};
 use crate::scene::Moment;
@@ -37,6 +39,9 @@ const VERY_SHORT: Nanos = Nanos::from_micros(2);
 const IDLE_EXIT: Nanos = Nanos::from_millis(1);
 
 pub(crate) fn cause(moment: &Moment<'_, '_>) -> Judged {
+    if let Some(reason) = moment.context.gap {
+        return Cause::unexplained(Unknown::Gap(reason, moment.cpu)).into();
+    }
     let judged = match &moment.scene.victim.state {
         State::Stopped => stopped(moment),
         State::Gone => Cause::unexplained(Unknown::ThreadEnded),
@@ -241,9 +246,7 @@ fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Ca
                 false => Cause::unexplained(Unknown::WakeupPending).with(detail),
             };
         }
-        let recorded = |event: &&str| moment.scene.window.has(event);
-        let mut missing = vec![SOFTIRQ, IRQ];
-        missing.retain(|event| !recorded(event));
+        let missing = handlers_missing(moment.scene.window);
         if !missing.is_empty() && moment.length > SHORT {
             return Cause::not_recorded(Missing::HandlerOn(task.into()), &missing);
         }
@@ -254,6 +257,17 @@ fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Ca
         activity,
         ..task.into()
     }))
+}
+
+/// Returns the events of handlers that are not recorded. Without them, a handler on top of a thread
+/// looks like the thread itself.
+fn handlers_missing(window: &Window) -> Vec<&'static str> {
+    let mut missing = vec![SOFTIRQ, IRQ];
+    missing.retain(|event| !window.has(event));
+    if window.evidence.not_shown.contains(&NotShown::Vectors) {
+        missing.push(VECTORS);
+    }
+    missing
 }
 
 /// Returns whether this is the thread that migrates the victim to another CPU.
@@ -287,6 +301,10 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
     }
     match waking.by {
         By::Thread(task) => with_rank(Role::Waker, &task, None),
+        By::Unknown => {
+            let missing = handlers_missing(scene.window);
+            Cause::not_recorded(Missing::WakeUp, &missing)
+        }
         // The timer interrupt has come; its softirq has not.
         By::Softirq if moment.context.timer_softirq_raised() => match moment.context.current {
             Some(task) if !task.is_idle() => {
@@ -395,6 +413,10 @@ fn idle(moment: &Moment<'_, '_>) -> Cause {
     let stolen = risen > Nanos::ZERO && risen.0 >= moment.length.0 / 2;
     if moment.length > longest + SHORT || (stolen && moment.length > SHORT) {
         return untraced(moment, Ran::Idle);
+    }
+    let missing = handlers_missing(moment.scene.window);
+    if !missing.is_empty() && moment.length > SHORT {
+        return Cause::not_recorded(Missing::InterruptOrGap, &missing);
     }
     let state = moment.context.idle.map(Detail::IdleState);
     Cause::new(Source::IdleExit(moment.cpu)).with(state)

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::{EventKind, Nanos, NoiseSource, Task, TraceEvent, Window};
+use punctual_model::{
+    EventKind, GapReason, Nanos, NoiseSource, NotShown, Task, TraceEvent, Window,
+};
 
 use crate::context::{Context, Threads};
 
@@ -16,12 +18,30 @@ pub(crate) enum Mark<'a> {
         cpu: u32,
         begins: bool,
     },
+    /// Events of a CPU may be missing from here on, or no longer.
+    Gap {
+        cpu: u32,
+        reason: GapReason,
+        begins: bool,
+    },
 }
 
 /// Returns the window's events in order of time, with each non-maskable interrupt split into a
 /// beginning and an end. Drops everything after the actual time.
 pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos, Mark<'a>)> {
     let mut marks: Vec<(Nanos, Mark<'a>)> = Vec::with_capacity(events.len());
+    // Before the events of the same time, which are complete from there on.
+    for gap in &window.evidence.gaps {
+        let (cpu, reason) = (gap.cpu, gap.reason);
+        for (time, begins) in [(gap.from, true), (gap.to, false)] {
+            let mark = Mark::Gap {
+                cpu,
+                reason,
+                begins,
+            };
+            marks.push((time, mark));
+        }
+    }
     for event in events {
         let nmi = match &event.kind {
             EventKind::NmiHandler { delta, .. } => Some((event.time - *delta, event.time)),
@@ -51,6 +71,8 @@ pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos
 /// How the victim is woken up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
+    /// By this thread, or by an interrupt on top of it that no recorded event shows.
+    Unknown,
     /// By a hard interrupt: its timer expired.
     Interrupt,
     /// In a softirq.
@@ -85,7 +107,7 @@ impl Waking {
                     let task = threads.task(event.pid);
                     (!task.is_idle()).then_some(task)
                 }
-                By::Softirq | By::Interrupt => None,
+                By::Softirq | By::Interrupt | By::Unknown => None,
             },
             by,
         }
@@ -109,6 +131,8 @@ pub(crate) struct Future {
     places: Vec<(Nanos, u32)>,
     /// When it was last switched in.
     switched_in: Option<Nanos>,
+    /// When it was switched in.
+    runs: Vec<Nanos>,
     /// When it was put into the run queue of its CPU.
     queued: Vec<Nanos>,
     /// When a thread gave up an inherited priority, and which thread.
@@ -116,14 +140,30 @@ pub(crate) struct Future {
 }
 
 impl Future {
-    pub(crate) fn of(tid: u32, marks: &[(Nanos, Mark<'_>)], threads: &Threads) -> Self {
+    pub(crate) fn of(window: &Window, marks: &[(Nanos, Mark<'_>)], threads: &Threads) -> Self {
+        let tid = window.victim.tid;
+        let in_thread = |waking: Waking| match waking.by {
+            By::Thread(_) if !shows_interrupts(window) => Waking {
+                by: By::Unknown,
+                caller: None,
+                ..waking
+            },
+            _ => waking,
+        };
         let mut future = Self::default();
         let mut contexts = std::collections::BTreeMap::<u32, Context>::new();
         let mut threads = threads.clone();
         // Threads that the victim has woken.
         let mut called = BTreeSet::new();
         for (at, mark) in marks {
-            let Mark::Event(event) = mark else { continue };
+            let event = match mark {
+                Mark::Event(event) => event,
+                Mark::Gap { cpu, .. } => {
+                    contexts.remove(cpu);
+                    continue;
+                }
+                Mark::Nmi { .. } => continue,
+            };
             let context = contexts.entry(event.cpu).or_default();
             context.apply(event, &mut threads);
             match &event.kind {
@@ -133,7 +173,7 @@ impl Future {
                 EventKind::Waking { task, .. } if task.pid == tid => {
                     let waking = Waking::of(*at, context, event, &threads);
                     let waking = waking.answered(&called, event, &threads);
-                    future.wakings.push(waking);
+                    future.wakings.push(in_thread(waking));
                 }
                 EventKind::PiSetprio { task, .. } if task.pid == event.pid => {
                     future.given_up.push((*at, task.pid));
@@ -149,13 +189,13 @@ impl Future {
                             || last.at >= future.places[future.places.len() - 2].0
                     });
                     if !known {
-                        future
-                            .wakings
-                            .push(Waking::of(*at, context, event, &threads));
+                        let waking = Waking::of(*at, context, event, &threads);
+                        future.wakings.push(in_thread(waking));
                     }
                 }
                 EventKind::Switch { next, .. } if next.pid == tid => {
                     future.switched_in = Some(*at);
+                    future.runs.push(*at);
                     future.places.push((*at, event.cpu));
                 }
                 _ => {}
@@ -164,9 +204,12 @@ impl Future {
         future
     }
 
-    /// Returns the first wake-up at `time` or later.
+    /// Returns the first wake-up at `time` or later. `None` if the victim runs before it: the
+    /// wake-up before that has no event.
     pub(crate) fn waking(&self, time: Nanos) -> Option<&Waking> {
-        self.wakings.iter().find(|waking| waking.at >= time)
+        let next = self.wakings.iter().find(|waking| waking.at >= time)?;
+        let mut runs = self.runs.iter();
+        (!runs.any(|at| *at > time && *at < next.at)).then_some(next)
     }
 
     /// Returns the holder of the lock that the victim waits for from `time` on: among the threads
@@ -203,6 +246,16 @@ impl Future {
         let next = self.places.iter().find(|(at, _)| *at >= time);
         next.map(|(_, cpu)| *cpu)
     }
+}
+
+/// Returns whether the events show that code ran in an interrupt: by their flags, or by the start
+/// of every interrupt.
+fn shows_interrupts(window: &Window) -> bool {
+    let hidden = |what| window.evidence.not_shown.contains(&what);
+    let started = window.has(crate::events::IRQ)
+        && window.has(crate::events::SOFTIRQ)
+        && !hidden(NotShown::Vectors);
+    started || !hidden(NotShown::Flags)
 }
 
 fn woken_by(context: &Context, event: &TraceEvent, threads: &Threads) -> By {

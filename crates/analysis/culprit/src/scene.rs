@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Delay, KernelPriority, Nanos, TraceEvent, Window};
+use punctual_model::{Delay, GapReason, KernelPriority, Nanos, TraceEvent, Window};
 
 use crate::context::{Context, Threads};
 use crate::lane::{Future, Mark};
@@ -42,7 +42,7 @@ impl<'a> Scene<'a> {
     ) -> Self {
         let threads = Threads::of(events);
         Self {
-            future: Future::of(window.victim.tid, marks, &threads),
+            future: Future::of(window, marks, &threads),
             contexts: before_all(marks, &threads),
             victim: Thread::of(window, events),
             window,
@@ -60,6 +60,22 @@ impl<'a> Scene<'a> {
                     true => context.nmi.saturating_add(1),
                     false => context.nmi.saturating_sub(1),
                 };
+            }
+            Mark::Gap {
+                cpu,
+                reason,
+                begins: true,
+            } => self.contexts.entry(*cpu).or_default().gap = Some(*reason),
+            Mark::Gap { cpu, reason, .. } => {
+                // Whatever happened in the gap is unknown.
+                if hides_changes(*reason) {
+                    self.contexts.insert(*cpu, Context::default());
+                    if *cpu == self.victim.cpu {
+                        self.victim.state = State::Unknown;
+                    }
+                } else if let Some(context) = self.contexts.get_mut(cpu) {
+                    context.gap = None;
+                }
             }
             Mark::Event(event) => {
                 let due = event.time >= self.window.expected;
@@ -113,6 +129,11 @@ impl<'a> Scene<'a> {
             .find(|(_, context)| context.current.is_some_and(|task| task.pid == pid))
             .map(|(cpu, _)| *cpu)
     }
+}
+
+/// Returns whether the state after a gap cannot be derived from the events after it.
+pub(crate) const fn hides_changes(reason: GapReason) -> bool {
+    matches!(reason, GapReason::Lost | GapReason::Contradiction)
 }
 
 /// Derives the state of each CPU before its first event, which names the thread that was current.

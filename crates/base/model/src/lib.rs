@@ -86,11 +86,11 @@ pub use control_group::{CpuQuota, GroupFacts};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use due::{Bounds, Due};
 pub use event::{
-    Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
-    HandlerOf, KernelEvent, KernelPriority, NoiseSource, RealTimeLimit, SOFTIRQS, SmiCount,
-    StealCount, StealRise, Task, TaskState, Text, Throttle, TimerlatContext, TraceEvent, Usual,
-    UsualLength, Vector, Victim, Window, disk_name, event_names, interrupted_functions,
-    softirq_name, stack_of,
+    Comm, Delay, EVENTS, EventFields, EventGap, EventKind, EventLevel, EventNames, EventSpec,
+    Evidence, GapReason, HandlerOf, KernelEvent, KernelPriority, NoiseSource, NotShown,
+    RealTimeLimit, SOFTIRQS, SmiCount, StealCount, StealRise, Story, Task, TaskState, Text,
+    Throttle, TimerlatContext, TraceEvent, Usual, UsualLength, Vector, Victim, Window, disk_name,
+    event_names, interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{
     ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock, ExperimentState, Guard,

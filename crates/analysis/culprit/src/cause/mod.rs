@@ -2,7 +2,9 @@
 
 mod awaited;
 
-use punctual_model::{Comm, KernelPriority, Nanos, Task, Text, UnseenTheft, Usual, Vector};
+use punctual_model::{
+    Comm, GapReason, KernelPriority, Nanos, Task, Text, UnseenTheft, Usual, Vector,
+};
 
 pub(crate) use awaited::{Awaited, Device, Leaf, Wait};
 
@@ -191,6 +193,8 @@ pub(crate) enum Unknown {
     PriorityOf(Name),
     /// No event, and some events were lost.
     EventsLost,
+    /// Events of the CPU may be missing.
+    Gap(GapReason, u32),
     /// Either a throttle by a group's quota or threads of equal rank.
     QuotaOrEqual(String),
 }

@@ -3,6 +3,7 @@
 mod kind;
 mod name;
 mod row;
+mod story;
 mod table;
 mod task;
 mod window;
@@ -12,11 +13,12 @@ use serde::{Deserialize, Serialize};
 pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
 pub use name::{SOFTIRQS, disk_name, softirq_name};
 pub use row::{EventFields, EventLevel, EventNames};
+pub use story::Story;
 pub use table::{EVENTS, EventKind, EventSpec, KernelEvent, interrupted_functions, stack_of};
 pub use task::{Comm, KernelPriority, Task, TaskState};
 pub use window::{
-    Delay, Evidence, HandlerOf, RealTimeLimit, SmiCount, StealCount, StealRise, Throttle, Usual,
-    UsualLength, Victim, Window,
+    Delay, EventGap, Evidence, GapReason, HandlerOf, NotShown, RealTimeLimit, SmiCount, StealCount,
+    StealRise, Throttle, Usual, UsualLength, Victim, Window,
 };
 
 use crate::Nanos;

@@ -126,6 +126,54 @@ pub struct Evidence {
     /// recording.
     #[serde(default)]
     pub observer: Vec<u32>,
+    /// Spans without events, in a trace that another tool recorded. Empty if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<EventGap>,
+    /// Other information that such a trace lacks. Empty if it lacks none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_shown: Vec<NotShown>,
+}
+
+/// A span of time in which events of a CPU may be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventGap {
+    /// The CPU.
+    pub cpu: u32,
+    /// Start of the span, on the clock of the events.
+    #[serde(rename = "from_ns")]
+    pub from: Nanos,
+    /// Its end.
+    #[serde(rename = "to_ns")]
+    pub to: Nanos,
+    /// Why they are missing.
+    pub reason: GapReason,
+}
+
+/// Why events are missing in a span of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GapReason {
+    /// The trace begins later.
+    BeforeTrace,
+    /// The tracer lost events, or overwrote them.
+    Lost,
+    /// The events contradict each other: a switch between them was not recorded.
+    Contradiction,
+    /// The wait is longer than the events that the analysis holds in memory. The events of the late
+    /// thread are complete.
+    NotHeld,
+    /// Clocks of different CPUs cannot be compared.
+    ClocksDiffer,
+}
+
+/// Information that a trace lacks, and that no recorded event replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NotShown {
+    /// The flags of events, which show whether an event occurred in an interrupt.
+    Flags,
+    /// Interrupts without a device, on an architecture that has events for them.
+    Vectors,
 }
 
 /// The steal time of one CPU between two times: all increments of its counter.

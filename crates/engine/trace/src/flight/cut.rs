@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use punctual_model::{EventKind, Nanos, TraceEvent};
+use punctual_model::{Nanos, Story, TraceEvent};
 
 use super::recorder::{CpuPipe, Flight, HISTORY_BYTES};
 use crate::TraceError;
@@ -74,7 +74,7 @@ impl Flight {
     /// Returns the events from `from` to `to` for the thread `victim`, from the data that was
     /// [taken out](Self::take_out). `cpu`: where it should have run.
     pub fn cut(&mut self, victim: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> Cut {
-        self.cut_for(from, to, |events| Story::of(events, victim, cpu))
+        self.cut_for(from, to, |events| Story::of(events.iter(), victim, cpu))
     }
 
     /// Returns all events of all CPUs in the interval, and the last of each before it. A thread's
@@ -149,52 +149,4 @@ impl Flight {
 impl Cut {
     /// Up to this number of CPUs, the pages of all are kept for export.
     const ALL_CPUS: usize = 8;
-}
-
-/// Selects the events that belong to the victim's story.
-struct Story {
-    cpus: BTreeSet<u32>,
-    threads: BTreeSet<u32>,
-}
-
-impl Story {
-    fn of(events: &[TraceEvent], victim: u32, cpu: Option<u32>) -> Self {
-        let mut story = Self {
-            cpus: cpu.into_iter().collect(),
-            threads: BTreeSet::from([victim]),
-        };
-        for event in events {
-            match &event.kind {
-                EventKind::Waking { task, .. } | EventKind::Wakeup { task, .. }
-                    if task.pid == victim =>
-                {
-                    story.cpus.insert(event.cpu);
-                    story.threads.insert(event.pid);
-                }
-                // A thread that gets its priority holds its lock.
-                EventKind::PiSetprio { task, .. } if event.pid == victim => {
-                    story.threads.insert(task.pid);
-                }
-                EventKind::Migrate { task, dest_cpu, .. } if task.pid == victim => {
-                    story.cpus.insert(*dest_cpu);
-                }
-                EventKind::Switch { prev, next, .. }
-                    if prev.pid == victim || next.pid == victim =>
-                {
-                    story.cpus.insert(event.cpu);
-                }
-                _ => {}
-            }
-        }
-        // Not the idle thread of another CPU.
-        story.threads.remove(&0);
-        story
-    }
-
-    fn concerns(&self, event: &TraceEvent) -> bool {
-        let named = |pid: u32| self.threads.contains(&pid);
-        self.cpus.contains(&event.cpu)
-            || named(event.pid)
-            || (self.threads.iter()).any(|tid| event.kind.is_about(*tid))
-    }
 }

@@ -1,0 +1,63 @@
+//! Selects the events of a late thread.
+
+use std::collections::BTreeSet;
+
+use super::{EventKind, TraceEvent};
+
+/// Selects the events that belong to the story of a late thread: all events of some CPUs, and the
+/// events of other CPUs that name some threads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Story {
+    /// The CPUs where the thread ran or was woken.
+    pub cpus: BTreeSet<u32>,
+    /// The thread, its wakers, and the holders of its locks.
+    pub threads: BTreeSet<u32>,
+}
+
+impl Story {
+    /// Returns the story of `victim`, which should have run on `cpu`.
+    pub fn of<'a>(
+        events: impl Iterator<Item = &'a TraceEvent>,
+        victim: u32,
+        cpu: Option<u32>,
+    ) -> Self {
+        let mut story = Self {
+            cpus: cpu.into_iter().collect(),
+            threads: BTreeSet::from([victim]),
+        };
+        for event in events {
+            match &event.kind {
+                EventKind::Waking { task, .. } | EventKind::Wakeup { task, .. }
+                    if task.pid == victim =>
+                {
+                    story.cpus.insert(event.cpu);
+                    story.threads.insert(event.pid);
+                }
+                // A thread that gets its priority holds its lock.
+                EventKind::PiSetprio { task, .. } if event.pid == victim => {
+                    story.threads.insert(task.pid);
+                }
+                EventKind::Migrate { task, dest_cpu, .. } if task.pid == victim => {
+                    story.cpus.insert(*dest_cpu);
+                }
+                EventKind::Switch { prev, next, .. }
+                    if prev.pid == victim || next.pid == victim =>
+                {
+                    story.cpus.insert(event.cpu);
+                }
+                _ => {}
+            }
+        }
+        // Not the idle thread of another CPU.
+        story.threads.remove(&0);
+        story
+    }
+
+    /// Returns whether an event belongs to the story.
+    pub fn concerns(&self, event: &TraceEvent) -> bool {
+        let named = |pid: u32| self.threads.contains(&pid);
+        self.cpus.contains(&event.cpu)
+            || named(event.pid)
+            || (self.threads.iter()).any(|tid| event.kind.is_about(*tid))
+    }
+}
