@@ -1,0 +1,217 @@
+//! The recent events of a trace.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use punctual_model::{EventGap, EventKind, GapReason, Nanos, Story, TraceEvent};
+
+/// Events of one CPU before the window that are kept, to show what ran.
+const LEAD: usize = 50;
+
+/// How far before the window the last switch of each CPU is searched.
+const SEARCHED: usize = 50_000;
+
+/// Gaps of a CPU that are remembered. Older ones are summed up.
+const GAPS: usize = 10_000;
+
+/// The recent events of all CPUs, limited in number.
+#[derive(Debug)]
+pub(super) struct History {
+    events: VecDeque<TraceEvent>,
+    most: usize,
+    cpus: BTreeMap<u32, Cpu>,
+    /// Time of the first event of the trace.
+    begin: Option<Nanos>,
+    /// Whether older events are no longer held.
+    dropped: bool,
+}
+
+/// What is known about one CPU.
+#[derive(Debug, Default)]
+struct Cpu {
+    /// Time of its last event.
+    last: Nanos,
+    /// Its current thread.
+    current: Option<u32>,
+    gaps: VecDeque<EventGap>,
+    /// Its last switch that is no longer held.
+    switch: Option<TraceEvent>,
+}
+
+/// The events around a late reaction.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) events: Vec<TraceEvent>,
+    pub(super) gaps: Vec<EventGap>,
+}
+
+/// The CPUs on which the thread can have been.
+pub(super) fn places(events: &[TraceEvent], tid: u32, cpu: u32) -> BTreeSet<u32> {
+    let mut places = BTreeSet::from([cpu]);
+    for event in events {
+        match &event.kind {
+            EventKind::Switch { prev, next, .. } if prev.pid == tid || next.pid == tid => {
+                places.insert(event.cpu);
+            }
+            EventKind::Wakeup {
+                task, target_cpu, ..
+            } if task.pid == tid => {
+                places.insert(*target_cpu);
+            }
+            EventKind::Migrate {
+                task,
+                orig_cpu,
+                dest_cpu,
+            } if task.pid == tid => places.extend([*orig_cpu, *dest_cpu]),
+            _ => {}
+        }
+    }
+    places
+}
+
+const fn gap(cpu: u32, from: Nanos, to: Nanos, reason: GapReason) -> EventGap {
+    EventGap {
+        cpu,
+        from,
+        to,
+        reason,
+    }
+}
+
+impl History {
+    pub(super) const fn new(most: usize) -> Self {
+        Self {
+            events: VecDeque::new(),
+            most,
+            cpus: BTreeMap::new(),
+            begin: None,
+            dropped: false,
+        }
+    }
+
+    /// Adds the next event. Returns the thread that has run without a switch to it, if the event
+    /// shows one.
+    pub(super) fn push(&mut self, event: TraceEvent) -> Option<u32> {
+        let begin = *self.begin.get_or_insert(event.time);
+        if self.events.len() >= self.most
+            && let Some(oldest) = self.events.pop_front()
+        {
+            self.dropped = true;
+            if matches!(oldest.kind, EventKind::Switch { .. })
+                && let Some(cpu) = self.cpus.get_mut(&oldest.cpu)
+            {
+                cpu.switch = Some(oldest);
+            }
+        }
+        let held_from = self.events.front().map_or(begin, |first| first.time);
+        let cpu = self.cpus.entry(event.cpu).or_default();
+        let (pid, next) = match &event.kind {
+            EventKind::Switch { prev, next, .. } => (prev.pid, next.pid),
+            _ => (event.pid, event.pid),
+        };
+        let mut ran = None;
+        // perf writes -1 for threads that have ended.
+        if pid != u32::MAX {
+            if cpu.current.is_some_and(|current| current != pid) {
+                let span = gap(event.cpu, cpu.last, event.time, GapReason::Contradiction);
+                cpu.add(span, held_from);
+                ran = Some(pid);
+            }
+            cpu.current = Some(next);
+        }
+        cpu.last = event.time;
+        self.events.push_back(event);
+        ran
+    }
+
+    /// Events of a CPU before this time were lost.
+    pub(super) fn lost(&mut self, cpu: u32, until: Nanos) {
+        let held_from = self.events.front().map_or(until, |first| first.time);
+        let known = self.cpus.entry(cpu).or_default();
+        let span = gap(cpu, known.last, until, GapReason::Lost);
+        known.add(span, held_from);
+        known.current = None;
+        known.last = known.last.max(until);
+    }
+
+    /// Returns whether events of a CPU may be missing in a span of time.
+    pub(super) fn is_incomplete(&self, cpu: u32, from: Nanos, to: Nanos) -> bool {
+        let gaps = self.cpus.get(&cpu).map(|cpu| &cpu.gaps);
+        gaps.is_some_and(|gaps| gaps.iter().rev().any(|gap| gap.from < to && gap.to > from))
+    }
+
+    /// Returns the events of the thread `tid` from `from` to `to`, and the gaps in them. `expected`:
+    /// start of the latency.
+    pub(super) fn cut(&self, (tid, cpu): (u32, u32), expected: Nanos, from: Nanos, to: Nanos) -> Cut {
+        let first = self.events.partition_point(|event| event.time < from);
+        let end = self.events.partition_point(|event| event.time <= to);
+        let span = || self.events.range(first..end.max(first));
+        let story = Story::of(span(), tid, Some(cpu));
+        let mut events = self.lead(&story.cpus, first);
+        events.extend(span().filter(|event| story.concerns(event)).cloned());
+        let mut gaps: Vec<EventGap> = Vec::new();
+        for cpu in &story.cpus {
+            let known = self.cpus.get(cpu).into_iter().flat_map(|cpu| &cpu.gaps);
+            let begins = events.iter().find(|event| event.cpu == *cpu);
+            let begins = begins.map_or(from, |event| event.time.min(from));
+            gaps.extend(known.filter(|gap| gap.from < to && gap.to >= begins));
+            gaps.extend(self.before(*cpu, expected));
+        }
+        Cut { events, gaps }
+    }
+
+    /// Returns the part of a latency whose events are not held, or not in the trace.
+    fn before(&self, cpu: u32, expected: Nanos) -> Option<EventGap> {
+        let (begin, held) = (self.begin?, self.events.front()?.time);
+        let (reason, until) = match self.dropped {
+            true => (GapReason::NotHeld, held),
+            false => (GapReason::BeforeTrace, begin),
+        };
+        (expected < until).then(|| gap(cpu, Nanos::ZERO, until, reason))
+    }
+
+    /// Returns the last events of these CPUs before the event at `first`, back to the last switch.
+    fn lead(&self, cpus: &BTreeSet<u32>, first: usize) -> Vec<TraceEvent> {
+        let mut lead = Vec::new();
+        let mut count: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut open = cpus.clone();
+        for event in self.events.range(..first).rev().take(SEARCHED) {
+            if open.is_empty() {
+                break;
+            }
+            if !open.contains(&event.cpu) {
+                continue;
+            }
+            let switch = matches!(event.kind, EventKind::Switch { .. });
+            let count = count.entry(event.cpu).or_default();
+            *count += 1;
+            if switch || *count <= LEAD {
+                lead.push(event.clone());
+            }
+            if switch {
+                open.remove(&event.cpu);
+            }
+        }
+        let older = open.iter().filter_map(|cpu| self.cpus.get(cpu)?.switch.clone());
+        lead.extend(older);
+        // The sort is stable: events of one CPU with equal times keep their order.
+        lead.reverse();
+        lead.sort_by_key(|event| event.time);
+        lead
+    }
+}
+
+impl Cpu {
+    fn add(&mut self, gap: EventGap, held_from: Nanos) {
+        while self.gaps.front().is_some_and(|gap| gap.to < held_from) {
+            self.gaps.pop_front();
+        }
+        if self.gaps.len() >= GAPS
+            && let Some(first) = self.gaps.pop_front()
+            && let Some(second) = self.gaps.front_mut()
+        {
+            // One gap over both claims less.
+            second.from = first.from.min(second.from);
+        }
+        self.gaps.push_back(gap);
+    }
+}

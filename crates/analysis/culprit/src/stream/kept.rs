@@ -1,0 +1,60 @@
+//! The longest late reactions.
+
+use punctual_model::Nanos;
+
+use super::Reaction;
+
+/// Total number of events in the windows that are kept: about 100 MB.
+const EVENTS: usize = 1_000_000;
+
+/// The longest reactions, limited in number and in events.
+#[derive(Debug)]
+pub(super) struct Kept {
+    most: usize,
+    list: Vec<Reaction>,
+    /// Reactions that were offered but are not kept, because others are longer.
+    pub(super) left_out: u64,
+}
+
+impl Kept {
+    pub(super) const fn new(most: usize) -> Self {
+        Self {
+            most,
+            list: Vec::new(),
+            left_out: 0,
+        }
+    }
+
+    /// Returns whether a reaction of this length would be kept now.
+    pub(super) fn takes(&self, latency: Nanos) -> bool {
+        let room = self.list.len() < self.most;
+        room || self.list.iter().any(|kept| kept.window.latency() < latency)
+    }
+
+    pub(super) fn add(&mut self, reaction: Reaction) {
+        self.list.push(reaction);
+        while self.list.len() > self.most || (self.events() > EVENTS && self.list.len() > 1) {
+            let latencies = self.list.iter().map(|kept| kept.window.latency());
+            // Of equal ones, the earlier is kept.
+            let shortest = latencies.enumerate().rev().min_by_key(|(_, latency)| *latency);
+            let Some((place, _)) = shortest else { return };
+            self.list.remove(place);
+            self.left_out += 1;
+        }
+    }
+
+    fn events(&self) -> usize {
+        self.list.iter().map(|kept| kept.window.events.len()).sum()
+    }
+
+    /// Removes the reactions of a thread that end at this time or later.
+    pub(super) fn remove(&mut self, tid: u32, from: Nanos) {
+        self.list.retain(|kept| {
+            kept.window.victim.tid != tid || kept.window.actual < from
+        });
+    }
+
+    pub(super) fn into_list(self) -> Vec<Reaction> {
+        self.list
+    }
+}

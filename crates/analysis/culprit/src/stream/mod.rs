@@ -1,0 +1,443 @@
+//! Finds late reactions in a trace that any tool recorded, and collects the events around them.
+//!
+//! A reaction is a wait of a thread for a CPU; a timer of a thread that expired late, and the wait
+//! after it; a latency that a program or a tracer wrote into the trace.
+//!
+//! # Never wrong
+//! Foreign traces lack events. Spans in which events of a CPU may be missing become gaps of the
+//! window ([`punctual_model::EventGap`]), and the shares there are unknown. Events are also missing
+//! if the thread of an event is not the one that was switched in before. A wait that may have been
+//! interrupted in a gap has no known length; it is only counted.
+
+mod clocks;
+mod history;
+mod kept;
+mod lanes;
+mod marks;
+mod missing;
+mod timers;
+mod wanted;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use punctual_model::{
+    Comm, Delay, EventGap, EventKind, Evidence, GapReason, Histogram, KernelPriority, Nanos,
+    NotShown, Policy, Scheduling, Task, TraceEvent, Vector, Victim, Window, event_names,
+};
+
+pub use lanes::ThreadWaits;
+pub use wanted::Wanted;
+
+use crate::events::VECTORS;
+use crate::finder::{Late, LateWakeUps, Wait};
+use clocks::Clocks;
+use history::{Cut, History, places};
+use kept::Kept;
+use lanes::Lanes;
+use marks::{Stated, stated};
+use timers::{Expired, Timers};
+
+/// Number of events that are held. A window cannot have more.
+const HELD: usize = 400_000;
+
+/// Threads that are followed. More can only come from a damaged trace.
+const THREADS: usize = 1 << 20;
+
+/// Time before a reaction that is kept, to show what ran before.
+const BEFORE: Nanos = Nanos::from_millis(1);
+
+/// Time after a reaction that is kept.
+const AFTER: Nanos = Nanos::from_micros(20);
+
+/// A program that measures its own latency writes it into the trace within this time.
+const STATED_WITHIN: Nanos = Nanos::from_millis(1);
+
+/// A late reaction with the events around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reaction {
+    /// The events, and the ends of the latency.
+    pub window: Window,
+    /// The text in the trace that states the latency, if one does.
+    pub stated: Option<String>,
+}
+
+/// What a trace states about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceFacts<'a> {
+    /// Names of the recorded events.
+    pub recorded: &'a BTreeSet<String>,
+    /// Whether clocks of different CPUs may differ.
+    pub clocks_differ: bool,
+    /// Resolution of times.
+    pub resolution: Nanos,
+    /// Whether the architecture may have events of `irq_vectors`.
+    pub may_have_vectors: bool,
+    /// Names of kernel addresses: of the beginning of functions, or of the addresses themselves.
+    pub symbols: &'a BTreeMap<u64, String>,
+    /// Names of system calls.
+    pub calls: &'a BTreeMap<i64, String>,
+}
+
+/// Late reactions of a trace.
+#[derive(Debug)]
+pub struct LateFound {
+    /// In order of time.
+    pub reactions: Vec<Reaction>,
+    /// Number of reactions that were asked for and are longer than the threshold, kept or not.
+    pub above: u64,
+    /// Whether these are reactions of real-time threads only.
+    pub real_time: bool,
+    /// Reactions of ordinary threads that were left out because there are real-time threads, and
+    /// the longest of them.
+    pub ordinary: (u64, Option<Late>),
+    /// The waits of the selected threads.
+    pub threads: Vec<ThreadWaits>,
+    /// The waits of further threads.
+    pub other_threads: Option<Histogram>,
+    /// Waits without an end event.
+    pub without_end: u64,
+    /// Waits of unknown length: events that may have interrupted them are missing.
+    pub incomplete: u64,
+    /// Number of events.
+    pub events: u64,
+    /// Number of gaps in which events were lost, and the number of lost events where stated.
+    pub lost: (u64, u64),
+    /// Number of switches that were not recorded although others were.
+    pub contradictions: u64,
+    /// Time of the first and the last event.
+    pub span: Option<(Nanos, Nanos)>,
+    /// CPUs with events.
+    pub cpus: BTreeSet<u32>,
+    /// Events that were not recorded, or whose end was not.
+    pub missing: Vec<String>,
+    /// What else the trace does not show.
+    pub not_shown: Vec<NotShown>,
+    /// Whether a limit on the difference between clocks was needed and found. `None` if not needed.
+    pub clock_error: Option<Option<Nanos>>,
+}
+
+/// A reaction that has ended, before its events are taken.
+#[derive(Debug)]
+struct Ended {
+    late: Late,
+    waker: Option<u32>,
+    timer: Option<Expired>,
+    stated: Option<String>,
+}
+
+/// Finds late reactions in a stream of events in ascending order of time. Memory is bounded.
+#[derive(Debug)]
+pub struct LateReactions {
+    wanted: Wanted,
+    history: History,
+    finder: LateWakeUps,
+    timers: Timers,
+    clocks: Clocks,
+    lanes: Lanes,
+    names: HashMap<u32, Task>,
+    /// Last wake-up of each waiting thread: the CPU of the waker.
+    woken: HashMap<u32, u32>,
+    /// Last switch of each thread away from its CPU.
+    left: HashMap<u32, TraceEvent>,
+    /// Timers that woke threads which have not run since.
+    expired: HashMap<u32, Expired>,
+    open: VecDeque<Ended>,
+    real_time: Kept,
+    others: Kept,
+    seen_real_time: bool,
+    now: Nanos,
+    flags: bool,
+    ended_vectors: BTreeSet<Vector>,
+    found: LateFound,
+}
+
+impl LateReactions {
+    /// Creates a finder.
+    pub fn new(wanted: Wanted) -> Self {
+        let most = wanted.most;
+        Self {
+            wanted,
+            history: History::new(HELD),
+            finder: LateWakeUps::new(Nanos::ZERO),
+            timers: Timers::default(),
+            clocks: Clocks::default(),
+            lanes: Lanes::default(),
+            names: HashMap::new(),
+            woken: HashMap::new(),
+            left: HashMap::new(),
+            expired: HashMap::new(),
+            open: VecDeque::new(),
+            real_time: Kept::new(most),
+            others: Kept::new(most),
+            seen_real_time: false,
+            now: Nanos::ZERO,
+            flags: false,
+            ended_vectors: BTreeSet::new(),
+            found: LateFound::new(),
+        }
+    }
+
+    /// Processes an event. An event that is earlier than the one before begins another trace.
+    pub fn event(&mut self, event: TraceEvent) {
+        self.advance(event.time);
+        self.found.note(&event);
+        self.flags |= event.flags != 0;
+        if let EventKind::VectorExit { vector } = &event.kind {
+            if !self.ended_vectors.contains(vector) {
+                self.ended_vectors.insert(vector.clone());
+            }
+        }
+        self.note_threads(&event);
+        if let Some((tid, expired)) = self.timers.take(&event) {
+            self.expired.insert(tid, expired);
+        }
+        let names = &self.names;
+        let wait = (self.finder).take(&event, &|tid| tid != 0 && names.contains_key(&tid));
+        let by_tracer = match event.kind {
+            EventKind::SampleThreshold { duration, .. } => Some((event.pid, event.cpu, duration)),
+            _ => None,
+        };
+        let switch = match &event.kind {
+            EventKind::Switch { prev, .. } => Some(prev.pid),
+            _ => None,
+        };
+        let left = switch.filter(|tid| *tid != 0).map(|tid| (tid, event.clone()));
+        if let Some(ran) = self.history.push(event) {
+            self.found.contradictions += 1;
+            self.finder.has_run(ran);
+        }
+        if let Some(Wait::InTime(late) | Wait::TooLong(late)) = wait {
+            self.waited(late);
+        }
+        if let Some((tid, event)) = left.filter(|(tid, _)| self.names.contains_key(tid)) {
+            self.left.insert(tid, event);
+        }
+        if let Some((tid, cpu, duration)) = by_tracer {
+            self.stated_latency((tid, cpu), duration, Delay::Step, "osnoise sample_threshold");
+        }
+    }
+
+    /// Processes a text that a thread wrote into the trace.
+    pub fn mark(&mut self, time: Nanos, (tid, cpu): (u32, u32), text: &str) {
+        self.advance(time);
+        let latency = match stated(text) {
+            Some(Stated::Timerlat(latency)) => latency,
+            Some(Stated::Cyclictest(number)) => self.in_unit(tid, number),
+            None => return,
+        };
+        self.stated_latency((tid, cpu), latency, Delay::Timer, text);
+    }
+
+    /// Events of a CPU before `until` were lost.
+    pub fn lost(&mut self, cpu: u32, count: Option<u64>, until: Nanos) {
+        self.found.lost.0 += 1;
+        self.found.lost.1 += count.unwrap_or(0);
+        self.history.lost(cpu, until);
+        self.timers.lost();
+        self.expired.clear();
+    }
+
+    /// Takes the events of reactions that have ended. Begins anew if the time goes back.
+    fn advance(&mut self, time: Nanos) {
+        if time < self.now {
+            self.close(Nanos(u64::MAX));
+            self.history = History::new(HELD);
+            self.finder = LateWakeUps::new(Nanos::ZERO);
+            self.timers = Timers::default();
+            self.clocks = Clocks::default();
+            (self.woken, self.left, self.expired) = Default::default();
+        }
+        self.now = time;
+        self.close(time);
+    }
+
+    fn note_threads(&mut self, event: &TraceEvent) {
+        for task in event.kind.tasks().into_iter().flatten() {
+            if self.names.len() < THREADS || self.names.contains_key(&task.pid) {
+                self.names.insert(task.pid, *task);
+            }
+        }
+        match &event.kind {
+            EventKind::Waking { task, .. } => {
+                self.woken.insert(task.pid, event.cpu);
+                self.expired.remove(&task.pid);
+            }
+            EventKind::Wakeup { task, .. } => {
+                self.woken.entry(task.pid).or_insert(event.cpu);
+            }
+            EventKind::ProcessExit { task } => {
+                self.woken.remove(&task.pid);
+                self.left.remove(&task.pid);
+            }
+            _ => {}
+        }
+    }
+
+    /// A thread has waited for a CPU.
+    fn waited(&mut self, mut late: Late) {
+        let waker = self.woken.remove(&late.tid);
+        let timer = self.expired.remove(&late.tid);
+        if self.history.is_incomplete(late.cpu, late.expected, late.actual) {
+            self.found.incomplete += 1;
+            return;
+        }
+        if let (Some(waker), Delay::Wakeup) = (waker, late.delay) {
+            self.clocks.note(waker, late.cpu, late.latency());
+        }
+        let timer = timer.filter(|timer| late.delay == Delay::Wakeup && timer.due <= late.expected);
+        if let Some(timer) = &timer {
+            (late.delay, late.expected) = (Delay::Timer, timer.due);
+            late.events_from = timer.due;
+        }
+        self.ended(Ended {
+            late,
+            waker: waker.filter(|_| late.delay != Delay::Taken),
+            timer,
+            stated: None,
+        });
+    }
+
+    /// A text or an event states that a thread was late.
+    fn stated_latency(&mut self, (tid, cpu): (u32, u32), latency: Nanos, delay: Delay, text: &str) {
+        let task = self.names.get(&tid);
+        let expected = self.now.saturating_sub(latency);
+        let late = Late {
+            tid,
+            comm: task.map_or_else(Comm::default, |task| task.comm),
+            prio: task.map_or(KernelPriority(120), |task| task.prio),
+            cpu,
+            delay,
+            expected,
+            actual: self.now,
+            events_from: expected,
+        };
+        // The wait in it is not another reaction.
+        self.open.retain(|one| one.late.tid != tid || one.late.actual < expected);
+        self.real_time.remove(tid, expected);
+        self.others.remove(tid, expected);
+        self.ended(Ended {
+            late,
+            waker: None,
+            timer: None,
+            stated: Some(text.to_owned()),
+        });
+    }
+
+    /// The unit of cyclictest's numbers. It slept until it was due, so a latency that begins before
+    /// it went to sleep is not in µs.
+    fn in_unit(&self, tid: u32, number: u64) -> Nanos {
+        let micros = Nanos(number.saturating_mul(1_000));
+        let left = self.left.get(&tid).filter(|event| {
+            matches!(event.kind, EventKind::Switch { prev_state, .. } if !prev_state.is_runnable())
+        });
+        match left {
+            Some(left) if self.now.saturating_sub(micros) < left.time => Nanos(number),
+            _ => micros,
+        }
+    }
+
+    /// A reaction has ended. Its events are taken a little later.
+    fn ended(&mut self, ended: Ended) {
+        if !self.wanted.has(&ended.late) {
+            return;
+        }
+        self.lanes.record(&ended.late);
+        if self.wanted.threshold.is_some_and(|least| ended.late.latency() <= least) {
+            self.seen_real_time |= self.is_first_choice(&ended);
+            return;
+        }
+        self.open.push_back(ended);
+    }
+
+    /// Returns whether a reaction is shown if there are real-time threads.
+    fn is_first_choice(&self, ended: &Ended) -> bool {
+        let late = &ended.late;
+        late.prio.is_real_time() || ended.stated.is_some() || self.wanted.names_threads()
+    }
+
+    /// Takes the events of reactions that ended long enough before `now`.
+    fn close(&mut self, now: Nanos) {
+        let over = |ended: &mut Ended| ended.late.actual + STATED_WITHIN < now;
+        while let Some(ended) = self.open.pop_front_if(over) {
+            let first = self.is_first_choice(&ended);
+            self.seen_real_time |= first;
+            let latency = ended.late.latency();
+            if !first {
+                let ordinary = &mut self.found.ordinary;
+                ordinary.0 += 1;
+                if ordinary.1.is_none_or(|longest| longest.latency() < latency) {
+                    ordinary.1 = Some(ended.late);
+                }
+                if self.seen_real_time {
+                    continue;
+                }
+            } else {
+                self.found.above += 1;
+            }
+            let kept = if first { &self.real_time } else { &self.others };
+            if !kept.takes(latency) {
+                continue;
+            }
+            match self.reaction(ended) {
+                Some(reaction) if first => self.real_time.add(reaction),
+                Some(reaction) => self.others.add(reaction),
+                None => self.found.incomplete += 1,
+            }
+        }
+    }
+
+    /// Returns the events of a reaction. `None` if the thread may have run in a gap.
+    fn reaction(&self, ended: Ended) -> Option<Reaction> {
+        let Ended { late, timer, .. } = ended;
+        let from = late.events_from.min(late.expected).saturating_sub(BEFORE);
+        let to = late.actual + AFTER;
+        let Cut { mut events, gaps } =
+            self.history.cut((late.tid, late.cpu), late.expected, from, to);
+        let hides = |gap: &EventGap| {
+            matches!(gap.reason, GapReason::Lost | GapReason::Contradiction)
+                && gap.from < late.actual
+                && gap.to > late.expected
+        };
+        let places = places(&events, late.tid, late.cpu);
+        let interrupted = gaps.iter().any(|gap| hides(gap) && places.contains(&gap.cpu));
+        if interrupted && ended.stated.is_none() {
+            return None;
+        }
+        if let Some(timer) = timer {
+            let left = self.left.get(&late.tid);
+            let before = [Some(&timer.armed), left].into_iter().flatten();
+            let more: Vec<TraceEvent> =
+                before.filter(|event| !events.contains(event)).cloned().collect();
+            events.extend(more);
+            // The sort is stable: events of one CPU with equal times keep their order.
+            events.sort_by_key(|event| event.time);
+        }
+        let window = Window {
+            victim: Victim {
+                tid: late.tid,
+                comm: late.comm,
+                scheduling: Some(scheduling(late.prio)),
+                cpu: late.cpu,
+            },
+            delay: late.delay,
+            expected: late.expected,
+            actual: late.actual,
+            events,
+            lost: 0,
+            left_out: 0,
+            missing_events: Vec::new(),
+            clock_error: Nanos::ZERO,
+            symbols: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            evidence: Evidence {
+                gaps: gaps.into_iter().collect(),
+                ..Evidence::default()
+            },
+        };
+        let _ = ended.waker;
+        Some(Reaction {
+            window,
+            stated: ended.stated,
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! Timers of threads that expired late.
+
+use std::collections::HashMap;
+
+use punctual_model::{EventKind, Nanos, TraceEvent};
+
+/// Maximum number of armed timers that are followed.
+const MOST: usize = 100_000;
+
+/// A timer that woke its thread.
+#[derive(Clone, Debug)]
+pub(super) struct Expired {
+    /// When it should have expired: the earliest time that the thread requested.
+    pub(super) due: Nanos,
+    /// The event that armed it. It shows the slack.
+    pub(super) armed: TraceEvent,
+}
+
+/// A timer function that runs on a CPU.
+#[derive(Debug)]
+struct Running {
+    hrtimer: u64,
+    expired: Option<Expired>,
+}
+
+/// Joins the arming of timers with their expiry and with the thread that they wake.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    armed: HashMap<u64, TraceEvent>,
+    running: HashMap<u32, Running>,
+    /// The last expiry on each CPU: the time on the timer's clock, and on that of the trace. Timers
+    /// that expire in one interrupt have the same time.
+    last: HashMap<u32, (i64, Nanos)>,
+}
+
+impl Timers {
+    /// Applies an event. If it is the wake-up of a thread by its own timer, returns the thread and
+    /// the timer.
+    pub(super) fn take(&mut self, event: &TraceEvent) -> Option<(u32, Expired)> {
+        match &event.kind {
+            EventKind::HrtimerStart { hrtimer, .. } => {
+                if self.armed.len() < MOST || self.armed.contains_key(hrtimer) {
+                    self.armed.insert(*hrtimer, event.clone());
+                }
+            }
+            EventKind::HrtimerCancel { hrtimer } => {
+                self.armed.remove(hrtimer);
+            }
+            EventKind::HrtimerExpireEntry {
+                hrtimer, now_ns, ..
+            } => {
+                let last = self.last.get(&event.cpu).filter(|(now, _)| now == now_ns);
+                let read = last.map_or(event.time, |(_, time)| *time);
+                self.last.insert(event.cpu, (*now_ns, read));
+                let armed = self.armed.remove(hrtimer);
+                let running = Running {
+                    hrtimer: *hrtimer,
+                    expired: armed.and_then(|armed| expired(armed, *now_ns, read)),
+                };
+                self.running.insert(event.cpu, running);
+            }
+            EventKind::HrtimerExpireExit { hrtimer } => {
+                let on = self.running.get(&event.cpu);
+                if on.is_some_and(|running| running.hrtimer == *hrtimer) {
+                    self.running.remove(&event.cpu);
+                }
+            }
+            EventKind::Switch { .. } => {
+                self.running.remove(&event.cpu);
+            }
+            EventKind::Waking { task, .. } | EventKind::Wakeup { task, .. } => {
+                let expired = self.running.get(&event.cpu)?.expired.as_ref()?;
+                // A thread arms its own timer. Others only happen to be woken by it.
+                let own = expired.armed.pid == task.pid;
+                return own.then(|| (task.pid, expired.clone()));
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Events of a CPU were lost: whatever it armed or ran is unknown.
+    pub(super) fn lost(&mut self) {
+        self.armed.clear();
+        self.running.clear();
+    }
+}
+
+fn expired(armed: TraceEvent, now_ns: i64, read: Nanos) -> Option<Expired> {
+    let EventKind::HrtimerStart {
+        softexpires_ns,
+        expires_ns,
+        ..
+    } = armed.kind
+    else {
+        return None;
+    };
+    // Only a positive time can be a time; timers of the past are armed with 0.
+    let sound = softexpires_ns > 0 && expires_ns >= softexpires_ns;
+    let late = u64::try_from(now_ns.checked_sub(softexpires_ns)?).ok()?;
+    let due = Nanos(read.0.checked_sub(late)?);
+    // A timer that was armed for the past is due when it is armed.
+    let due = due.max(armed.time);
+    sound.then_some(Expired { due, armed })
+}

@@ -1,0 +1,41 @@
+//! Which late reactions are asked for.
+
+use punctual_model::{Comm, CpuSet, Nanos};
+
+use crate::Late;
+
+/// Which late reactions are asked for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Only longer ones. `None`: the longest ones.
+    pub threshold: Option<Nanos>,
+    /// Maximum number that is kept, the longest.
+    pub most: usize,
+    /// Only of these threads. Empty: of all.
+    pub pids: Vec<u32>,
+    /// Only of threads with this name.
+    pub comm: Option<Comm>,
+    /// Only those that ended on these CPUs.
+    pub cpus: Option<CpuSet>,
+    /// Only those with a part in this span of time, on the clock of the trace.
+    pub between: Option<(Nanos, Nanos)>,
+}
+
+impl Wanted {
+    /// Number of reactions that are kept without a threshold.
+    pub const LONGEST: usize = 20;
+
+    /// Returns whether the user selected threads, so that ordinary ones count as well.
+    pub(super) const fn names_threads(&self) -> bool {
+        !self.pids.is_empty() || self.comm.is_some()
+    }
+
+    /// Returns whether a reaction is asked for, whatever its length.
+    pub(super) fn has(&self, late: &Late) -> bool {
+        let comm = self.comm.is_none_or(|comm| comm == late.comm);
+        let pid = self.pids.is_empty() || self.pids.contains(&late.tid);
+        let cpu = self.cpus.as_ref().is_none_or(|cpus| cpus.contains(late.cpu));
+        let (from, to) = self.between.unwrap_or((Nanos::ZERO, Nanos(u64::MAX)));
+        comm && pid && cpu && late.expected <= to && late.actual >= from
+    }
+}
