@@ -4,7 +4,8 @@
 //! **For:** [`find`], which attributes each part of one late reaction to a cause; [`segments`],
 //! which returns the same attribution as stretches of time, for a plot; [`Tally`], which sums
 //! causes over a run and finds periodic ones; [`LateWakeUps`], which finds late wake-ups of threads
-//! in an event stream.
+//! in an event stream; [`LateReactions`], which finds late reactions in a foreign trace and collects
+//! the events around them.
 //!
 //! **Knows:** the domain model, and what the kernel's events mean.
 //!
@@ -53,6 +54,7 @@ mod noise;
 mod period;
 mod scene;
 mod sentence;
+mod stream;
 mod stretch;
 mod tally;
 mod theft;
@@ -67,4 +69,5 @@ pub use job::{
     lanes,
 };
 pub use period::find_period;
+pub use stream::{LateFound, LateReactions, Reaction, ThreadWaits, TraceFacts, Wanted};
 pub use tally::{Tally, complete};

@@ -141,7 +141,13 @@ impl History {
 
     /// Returns the events of the thread `tid` from `from` to `to`, and the gaps in them. `expected`:
     /// start of the latency.
-    pub(super) fn cut(&self, (tid, cpu): (u32, u32), expected: Nanos, from: Nanos, to: Nanos) -> Cut {
+    pub(super) fn cut(
+        &self,
+        (tid, cpu): (u32, u32),
+        expected: Nanos,
+        from: Nanos,
+        to: Nanos,
+    ) -> Cut {
         let first = self.events.partition_point(|event| event.time < from);
         let end = self.events.partition_point(|event| event.time <= to);
         let span = || self.events.range(first..end.max(first));
@@ -191,7 +197,9 @@ impl History {
                 open.remove(&event.cpu);
             }
         }
-        let older = open.iter().filter_map(|cpu| self.cpus.get(cpu)?.switch.clone());
+        let older = open
+            .iter()
+            .filter_map(|cpu| self.cpus.get(cpu)?.switch.clone());
         lead.extend(older);
         // The sort is stable: events of one CPU with equal times keep their order.
         lead.reverse();

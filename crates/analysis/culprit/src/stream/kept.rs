@@ -36,7 +36,10 @@ impl Kept {
         while self.list.len() > self.most || (self.events() > EVENTS && self.list.len() > 1) {
             let latencies = self.list.iter().map(|kept| kept.window.latency());
             // Of equal ones, the earlier is kept.
-            let shortest = latencies.enumerate().rev().min_by_key(|(_, latency)| *latency);
+            let shortest = latencies
+                .enumerate()
+                .rev()
+                .min_by_key(|(_, latency)| *latency);
             let Some((place, _)) = shortest else { return };
             self.list.remove(place);
             self.left_out += 1;
@@ -49,9 +52,8 @@ impl Kept {
 
     /// Removes the reactions of a thread that end at this time or later.
     pub(super) fn remove(&mut self, tid: u32, from: Nanos) {
-        self.list.retain(|kept| {
-            kept.window.victim.tid != tid || kept.window.actual < from
-        });
+        self.list
+            .retain(|kept| kept.window.victim.tid != tid || kept.window.actual < from);
     }
 
     pub(super) fn into_list(self) -> Vec<Reaction> {

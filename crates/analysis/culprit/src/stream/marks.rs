@@ -43,8 +43,14 @@ mod tests {
     #[test]
     fn latencies_are_read_from_marks() {
         let cases = [
-            ("hit latency threshold (120 > 100)", Some(Stated::Cyclictest(120))),
-            ("tracing_mark_write: hit latency threshold (7>5)", Some(Stated::Cyclictest(7))),
+            (
+                "hit latency threshold (120 > 100)",
+                Some(Stated::Cyclictest(120)),
+            ),
+            (
+                "tracing_mark_write: hit latency threshold (7>5)",
+                Some(Stated::Cyclictest(7)),
+            ),
             ("hit latency threshold (99 > 100)", None),
             ("hit latency threshold (120 > ", None),
             ("hit latency threshold (-1 > 100)", None),

@@ -12,7 +12,10 @@ const PAIRS: [(&str, &str); 8] = [
     ("irq_vectors:*_entry", "irq_vectors:*_exit"),
     ("timer:hrtimer_expire_entry", "timer:hrtimer_expire_exit"),
     ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit"),
-    ("workqueue:workqueue_execute_start", "workqueue:workqueue_execute_end"),
+    (
+        "workqueue:workqueue_execute_start",
+        "workqueue:workqueue_execute_end",
+    ),
     ("preemptirq:irq_disable", "preemptirq:irq_enable"),
     ("preemptirq:preempt_disable", "preemptirq:preempt_enable"),
 ];

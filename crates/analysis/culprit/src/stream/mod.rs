@@ -10,6 +10,7 @@
 //! interrupted in a gap has no known length; it is only counted.
 
 mod clocks;
+mod finish;
 mod history;
 mod kept;
 mod lanes;
@@ -21,15 +22,15 @@ mod wanted;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use punctual_model::{
-    Comm, Delay, EventGap, EventKind, Evidence, GapReason, Histogram, KernelPriority, Nanos,
-    NotShown, Policy, Scheduling, Task, TraceEvent, Vector, Victim, Window, event_names,
+    Comm, Delay, EventGap, EventKind, Evidence, Histogram, KernelPriority, Nanos, NotShown, Policy,
+    Scheduling, Task, TraceEvent, Vector, Victim, Window,
 };
 
 pub use lanes::ThreadWaits;
 pub use wanted::Wanted;
 
-use crate::events::VECTORS;
 use crate::finder::{Late, LateWakeUps, Wait};
+use crate::scene::hides_changes;
 use clocks::Clocks;
 use history::{Cut, History, places};
 use kept::Kept;
@@ -59,6 +60,8 @@ pub struct Reaction {
     pub window: Window,
     /// The text in the trace that states the latency, if one does.
     pub stated: Option<String>,
+    /// CPU of the waker, if the latency begins with its event.
+    waker: Option<u32>,
 }
 
 /// What a trace states about itself.
@@ -121,7 +124,8 @@ pub struct LateFound {
 struct Ended {
     late: Late,
     waker: Option<u32>,
-    timer: Option<Expired>,
+    /// Older events of the thread that the explanation needs.
+    before: Vec<TraceEvent>,
     stated: Option<String>,
 }
 
@@ -183,9 +187,7 @@ impl LateReactions {
         self.found.note(&event);
         self.flags |= event.flags != 0;
         if let EventKind::VectorExit { vector } = &event.kind {
-            if !self.ended_vectors.contains(vector) {
-                self.ended_vectors.insert(vector.clone());
-            }
+            self.ended_vectors.insert(vector.clone());
         }
         self.note_threads(&event);
         if let Some((tid, expired)) = self.timers.take(&event) {
@@ -201,7 +203,9 @@ impl LateReactions {
             EventKind::Switch { prev, .. } => Some(prev.pid),
             _ => None,
         };
-        let left = switch.filter(|tid| *tid != 0).map(|tid| (tid, event.clone()));
+        let left = switch
+            .filter(|tid| *tid != 0)
+            .map(|tid| (tid, event.clone()));
         if let Some(ran) = self.history.push(event) {
             self.found.contradictions += 1;
             self.finder.has_run(ran);
@@ -213,7 +217,12 @@ impl LateReactions {
             self.left.insert(tid, event);
         }
         if let Some((tid, cpu, duration)) = by_tracer {
-            self.stated_latency((tid, cpu), duration, Delay::Step, "osnoise sample_threshold");
+            self.stated_latency(
+                (tid, cpu),
+                duration,
+                Delay::Step,
+                "osnoise sample_threshold",
+            );
         }
     }
 
@@ -253,9 +262,10 @@ impl LateReactions {
 
     fn note_threads(&mut self, event: &TraceEvent) {
         for task in event.kind.tasks().into_iter().flatten() {
-            if self.names.len() < THREADS || self.names.contains_key(&task.pid) {
-                self.names.insert(task.pid, *task);
+            if self.names.len() >= THREADS && !self.names.contains_key(&task.pid) {
+                return;
             }
+            self.names.insert(task.pid, *task);
         }
         match &event.kind {
             EventKind::Waking { task, .. } => {
@@ -277,7 +287,10 @@ impl LateReactions {
     fn waited(&mut self, mut late: Late) {
         let waker = self.woken.remove(&late.tid);
         let timer = self.expired.remove(&late.tid);
-        if self.history.is_incomplete(late.cpu, late.expected, late.actual) {
+        if self
+            .history
+            .is_incomplete(late.cpu, late.expected, late.actual)
+        {
             self.found.incomplete += 1;
             return;
         }
@@ -285,14 +298,17 @@ impl LateReactions {
             self.clocks.note(waker, late.cpu, late.latency());
         }
         let timer = timer.filter(|timer| late.delay == Delay::Wakeup && timer.due <= late.expected);
-        if let Some(timer) = &timer {
+        let mut before = Vec::new();
+        if let Some(timer) = timer {
             (late.delay, late.expected) = (Delay::Timer, timer.due);
             late.events_from = timer.due;
+            before.push(timer.armed);
+            before.extend(self.left.get(&late.tid).cloned());
         }
         self.ended(Ended {
             late,
             waker: waker.filter(|_| late.delay != Delay::Taken),
-            timer,
+            before,
             stated: None,
         });
     }
@@ -312,13 +328,14 @@ impl LateReactions {
             events_from: expected,
         };
         // The wait in it is not another reaction.
-        self.open.retain(|one| one.late.tid != tid || one.late.actual < expected);
+        self.open
+            .retain(|one| one.late.tid != tid || one.late.actual < expected);
         self.real_time.remove(tid, expected);
         self.others.remove(tid, expected);
         self.ended(Ended {
             late,
             waker: None,
-            timer: None,
+            before: self.left.get(&tid).cloned().into_iter().collect(),
             stated: Some(text.to_owned()),
         });
     }
@@ -342,7 +359,11 @@ impl LateReactions {
             return;
         }
         self.lanes.record(&ended.late);
-        if self.wanted.threshold.is_some_and(|least| ended.late.latency() <= least) {
+        if self
+            .wanted
+            .threshold
+            .is_some_and(|least| ended.late.latency() <= least)
+        {
             self.seen_real_time |= self.is_first_choice(&ended);
             return;
         }
@@ -357,8 +378,11 @@ impl LateReactions {
 
     /// Takes the events of reactions that ended long enough before `now`.
     fn close(&mut self, now: Nanos) {
-        let over = |ended: &mut Ended| ended.late.actual + STATED_WITHIN < now;
-        while let Some(ended) = self.open.pop_front_if(over) {
+        let over = |ended: &Ended| ended.late.actual + STATED_WITHIN < now;
+        while self.open.front().is_some_and(over) {
+            let Some(ended) = self.open.pop_front() else {
+                return;
+            };
             let first = self.is_first_choice(&ended);
             self.seen_real_time |= first;
             let latency = ended.late.latency();
@@ -388,30 +412,29 @@ impl LateReactions {
 
     /// Returns the events of a reaction. `None` if the thread may have run in a gap.
     fn reaction(&self, ended: Ended) -> Option<Reaction> {
-        let Ended { late, timer, .. } = ended;
+        let late = ended.late;
         let from = late.events_from.min(late.expected).saturating_sub(BEFORE);
         let to = late.actual + AFTER;
-        let Cut { mut events, gaps } =
-            self.history.cut((late.tid, late.cpu), late.expected, from, to);
+        let thread = (late.tid, late.cpu);
+        let Cut { mut events, gaps } = self.history.cut(thread, late.expected, from, to);
         let hides = |gap: &EventGap| {
-            matches!(gap.reason, GapReason::Lost | GapReason::Contradiction)
-                && gap.from < late.actual
-                && gap.to > late.expected
+            hides_changes(gap.reason) && gap.from < late.actual && gap.to > late.expected
         };
         let places = places(&events, late.tid, late.cpu);
-        let interrupted = gaps.iter().any(|gap| hides(gap) && places.contains(&gap.cpu));
+        let interrupted = gaps
+            .iter()
+            .any(|gap| hides(gap) && places.contains(&gap.cpu));
         if interrupted && ended.stated.is_none() {
             return None;
         }
-        if let Some(timer) = timer {
-            let left = self.left.get(&late.tid);
-            let before = [Some(&timer.armed), left].into_iter().flatten();
-            let more: Vec<TraceEvent> =
-                before.filter(|event| !events.contains(event)).cloned().collect();
-            events.extend(more);
-            // The sort is stable: events of one CPU with equal times keep their order.
-            events.sort_by_key(|event| event.time);
-        }
+        let more = ended
+            .before
+            .into_iter()
+            .filter(|event| !events.contains(event));
+        let more: Vec<TraceEvent> = more.collect();
+        events.splice(0..0, more);
+        // The sort is stable: events of one CPU with equal times keep their order.
+        events.sort_by_key(|event| event.time);
         let window = Window {
             victim: Victim {
                 tid: late.tid,
@@ -430,14 +453,24 @@ impl LateReactions {
             symbols: BTreeMap::new(),
             calls: BTreeMap::new(),
             evidence: Evidence {
-                gaps: gaps.into_iter().collect(),
+                gaps,
                 ..Evidence::default()
             },
         };
-        let _ = ended.waker;
         Some(Reaction {
             window,
             stated: ended.stated,
+            waker: ended.waker,
         })
     }
+}
+
+/// Returns policy and priority. The kernel's priority does not distinguish fifo from rr.
+fn scheduling(prio: KernelPriority) -> Scheduling {
+    let (policy, priority) = match prio.0 {
+        ..0 => (Policy::Deadline, 0),
+        0..=98 => (Policy::Fifo, (99 - prio.0) as u8),
+        _ => (Policy::Other, 0),
+    };
+    Scheduling { policy, priority }
 }

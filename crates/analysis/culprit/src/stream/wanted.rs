@@ -34,7 +34,10 @@ impl Wanted {
     pub(super) fn has(&self, late: &Late) -> bool {
         let comm = self.comm.is_none_or(|comm| comm == late.comm);
         let pid = self.pids.is_empty() || self.pids.contains(&late.tid);
-        let cpu = self.cpus.as_ref().is_none_or(|cpus| cpus.contains(late.cpu));
+        let cpu = self
+            .cpus
+            .as_ref()
+            .is_none_or(|cpus| cpus.contains(late.cpu));
         let (from, to) = self.between.unwrap_or((Nanos::ZERO, Nanos(u64::MAX)));
         comm && pid && cpu && late.expected <= to && late.actual >= from
     }

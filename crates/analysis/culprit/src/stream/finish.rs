@@ -1,0 +1,156 @@
+//! Completes the windows once the whole trace is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_model::{
+    EventGap, EventKind, GapReason, Nanos, NotShown, TraceEvent, Window, event_names,
+};
+
+use super::missing::{complete, has_no_end};
+use super::{LateFound, LateReactions, Reaction, TraceFacts};
+use crate::events::VECTORS;
+
+impl LateReactions {
+    /// Ends the stream and returns the late reactions.
+    pub fn finish(mut self, facts: &TraceFacts<'_>) -> LateFound {
+        self.close(Nanos(u64::MAX));
+        let recorded = |name: &&str| !facts.recorded.contains(*name);
+        let mut missing: BTreeSet<String> =
+            event_names().filter(recorded).map(str::to_owned).collect();
+        complete(&mut missing);
+        let mut not_shown = Vec::new();
+        if !self.flags {
+            not_shown.push(NotShown::Flags);
+        }
+        if missing.contains(VECTORS) && facts.may_have_vectors {
+            not_shown.push(NotShown::Vectors);
+        }
+        let mut found = self.found;
+        found.real_time = self.seen_real_time;
+        let list = match self.seen_real_time {
+            true => self.real_time,
+            false => {
+                found.above = std::mem::take(&mut found.ordinary).0;
+                self.others
+            }
+        };
+        let mut reactions = list.into_list();
+        reactions.sort_by_key(|one| (one.window.expected, one.window.actual));
+        for reaction in &mut reactions {
+            let window = &mut reaction.window;
+            (window.events).retain(|event| !has_no_end(event, &missing, &self.ended_vectors));
+            window.missing_events = missing.iter().cloned().collect();
+            window.evidence.not_shown.clone_from(&not_shown);
+            if facts.resolution > Nanos(1) {
+                window.clock_error = facts.resolution;
+            }
+            name(window, facts);
+            if facts.clocks_differ {
+                let error = judge_clocks(reaction, |one, other| self.clocks.error(one, other));
+                found.clock_error = found.clock_error.max(error.map(Some)).or(Some(None));
+            }
+        }
+        let (threads, other_threads) = self.lanes.into_parts();
+        LateFound {
+            reactions,
+            threads,
+            other_threads,
+            without_end: found.without_end + self.finder.take_without_end().len() as u64,
+            missing: missing.into_iter().collect(),
+            not_shown,
+            ..found
+        }
+    }
+}
+
+impl LateFound {
+    pub(super) const fn new() -> Self {
+        Self {
+            reactions: Vec::new(),
+            above: 0,
+            real_time: false,
+            ordinary: (0, None),
+            threads: Vec::new(),
+            other_threads: None,
+            without_end: 0,
+            incomplete: 0,
+            events: 0,
+            lost: (0, 0),
+            contradictions: 0,
+            span: None,
+            cpus: BTreeSet::new(),
+            missing: Vec::new(),
+            not_shown: Vec::new(),
+            clock_error: None,
+        }
+    }
+
+    pub(super) fn note(&mut self, event: &TraceEvent) {
+        self.events += 1;
+        let (from, to) = self.span.get_or_insert((event.time, event.time));
+        (*from, *to) = ((*from).min(event.time), (*to).max(event.time));
+        if !self.cpus.contains(&event.cpu) {
+            self.cpus.insert(event.cpu);
+        }
+    }
+}
+
+/// Sets the error of the clocks of a reaction. If a clock cannot be compared with that of the CPU
+/// on which the reaction ended, its events explain nothing. Returns the error, if it is known.
+fn judge_clocks(
+    reaction: &mut Reaction,
+    error: impl Fn(u32, u32) -> Option<Nanos>,
+) -> Option<Nanos> {
+    let window = &mut reaction.window;
+    let own = window.victim.cpu;
+    let cpus: BTreeSet<u32> = window.events.iter().map(|event| event.cpu).collect();
+    let mut largest = Some(Nanos::ZERO);
+    let gap = |cpu: u32, to: Nanos| EventGap {
+        cpu,
+        from: Nanos::ZERO,
+        to,
+        reason: GapReason::ClocksDiffer,
+    };
+    let mut gaps = Vec::new();
+    for cpu in cpus.iter().copied().filter(|cpu| *cpu != own) {
+        match error(own, cpu) {
+            Some(error) => {
+                window.clock_error = window.clock_error.max(error);
+                largest = largest.max(Some(error));
+            }
+            // The latency itself begins on that clock.
+            None if reaction.waker == Some(cpu) => {
+                gaps.extend(cpus.iter().map(|cpu| gap(*cpu, window.actual)));
+                largest = None;
+                break;
+            }
+            None => {
+                gaps.push(gap(cpu, window.actual));
+                largest = None;
+            }
+        }
+    }
+    window.evidence.gaps.extend(gaps);
+    largest
+}
+
+/// Adds the names of addresses and system calls in the events.
+fn name(window: &mut Window, facts: &TraceFacts<'_>) {
+    let mut symbols = BTreeMap::new();
+    let mut calls = BTreeMap::new();
+    for event in &window.events {
+        let addresses = event.kind.addresses().into_iter().flatten();
+        for address in addresses.chain(event.kind.frames().iter().copied()) {
+            let lower = facts.symbols.range(..=address).next_back();
+            if let Some((_, name)) = lower.filter(|_| address != 0) {
+                symbols.insert(address, name.clone());
+            }
+        }
+        if let EventKind::SysEnter { id, .. } | EventKind::SysExit { id, .. } = event.kind
+            && let Some(name) = facts.calls.get(&id)
+        {
+            calls.insert(id, name.clone());
+        }
+    }
+    (window.symbols, window.calls) = (symbols, calls);
+}
