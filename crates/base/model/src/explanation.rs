@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{Blame, Jobs, Nanos, ShareKind};
+use crate::{Blame, Jobs, Nanos, ShareKind, TraceSummary};
 
 /// The explanation of the outliers of a run: each explained outlier, and their causes together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +43,9 @@ pub struct Explanation {
     /// The jobs of watched threads. Null if jobs were not followed.
     #[serde(default)]
     pub jobs: Option<Jobs>,
+    /// The trace in which the late reactions were found. Absent if punctual recorded them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceSummary>,
     /// Explained outliers, in ascending order of number: at most [`Explanation::KEPT`], the largest
     /// ones.
     pub outliers: Vec<Outlier>,

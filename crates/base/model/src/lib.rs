@@ -70,6 +70,7 @@ pub mod testing;
 mod text_limits;
 mod thread;
 mod topology;
+mod trace_summary;
 mod varint;
 mod verdict;
 mod wakeups;
@@ -167,6 +168,7 @@ pub use text_limits::{
 };
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
 pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topology};
+pub use trace_summary::{StatedLatency, TraceSummary};
 pub use varint::{push_varint, take_varint};
 pub use verdict::{Bound, LimitResult, Outcome, Verdict};
 pub use wakeups::{

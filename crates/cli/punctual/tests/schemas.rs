@@ -268,3 +268,19 @@ fn a_form_that_is_not_there_is_refused_with_those_that_are() {
         "{error}"
     );
 }
+
+#[test]
+fn a_trace_of_another_tool_follows_them() {
+    let place = Place::new();
+    let trace = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../engine/tracefile/tests/fixtures/text/tracefs.txt"
+    );
+    follows(
+        &place,
+        "explained",
+        &format!("explain --trace {trace} --json"),
+    );
+    let one = format!("explain --trace {trace} --outlier 1 --json");
+    follows(&place, "outlier", &one);
+}

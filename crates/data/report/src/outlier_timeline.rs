@@ -2,9 +2,11 @@
 
 use punctual_culprit::{lanes, segments};
 use punctual_model::{
-    Delay, EventKind, Nanos, Outlier, RecordingId, Segment, ShareKind, SignedNanos, ThreadLane,
-    TraceEvent, Window, softirq_name,
+    Delay, EventKind, Nanos, Outlier, Recording, RecordingId, Segment, ShareKind, SignedNanos,
+    ThreadLane, TraceEvent, Window, softirq_name,
 };
+
+use crate::figures;
 
 /// One explained outlier with the events around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct OutlierTimeline {
     /// For a job, the activity of each thread involved, beginning with the job's thread. Empty for
     /// other outliers.
     pub lanes: Vec<ThreadLane>,
+    /// Whether times are those of a trace that another tool recorded, whose date is unknown.
+    pub in_trace: bool,
 }
 
 /// The names for the two ends of an outlier.
@@ -71,9 +75,11 @@ const fn ends(delay: Delay) -> Ends {
 
 impl OutlierTimeline {
     /// Returns the timeline of the events in `window`.
-    pub fn new(recording: RecordingId, outlier: Outlier, window: Window) -> Self {
+    pub fn new(recording: &Recording, outlier: Outlier, window: Window) -> Self {
+        let explanation = recording.explanation.as_ref();
         Self {
-            recording,
+            recording: recording.id,
+            in_trace: explanation.is_some_and(|all| all.trace.is_some()),
             segments: segments(&window),
             lanes: lanes(&window),
             outlier,
@@ -95,6 +101,14 @@ impl OutlierTimeline {
             self.ends().length,
             self.window.victim.cpu
         )
+    }
+
+    /// Returns when it should have reacted: the date, or the time as the trace shows it.
+    pub(crate) fn time(&self) -> String {
+        match self.in_trace {
+            true => format!("at {}", figures::trace_time(self.outlier.monotonic_ns)),
+            false => figures::wall(self.outlier.time, 6),
+        }
     }
 
     /// Formats a time relative to the expected one: `+12.4 µs`.

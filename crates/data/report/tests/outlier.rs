@@ -167,6 +167,7 @@ fn told() -> (Recording, OutlierTimeline) {
     });
     let timeline = OutlierTimeline {
         lanes: Vec::new(),
+        in_trace: false,
         recording: recording.id,
         outlier,
         window,

@@ -6,6 +6,7 @@ use punctual_model::{
     EventGap, EventKind, GapReason, Nanos, NotShown, TraceEvent, Window, event_names,
 };
 
+use super::history::apart;
 use super::missing::{complete, has_no_end};
 use super::{LateFound, LateReactions, Reaction, TraceFacts};
 use crate::events::VECTORS;
@@ -130,7 +131,8 @@ fn judge_clocks(
             }
         }
     }
-    window.evidence.gaps.extend(gaps);
+    let all = std::mem::take(&mut window.evidence.gaps);
+    window.evidence.gaps = apart(all.into_iter().chain(gaps).collect());
     largest
 }
 

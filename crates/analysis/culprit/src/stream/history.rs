@@ -77,6 +77,21 @@ const fn gap(cpu: u32, from: Nanos, to: Nanos, reason: GapReason) -> EventGap {
     }
 }
 
+/// Cuts overlapping gaps of a CPU, so that the end of one is not within another.
+pub(super) fn apart(mut gaps: Vec<EventGap>) -> Vec<EventGap> {
+    gaps.sort_by_key(|gap| (gap.cpu, gap.from, gap.to));
+    let mut apart: Vec<EventGap> = Vec::new();
+    for mut gap in gaps {
+        if let Some(last) = apart.last().filter(|last| last.cpu == gap.cpu) {
+            gap.from = gap.from.max(last.to);
+        }
+        if gap.from < gap.to {
+            apart.push(gap);
+        }
+    }
+    apart
+}
+
 impl History {
     pub(super) const fn new(most: usize) -> Self {
         Self {
@@ -162,7 +177,10 @@ impl History {
             gaps.extend(known.filter(|gap| gap.from < to && gap.to >= begins));
             gaps.extend(self.before(*cpu, expected));
         }
-        Cut { events, gaps }
+        Cut {
+            events,
+            gaps: apart(gaps),
+        }
     }
 
     /// Returns the part of a latency whose events are not held, or not in the trace.

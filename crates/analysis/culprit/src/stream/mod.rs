@@ -22,8 +22,8 @@ mod wanted;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use punctual_model::{
-    Comm, Delay, EventGap, EventKind, Evidence, Histogram, KernelPriority, Nanos, NotShown, Policy,
-    Scheduling, Task, TraceEvent, Vector, Victim, Window,
+    Comm, Delay, EventGap, EventKind, Evidence, Histogram, KernelPriority, Nanos, NotShown, Task,
+    TraceEvent, Vector, Victim, Window,
 };
 
 pub use lanes::ThreadWaits;
@@ -34,7 +34,7 @@ use crate::scene::hides_changes;
 use clocks::Clocks;
 use history::{Cut, History, places};
 use kept::Kept;
-use lanes::Lanes;
+use lanes::{Lanes, scheduling};
 use marks::{Stated, stated};
 use timers::{Expired, Timers};
 
@@ -257,6 +257,7 @@ impl LateReactions {
             (self.woken, self.left, self.expired) = Default::default();
         }
         self.now = time;
+        self.found.without_end += self.finder.take_without_end().len() as u64;
         self.close(time);
     }
 
@@ -463,14 +464,4 @@ impl LateReactions {
             waker: ended.waker,
         })
     }
-}
-
-/// Returns policy and priority. The kernel's priority does not distinguish fifo from rr.
-fn scheduling(prio: KernelPriority) -> Scheduling {
-    let (policy, priority) = match prio.0 {
-        ..0 => (Policy::Deadline, 0),
-        0..=98 => (Policy::Fifo, (99 - prio.0) as u8),
-        _ => (Policy::Other, 0),
-    };
-    Scheduling { policy, priority }
 }

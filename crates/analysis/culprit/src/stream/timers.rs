@@ -38,10 +38,10 @@ impl Timers {
     /// the timer.
     pub(super) fn take(&mut self, event: &TraceEvent) -> Option<(u32, Expired)> {
         match &event.kind {
-            EventKind::HrtimerStart { hrtimer, .. } => {
-                if self.armed.len() < MOST || self.armed.contains_key(hrtimer) {
-                    self.armed.insert(*hrtimer, event.clone());
-                }
+            EventKind::HrtimerStart { hrtimer, .. }
+                if self.armed.len() < MOST || self.armed.contains_key(hrtimer) =>
+            {
+                self.armed.insert(*hrtimer, event.clone());
             }
             EventKind::HrtimerCancel { hrtimer } => {
                 self.armed.remove(hrtimer);

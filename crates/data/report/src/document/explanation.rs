@@ -3,7 +3,7 @@
 use punctual_model::{Explanation, Outlier, Recording};
 
 use super::table::{Column, Row, Table};
-use super::{Block, Document, Section, findings};
+use super::{Block, Document, Section, findings, foreign_trace};
 use crate::figures;
 
 /// Maximum number of outliers on a terminal, the longest first.
@@ -13,7 +13,13 @@ const WORST: usize = 20;
 /// and the longest ones.
 pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     let mut document = Document::default();
-    let text = figures::explained_text(explanation);
+    let text = match &explanation.trace {
+        Some(trace) => foreign_trace::selection(explanation, trace),
+        None => figures::explained_text(explanation),
+    };
+    if let Some(section) = foreign_trace::section(recording, explanation) {
+        document.push(section);
+    }
     document.push(Section::new(vec![Block::text(text)]));
     findings::of_explanation(explanation)
         .into_iter()
@@ -23,9 +29,13 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     }
     let mut worst: Vec<&Outlier> = explanation.outliers.iter().collect();
     worst.sort_by_key(|outlier| (std::cmp::Reverse(outlier.latency_ns), outlier.number));
+    let in_trace = explanation.trace.is_some();
     let columns = vec![
         Column::right("outlier"),
-        Column::left("time (UTC)"),
+        match in_trace {
+            true => Column::right("time"),
+            false => Column::left("time (UTC)"),
+        },
         Column::left("where").most(24),
         Column::right("latency"),
         Column::left("main cause").cut_to(20),
@@ -33,7 +43,10 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     let rows = worst.into_iter().map(|outlier| {
         Row::new([
             outlier.number.to_string(),
-            figures::time_of_day(outlier.time),
+            match in_trace {
+                true => figures::trace_time(outlier.monotonic_ns),
+                false => figures::time_of_day(outlier.time),
+            },
             figures::place(recording, outlier.thread, outlier.cpu),
             outlier.latency_ns.to_string(),
             outlier.blame.culprit.clone(),

@@ -17,7 +17,10 @@ pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
     if !explanation.causes.is_empty() {
         let mut table = Table::new(
             "causes",
-            &format!("Causes of outliers above {}", explanation.threshold_ns),
+            &match explanation.threshold_ns {
+                Nanos::ZERO => "Causes of the outliers".to_owned(),
+                threshold => format!("Causes of outliers above {threshold}"),
+            },
             &[
                 ("kind", "kind"),
                 ("who", "who"),

@@ -14,6 +14,7 @@ mod explanation;
 mod facts;
 mod facts_differ;
 mod findings;
+mod foreign_trace;
 mod jobs;
 mod kept_audit;
 mod list;

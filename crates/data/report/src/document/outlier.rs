@@ -9,7 +9,6 @@ use punctual_model::{
 
 use super::table::{Column, Fold, Row, Table};
 use super::{Block, Document, Medium, Section, Tone};
-use crate::figures;
 use crate::outlier_timeline::{OutlierTimeline, taker};
 
 /// Maximum number of events unless all are requested: half from the beginning, half from the end.
@@ -37,7 +36,7 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     let scheduling =
         (victim.scheduling).map_or(String::new(), |scheduling| format!(", {scheduling}"));
     let thread = format!("thread {}-{}{scheduling}", victim.comm, victim.tid);
-    let title = format!("{}, {}", timeline.title(), figures::wall(outlier.time, 6));
+    let title = format!("{}, {}", timeline.title(), timeline.time());
     let mut events = vec![Block::Table(events(timeline, all))];
     let left_out = timeline.window.left_out;
     if timeline.window.events.iter().any(TraceEvent::is_requested) {

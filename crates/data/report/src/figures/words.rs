@@ -63,6 +63,12 @@ pub(crate) fn time_of_day(time: Timestamp) -> String {
     format!("{}.{millis:03}", zoned.strftime("%H:%M:%S"))
 }
 
+/// Formats a time of a trace as other tools do: `1234.567890`, in seconds.
+pub(crate) fn trace_time(time: Nanos) -> String {
+    let micros = time.0 / 1_000;
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

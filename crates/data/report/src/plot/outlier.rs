@@ -8,7 +8,6 @@ use punctual_model::{
 
 use super::canvas::{Anchor, Canvas, Colour, Stroke, fit, text_width};
 use super::{Heading, Plot, PlotOptions};
-use crate::figures;
 use crate::outlier_timeline::{OutlierTimeline, closes, opened, taker};
 
 /// Space on the left of the lanes for their names.
@@ -142,7 +141,7 @@ pub(super) fn draw(timeline: &OutlierTimeline, options: &PlotOptions) -> Plot {
 fn headings(canvas: &mut Canvas, timeline: &OutlierTimeline, title: &str, options: &PlotOptions) {
     let (title, line) = match &options.heading {
         Heading::None => return,
-        Heading::Auto => (title.to_owned(), figures::wall(timeline.outlier.time, 6)),
+        Heading::Auto => (title.to_owned(), timeline.time()),
         Heading::Text(text) => (text.clone(), title.to_owned()),
     };
     let room = f64::from(canvas.width) - 32.0;

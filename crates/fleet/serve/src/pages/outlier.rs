@@ -41,7 +41,7 @@ pub(super) fn timeline(
         return Ok(None);
     };
     let found = store.window(recording.id, number)?;
-    Ok(found.map(|(outlier, window)| OutlierTimeline::new(recording.id, outlier, window)))
+    Ok(found.map(|(outlier, window)| OutlierTimeline::new(recording, outlier, window)))
 }
 
 /// Returns links to the longest outliers.

@@ -1,6 +1,7 @@
-//! `explain`: causes of outliers of a recording, or of late wake-ups of a running
-//! application.
+//! `explain`: causes of outliers of a recording, of late wake-ups of a running application, or
+//! of late reactions in a trace of another tool.
 
+mod foreign;
 mod recorded;
 mod threads;
 pub(super) mod timelines;
@@ -13,6 +14,7 @@ use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
+use recorded::Explained;
 pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
 
 pub(super) const VERB: Verb = Verb::of::<Explain>("explain");
@@ -21,9 +23,14 @@ const AFTER: &str = "With --pid, --comm or --cgroup the jobs of the threads are 
              that ends the wait at which a thread is idle) to the completion (the thread goes to \
              that wait again). A job above the budget is split into shares that add up to its \
              response time. The result is a recording, of the probe 'jobs'. With --wait each wait \
-             for a CPU above the threshold is explained, in a recording of the probe 'threads'.";
+             for a CPU above the threshold is explained, in a recording of the probe 'threads'.\n\n\
+             With --trace the late reactions in a file are found and explained: waits of threads \
+             for a CPU, timers that expired late, and latencies that cyclictest -b, timerlat or \
+             osnoise wrote into the trace. Without --threshold, the 20 longest of real-time \
+             threads, or of all threads if there are none. Read is the text of trace-cmd report, \
+             of perf script and of tracefs' trace.";
 
-/// Find what delayed the outliers of a recording or an application
+/// Find causes of outliers of a recording, an application or a trace
 #[derive(Parser)]
 #[command(after_help = AFTER)]
 struct Explain {
@@ -40,13 +47,19 @@ struct Explain {
     json: bool,
     #[command(flatten)]
     application: threads::Application,
+    #[command(flatten)]
+    foreign: foreign::Foreign,
 }
 
 impl Run for Explain {
     fn run(self, context: &Context) -> Result<Exit> {
+        if let Some(path) = self.foreign.file() {
+            let explained = self.foreign.explain(path, &self.application.selection())?;
+            return Explained::read(explained).print(&self, context);
+        }
         match self.application.targets()? {
             Some(targets) => self.application.run(targets, self.json, context),
-            None => recorded::run(&self, context),
+            None => Explained::stored(&self.selected, context)?.print(&self, context),
         }
     }
 }

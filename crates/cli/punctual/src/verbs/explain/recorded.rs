@@ -1,8 +1,11 @@
-//! The explanations of the outliers of a recording.
+//! The explanations of the outliers of a recording, or of a trace.
+
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use punctual_model::{Explanation, Outlier, Recording, RecordingId, Segment, Window};
 use punctual_report::{OutlierTimeline, document, text};
+use punctual_session::ExplainedTrace;
 use punctual_store::Store;
 use serde::Serialize;
 
@@ -11,58 +14,131 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::output::JsonSchema;
+use crate::verbs::select::OneRecording;
 
-pub(super) fn run(options: &Explain, context: &Context) -> Result<Exit> {
-    let store = context.store_to_read()?;
-    let mut recording = options.selected.load(&store)?;
-    punctual_culprit::complete(&mut recording);
-    let explanation = recording.explanation.clone().ok_or_else(|| {
-        UsageError(format!(
-            "recording {} has no explanations: measure with --threshold 100us --explain",
-            recording.id.short()
-        ))
-    })?;
-    let (json, all) = (options.json, options.all_events);
-    let style = context.style();
-    let text = match options.outlier {
-        Some(number) => {
-            let timeline = one(&store, &recording, &explanation, number)?;
-            match json {
-                true => pretty(&OutlierJson::from(timeline))?,
-                false => text::render(&document::outlier(&timeline, all), &style),
-            }
-        }
-        None if json => pretty(&whole(&store, &recording, explanation)?)?,
-        None => {
-            let list = text::render(&document::outliers(&recording, &explanation), &style);
-            match timelines::worst(&store, &recording)? {
-                Some(worst) => format!(
-                    "{list}\n{}",
-                    text::render(&document::outlier(&worst, all), &style)
-                ),
-                None => list,
-            }
-        }
-    };
-    output::print(&text)?;
-    Ok(Exit::Done)
+/// Explained outliers, and the source of their events.
+pub(super) struct Explained {
+    recording: Recording,
+    explanation: Explanation,
+    windows: Windows,
 }
 
-fn one(
-    store: &Store,
-    recording: &Recording,
-    explanation: &Explanation,
-    number: u64,
-) -> Result<OutlierTimeline> {
-    let timeline = timelines::timeline(store, recording, number)?;
-    timeline.ok_or_else(|| {
-        let kept: Vec<u64> = explanation.outliers.iter().map(|o| o.number).collect();
-        let which = match (kept.first(), kept.last()) {
-            (Some(first), Some(last)) => format!("{} of {first} to {last} are", kept.len()),
-            _ => "none is".to_owned(),
+enum Windows {
+    Stored(Box<Store>),
+    Read(BTreeMap<u64, Window>),
+}
+
+impl Explained {
+    /// Returns the outliers of a stored recording.
+    pub(super) fn stored(selected: &OneRecording, context: &Context) -> Result<Self> {
+        let store = context.store_to_read()?;
+        let mut recording = selected.load(&store)?;
+        punctual_culprit::complete(&mut recording);
+        let explanation = recording.explanation.clone().ok_or_else(|| {
+            UsageError(format!(
+                "recording {} has no explanations: measure with --threshold 100us --explain",
+                recording.id.short()
+            ))
+        })?;
+        Ok(Self {
+            recording,
+            explanation,
+            windows: Windows::Stored(Box::new(store)),
+        })
+    }
+
+    /// Returns the outliers of a trace.
+    pub(super) fn read(explained: ExplainedTrace) -> Self {
+        let ExplainedTrace { recording, windows } = explained;
+        Self {
+            explanation: recording.explanation.clone().unwrap_or_default(),
+            recording,
+            windows: Windows::Read(windows),
+        }
+    }
+
+    /// Prints them, or one of them.
+    pub(super) fn print(self, options: &Explain, context: &Context) -> Result<Exit> {
+        let (json, all) = (options.json, options.all_events);
+        let style = context.style();
+        let text = match options.outlier {
+            Some(number) => {
+                let timeline = self.one(number)?;
+                match json {
+                    true => pretty(&OutlierJson::from(timeline))?,
+                    false => text::render(&document::outlier(&timeline, all), &style),
+                }
+            }
+            None if json => pretty(&self.whole()?)?,
+            None => {
+                let list = document::outliers(&self.recording, &self.explanation);
+                let list = text::render(&list, &style);
+                match self.worst()? {
+                    Some(worst) => format!(
+                        "{list}\n{}",
+                        text::render(&document::outlier(&worst, all), &style)
+                    ),
+                    None => list,
+                }
+            }
         };
-        UsageError(format!("outlier {number} is not kept: {which}")).into()
-    })
+        output::print(&text)?;
+        Ok(Exit::Done)
+    }
+
+    /// Returns an outlier with its events, if they are kept.
+    fn timeline(&self, number: u64) -> Result<Option<OutlierTimeline>> {
+        match &self.windows {
+            Windows::Stored(store) => timelines::timeline(store, &self.recording, number),
+            Windows::Read(windows) => {
+                let mut outliers = self.explanation.outliers.iter();
+                let outlier = outliers.find(|outlier| outlier.number == number);
+                let both = outlier.zip(windows.get(&number));
+                Ok(both.map(|(outlier, window)| {
+                    OutlierTimeline::new(&self.recording, outlier.clone(), window.clone())
+                }))
+            }
+        }
+    }
+
+    fn worst(&self) -> Result<Option<OutlierTimeline>> {
+        match timelines::longest(&self.recording) {
+            Some(longest) => self.timeline(longest.number),
+            None => Ok(None),
+        }
+    }
+
+    fn one(&self, number: u64) -> Result<OutlierTimeline> {
+        self.timeline(number)?.ok_or_else(|| {
+            let outliers = self.explanation.outliers.iter();
+            let kept: Vec<u64> = outliers.map(|o| o.number).collect();
+            let which = match (kept.first(), kept.last()) {
+                (Some(first), Some(last)) => format!("{} of {first} to {last} are", kept.len()),
+                _ => "none is".to_owned(),
+            };
+            UsageError(format!("outlier {number} is not kept: {which}")).into()
+        })
+    }
+
+    fn whole(&self) -> Result<ExplainedJson> {
+        let mut outliers = Vec::new();
+        for outlier in &self.explanation.outliers {
+            let timeline = self.timeline(outlier.number)?;
+            outliers.push(timeline.map_or_else(
+                || OutlierJson {
+                    outlier: outlier.clone(),
+                    window: None,
+                    segments: Vec::new(),
+                },
+                OutlierJson::from,
+            ));
+        }
+        Ok(ExplainedJson {
+            recording: self.recording.id,
+            explanation: self.explanation.clone(),
+            outliers,
+        })
+    }
 }
 
 /// One outlier with the events around it; those have short keys, which a window
@@ -80,7 +156,7 @@ pub(in crate::verbs) struct OutlierJson {
 /// All stored data of a recording's outliers.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::verbs) struct ExplainedJson {
-    /// The recording.
+    /// The recording. Not stored if a trace is explained.
     recording: RecordingId,
     /// The summary of all explanations.
     explanation: Explanation,
@@ -96,26 +172,6 @@ impl From<OutlierTimeline> for OutlierJson {
             segments: timeline.segments,
         }
     }
-}
-
-fn whole(store: &Store, recording: &Recording, explanation: Explanation) -> Result<ExplainedJson> {
-    let mut outliers = Vec::new();
-    for outlier in &explanation.outliers {
-        let timeline = timelines::timeline(store, recording, outlier.number)?;
-        outliers.push(timeline.map_or_else(
-            || OutlierJson {
-                outlier: outlier.clone(),
-                window: None,
-                segments: Vec::new(),
-            },
-            OutlierJson::from,
-        ));
-    }
-    Ok(ExplainedJson {
-        recording: recording.id,
-        explanation,
-        outliers,
-    })
 }
 
 fn pretty(value: &impl Serialize) -> Result<String> {

@@ -29,11 +29,11 @@ const THRESHOLD: Nanos = Nanos::from_micros(100);
 pub(super) struct Application {
     /// Watch these processes with all threads, or single threads
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = value_parser!(u32).range(1..))]
-    #[arg(conflicts_with_all = ["recording", "outlier", "all_events"])]
+    #[arg(conflicts_with = "recording")]
     pid: Vec<u32>,
     /// Watch threads with this name, and processes with all threads
     #[arg(long, value_name = "NAME")]
-    #[arg(conflicts_with_all = ["pid", "recording", "outlier", "all_events"])]
+    #[arg(conflicts_with_all = ["pid", "recording"])]
     comm: Option<String>,
     /// Watch all processes of this control group, a container or a unit
     #[arg(long, value_name = "PATH")]
@@ -49,10 +49,10 @@ pub(super) struct Application {
     #[arg(long, value_name = "PERCENT", value_parser = share, conflicts_with = "no_bpf")]
     cost: Option<f64>,
     /// Explain waits for a CPU instead of whole jobs
-    #[arg(long, conflicts_with_all = ["budget", "release", "cost"])]
+    #[arg(long, group = "waits", conflicts_with_all = ["budget", "release", "cost"])]
     wait: bool,
-    /// With --wait: explain each wait longer than this [default: 100us]
-    #[arg(long, value_name = "TIME", requires = "wait")]
+    /// With --wait or --trace: explain each wait longer than this [default with --wait: 100us]
+    #[arg(long, value_name = "TIME", requires = "waits")]
     threshold: Option<Nanos>,
     /// Duration, or forever; ends with the application [default: 60s]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = measure::run_length)]
@@ -74,6 +74,13 @@ pub(super) struct Application {
     quiet: bool,
 }
 
+/// Selected reactions of a trace.
+pub(super) struct Selection<'a> {
+    pub(super) pids: &'a [u32],
+    pub(super) comm: Option<&'a str>,
+    pub(super) threshold: Option<Nanos>,
+}
+
 /// A budget: jobs of no length do not exist.
 fn positive(text: &str) -> Result<Nanos, Invalid> {
     match text.parse::<Nanos>()? {
@@ -92,6 +99,15 @@ fn share(text: &str) -> Result<f64, Invalid> {
 }
 
 impl Application {
+    /// The late reactions of a trace that are selected.
+    pub(super) fn selection(&self) -> Selection<'_> {
+        Selection {
+            pids: &self.pid,
+            comm: self.comm.as_deref(),
+            threshold: self.threshold,
+        }
+    }
+
     /// The threads to watch; `None` for a recording.
     pub(super) fn targets(&self) -> Result<Option<Targets>> {
         if !self.pid.is_empty() {

@@ -1,7 +1,7 @@
 //! Stored outliers, prepared for a report.
 
 use anyhow::Result;
-use punctual_model::Recording;
+use punctual_model::{Outlier, Recording};
 use punctual_report::OutlierTimeline;
 use punctual_store::Store;
 
@@ -12,7 +12,7 @@ pub(crate) fn timeline(
     number: u64,
 ) -> Result<Option<OutlierTimeline>> {
     let found = store.window(recording.id, number)?;
-    Ok(found.map(|(outlier, window)| OutlierTimeline::new(recording.id, outlier, window)))
+    Ok(found.map(|(outlier, window)| OutlierTimeline::new(recording, outlier, window)))
 }
 
 /// All outliers of a recording whose events are kept.
@@ -25,9 +25,14 @@ pub(crate) fn all(store: &Store, recording: &Recording) -> Result<Vec<OutlierTim
 
 /// The worst outlier of a recording, where one is kept.
 pub(crate) fn worst(store: &Store, recording: &Recording) -> Result<Option<OutlierTimeline>> {
-    let outliers = recording.explanation.iter().flat_map(|all| &all.outliers);
-    match outliers.max_by_key(|outlier| (outlier.latency_ns, std::cmp::Reverse(outlier.number))) {
-        Some(worst) => timeline(store, recording, worst.number),
+    match longest(recording) {
+        Some(longest) => timeline(store, recording, longest.number),
         None => Ok(None),
     }
+}
+
+/// The longest outlier of a recording; the first of equal ones.
+pub(super) fn longest(recording: &Recording) -> Option<&Outlier> {
+    let outliers = recording.explanation.iter().flat_map(|all| &all.outliers);
+    outliers.max_by_key(|outlier| (outlier.latency_ns, std::cmp::Reverse(outlier.number)))
 }

@@ -1,0 +1,60 @@
+//! What is known about a trace that another tool recorded.
+
+use serde::{Deserialize, Serialize};
+
+use crate::schema::JsonSchema;
+use crate::{CpuSet, Nanos, NotShown};
+
+/// A trace of another tool, in which late reactions were searched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TraceSummary {
+    /// The file, as the user named it. `-` for standard input.
+    pub file: String,
+    /// What the file is: `text of perf script`.
+    pub format: String,
+    /// The clock of the events, as the kernel names it. Null if the file does not say.
+    pub clock: Option<String>,
+    /// Whether clocks of different CPUs may differ. Null if the clock is unknown.
+    pub clocks_differ: Option<bool>,
+    /// The resolution of times.
+    pub resolution_ns: Nanos,
+    /// The kernel that was traced. Null if the file does not say.
+    pub kernel: Option<String>,
+    /// The CPUs with events.
+    pub cpus: CpuSet,
+    /// Number of events.
+    pub events: u64,
+    /// Time of the first event, on the clock of the trace.
+    pub from_ns: Nanos,
+    /// Time of the last event.
+    pub to_ns: Nanos,
+    /// Number of gaps in which the tracer lost events.
+    pub gaps: u64,
+    /// Number of lost events, as far as the trace states it.
+    pub lost: u64,
+    /// Number of switches that the trace lacks although it has others.
+    pub switches_missing: u64,
+    /// Number of waits of unknown length, because events that may have interrupted them are
+    /// missing.
+    pub incomplete: u64,
+    /// Whether only reactions of real-time threads were explained, since there are some.
+    pub real_time_only: bool,
+    /// Number of reactions of ordinary threads that were left out for that reason.
+    pub ordinary: u64,
+    /// The longest of these.
+    pub ordinary_max_ns: Option<Nanos>,
+    /// Information that the trace lacks besides events.
+    pub not_shown: Vec<NotShown>,
+    /// Texts in the trace that state the latency of an outlier.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stated: Vec<StatedLatency>,
+}
+
+/// A text in the trace that states the latency of an outlier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StatedLatency {
+    /// Number of the outlier.
+    pub outlier: u64,
+    /// The text: `hit latency threshold (120 > 100)`.
+    pub text: String,
+}

@@ -1,0 +1,117 @@
+//! The late reactions in a trace that another tool recorded.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use punctual_culprit::Wanted;
+use punctual_model::{Comm, CpuSet, Explanation, Nanos};
+use punctual_session::{ExplainedTrace, TraceRequest, explain_trace};
+
+use super::threads::Selection;
+use crate::exit::UsageError;
+use crate::verbs::{Invalid, command_line};
+
+// A trace of another tool.
+#[derive(Args)]
+#[command(next_help_heading = "A trace of another tool")]
+pub(super) struct Foreign {
+    /// Find the late reactions in this trace, - for stdin
+    #[arg(long, value_name = "FILE", group = "waits")]
+    #[arg(conflicts_with_all = [
+        "recording", "cgroup", "wait", "budget", "release", "cost", "duration", "events", "event", "no_bpf",
+        "label", "quiet",
+    ])]
+    trace: Option<PathBuf>,
+    /// Only reactions that ended on these CPUs
+    #[arg(long, value_name = "CPUS", requires = "trace")]
+    cpu: Option<CpuSet>,
+    /// Only the reaction of this time, as the trace shows it: 1234.567890
+    #[arg(long, value_name = "TIME", requires = "trace", value_parser = moment)]
+    at: Option<Moment>,
+    /// Only reactions in this span of time
+    #[arg(long, value_names = ["FROM", "TO"], num_args = 2, requires = "trace", value_parser = moment)]
+    #[arg(conflicts_with = "at")]
+    between: Vec<Moment>,
+}
+
+/// A time of a trace, up to its last decimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Moment {
+    from: Nanos,
+    to: Nanos,
+}
+
+/// A time in seconds: `1234.567890`.
+fn moment(text: &str) -> Result<Moment, Invalid> {
+    let invalid = || -> Invalid { "write a time in seconds as in the trace: 1234.567890".into() };
+    let (seconds, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if seconds.is_empty() || decimals.len() > 9 || !digits(seconds) || !digits(decimals) {
+        return Err(invalid());
+    }
+    let unit = 10_u64.pow(9 - decimals.len() as u32);
+    let seconds: u64 = seconds.parse().map_err(|_| invalid())?;
+    let decimals: u64 = match decimals {
+        "" => 0,
+        decimals => decimals.parse().map_err(|_| invalid())?,
+    };
+    let from = seconds.checked_mul(1_000_000_000);
+    let from = from.and_then(|ns| ns.checked_add(decimals * unit));
+    let from = Nanos(from.ok_or_else(invalid)?);
+    Ok(Moment {
+        from,
+        to: from + Nanos(unit - 1),
+    })
+}
+
+impl Foreign {
+    /// Returns the file, if a trace is to be explained.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.trace.as_deref()
+    }
+
+    /// Reads the trace, and explains its late reactions.
+    pub(super) fn explain(&self, path: &Path, of: &Selection<'_>) -> Result<ExplainedTrace> {
+        let file = path.display().to_string();
+        let request = TraceRequest {
+            file: file.clone(),
+            wanted: self.wanted(of)?,
+            command_line: command_line(),
+        };
+        let cannot = || format!("{file}: cannot be read");
+        let input: Box<dyn BufRead> = match path == Path::new("-") {
+            true => Box::new(BufReader::new(io::stdin())),
+            false => Box::new(BufReader::new(File::open(path).with_context(cannot)?)),
+        };
+        let mut reader = punctual_tracefile::open_text(input).with_context(|| file.clone())?;
+        explain_trace(reader.as_mut(), request).with_context(|| file.clone())
+    }
+
+    /// Returns which reactions to explain.
+    fn wanted(&self, of: &Selection<'_>) -> Result<Wanted, UsageError> {
+        let at = self.at.map(|at| (at.from, at.to));
+        let between = match self.between.as_slice() {
+            [from, to] if from.from > to.to => {
+                return Err(UsageError(
+                    "--between FROM TO: TO is before FROM".to_owned(),
+                ));
+            }
+            [from, to] => Some((from.from, to.to)),
+            _ => None,
+        };
+        Ok(Wanted {
+            threshold: of.threshold,
+            most: match of.threshold {
+                Some(_) => Explanation::KEPT,
+                None => Wanted::LONGEST,
+            },
+            pids: of.pids.to_vec(),
+            comm: of.comm.map(|name| Comm::new(name.as_bytes())),
+            cpus: self.cpu.clone(),
+            between: at.or(between),
+        })
+    }
+}

@@ -1,0 +1,246 @@
+//! `punctual explain --trace` on traces that other tools recorded.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use common::{Place, text};
+use serde_json::Value;
+
+/// A recorded trace in the text of a tool.
+fn fixture(name: &str) -> PathBuf {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let name = format!("engine/tracefile/tests/fixtures/text/{name}.txt");
+    crates.join(name).canonicalize().unwrap()
+}
+
+/// Traces of the same second of one machine by three tools. The first two also have a mark.
+const TOOLS: [&str; 3] = ["tracefs", "trace-cmd-flags", "perf-script"];
+
+fn json(place: &Place, line: &str) -> Value {
+    serde_json::from_str(&place.done(&format!("explain --json {line}"))).unwrap()
+}
+
+fn outliers(explained: &Value) -> &[Value] {
+    explained["outliers"].as_array().unwrap()
+}
+
+/// Checks that the shares of each outlier add up to its latency. Returns the latencies in ns.
+fn latencies(explained: &Value) -> Vec<u64> {
+    let latency = |outlier: &Value| {
+        let outlier = &outlier["outlier"];
+        let shares = outlier["blame"]["shares"].as_array().unwrap();
+        let sum: u64 = shares
+            .iter()
+            .map(|share| share["ns"].as_u64().unwrap())
+            .sum();
+        assert_eq!(outlier["latency_ns"], sum, "{outlier}");
+        sum
+    };
+    outliers(explained).iter().map(latency).collect()
+}
+
+#[test]
+fn a_trace_of_each_tool_is_explained() {
+    let place = Place::new();
+    for tool in TOOLS {
+        let file = fixture(tool);
+        let of = format!("--trace {} --comm cyclictest", file.display());
+        let explained = json(&place, &of);
+        let latencies = latencies(&explained);
+        assert!(latencies.len() >= 2, "{tool}: {latencies:?}");
+        // Woken by its timer, whose interrupt came late.
+        for outlier in outliers(&explained) {
+            let shares = outlier["outlier"]["blame"]["shares"].as_array().unwrap();
+            let interrupt = shares.iter().find(|share| share["kind"] == "interrupt");
+            assert_eq!(
+                interrupt.unwrap()["who"],
+                "local_timer",
+                "{tool}: {outlier}"
+            );
+        }
+        let shown = place.done(&format!("explain {of}"));
+        assert!(shown.contains("interrupt: local_timer"), "{shown}");
+        assert!(
+            shown.contains("woken") || shown.contains("expected"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn a_trace_from_stdin_is_as_from_its_file() {
+    let place = Place::new();
+    let file = fixture("tracefs");
+    let of_file = place.done(&format!("explain --trace {}", file.display()));
+    let mut child = place.command("explain --trace -");
+    let mut child = child
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let content = fs::read(&file).unwrap();
+    child.stdin.take().unwrap().write_all(&content).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    // The name has another length, so lines break elsewhere.
+    let after_name = |text: &str| {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words
+            .join(" ")
+            .split_once("379 events")
+            .unwrap()
+            .1
+            .to_owned()
+    };
+    assert_eq!(after_name(&text(&output.stdout)), after_name(&of_file));
+}
+
+#[test]
+fn the_latency_of_a_mark_ends_at_the_mark() {
+    let place = Place::new();
+    let explained = json(&place, &format!("--trace {}", fixture("tracefs").display()));
+    let stated = &explained["explanation"]["trace"]["stated"][0];
+    assert_eq!(stated["text"], "hit latency threshold (120 > 100)");
+    let mut outliers = outliers(&explained).iter();
+    let outlier = outliers.find(|one| one["outlier"]["number"] == stated["outlier"]);
+    assert_eq!(outlier.unwrap()["outlier"]["latency_ns"], 120_000);
+}
+
+#[test]
+fn only_what_is_asked_for_is_explained() {
+    let place = Place::new();
+    let file = fixture("tracefs");
+    let count = |options: &str| {
+        let explained = json(&place, &format!("--trace {} {options}", file.display()));
+        latencies(&explained).len()
+    };
+    let all = json(&place, &format!("--trace {}", file.display()));
+    let longest = &outliers(&all)[2]["outlier"];
+    assert_eq!(longest["latency_ns"], 120_000);
+    let at = longest["monotonic_ns"].as_u64().unwrap() / 1_000;
+    let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    assert_eq!(count(""), 3);
+    assert_eq!(count("--comm cyclictest"), 2);
+    assert_eq!(count("--pid 19800 --threshold 100us"), 1);
+    assert_eq!(count("--threshold 100us"), 1);
+    assert_eq!(count("--threshold 120us"), 0);
+    assert_eq!(count("--cpu 1 --comm cyclictest"), 0);
+    assert_eq!(count(&format!("--at {}", seconds(at + 20))), 1);
+    let (from, to) = (seconds(at + 121), seconds(at + 10_000_000));
+    assert_eq!(
+        count(&format!("--comm cyclictest --between {from} {to}")),
+        0
+    );
+    let (from, to) = (seconds(at - 1_000_000), seconds(at - 200));
+    assert_eq!(
+        count(&format!("--comm cyclictest --between {from} {to}")),
+        1
+    );
+    // Ordinary threads count if they are asked for.
+    assert!(count("--comm bash") > 0);
+}
+
+/// Writes a trace without some events.
+fn without(place: &Place, events: &[&str], vectors: bool) -> PathBuf {
+    let content = fs::read_to_string(fixture("tracefs")).unwrap();
+    let kept = content.lines().filter(|line| {
+        let has = |event: &&str| line.contains(&format!(" {event}: "));
+        !events.iter().any(|event| has(event)) && (vectors || !line.contains(": vector="))
+    });
+    let path = place.path("without.txt");
+    fs::write(&path, kept.collect::<Vec<_>>().join("\n")).unwrap();
+    path
+}
+
+#[test]
+fn what_was_not_recorded_is_said_once_and_how_to_record_it() {
+    let place = Place::new();
+    let handlers = [
+        "irq_handler_entry",
+        "irq_handler_exit",
+        "softirq_entry",
+        "softirq_exit",
+    ];
+    let file = without(&place, &handlers, false);
+    let shown = place.done(&format!("explain --trace {}", file.display()));
+    let one_line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(one_line.matches("no event of").count(), 1, "{shown}");
+    let command = one_line.split_once("trace-cmd record ").unwrap().1;
+    let command = command.split_once(';').unwrap().0;
+    let mut options: Vec<&str> = command.split(' ').filter(|word| *word != "-e").collect();
+    options.retain(|event| !["sched:sched_migrate_task", "sched:sched_pi_setprio"].contains(event));
+    let expected = [
+        "irq:irq_handler_entry",
+        "irq:irq_handler_exit",
+        "irq:softirq_entry",
+        "irq:softirq_exit",
+        "irq_vectors",
+    ];
+    assert_eq!(options, expected, "{shown}");
+    assert!(!shown.contains("interrupt: "), "{shown}");
+}
+
+/// As kernels before 4.3 record.
+#[test]
+fn without_waking_a_latency_begins_at_the_run_queue() {
+    let place = Place::new();
+    let whole = format!("--trace {} --comm cyclictest", fixture("tracefs").display());
+    let whole = latencies(&json(&place, &whole));
+    // Without its timers a wait begins at its wake-up.
+    let timers = ["hrtimer_start", "hrtimer_expire_entry"];
+    let waking = without(&place, &timers, true);
+    let waking = format!("--trace {} --comm cyclictest", waking.display());
+    let waking = latencies(&json(&place, &waking));
+    let file = without(&place, &[timers[0], timers[1], "sched_waking"], true);
+    let of = format!("--trace {} --comm cyclictest", file.display());
+    let wakeup = latencies(&json(&place, &of));
+    for (number, latency) in wakeup.iter().enumerate() {
+        assert!(*latency < waking[number] && waking[number] <= whole[number]);
+    }
+    assert_eq!((wakeup.len(), waking.len()), (whole.len(), whole.len()));
+    assert!(waking.iter().sum::<u64>() < whole.iter().sum::<u64>());
+    let shown = place.done(&format!("explain {of}"));
+    assert_eq!(shown.matches("latencies begin at sched_wakeup").count(), 1);
+}
+
+#[test]
+fn options_of_other_sources_are_refused() {
+    let place = Place::new();
+    let file = fixture("tracefs");
+    let trace = format!("--trace {}", file.display());
+    for (line, expected) in [
+        (format!("{trace} --budget 1ms"), "--budget"),
+        (format!("{trace} --wait --release futex"), "--release"),
+        (format!("{trace} --wait"), "--wait"),
+        (format!("{trace} --cgroup /a"), "--cgroup"),
+        (format!("{trace} -D 5s"), "--duration"),
+        (format!("{trace} --label a"), "--label"),
+        (format!("{trace} last"), "[ID]"),
+        ("--at 5.0".to_owned(), "--trace"),
+        ("--between 5.0 6.0".to_owned(), "--trace"),
+        ("--cpu 1".to_owned(), "--trace"),
+        ("--threshold 5us".to_owned(), "--trace"),
+        (format!("{trace} --at soon"), "1234.567890"),
+        (format!("{trace} --at 99999999999999999999"), "1234.567890"),
+        (format!("{trace} --between 6.0 5.0"), "TO is before FROM"),
+        (format!("{trace} --outlier 77"), "outlier 77"),
+    ] {
+        let refused = place.refused(&format!("explain {line}"), 2);
+        assert!(refused.contains(expected), "{line}: {refused}");
+    }
+    let missing = place.refused("explain --trace /does/not/exist", 1);
+    assert!(
+        missing.contains("/does/not/exist: cannot be read"),
+        "{missing}"
+    );
+    let path = place.path("poem.txt");
+    fs::write(&path, "Roses are red\n").unwrap();
+    let poem = place.refused(&format!("explain --trace {}", path.display()), 1);
+    assert!(poem.contains("Roses are red"), "{poem}");
+}

@@ -1,0 +1,186 @@
+//! What a trace of another tool contains, what it lacks, and what to record next time.
+
+use punctual_model::{
+    EVENTS, EventLevel, Explanation, NotShown, Recording, TraceSummary, counted, grouped,
+};
+
+use super::{Block, Section};
+use crate::figures;
+
+/// Maximum number of texts that state a latency.
+const STATED: usize = 5;
+
+/// Returns the file, and what is unknown because the file does not show it. `None` if punctual
+/// recorded the events itself.
+pub(super) fn section(recording: &Recording, explanation: &Explanation) -> Option<Section> {
+    let trace = explanation.trace.as_ref()?;
+    let mut blocks = vec![Block::text(file(trace))];
+    let mut warnings = gaps(trace);
+    warnings.extend(clocks(trace));
+    warnings.extend(missing(recording, explanation, trace));
+    warnings.extend(recording.warnings.iter().cloned());
+    if !warnings.is_empty() {
+        blocks.push(Block::Warnings(warnings));
+    }
+    for stated in trace.stated.iter().take(STATED) {
+        let (number, text) = (stated.outlier, &stated.text);
+        blocks.push(Block::text(format!(
+            "outlier {number}, in the trace: {text}"
+        )));
+    }
+    Some(Section::new(blocks))
+}
+
+/// Returns how many reactions were found, and which are explained.
+pub(super) fn selection(explanation: &Explanation, trace: &TraceSummary) -> String {
+    let whose = match trace.real_time_only {
+        true => "of real-time threads",
+        false => "of all selected threads",
+    };
+    let kept = explanation.outliers.len() as u64;
+    let reactions = counted(explanation.seen, "reaction", "reactions");
+    let (count, threshold) = (grouped(kept), explanation.threshold_ns);
+    let mut text = match (explanation.threshold_ns.0, explanation.seen) {
+        (0, 0) => format!("no reaction {whose}"),
+        (0, seen) if seen > kept => format!("{reactions} {whose}, the {count} longest explained"),
+        (0, _) => format!("{reactions} {whose}, all explained"),
+        (_, seen) if seen > kept => {
+            format!("{reactions} {whose} above {threshold}, the {count} longest explained")
+        }
+        _ => format!("{reactions} {whose} above {threshold}"),
+    };
+    if let (1.., Some(longest)) = (trace.ordinary, trace.ordinary_max_ns) {
+        let others = counted(trace.ordinary, "reaction", "reactions");
+        text.push_str(&format!(
+            "; {others} of ordinary threads left out, the longest {longest} (--pid, --comm)"
+        ));
+    }
+    text
+}
+
+fn file(trace: &TraceSummary) -> String {
+    let span = trace.to_ns.saturating_sub(trace.from_ns);
+    let mut text = format!(
+        "{}: {}, {} on {} in {span}, {} to {}",
+        trace.file,
+        trace.format,
+        counted(trace.events, "event", "events"),
+        match trace.cpus.len() {
+            1 => format!("CPU {}", trace.cpus),
+            _ => format!("CPUs {}", trace.cpus),
+        },
+        figures::trace_time(trace.from_ns),
+        figures::trace_time(trace.to_ns),
+    );
+    if let Some(clock) = &trace.clock {
+        text.push_str(&format!(", clock {clock}"));
+    }
+    if let Some(kernel) = &trace.kernel {
+        text.push_str(&format!(", Linux {kernel}"));
+    }
+    text
+}
+
+fn gaps(trace: &TraceSummary) -> Vec<String> {
+    let mut gaps = Vec::new();
+    if trace.gaps > 0 {
+        let lost = match trace.lost {
+            0 => "an unknown number of events".to_owned(),
+            lost => counted(lost, "event", "events"),
+        };
+        gaps.push(format!(
+            "{lost} lost in {}: the time there is unexplained",
+            counted(trace.gaps, "gap", "gaps")
+        ));
+    }
+    if trace.switches_missing > 0 {
+        gaps.push(format!(
+            "{} between threads not in the trace: the time there is unexplained",
+            counted(trace.switches_missing, "switch", "switches")
+        ));
+    }
+    if trace.incomplete > 0 {
+        gaps.push(format!(
+            "{} of unknown length: events inside are missing",
+            counted(trace.incomplete, "wait", "waits")
+        ));
+    }
+    gaps
+}
+
+fn clocks(trace: &TraceSummary) -> Option<String> {
+    if trace.cpus.len() < 2 {
+        return None;
+    }
+    match trace.clocks_differ {
+        Some(false) => None,
+        Some(true) => Some(format!(
+            "clock {} differs between CPUs: a time between events of two CPUs has an error",
+            trace.clock.as_deref().unwrap_or("of the trace")
+        )),
+        None => Some(
+            "the clock is unknown: a time between events of two CPUs may have an error".to_owned(),
+        ),
+    }
+}
+
+/// Returns the events that the explanation needs and the trace does not have.
+fn needed(explanation: &Explanation, trace: &TraceSummary) -> Vec<&'static str> {
+    let vectors = trace.not_shown.contains(&NotShown::Vectors);
+    let needed = EVENTS.iter().filter(|spec| {
+        let vector = spec.system == "irq_vectors";
+        spec.listed
+            && spec.level == EventLevel::Default
+            && ((spec.warns && spec.watched.is_none()) || (vector && vectors))
+    });
+    let missing = |name: &&str| explanation.missing_events.iter().any(|one| one == name);
+    needed.map(|spec| spec.full_name).filter(missing).collect()
+}
+
+/// Returns what is not in the trace, and how to record it.
+fn missing(recording: &Recording, explanation: &Explanation, trace: &TraceSummary) -> Vec<String> {
+    let mut notes = Vec::new();
+    let needed = needed(explanation, trace);
+    if needed.contains(&"sched:sched_waking")
+        && (explanation.events.iter()).any(|event| event == "sched:sched_wakeup")
+    {
+        notes.push(
+            "no sched_waking: latencies begin at sched_wakeup, when the thread is in the run queue"
+                .to_owned(),
+        );
+    }
+    if trace.not_shown.contains(&NotShown::Flags) {
+        notes.push("events have no flags: whether interrupts were disabled is unknown".to_owned());
+    }
+    if needed.is_empty() {
+        return notes;
+    }
+    let mut options: Vec<String> = needed.iter().map(|name| option(name)).collect();
+    options.dedup();
+    let longest = explanation.outliers.iter().max_by_key(|one| one.latency_ns);
+    let thread = longest.and_then(|one| recording.threads.get(one.thread as usize));
+    // `comm-pid`.
+    let title = thread.map(punctual_model::ThreadRecord::title);
+    let name = title.as_deref().and_then(|title| title.rsplit_once('-'));
+    let name = name.map(|(name, _)| name);
+    let name = name.filter(|name| !name.is_empty()).unwrap_or("NAME");
+    let recorder = match trace.format.contains("perf") {
+        true => "perf record -a",
+        false => "trace-cmd record",
+    };
+    notes.push(format!(
+        "no event of {}: what they would show is unknown. Record them next time: \
+         {recorder} {}; or with all that is needed: punctual explain --wait --comm {name}",
+        needed.join(", "),
+        options.join(" ")
+    ));
+    notes
+}
+
+/// Returns the option of trace-cmd that records an event.
+fn option(event: &str) -> String {
+    match event.split_once(":*") {
+        Some((system, _)) => format!("-e {system}"),
+        None => format!("-e {event}"),
+    }
+}

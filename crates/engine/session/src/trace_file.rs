@@ -1,0 +1,212 @@
+//! Explains the late reactions in a trace that another tool recorded.
+
+use std::collections::BTreeMap;
+
+use punctual_culprit::{LateFound, LateReactions, Reaction, Tally, TraceFacts, Wanted};
+use punctual_model::{
+    Accounting, Chart, Completion, Explanation, HostFacts, Nanos, Origin, Outlier, ProbeRun,
+    Recording, Requirement, StatedLatency, ThreadRecord, TraceSummary, Unknown, Window,
+};
+use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
+
+use crate::time::Start;
+
+/// Architectures whose interrupts all have a device, by the end of the kernel's name.
+const WITHOUT_VECTORS: [&str; 8] = [
+    "arm", "aarch", "riscv", "ppc", "powerpc", "s390", "mips", "loong",
+];
+
+/// Facts that every trace contains.
+const KNOWN: [Unknown; 4] = [
+    Unknown::Duration,
+    Unknown::Scheduling,
+    Unknown::Cpus,
+    Unknown::WarmUp,
+];
+
+/// A trace to explain.
+#[derive(Debug)]
+pub struct TraceRequest {
+    /// The file, as the user named it.
+    pub file: String,
+    /// Which late reactions to explain.
+    pub wanted: Wanted,
+    /// The command line, for the recording.
+    pub command_line: Vec<String>,
+}
+
+/// The late reactions of a trace.
+#[derive(Debug)]
+pub struct ExplainedTrace {
+    /// The explanation, as a recording of the probe that observes threads.
+    pub recording: Recording,
+    /// The events of each outlier, by its number.
+    pub windows: BTreeMap<u64, Window>,
+}
+
+/// Finds and explains the late reactions in a trace.
+///
+/// # Errors
+/// If the trace cannot be read.
+pub fn explain_trace(
+    reader: &mut dyn TraceReader,
+    request: TraceRequest,
+) -> Result<ExplainedTrace, TraceFileError> {
+    let mut finder = LateReactions::new(request.wanted.clone());
+    while let Some(item) = reader.next_item()? {
+        match item {
+            Item::Event(event) => finder.event(event),
+            Item::Mark(mark) => finder.mark(mark.time, (mark.pid, mark.cpu), &mark.text),
+            Item::Lost { cpu, count, until } => finder.lost(cpu, count, until),
+        }
+    }
+    let head = reader.head();
+    let kernel = head.kernel.as_deref().unwrap_or_default();
+    let found = finder.finish(&TraceFacts {
+        recorded: &head.recorded,
+        clocks_differ: head.clocks_differ.unwrap_or(true),
+        resolution: head.resolution,
+        may_have_vectors: !WITHOUT_VECTORS.iter().any(|name| kernel.contains(name)),
+        symbols: &head.symbols,
+        // Their numbers are those of the traced machine.
+        calls: &BTreeMap::new(),
+    });
+    Ok(recording_of(found, head, request))
+}
+
+fn recording_of(mut found: LateFound, head: &TraceHead, request: TraceRequest) -> ExplainedTrace {
+    let threads = threads_of(&mut found);
+    let mut recording = blank(head, &request, threads);
+    let (from, to) = found.span.unwrap_or_default();
+    recording.duration_ns = to.saturating_sub(from);
+    let start = Start {
+        wall: recording.started,
+        monotonic: from,
+    };
+    let mut summary = summary(&found, head, &request);
+    let mut tally = Tally::new();
+    let mut outliers = Vec::new();
+    let mut windows = BTreeMap::new();
+    let last = recording.threads.len().saturating_sub(1);
+    let place: BTreeMap<u32, usize> = (found.threads.iter().map(|thread| thread.task.pid))
+        .zip(0..)
+        .collect();
+    for (number, Reaction { window, stated, .. }) in (1..).zip(found.reactions) {
+        let blame = punctual_culprit::find(&window).blame;
+        tally.add(number, window.expected, &blame);
+        if let Some(text) = stated {
+            summary.stated.push(StatedLatency {
+                outlier: number,
+                text,
+            });
+        }
+        let thread = place.get(&window.victim.tid).copied().unwrap_or(last);
+        outliers.push(Outlier {
+            number,
+            time: start.wall_at(window.expected),
+            monotonic_ns: window.expected,
+            cpu: Some(window.victim.cpu),
+            thread: thread as u32,
+            latency_ns: window.latency(),
+            blame,
+        });
+        windows.insert(number, window.shortened());
+    }
+    recording.explanation = Some(Explanation {
+        threshold_ns: request.wanted.threshold.unwrap_or(Nanos::ZERO),
+        seen: found.above,
+        explained: outliers.len() as u64,
+        events: head.recorded.iter().cloned().collect(),
+        missing_events: found.missing,
+        events_lost: found.lost.1,
+        waits_without_end: found.without_end,
+        causes: tally.causes(),
+        periods: tally.periods(),
+        trace: Some(summary),
+        outliers,
+        ..Explanation::default()
+    });
+    recording.warnings.extend(head.warnings.iter().cloned());
+    ExplainedTrace { recording, windows }
+}
+
+/// Returns the waits of each thread, and of the threads beyond the limit together.
+fn threads_of(found: &mut LateFound) -> Vec<ThreadRecord> {
+    let record = |label: String, scheduling, histogram: punctual_model::Histogram| {
+        let recorded = histogram.recorded();
+        ThreadRecord {
+            label: Some(label),
+            accounting: Accounting {
+                expected: recorded,
+                recorded,
+                ..Accounting::default()
+            },
+            histogram,
+            ..ThreadRecord::new(None, scheduling)
+        }
+    };
+    let threads = found.threads.iter().map(|thread| {
+        let label = thread.task.label();
+        record(label, thread.scheduling(), thread.histogram.clone())
+    });
+    let mut threads: Vec<ThreadRecord> = threads.collect();
+    if let Some(others) = found.other_threads.take() {
+        let scheduling = punctual_model::Scheduling::UNKNOWN;
+        threads.push(record("further threads".to_owned(), scheduling, others));
+    }
+    threads
+}
+
+fn blank(head: &TraceHead, request: &TraceRequest, threads: Vec<ThreadRecord>) -> Recording {
+    let probe = ProbeRun {
+        name: ProbeRun::OBSERVED.to_owned(),
+        chart: Chart::Bars,
+        alike: false,
+        parameters: BTreeMap::new(),
+        program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
+        command_line: request.command_line.clone(),
+    };
+    let host = HostFacts::unknown(&request.file, "the trace does not contain it");
+    let mut recording = Recording {
+        origin: Some(Origin {
+            format: "trace".to_owned(),
+            tool: head.format.clone(),
+            file: request.file.clone(),
+            unknown: (Unknown::ALL.iter().map(|(unknown, _)| *unknown))
+                .filter(|unknown| !KNOWN.contains(unknown) && *unknown != Unknown::Times)
+                .collect(),
+        }),
+        completion: Completion::Finished,
+        ..Recording::new(probe, host, Requirement::default(), threads)
+    };
+    if let Some(kernel) = &head.kernel {
+        recording.host.kernel.release =
+            punctual_model::Fact::known(kernel.clone(), request.file.clone());
+    }
+    recording
+}
+
+fn summary(found: &LateFound, head: &TraceHead, request: &TraceRequest) -> TraceSummary {
+    let (from, to) = found.span.unwrap_or_default();
+    TraceSummary {
+        file: request.file.clone(),
+        format: head.format.clone(),
+        clock: head.clock.clone(),
+        clocks_differ: head.clocks_differ,
+        resolution_ns: head.resolution,
+        kernel: head.kernel.clone(),
+        cpus: found.cpus.iter().copied().collect(),
+        events: found.events,
+        from_ns: from,
+        to_ns: to,
+        gaps: found.lost.0,
+        lost: found.lost.1,
+        switches_missing: found.contradictions,
+        incomplete: found.incomplete,
+        real_time_only: found.real_time,
+        ordinary: found.ordinary.0,
+        ordinary_max_ns: found.ordinary.1.map(|late| late.latency()),
+        not_shown: found.not_shown.clone(),
+        stated: Vec::new(),
+    }
+}
