@@ -151,7 +151,7 @@ fn without(place: &Place, events: &[&str], vectors: bool) -> PathBuf {
     let content = fs::read_to_string(fixture("tracefs")).unwrap();
     let kept = content.lines().filter(|line| {
         let has = |event: &&str| line.contains(&format!(" {event}: "));
-        !events.iter().any(|event| has(event)) && (vectors || !line.contains(": vector="))
+        !events.iter().any(has) && (vectors || !line.contains(": vector="))
     });
     let path = place.path("without.txt");
     fs::write(&path, kept.collect::<Vec<_>>().join("\n")).unwrap();
