@@ -260,7 +260,7 @@ fn a_mark_of_utf8_is_passed_over() {
 
 /// Fuzz targets for data in a store, in the memory of another process, sent to a server, or in a
 /// trace: each with the function that it calls, and with separate seeds.
-const BLOBS: [(&str, &str); 9] = [
+const BLOBS: [(&str, &str); 10] = [
     ("app-figures", "punctual_fuzz::figures(bytes)"),
     ("program-code", "punctual_fuzz::program(bytes)"),
     ("serve-delivery", "punctual_fuzz::delivery(bytes)"),
@@ -268,6 +268,7 @@ const BLOBS: [(&str, &str); 9] = [
     ("serve-windows", "punctual_fuzz::windows(bytes)"),
     ("store-attachment", "punctual_fuzz::attachment(bytes)"),
     ("store-chunk", "punctual_fuzz::chunk(bytes)"),
+    ("trace-dat", "punctual_fuzz::trace(bytes)"),
     ("trace-pages", "punctual_fuzz::pages(bytes)"),
     ("trace-text", "punctual_fuzz::text(bytes)"),
 ];

@@ -12,7 +12,7 @@ use crate::TraceFileError;
 use crate::input::{DAT_MAGIC, ReadSeek};
 
 /// The most CPUs of a kernel are below (`NR_CPUS_RANGE_END`).
-const MOST_CPUS: u32 = 65_536;
+pub(super) const MOST_CPUS: u32 = 65_536;
 /// The most parts of a file. trace-cmd writes ten, and two for each instance.
 const MOST_SECTIONS: usize = 10_000;
 

@@ -53,10 +53,10 @@ impl Pages {
         }
     }
 
-    /// The part is compressed.
-    pub(super) fn packed(mut self, packing: Packing, endian: Endian) -> Self {
+    /// The part is compressed, in chunks of at most `most` bytes.
+    pub(super) fn packed(mut self, packing: Packing, endian: Endian, most: usize) -> Self {
         // trace-cmd's chunks have ten pages.
-        self.most = self.most.max(16 * self.page_bytes);
+        self.most = most.min(16 * self.page_bytes);
         // The size that trace-cmd writes is without the 4 bytes of the number of chunks.
         self.end = self.end.saturating_add(4);
         self.chunks = Some(Chunks {

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use punctual_model::Nanos;
 
 use super::clock::{self, Clock};
-use super::file::DatFile;
-use super::options::Buffer;
+use super::file::{DatFile, MOST_CPUS};
+use super::options::{Buffer, Region};
 use super::pages::Pages;
 use super::records::Records;
 use super::stream::{Shared, Stream};
@@ -20,6 +20,8 @@ const HELD: usize = 32 << 20;
 /// The most bytes of pages that are held of one CPU.
 const HELD_OF_CPU: usize = 256 << 10;
 
+/// The most bytes of decompressed chunks of all CPUs together.
+const HELD_CHUNKS: usize = 512 << 20;
 /// The most warnings.
 const MOST_WARNINGS: usize = 200;
 
@@ -153,7 +155,8 @@ fn has_data(buffer: &Buffer) -> bool {
 
 fn cpus(file: &DatFile, buffers: &[Buffer]) -> Option<u32> {
     let regions = buffers.iter().flat_map(|buffer| &buffer.regions);
-    let used = regions.map(|region| region.cpu.saturating_add(1)).max();
+    let cpus = regions.map(|region| region.cpu.saturating_add(1));
+    let used = cpus.filter(|cpus| *cpus <= MOST_CPUS).max();
     file.options.cpus.or(used)
 }
 
@@ -192,6 +195,7 @@ fn streams(
     let count: usize = used().map(|(_, buffer)| buffer.regions.len()).sum();
     let most = (HELD / count.max(1)).min(HELD_OF_CPU);
     let mut streams = Vec::new();
+    let mut left = file.size;
     for (index, buffer) in used() {
         if let (Some(own), Some(clock)) = (buffer.clock.as_deref(), clock)
             && own != clock
@@ -203,28 +207,47 @@ fn streams(
             continue;
         }
         let layout = layout.with_page_bytes(buffer.page_bytes);
-        let mut cut = None;
-        for region in &buffer.regions {
-            if region.size == 0 {
-                continue;
-            }
-            let end = region.offset.saturating_add(region.size);
-            if end > file.size {
-                cut = cut.max(Some(end));
-            }
-            let pages = Pages::new(*region, layout.page_bytes, most);
+        for region in kept(buffer, file.size, &mut left, head) {
+            let pages = Pages::new(region, layout.page_bytes, most);
             let pages = match buffer.is_packed {
-                true => pages.packed(file.packing, file.endian),
+                true => pages.packed(file.packing, file.endian, HELD_CHUNKS / count.max(1)),
                 false => pages,
             };
             streams.push(Stream::new(region.cpu, index, layout, pages));
         }
-        if let Some(end) = cut {
-            head.warnings.push(format!(
-                "the file is cut at byte {}: it should have {end} bytes or more",
-                file.size
-            ));
-        }
     }
     streams
+}
+
+/// Returns the parts of a buffer that can be read. `left`: bytes of the file that no CPU has.
+fn kept(buffer: &Buffer, size: u64, left: &mut u64, head: &mut TraceHead) -> Vec<Region> {
+    let (mut cut, mut refused) = (None, None);
+    let mut kept = Vec::new();
+    for region in buffer.regions.iter().filter(|region| region.size > 0) {
+        let end = region.offset.saturating_add(region.size);
+        if end > size {
+            cut = cut.max(Some(end));
+        }
+        let region = Region {
+            size: end.min(size).saturating_sub(region.offset),
+            ..*region
+        };
+        if region.cpu >= MOST_CPUS || region.size > *left {
+            refused.get_or_insert(region);
+            continue;
+        }
+        *left -= region.size;
+        kept.push(region);
+    }
+    if let Some(end) = cut {
+        head.warnings.push(format!(
+            "the file is cut: it has {size} bytes, but the data of a CPU end at byte {end}"
+        ));
+    }
+    if let Some(Region { cpu, offset, size }) = refused {
+        head.warnings.push(format!(
+            "skipped impossible data of CPU {cpu}: {size} bytes at byte {offset}"
+        ));
+    }
+    kept
 }
