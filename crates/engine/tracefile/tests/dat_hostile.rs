@@ -57,10 +57,10 @@ fn files() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dat");
     let mut files = Vec::new();
     for name in ["v6", "v7", "buffers6", "buffers7"] {
-        let packed = fs::read(folder.join(format!("{name}.dat.xz"))).unwrap();
+        let packed = fs::read(folder.join(format!("{name}.dat.xz"))).expect("a fixture");
         let mut bytes = Vec::new();
         let mut reader = lzma_rust2::XzReader::new(&packed[..], true);
-        reader.read_to_end(&mut bytes).unwrap();
+        reader.read_to_end(&mut bytes).expect("xz");
         files.push((name.to_owned(), bytes));
     }
     for (version, packing) in [(6, "none"), (7, "none"), (7, "zlib"), (7, "zstd")] {
@@ -173,7 +173,13 @@ fn an_export_of_punctual_has_the_events_of_its_pages() {
     let zero = seed.iter().position(|byte| *byte == 0).unwrap();
     let description: Description = serde_json::from_slice(&seed[..zero]).unwrap();
     let pages = unpack_pages(&seed[zero + 1..]).unwrap();
-    let file = trace_dat(&description, &[pages.clone()], &[], &BTreeMap::new()).unwrap();
+    let file = trace_dat(
+        &description,
+        std::slice::from_ref(&pages),
+        &[],
+        &BTreeMap::new(),
+    )
+    .unwrap();
     let (items, head) = sound::any(&file).unwrap();
     assert_eq!(head.format, "trace.dat version 6");
     let mut expected = Vec::new();
