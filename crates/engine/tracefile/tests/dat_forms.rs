@@ -4,6 +4,9 @@
 mod made;
 mod sound;
 
+use std::fs;
+use std::path::Path;
+
 use made::{Form, USUAL};
 use punctual_model::{EventKind, TraceEvent};
 use punctual_tracefile::{Item, TraceHead};
@@ -289,4 +292,14 @@ fn absurd_numbers_are_refused_or_skipped() {
     let cpu_count = USUAL.file("mono", &[(8, form.number(4_000_000_000, 4))], &cpus(&USUAL));
     let error = sound::any(&cpu_count).unwrap_err().to_string();
     assert!(error.contains("4000000000 CPUs"), "{error}");
+}
+
+#[test]
+fn the_text_of_a_latency_tracer_is_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/text");
+    let text = fs::read_to_string(folder.join("tracefs-latency.txt")).unwrap();
+    let expected = sound::text(text.as_bytes()).unwrap();
+    for form in forms() {
+        assert!(read(&form.text_file(&text)) == expected, "{form:?}");
+    }
 }

@@ -25,8 +25,9 @@ pub(super) struct DatFile {
     pub(super) options: Options,
     /// Bytes of the whole file.
     pub(super) size: u64,
-    /// Whether the rest of the source is text, as in files of latency tracers.
-    pub(super) is_text: bool,
+    /// The part of the file that is text, as in files of latency tracers.
+    pub(super) text: Option<Region>,
+    pub(super) is_text_packed: bool,
     pub(super) warnings: Vec<String>,
 }
 
@@ -41,7 +42,8 @@ impl DatFile {
             meta: Meta::default(),
             options: Options::default(),
             size,
-            is_text: false,
+            text: None,
+            is_text_packed: false,
             warnings: Vec::new(),
         };
         source.seek(SeekFrom::Start(0))?;
@@ -75,13 +77,8 @@ impl DatFile {
                 return file.read_version_7(source, options);
             }
         }
-        let offset = parser.offset();
         drop(parser);
-        if file.is_text {
-            source.seek(SeekFrom::Start(offset))?;
-        } else {
-            file.read_instances(source, page_bytes);
-        }
+        file.read_instances(source, page_bytes);
         Ok(file)
     }
 
@@ -107,7 +104,12 @@ impl DatFile {
         match tag.as_slice() {
             b"flyrecord\0" => (),
             b"latency  \0" => {
-                self.is_text = true;
+                let offset = parser.offset();
+                self.text = Some(Region {
+                    cpu: 0,
+                    offset,
+                    size: self.size.saturating_sub(offset),
+                });
                 return Ok(());
             }
             _ => return Err(parser.damaged("the data of the CPUs should begin before this byte")),
@@ -207,8 +209,18 @@ impl DatFile {
             }
         }
         for buffer in &mut self.options.buffers {
-            match flags(source, buffer.offset, self.endian) {
-                Ok(flags) => buffer.is_packed = flags & PACKED != 0,
+            match part(source, buffer.offset, self.endian) {
+                Ok((flags, size)) => {
+                    buffer.is_packed = flags & PACKED != 0;
+                    if buffer.is_text {
+                        self.text.get_or_insert(Region {
+                            cpu: 0,
+                            offset: buffer.offset.saturating_add(SectionHeader::BYTES),
+                            size,
+                        });
+                        self.is_text_packed = buffer.is_packed;
+                    }
+                }
                 Err(error) => {
                     buffer.regions.clear();
                     let name = &buffer.name;
@@ -252,21 +264,29 @@ const PACKED: u16 = 1;
 struct SectionHeader {
     id: u16,
     flags: u16,
+    size: u64,
 }
 
 impl SectionHeader {
+    const BYTES: u64 = 16;
+
     fn read(parser: &mut Parser<'_>) -> Result<Self, TraceFileError> {
         let (id, flags) = (parser.u16()?, parser.u16()?);
-        let (_description, _size) = (parser.u32()?, parser.u64()?);
-        Ok(Self { id, flags })
+        let (_description, size) = (parser.u32()?, parser.u64()?);
+        Ok(Self { id, flags, size })
     }
 }
 
-/// Reads the flags of a section.
-fn flags(source: &mut dyn ReadSeek, offset: u64, endian: Endian) -> Result<u16, TraceFileError> {
+/// Reads the flags and the size of a section.
+fn part(
+    source: &mut dyn ReadSeek,
+    offset: u64,
+    endian: Endian,
+) -> Result<(u16, u64), TraceFileError> {
     source.seek(SeekFrom::Start(offset))?;
     let mut parser = Parser::new(source, endian, offset);
-    Ok(SectionHeader::read(&mut parser)?.flags)
+    let header = SectionHeader::read(&mut parser)?;
+    Ok((header.flags, header.size))
 }
 
 /// Reads version 6's table of the CPUs' data.

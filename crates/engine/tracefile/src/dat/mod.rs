@@ -20,8 +20,15 @@ mod warnings;
 
 use std::io::BufReader;
 
+use pages::{Pages, PartReader};
+
 use crate::input::ReadSeek;
 use crate::{TraceFileError, TraceReader, text};
+
+/// Bytes of text that are read at once.
+const TEXT_BLOCK: usize = 64 << 10;
+/// The most bytes of a decompressed chunk of text.
+const MOST_TEXT_CHUNK: usize = 1 << 20;
 
 /// Opens a `trace.dat`. `warning`: what is known about its end.
 ///
@@ -32,8 +39,15 @@ pub(crate) fn open(
     warning: Option<String>,
 ) -> Result<Box<dyn TraceReader>, TraceFileError> {
     let file = file::DatFile::read(source.as_mut())?;
-    if file.is_text {
-        return text::open(BufReader::new(source));
+    if let Some(part) = file.text
+        && !file.options.buffers.iter().any(reader::has_data)
+    {
+        let pages = Pages::new(part, TEXT_BLOCK, TEXT_BLOCK);
+        let pages = match file.is_text_packed {
+            true => pages.packed(file.packing, file.endian, MOST_TEXT_CHUNK),
+            false => pages,
+        };
+        return text::open(BufReader::new(PartReader { source, pages }));
     }
     let warnings = warning.into_iter().collect();
     Ok(Box::new(reader::DatReader::new(source, file, warnings)?))

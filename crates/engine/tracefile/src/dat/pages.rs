@@ -1,6 +1,6 @@
 //! Reads the pages of one CPU, one after the other.
 
-use std::io::{Read, SeekFrom};
+use std::io::{self, Read, SeekFrom};
 
 use super::options::Region;
 use super::packing::Packing;
@@ -111,6 +111,35 @@ impl Pages {
         self.at += self.block.len() as u64;
         let is_cut = (self.block.len() as u64) < wanted;
         Ok(is_cut.then(|| format!("the file ends at byte {}", self.at)))
+    }
+}
+
+/// Bytes of a part of the file, one after the other.
+pub(super) struct PartReader {
+    pub(super) source: Box<dyn ReadSeek>,
+    pub(super) pages: Pages,
+}
+
+impl Read for PartReader {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.pages.used >= self.pages.block.len() {
+            self.pages
+                .next(self.source.as_mut())
+                .map_err(io::Error::other)?;
+            self.pages.used = 0;
+            if self.pages.block.is_empty()
+                && let Some(broken) = self.pages.broken.take()
+            {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, broken));
+            }
+        }
+        let rest = self.pages.block.get(self.pages.used..).unwrap_or_default();
+        let count = rest.len().min(to.len());
+        if let (Some(to), Some(rest)) = (to.get_mut(..count), rest.get(..count)) {
+            to.copy_from_slice(rest);
+        }
+        self.pages.used += count;
+        Ok(count)
     }
 }
 

@@ -63,8 +63,7 @@ impl DatReader {
         if let Some(clock) = &clock {
             head.clocks_differ = clock::differs(clock, file.options.tsc.is_some())?;
         }
-        let is_text = |buffer: &Buffer| buffer.is_text;
-        if buffers.iter().any(is_text) {
+        if file.text.is_some() {
             let warning = "the file also has the text of a latency tracer, which is not read";
             head.warnings.push(warning.to_owned());
         }
@@ -149,7 +148,7 @@ fn clock_of(buffers: &[Buffer]) -> Option<String> {
     with_data.next()?.clock.clone()
 }
 
-fn has_data(buffer: &Buffer) -> bool {
+pub(super) fn has_data(buffer: &Buffer) -> bool {
     buffer.regions.iter().any(|region| region.size > 0)
 }
 

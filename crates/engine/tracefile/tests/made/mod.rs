@@ -267,6 +267,49 @@ impl Form {
         }
     }
 
+    /// Returns a file of a latency tracer, which has text in place of pages.
+    pub fn text_file(&self, text: &str) -> Vec<u8> {
+        let mut file = self.file("local", &[], &[]);
+        if self.version == 6 {
+            let tag = b"flyrecord\0";
+            let at = file.windows(tag.len()).position(|bytes| bytes == tag);
+            file.truncate(at.expect("the tag"));
+            file.extend(b"latency  \0");
+            file.extend(text.as_bytes());
+            return file;
+        }
+        let offset = file.len() as u64;
+        let mut content = text.as_bytes().to_vec();
+        if self.packing != "none" {
+            content = self.chunks(text.as_bytes());
+        }
+        let flags = u64::from(self.packing != "none");
+        let header = [(22, 2), (flags, 2), (0, 4), (content.len() as u64, 8)];
+        file.extend(self.numbers(&header));
+        file.extend(content);
+        let mut option = self.number(offset, 8);
+        option.extend(b"\0local\0");
+        // The new first options name this part, and the others.
+        let begin = 18 + self.packing.len() + 5;
+        let others = file[begin..begin + 8].to_vec();
+        let at = self.number(file.len() as u64, 8);
+        file[begin..begin + 8].copy_from_slice(&at);
+        let options = [self.option(22, &option), self.option(0, &others)].concat();
+        file.extend(self.section(0, &options));
+        file
+    }
+
+    /// Returns compressed chunks.
+    fn chunks(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut chunks = self.number(bytes.len().div_ceil(8_192) as u64, 4);
+        for chunk in bytes.chunks(8_192) {
+            let packed = self.packed(chunk);
+            chunks.extend(self.numbers(&[(packed.len() as u64, 4), (chunk.len() as u64, 4)]));
+            chunks.extend(packed);
+        }
+        chunks
+    }
+
     fn version_6(
         &self,
         mut file: Vec<u8>,
@@ -350,13 +393,7 @@ impl Form {
             match self.packing {
                 "none" => file.extend(pages),
                 _ => {
-                    file.extend(self.number(pages.len().div_ceil(8_192) as u64, 4));
-                    for chunk in pages.chunks(8_192) {
-                        let packed = self.packed(chunk);
-                        let sizes = [(packed.len() as u64, 4), (chunk.len() as u64, 4)];
-                        file.extend(self.numbers(&sizes));
-                        file.extend(packed);
-                    }
+                    file.extend(self.chunks(pages));
                     // As trace-cmd writes it.
                     size = file.len() as u64 - offset - 4;
                 }
