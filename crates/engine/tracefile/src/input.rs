@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
@@ -47,9 +48,16 @@ impl Input {
         })
     }
 
-    /// Returns the standard input.
+    /// Returns the standard input. A file there is read like a file that is named.
     pub fn stdin() -> Self {
-        Self::stream(io::stdin())
+        let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+        let is_whole = |mut file: &File| {
+            file.metadata().is_ok_and(|of| of.is_file()) && matches!(file.stream_position(), Ok(0))
+        };
+        match file {
+            Ok(file) if is_whole(&file) => Self(Content::File(file)),
+            _ => Self::stream(io::stdin()),
+        }
     }
 
     /// Returns any other stream.

@@ -169,6 +169,21 @@ fn clocks_that_count_something_else_are_refused() {
     assert_eq!(read(&file("local")).1.clocks_differ, Some(true));
     assert_eq!(read(&file("mono")).1.clocks_differ, Some(false));
     assert_eq!(read(&file("of-mars")).1.clocks_differ, None);
+    assert_eq!(read(&file("mono")).1.resolution.0, 1);
+    assert_eq!(read(&file("uptime")).1.resolution.0, 10_000_000);
+}
+
+#[test]
+fn an_option_that_is_too_short_is_skipped() {
+    for (version, id) in [(6, 12), (7, 14), (6, 3), (7, 3)] {
+        let form = Form { version, ..USUAL };
+        let usual = read(&form.file("mono", &[], &cpus(&form)));
+        let (items, head) = read(&form.file("mono", &[(id, vec![1, 2])], &cpus(&form)));
+        assert_eq!(items, usual.0, "{form:?}");
+        let expected = format!("skipped option {id}: ");
+        let is_told = |text: &String| text.starts_with(&expected);
+        assert!(head.warnings.iter().any(is_told), "{:?}", head.warnings);
+    }
 }
 
 #[test]

@@ -158,6 +158,15 @@ pub(super) fn differs(clock: &str, is_calibrated: bool) -> Result<Option<bool>, 
     }
 }
 
+/// Returns the resolution of times.
+pub(super) fn resolution(clock: Option<&str>) -> Nanos {
+    match clock {
+        // Ticks: at least 100 a second.
+        Some("uptime") => Nanos(10_000_000),
+        _ => Nanos(1),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

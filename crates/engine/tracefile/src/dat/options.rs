@@ -67,6 +67,7 @@ pub(super) struct Options {
     pub(super) shift: Shift,
     /// Offsets of the sections of version 7.
     pub(super) sections: BTreeMap<u16, u64>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Options {
@@ -87,7 +88,10 @@ impl Options {
             if option == id::DONE {
                 return Parser::option(data, parser.endian(), offset).u64();
             }
-            self.take(option, data, parser.endian(), offset, has_sections)?;
+            if let Err(error) = self.take(option, data, parser.endian(), offset, has_sections) {
+                self.warnings
+                    .push(format!("skipped option {option}: {error}"));
+            }
         }
     }
 

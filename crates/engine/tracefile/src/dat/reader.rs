@@ -45,6 +45,7 @@ impl DatReader {
         mut warnings: Vec<String>,
     ) -> Result<Self, TraceFileError> {
         warnings.append(&mut file.warnings);
+        warnings.append(&mut file.options.warnings);
         let layout = file.meta.layout.ok_or_else(|| TraceFileError::Damaged {
             offset: 0,
             what: "no layout of pages".to_owned(),
@@ -53,7 +54,7 @@ impl DatReader {
         let clock = clock_of(&buffers).or(file.options.clock.take());
         let mut head = TraceHead {
             format: format(&file),
-            resolution: Nanos(1),
+            resolution: clock::resolution(clock.as_deref()),
             kernel: file.options.kernel.take(),
             cpus: cpus(&file, &buffers),
             warnings,
