@@ -247,7 +247,7 @@ fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Ca
             };
         }
         let missing = handlers_missing(moment.scene.window);
-        if !missing.is_empty() && moment.length > SHORT {
+        if !missing.is_empty() && moment.length > VERY_SHORT {
             return Cause::not_recorded(Missing::HandlerOn(task.into()), &missing);
         }
         let preemption_off = moment.context.preempt_off;
@@ -415,7 +415,7 @@ fn idle(moment: &Moment<'_, '_>) -> Cause {
         return untraced(moment, Ran::Idle);
     }
     let missing = handlers_missing(moment.scene.window);
-    if !missing.is_empty() && moment.length > SHORT {
+    if !missing.is_empty() && moment.length > VERY_SHORT {
         return Cause::not_recorded(Missing::InterruptOrGap, &missing);
     }
     let state = moment.context.idle.map(Detail::IdleState);

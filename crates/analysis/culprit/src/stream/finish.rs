@@ -7,7 +7,7 @@ use punctual_model::{
 };
 
 use super::history::apart;
-use super::missing::{complete, has_no_end};
+use super::missing::{complete, is_half};
 use super::{LateFound, LateReactions, Reaction, TraceFacts};
 use crate::events::VECTORS;
 
@@ -16,8 +16,9 @@ impl LateReactions {
     pub fn finish(mut self, facts: &TraceFacts<'_>) -> LateFound {
         self.close(Nanos(u64::MAX));
         let recorded = |name: &&str| !facts.recorded.contains(*name);
-        let mut missing: BTreeSet<String> =
+        let not_recorded: BTreeSet<String> =
             event_names().filter(recorded).map(str::to_owned).collect();
+        let mut missing = not_recorded.clone();
         complete(&mut missing);
         let mut not_shown = Vec::new();
         if !self.flags {
@@ -39,7 +40,7 @@ impl LateReactions {
         reactions.sort_by_key(|one| (one.window.expected, one.window.actual));
         for reaction in &mut reactions {
             let window = &mut reaction.window;
-            (window.events).retain(|event| !has_no_end(event, &missing, &self.ended_vectors));
+            (window.events).retain(|event| !is_half(event, &missing, &self.ended_vectors));
             window.missing_events = missing.iter().cloned().collect();
             window.evidence.not_shown.clone_from(&not_shown);
             if facts.resolution > Nanos(1) {
@@ -57,7 +58,7 @@ impl LateReactions {
             threads,
             other_threads,
             without_end: found.without_end + self.finder.take_without_end().len() as u64,
-            missing: missing.into_iter().collect(),
+            missing: not_recorded.into_iter().collect(),
             not_shown,
             ..found
         }

@@ -29,17 +29,19 @@ pub(super) fn complete(missing: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns whether an event shows a beginning whose end was not recorded.
-pub(super) fn has_no_end(
+/// Returns whether an event shows a beginning whose end was not recorded, or the reverse. `missing`:
+/// the [completed](complete) list. `ended`: the vectors with an end.
+pub(super) fn is_half(
     event: &TraceEvent,
     missing: &BTreeSet<String>,
     ended: &BTreeSet<Vector>,
 ) -> bool {
     let name = match &event.kind {
-        EventKind::IrqEntry { .. } => PAIRS[0].0,
-        EventKind::SoftirqEntry { .. } => PAIRS[1].0,
-        EventKind::VectorEntry { vector } => return !ended.contains(vector),
-        EventKind::HrtimerExpireEntry { .. } => PAIRS[3].0,
+        EventKind::IrqEntry { .. } | EventKind::IrqExit { .. } => PAIRS[0].0,
+        EventKind::SoftirqEntry { .. } | EventKind::SoftirqExit { .. } => PAIRS[1].0,
+        EventKind::VectorEntry { vector } if !ended.contains(vector) => return true,
+        EventKind::VectorEntry { .. } | EventKind::VectorExit { .. } => PAIRS[2].0,
+        EventKind::HrtimerExpireEntry { .. } | EventKind::HrtimerExpireExit { .. } => PAIRS[3].0,
         EventKind::SysEnter { .. } => PAIRS[4].0,
         EventKind::WorkqueueStart { .. } => PAIRS[5].0,
         EventKind::IrqDisable { .. } => PAIRS[6].0,

@@ -145,6 +145,8 @@ pub struct LateReactions {
     left: HashMap<u32, TraceEvent>,
     /// Timers that woke threads which have not run since.
     expired: HashMap<u32, Expired>,
+    /// When the last timer that woke a thread was armed.
+    slept: HashMap<u32, Nanos>,
     open: VecDeque<Ended>,
     real_time: Kept,
     others: Kept,
@@ -170,6 +172,7 @@ impl LateReactions {
             woken: HashMap::new(),
             left: HashMap::new(),
             expired: HashMap::new(),
+            slept: HashMap::new(),
             open: VecDeque::new(),
             real_time: Kept::new(most),
             others: Kept::new(most),
@@ -191,6 +194,7 @@ impl LateReactions {
         }
         self.note_threads(&event);
         if let Some((tid, expired)) = self.timers.take(&event) {
+            self.slept.insert(tid, expired.armed.time);
             self.expired.insert(tid, expired);
         }
         let names = &self.names;
@@ -255,6 +259,7 @@ impl LateReactions {
             self.timers = Timers::default();
             self.clocks = Clocks::default();
             (self.woken, self.left, self.expired) = Default::default();
+            self.slept.clear();
         }
         self.now = time;
         self.found.without_end += self.finder.take_without_end().len() as u64;
@@ -279,6 +284,7 @@ impl LateReactions {
             EventKind::ProcessExit { task } => {
                 self.woken.remove(&task.pid);
                 self.left.remove(&task.pid);
+                self.slept.remove(&task.pid);
             }
             _ => {}
         }
@@ -342,14 +348,16 @@ impl LateReactions {
     }
 
     /// The unit of cyclictest's numbers. It slept until it was due, so a latency that begins before
-    /// it went to sleep is not in µs.
+    /// it went to sleep is not in µs. It may have slept again since, while it waited for a lock.
     fn in_unit(&self, tid: u32, number: u64) -> Nanos {
         let micros = Nanos(number.saturating_mul(1_000));
-        let left = self.left.get(&tid).filter(|event| {
-            matches!(event.kind, EventKind::Switch { prev_state, .. } if !prev_state.is_runnable())
+        let asleep = self.slept.get(&tid).copied().or_else(|| {
+            let left = self.left.get(&tid)?;
+            let sleeps = matches!(left.kind, EventKind::Switch { prev_state, .. } if !prev_state.is_runnable());
+            sleeps.then_some(left.time)
         });
-        match left {
-            Some(left) if self.now.saturating_sub(micros) < left.time => Nanos(number),
+        match asleep {
+            Some(asleep) if self.now.saturating_sub(micros) < asleep => Nanos(number),
             _ => micros,
         }
     }

@@ -6,6 +6,7 @@ mod any_stream;
 mod blocking;
 mod calls;
 mod finding;
+mod foreign;
 mod idle;
 mod interrupts;
 mod jobs;

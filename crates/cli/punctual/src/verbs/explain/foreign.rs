@@ -1,7 +1,5 @@
 //! The late reactions in a trace that another tool recorded.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -9,6 +7,7 @@ use clap::Args;
 use punctual_culprit::Wanted;
 use punctual_model::{Comm, CpuSet, Explanation, Nanos};
 use punctual_session::{ExplainedTrace, TraceRequest, explain_trace};
+use punctual_tracefile::{Input, open};
 
 use super::threads::Selection;
 use crate::exit::UsageError;
@@ -81,12 +80,11 @@ impl Foreign {
             wanted: self.wanted(of)?,
             command_line: command_line(),
         };
-        let cannot = || format!("{file}: cannot be read");
-        let input: Box<dyn BufRead> = match path == Path::new("-") {
-            true => Box::new(BufReader::new(io::stdin())),
-            false => Box::new(BufReader::new(File::open(path).with_context(cannot)?)),
+        let input = match path == Path::new("-") {
+            true => Ok(Input::stdin()),
+            false => Input::path(path),
         };
-        let mut reader = punctual_tracefile::open_text(input).with_context(|| file.clone())?;
+        let mut reader = input.and_then(open).with_context(|| file.clone())?;
         explain_trace(reader.as_mut(), request).with_context(|| file.clone())
     }
 

@@ -27,8 +27,8 @@ const AFTER: &str = "With --pid, --comm or --cgroup the jobs of the threads are 
              With --trace the late reactions in a file are found and explained: waits of threads \
              for a CPU, timers that expired late, and latencies that cyclictest -b, timerlat or \
              osnoise wrote into the trace. Without --threshold, the 20 longest of real-time \
-             threads, or of all threads if there are none. Read is the text of trace-cmd report, \
-             of perf script and of tracefs' trace.";
+             threads, or of all threads if there are none. Read are trace.dat of trace-cmd, and \
+             the text of trace-cmd report, of perf script and of tracefs' trace, also compressed.";
 
 /// Find causes of outliers of a recording, an application or a trace
 #[derive(Parser)]
