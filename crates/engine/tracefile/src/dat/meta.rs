@@ -90,3 +90,22 @@ impl Meta {
         has("printk", "console") && has("task", "task_newtask")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_of_all_events_are_recognised() {
+        let format = |system: &str, name: &str| {
+            let format = Format::parse(&format!("name: {name}\nID: 7\nformat:\n"));
+            (system.to_owned(), format.unwrap())
+        };
+        let mut meta = Meta::default();
+        meta.formats.push(format("sched", "sched_switch"));
+        meta.formats.push(format("printk", "console"));
+        assert!(!meta.has_all_formats());
+        meta.formats.push(format("task", "task_newtask"));
+        assert!(meta.has_all_formats());
+    }
+}
