@@ -1,94 +1,79 @@
 //! Sums the stretches of a late reaction into shares.
 
-use punctual_model::{Blame, Nanos, Segment, Share, ShareKind, UnseenTheft, Usual, Window};
+use std::borrow::Cow;
 
-use crate::cause::{Cause, Detail};
-use crate::sentence;
+use punctual_model::cause::{Cause, Detail, Source};
+use punctual_model::{Blame, Move, Nanos, Segment, Share, ShareKind, UnseenTheft, Usual, Window};
+
+use crate::job::lanes;
 use crate::stretch::Stretch;
 use crate::walk::walk;
-
-/// Added to the sentence of an outlier that neither the application nor the machine caused.
-const BY_OBSERVER: &str = " This program caused it, by recording the events.";
-
-/// Splits the time from expected to actual by cause, for a plot. The segments are in order, without
-/// gaps and never empty.
-pub fn segments(window: &Window) -> Vec<Segment> {
-    let (stretches, _) = walk(window);
-    stretches.iter().map(|one| one.segment(window)).collect()
-}
 
 /// Result of the analysis of a late reaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its causes.
     pub blame: Blame,
-    /// Whether the program that recorded the events took the largest share itself.
-    pub by_observer: bool,
+    /// The time from expected to actual, split by cause: in order, without gaps and never empty.
+    pub segments: Vec<Segment>,
+}
+
+/// Returns the causes of a late reaction, and keeps in the window what a plot of it shows. The
+/// events that are added or dropped later do not change either.
+pub fn explain(window: &mut Window) -> Blame {
+    let Found { blame, segments } = find(window);
+    window.lanes = lanes(window);
+    window.segments = segments;
+    blame
 }
 
 /// Returns the causes of a late reaction, each with its share.
 ///
 /// The shares add up to [`Window::latency`] exactly and none is negative, for any events. The
-/// largest share is the culprit. If several are equal, the first one wins, and a known cause wins
-/// over an unknown one.
+/// largest share is the culprit ([`Blame::largest`]).
 pub fn find(window: &Window) -> Found {
     let (stretches, moved) = walk(window);
-    let sums = sums(&stretches);
-    let shares: Vec<Share> = sums.iter().map(|sum| sum.share(window)).collect();
-    let largest = largest(&shares);
-    // Shares and sums are in the same order.
-    let mut both = sums.iter().zip(&shares);
-    let sum = both.find(|(_, share)| largest.is_some_and(|largest| std::ptr::eq(*share, largest)));
-    let longest = sum.and_then(|(sum, _)| {
-        let own = stretches
-            .iter()
-            .filter(|one| one.cause.source == sum.of.source);
-        own.max_by_key(|one| one.length())
-    });
-    let observer = &window.evidence.observer;
-    let by_observer = sum.is_some_and(|(sum, _)| sum.of.source.is_of(observer));
-    let mut sentence = sentence::of(window, &shares, largest, moved);
-    if by_observer {
-        sentence.push_str(BY_OBSERVER);
+    let shares: Vec<Share> = sums(&stretches).iter().map(Sum::share).collect();
+    let mut blame = Blame {
+        victim: window.victim.clone(),
+        delay: window.delay,
+        moved: moved.map(|(from, to)| Move { from, to }),
+        culprit_end_ns: None,
+        events_lost: window.lost,
+        clock_error_ns: window.clock_error,
+        by_observer: false,
+        shares,
+        words: None,
+    };
+    if let Some(source) = blame.largest().map(|largest| largest.cause.source.clone()) {
+        let own = stretches.iter().filter(|one| one.cause.source == source);
+        let longest = own.max_by_key(|one| one.length());
+        blame.culprit_end_ns = longest.map(|stretch| stretch.to);
+        blame.by_observer = source.is_of(&window.evidence.observer);
     }
     Found {
-        blame: Blame {
-            culprit_end_ns: longest.map(|stretch| stretch.to),
-            culprit: largest.map_or_else(|| "nothing".to_owned(), culprit_name),
-            sentence,
-            events_lost: window.lost,
-            shares,
-        },
-        by_observer,
+        blame,
+        segments: stretches.into_iter().map(Stretch::segment).collect(),
     }
 }
 
-/// Returns the share of the culprit.
-pub(crate) fn largest(shares: &[Share]) -> Option<&Share> {
-    shares.iter().rev().max_by_key(|share| {
-        let known = share.kind != ShareKind::Unexplained;
-        (share.ns, known)
-    })
-}
-
-fn culprit_name(share: &Share) -> String {
-    match share.who.is_empty() {
-        true => share.kind.name().to_owned(),
-        false => format!("{}: {}", share.kind.name(), share.who),
-    }
-}
+/// Number of sources with shares of their own. Further ones are summed by kind.
+const APART: usize = Blame::MOST_SHARES - ShareKind::NAMES.len();
 
 /// Sums the stretches of each source into one share, in order of first appearance.
 fn sums(stretches: &[Stretch]) -> Vec<Sum<'_>> {
     let mut sums: Vec<Sum<'_>> = Vec::new();
     let mut before: Option<usize> = None;
     for stretch in stretches {
-        let found = sums
-            .iter()
-            .position(|sum| sum.of.source == stretch.cause.source);
+        let mut source = Cow::Borrowed(&stretch.cause.source);
+        let mut found = sums.iter().position(|sum| sum.source == source);
+        if found.is_none() && sums.len() >= APART {
+            source = Cow::Owned(Source::Others(source.kind()));
+            found = sums.iter().position(|sum| sum.source == source);
+        }
         let at = found.unwrap_or(sums.len());
         if found.is_none() {
-            sums.push(Sum::new(&stretch.cause));
+            sums.push(Sum::new(source));
         }
         // A stretch that continues the previous source with another detail is not counted again.
         sums[at].add(stretch, before != Some(at));
@@ -99,7 +84,7 @@ fn sums(stretches: &[Stretch]) -> Vec<Sum<'_>> {
 
 /// A share under construction.
 struct Sum<'a> {
-    of: &'a Cause,
+    source: Cow<'a, Source>,
     ns: Nanos,
     count: u32,
     details: Vec<(&'a Detail, Nanos)>,
@@ -108,9 +93,9 @@ struct Sum<'a> {
 }
 
 impl<'a> Sum<'a> {
-    const fn new(of: &'a Cause) -> Self {
+    const fn new(source: Cow<'a, Source>) -> Self {
         Self {
-            of,
+            source,
             ns: Nanos::ZERO,
             count: 0,
             details: Vec::new(),
@@ -134,17 +119,14 @@ impl<'a> Sum<'a> {
     }
 
     /// Uses the detail with the largest part of the time.
-    fn share(&self, window: &Window) -> Share {
+    fn share(&self) -> Share {
         let detail = self.details.iter().rev().max_by_key(|(_, ns)| *ns);
-        let shown = Cause::new(self.of.source.clone()).with(detail.map(|(one, _)| (*one).clone()));
-        Share {
-            kind: shown.source.kind(),
-            who: shown.source.who(),
-            ns: self.ns,
-            count: self.count,
-            detail: shown.detail(window),
+        let cause = Cause {
+            source: self.source.clone().into_owned(),
+            detail: detail.map(|(one, _)| (*one).clone()),
             anomaly: self.anomaly,
             unseen: self.unseen,
-        }
+        };
+        Share::new(cause, self.ns, self.count)
     }
 }

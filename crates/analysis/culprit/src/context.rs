@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Comm, EventKind, GapReason, Nanos, Task, Text, TraceEvent, Vector};
+use punctual_model::{
+    Comm, EventKind, GapReason, KernelPriority, Nanos, Task, Text, TraceEvent, Vector,
+};
 
 /// A stream with more nested handlers has lost their exit events.
 const DEEPEST: usize = 16;
@@ -228,7 +230,7 @@ impl Threads {
         self.tasks.get(&pid).copied().unwrap_or(Task {
             pid,
             comm: Comm::default(),
-            prio: punctual_model::KernelPriority(UNKNOWN_PRIORITY),
+            prio: KernelPriority::UNKNOWN,
         })
     }
 
@@ -306,9 +308,6 @@ impl Threads {
         self.syscalls && self.in_user.get(&pid).copied().unwrap_or(false)
     }
 }
-
-/// Priority of a thread if only its ID is known.
-pub(crate) const UNKNOWN_PRIORITY: i16 = i16::MAX;
 
 impl Context {
     /// Derives the state of the CPU before its first event.

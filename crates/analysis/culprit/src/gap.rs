@@ -1,13 +1,16 @@
 //! Untraced gaps: time without events that is longer than any known activity takes.
 
-use punctual_model::{Delay, EventKind, Nanos, interrupted_functions};
-
-use crate::cause::{
-    Activity, Cause, Counted, Detail, Disabled, Missing, Name, Ran, Source, Unknown,
+use punctual_model::cause::{
+    Activity, Cause, Detail, Disabled, Missing, Name, Ran, Source, Unknown,
 };
+use punctual_model::{
+    Delay, EventKind, EventNames, Nanos, Text, Window, cut_to, interrupted_functions,
+};
+
 use crate::context::Doing;
-use crate::events::{FAULT, IRQ, IRQS_OFF, VECTORS};
+use crate::events::{FAULT, IRQ, IRQS_OFF, NMI, VECTORS};
 use crate::scene::Moment;
+use crate::theft::counted;
 use crate::victim::FAULT_TIME;
 
 /// Maximum time for the return to user space, including the work pending there.
@@ -46,7 +49,7 @@ pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {
         return Cause::not_recorded(Missing::Own, &[FAULT]);
     }
     let thread = Name {
-        pid: victim.tid,
+        pid: Some(victim.tid),
         comm: window.victim.comm,
     };
     let faulted = scene.threads.fault(victim.tid).is_some();
@@ -70,7 +73,11 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
         Ran::Idle => Disabled::No,
         Ran::Thread(_) | Ran::Faulted(_) if ended_in_user(moment) => Disabled::No,
         Ran::Thread(thread) | Ran::Faulted(thread)
-            if !moment.scene.threads.is_in_user(thread.pid) && !window.has(IRQS_OFF) =>
+            if !moment
+                .scene
+                .threads
+                .is_in_user(thread.pid.unwrap_or_default())
+                && !window.has(IRQS_OFF) =>
         {
             match moment.context.irqs_off {
                 Some(_) => Disabled::Before,
@@ -80,8 +87,13 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
         Ran::Thread(_) | Ran::Faulted(_) => Disabled::No,
     };
     let time = (moment.from, moment.from + moment.length);
-    let counted = Counted::of(window, moment.cpu, time);
-    Cause::new(Source::Gap).with(Detail::Hypotheses(ran, disabled, counted))
+    let counted = counted(window, moment.cpu, time);
+    Cause::new(Source::Gap).with(Detail::Hypotheses {
+        ran,
+        disabled,
+        nmi_recorded: window.has(NMI),
+        counted,
+    })
 }
 
 /// The interrupt of a late timer comes right after the gap, within this time.
@@ -108,10 +120,10 @@ fn ended_in_user(moment: &Moment<'_, '_>) -> bool {
 
 /// Returns what a thread does in the kernel, as far as the events show it.
 pub(crate) fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<Activity> {
-    let threads = &moment.scene.threads;
+    let (threads, window) = (&moment.scene.threads, moment.scene.window);
     let call = threads.doing(pid).map(|doing| match doing {
-        Doing::Syscall(id) => Activity::Syscall(id),
-        Doing::Work(function) => Activity::Work(function),
+        Doing::Syscall(id) => Activity::Syscall(window.call(id).as_str().into()),
+        Doing::Work(function) => Activity::Work(symbol(window, function)),
     });
     match threads.fault(pid) {
         Some((at, user)) if moment.from + moment.length <= at + FAULT_TIME => {
@@ -121,4 +133,14 @@ pub(crate) fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<Activity> {
         Some(_) => call.or(Some(Activity::Faulted)),
         None => call,
     }
+}
+
+/// The longest name of a function in a cause.
+const LONGEST_SYMBOL: usize = 1_024;
+
+/// Returns the name of an address for a cause.
+pub(crate) fn symbol(window: &Window, address: u64) -> Text {
+    cut_to(window.symbol(address), LONGEST_SYMBOL)
+        .as_str()
+        .into()
 }

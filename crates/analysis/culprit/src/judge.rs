@@ -1,17 +1,18 @@
 //! Determines the cause of a stretch of time.
 
+use punctual_model::cause::{
+    Activity, Cause, Detail, Limit, Missing, Name, Ran, Rank, Rival, Role, Signal, Source, Unknown,
+};
 use punctual_model::{
     Delay, EventKind, KernelPriority, Nanos, NotShown, RealTimeLimit, Task, Window,
 };
 
-use crate::cause::{
-    Activity, Cause, Counted, Detail, Limit, Missing, Name, Ran, Rank, Role, Source, Unknown,
-};
-use crate::context::{Handler, UNKNOWN_PRIORITY};
+use crate::context::Handler;
 use crate::events::{IRQ, SOFTIRQ, SWITCH, VECTORS, WAKEUP, WAKING};
-use crate::gap::{does_nothing, doing, own_time, untraced};
+use crate::gap::{does_nothing, doing, own_time, symbol, untraced};
 use crate::lane::{By, Mark};
 use crate::scene::Moment;
+use crate::theft::counted;
 use crate::victim::{FAULT_TIME, State, Why};
 
 /// A cause, and the thread that had the CPU while the victim was runnable, if a throttle is
@@ -40,7 +41,11 @@ const IDLE_EXIT: Nanos = Nanos::from_millis(1);
 
 pub(crate) fn cause(moment: &Moment<'_, '_>) -> Judged {
     if let Some(reason) = moment.context.gap {
-        return Cause::unexplained(Unknown::Gap(reason, moment.cpu)).into();
+        return Cause::unexplained(Unknown::Gap {
+            reason,
+            cpu: moment.cpu,
+        })
+        .into();
     }
     let judged = match &moment.scene.victim.state {
         State::Stopped => stopped(moment),
@@ -89,12 +94,17 @@ fn by_softirq(moment: &Moment<'_, '_>) -> bool {
 fn interrupt(moment: &Moment<'_, '_>, outermost: &Handler) -> Cause {
     let source = match outermost {
         Handler::Vector(vector) => Source::Vector(vector.clone()),
-        Handler::Irq { irq, name } => Source::Irq(*irq, name.clone()),
+        Handler::Irq { irq, name } => Source::Irq {
+            irq: *irq,
+            name: name.clone(),
+        },
         // The events of its vector are not recorded.
         Handler::Timer { .. } => Source::Vector(punctual_model::Vector::LocalTimer),
     };
     let detail = match moment.context.handlers.last() {
-        Some(Handler::Timer { function, .. }) => Some(Detail::Function(*function)),
+        Some(Handler::Timer { function, .. }) => {
+            Some(Detail::Function(symbol(moment.scene.window, *function)))
+        }
         Some(Handler::Irq { name, .. }) if moment.context.handlers.len() > 1 => {
             Some(Detail::Nested(name.clone()))
         }
@@ -106,7 +116,10 @@ fn interrupt(moment: &Moment<'_, '_>, outermost: &Handler) -> Cause {
 fn stopped(moment: &Moment<'_, '_>) -> Cause {
     let by = moment.scene.victim.stop_signal.map(|(signal, sender)| {
         let sender = moment.scene.threads.task(sender);
-        (signal, Name::from(&sender))
+        Signal {
+            signal,
+            sender: Name::from(&sender),
+        }
     });
     Cause::new(Source::Stopped(by))
 }
@@ -157,7 +170,11 @@ fn ready(moment: &Moment<'_, '_>) -> Judged {
         _ if moves_it(moment, &task) => {
             let to = scene.future.place(moment.from);
             let by = Detail::MovedBy(Name::from(&task));
-            Cause::new(Source::Migration(moment.cpu, to)).with(by)
+            Cause::new(Source::Migration {
+                from: moment.cpu,
+                to,
+            })
+            .with(by)
         }
         own if scene.victim.passed_over => {
             return Judged {
@@ -197,7 +214,10 @@ fn passed_over(window: &Window, own: Option<KernelPriority>, task: &Task) -> Cau
         Some(own) if own.is_real_time() => by_real_time_limit(window, ordinary),
         _ => Source::Throttled(Limit::Quota(None)),
     };
-    let ran = (!task.is_idle()).then_some((*task, None));
+    let ran = (!task.is_idle()).then_some(Rival {
+        task: *task,
+        activity: None,
+    });
     Cause::new(source).with(Detail::Meanwhile(ran))
 }
 
@@ -222,7 +242,7 @@ fn no_switch_in(moment: &Moment<'_, '_>) -> Cause {
 
 /// Another thread has the CPU that the victim waits for.
 fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Cause {
-    if task.prio.0 == UNKNOWN_PRIORITY {
+    if task.prio == KernelPriority::UNKNOWN {
         return Cause::unexplained(Unknown::PriorityOf(task.into()));
     }
     let role = match () {
@@ -251,7 +271,8 @@ fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Ca
             return Cause::not_recorded(Missing::HandlerOn(task.into()), &missing);
         }
         let preemption_off = moment.context.preempt_off;
-        activity = activity.or(preemption_off.map(Activity::PreemptionOff));
+        activity = activity
+            .or(preemption_off.map(|at| Activity::PreemptionOff(symbol(moment.scene.window, at))));
     }
     Cause::thread(role, task).with(Detail::Rank(Rank {
         activity,
@@ -385,7 +406,10 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
     }
     let (slack, known) = moment.scene.slack();
     if moment.from < moment.scene.window.expected + slack {
-        return Cause::new(Source::TimerSlack).with(Detail::Slack(slack, known));
+        return Cause::new(Source::TimerSlack).with(Detail::Slack {
+            slack_ns: slack,
+            known,
+        });
     }
     let Some(task) = moment.context.current else {
         return unseen(moment);
@@ -396,7 +420,8 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
     // Only `irq_disable` itself proves it. The flag of another event applies to that moment only:
     // many events are written with interrupts disabled.
     if let Some(Some(place)) = moment.context.irqs_off {
-        return Cause::new(Source::IrqsOff(Name::from(&task))).with(Detail::At(place));
+        return Cause::new(Source::IrqsOff(Name::from(&task)))
+            .with(Detail::At(symbol(moment.scene.window, place)));
     }
     if moment.length <= SHORT {
         return Cause::new(Source::TimerLate);
@@ -409,7 +434,8 @@ fn idle(moment: &Moment<'_, '_>) -> Cause {
     let evidence = &moment.scene.window.evidence;
     let longest = evidence.idle_exit.unwrap_or(IDLE_EXIT);
     let time = (moment.from, moment.from + moment.length);
-    let risen = Counted::of(moment.scene.window, moment.cpu, time).risen();
+    let steal = counted(moment.scene.window, moment.cpu, time).steal;
+    let risen = steal.map_or(Nanos::ZERO, |steal| steal.stolen_ns);
     let stolen = risen > Nanos::ZERO && risen.0 >= moment.length.0 / 2;
     if moment.length > longest + SHORT || (stolen && moment.length > SHORT) {
         return untraced(moment, Ran::Idle);

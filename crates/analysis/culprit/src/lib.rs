@@ -24,8 +24,9 @@
 //! wrong name, but never a wrong sum.
 //!
 //! # Causes are data
-//! A cause is an enum with its data (`cause`), chosen in `judge`. Neighbouring stretches with equal
-//! causes are merged. Only `describe` turns a cause into text.
+//! A cause is an enum with its data ([`punctual_model::cause`]), chosen in `judge`. Neighbouring
+//! stretches with equal causes are merged. A recording keeps the causes; only the model turns them
+//! into text, when they are shown.
 //!
 //! # Stolen time
 //! A hypervisor or the firmware may take the CPU while a thread or handler is current there; the
@@ -40,9 +41,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod blame;
-mod cause;
 mod context;
-mod describe;
 mod events;
 mod finder;
 mod gap;
@@ -53,7 +52,6 @@ pub mod lint;
 mod noise;
 mod period;
 mod scene;
-mod sentence;
 mod stream;
 mod stretch;
 mod tally;
@@ -62,7 +60,7 @@ mod throttle;
 mod victim;
 mod walk;
 
-pub use blame::{Found, find, segments};
+pub use blame::{Found, explain, find};
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
 pub use job::{
     Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, SeenWaits, keep_concerned,

@@ -1,6 +1,7 @@
 //! Detects periodic events.
 
-use punctual_model::{Nanos, Period, ShareKind};
+use punctual_model::cause::Source;
+use punctual_model::{Nanos, Period};
 
 /// Minimum number of intervals that can show a period.
 const FEWEST: usize = 3;
@@ -23,9 +24,9 @@ const CHANCE: f64 = 1_000.0;
 /// Number of intervals that are tried as the period, each with its half and third.
 const TRIED: usize = 64;
 
-/// Returns the period of events at these times, if there is one. Some events may be missing, and
-/// unrelated ones may occur in between. The caller fills in `kind` and `who` of the result.
-pub fn find_period(times: &[Nanos]) -> Option<Period> {
+/// Returns the period of a source at these times, if there is one. Some events may be missing, and
+/// unrelated ones may occur in between.
+pub fn find_period(source: &Source, times: &[Nanos]) -> Option<Period> {
     // Limits times so that no sum overflows: 146 years.
     let mut times: Vec<u64> = times.iter().map(|time| time.0.min(u64::MAX / 4)).collect();
     times.sort_unstable();
@@ -38,12 +39,12 @@ pub fn find_period(times: &[Nanos]) -> Option<Period> {
         .filter_map(|candidate| Fit::of(candidate, &times))
         .max_by_key(|fit| (fit.count, fit.period))
         .map(|fit| Period {
-            kind: ShareKind::Unexplained,
-            who: String::new(),
+            source: source.clone(),
             period_ns: Nanos(fit.period),
             tolerance_ns: Nanos(fit.tolerance),
             count: fit.count as u64,
             missing: fit.missing,
+            words: None,
         })
 }
 
@@ -162,7 +163,7 @@ mod tests {
 
     fn period_of(times: impl IntoIterator<Item = u64>) -> Option<Period> {
         let times: Vec<Nanos> = times.into_iter().map(Nanos).collect();
-        find_period(&times)
+        find_period(&Source::Gap, &times)
     }
 
     /// Returns a pseudo-random number, always the same for the same seed.

@@ -1,8 +1,7 @@
 //! Stretches of a late reaction.
 
-use punctual_model::{Nanos, Segment, Window};
-
-use crate::cause::Cause;
+use punctual_model::cause::Cause;
+use punctual_model::{Nanos, Segment};
 
 /// A stretch of time that one cause took.
 #[derive(Clone, Debug)]
@@ -21,15 +20,14 @@ impl Stretch {
         self.to - self.from
     }
 
-    /// Describes the stretch in words.
-    pub(crate) fn segment(&self, window: &Window) -> Segment {
+    /// Returns the stretch as a segment of a plot.
+    pub(crate) fn segment(self) -> Segment {
         Segment {
             from: self.from,
             to: self.to,
             cpu: self.cpu,
-            kind: self.cause.source.kind(),
-            who: self.cause.source.who(),
-            detail: self.cause.detail(window),
+            cause: self.cause,
+            words: None,
         }
     }
 }

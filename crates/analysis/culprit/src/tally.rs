@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Blame, Cause, Nanos, Outlier, Period, Recording, Share, ShareKind};
+use punctual_model::cause::Source;
+use punctual_model::{Blame, Cause, Nanos, Outlier, Period, Recording, ShareKind};
 
-use crate::blame::largest;
 use crate::period::find_period;
 
-/// Key of a source over a run.
-type Source = (ShareKind, String);
+/// Key of a source over a run: its words, without the IDs of threads.
+type Key = (ShareKind, String);
 
 /// Number of times per culprit that are searched for a period: the first ones.
 const TIMES: usize = 10_000;
@@ -25,9 +25,9 @@ const BEATS: u64 = 8;
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     interval: Nanos,
-    causes: BTreeMap<Source, Cause>,
+    causes: BTreeMap<Key, Cause>,
     /// Times at which each source was the culprit.
-    times: BTreeMap<Source, Vec<Nanos>>,
+    times: BTreeMap<Key, Vec<Nanos>>,
 }
 
 impl Tally {
@@ -53,32 +53,44 @@ impl Tally {
     /// Adds an outlier by its number, due time and causes.
     pub fn add(&mut self, number: u64, due: Nanos, blame: &Blame) {
         // Threads of the same name are one source, so sum their shares first.
-        let mut sums: BTreeMap<Source, Nanos> = BTreeMap::new();
+        let mut sums: BTreeMap<Key, (Source, Nanos)> = BTreeMap::new();
         for share in &blame.shares {
-            *sums.entry(source(share)).or_default() += share.ns;
+            let source = share.cause.source.without_ids();
+            let sum = sums.entry(key(&source)).or_insert((source, Nanos::ZERO));
+            sum.1 += share.ns;
         }
-        let culprit = largest(&blame.shares).map(source);
-        for (key, ns) in sums {
+        let culprit = blame.largest();
+        let culprit = culprit.map(|share| key(&share.cause.source.without_ids()));
+        for (key, (source, ns)) in sums {
             let is_culprit = culprit.as_ref() == Some(&key);
             // Due times are multiples of the probe's period; end times are not.
             let at = blame.culprit_end_ns.unwrap_or(due);
-            self.count(key, ns, number, is_culprit.then_some(at));
+            self.count((key, source), ns, number, is_culprit.then_some(at));
         }
     }
 
-    fn count(&mut self, key: Source, ns: Nanos, number: u64, culprit_at: Option<Nanos>) {
-        let key = match self.causes.contains_key(&key) || self.causes.len() < SOURCES {
-            true => key,
-            false => (key.0, "others".to_owned()),
+    fn count(
+        &mut self,
+        (key, source): (Key, Source),
+        ns: Nanos,
+        number: u64,
+        culprit_at: Option<Nanos>,
+    ) {
+        let (key, source) = match self.causes.contains_key(&key) || self.causes.len() < SOURCES {
+            true => (key, source),
+            false => {
+                let others = Source::Others(key.0);
+                (self::key(&others), others)
+            }
         };
         let cause = self.causes.entry(key.clone()).or_insert_with(|| Cause {
-            kind: key.0,
-            who: key.1.clone(),
+            source,
             count: 0,
             culprit_in: 0,
             total_ns: Nanos::ZERO,
             worst_ns: Nanos::ZERO,
             worst_outlier: number,
+            words: None,
         });
         cause.count += 1;
         cause.total_ns += ns;
@@ -106,61 +118,18 @@ impl Tally {
         let mut periods: Vec<Period> = self
             .times
             .iter()
-            .filter_map(|((kind, who), times)| {
-                let found = find_period(times)
-                    .filter(|found| found.period_ns.0 >= self.interval.0.saturating_mul(BEATS))?;
-                Some(Period {
-                    kind: *kind,
-                    who: who.clone(),
-                    ..found
-                })
-            })
+            .filter_map(|(key, times)| find_period(&self.causes.get(key)?.source, times))
+            .filter(|found| found.period_ns.0 >= self.interval.0.saturating_mul(BEATS))
             .collect();
         periods.sort_by_key(|period| std::cmp::Reverse(period.count));
         periods
     }
 }
 
-/// Returns the key of a share over a run: thread names without their IDs.
-fn source(share: &Share) -> Source {
-    let who = share.who.as_str();
-    if who.contains(", ") && is_chain(share.kind) {
-        return (share.kind, without_ids(who));
-    }
-    let who = match who.rsplit_once('-') {
-        Some((comm, pid)) if is_number(pid) && !comm.is_empty() => comm,
-        _ => who,
-    };
-    (share.kind, who.to_owned())
+fn key(source: &Source) -> Key {
+    (source.kind(), source.who())
 }
 
-/// Returns whether a share of this kind may name several threads.
-const fn is_chain(kind: ShareKind) -> bool {
-    matches!(
-        kind,
-        ShareKind::LockHolder | ShareKind::Waiting | ShareKind::PageFault
-    )
-}
-
-/// Turns `low-12, preempted by mid-13 (nice 0)` into `low, preempted by mid (nice 0)`.
-fn without_ids(who: &str) -> String {
-    let without = |word: &str| {
-        let (name, comma) = match word.strip_suffix(',') {
-            Some(name) => (name, ","),
-            None => (word, ""),
-        };
-        match name.rsplit_once('-') {
-            Some((comm, pid)) if is_number(pid) && !comm.is_empty() => format!("{comm}{comma}"),
-            _ => word.to_owned(),
-        }
-    };
-    let words: Vec<String> = who.split(' ').map(without).collect();
-    words.join(" ")
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
 /// Fills in the causes of an interrupted run: they follow from the outliers that were kept.
 pub fn complete(recording: &mut Recording) {
     let interval = recording.duration_parameter("interval_ns");

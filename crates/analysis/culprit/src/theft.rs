@@ -8,9 +8,11 @@
 
 use std::collections::BTreeMap;
 
+use punctual_model::cause::{
+    Activity, Cause, Counted, Detail, Leaf, Rank, SmisWithin, Source, StolenWithin, Thief,
+};
 use punctual_model::{HandlerOf, Nanos, SmiCount, StealCount, UnseenTheft, Usual, Window};
 
-use crate::cause::{Activity, Cause, Counted, Detail, Leaf, Rank, Source, Thief};
 use crate::stretch::Stretch;
 
 /// Code may run for this long without an event before it is checked.
@@ -51,7 +53,7 @@ fn runs(cause: &Cause) -> bool {
         Source::IdleExit(_)
         | Source::IrqsOff(_)
         | Source::Vector(_)
-        | Source::Irq(..)
+        | Source::Irq { .. }
         | Source::Softirq(_)
         | Source::Nmi
         | Source::OwnWork
@@ -59,7 +61,7 @@ fn runs(cause: &Cause) -> bool {
         | Source::SystemCall(_)
         | Source::Scheduling
         | Source::ReturnToUser => true,
-        Source::Thread(..) => !matches!(
+        Source::Thread { .. } => !matches!(
             cause.detail,
             Some(Detail::Rank(Rank {
                 activity: Some(Activity::Asleep),
@@ -70,7 +72,7 @@ fn runs(cause: &Cause) -> bool {
             cause.detail,
             Some(Detail::WaitingForPage | Detail::PageFrom(_))
         ),
-        Source::Awaited(awaited) => matches!(awaited.leaf, Leaf::Ran | Leaf::Preempted(..)),
+        Source::Awaited(awaited) => matches!(awaited.leaf, Leaf::Ran | Leaf::Preempted { .. }),
         _ => false,
     }
 }
@@ -140,10 +142,16 @@ fn put_piece(
         Some(UnseenTheft::Smi) => Thief::Smi,
         _ => Thief::Hypervisor,
     });
-    let source = Source::Undecided(Box::new(cause.source.clone()), thief);
+    let source = Source::Undecided {
+        source: Box::new(cause.source.clone()),
+        thief,
+    };
     let undecided = Cause {
         anomaly,
-        ..Cause::new(source).with(Detail::Counted(counted, cause.detail.clone().map(Box::new)))
+        ..Cause::new(source).with(Detail::Counted {
+            counted,
+            detail: cause.detail.clone().map(Box::new),
+        })
     };
     // The position of the stolen time within the piece is unknown; it is placed at the end.
     put(from, open, own);
@@ -169,7 +177,7 @@ impl Theft {
         let length = time.1 - time.0;
         let evidence = &window.evidence;
         let virtual_machine = evidence.virtual_machine != Some(false);
-        let counted = Counted::of(window, cpu, time);
+        let counted = counted(window, cpu, time);
         let mut theft = Self {
             least: Nanos::ZERO,
             most: Nanos::ZERO,
@@ -251,31 +259,30 @@ fn smi_count(window: &Window, (from, to): (Nanos, Nanos)) -> Option<&SmiCount> {
     (smi.from <= from && smi.to >= to && (smi.count == 0 || close)).then_some(smi)
 }
 
-impl Counted {
-    /// Returns what the counters of a CPU show around a span of time.
-    pub(crate) fn of(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> Self {
-        let steal = steal_count(window, cpu, time).map(|count| {
-            let (mut risen, mut begin, mut end) = (Nanos::ZERO, time.0, time.1);
-            for rise in touching(count, time) {
-                risen += rise.stolen;
-                (begin, end) = (begin.min(rise.from), end.max(rise.to));
-            }
-            (risen, end - begin)
-        });
-        let smis = smi_count(window, time).map(|smi| (smi.count, smi.to - smi.from));
-        Self { steal, smis }
-    }
-
-    /// Returns the increase of the steal time around the span, or zero if unknown.
-    pub(crate) fn risen(&self) -> Nanos {
-        self.steal.map_or(Nanos::ZERO, |(risen, _)| risen)
-    }
+/// Returns what the counters of a CPU show around a span of time.
+pub(crate) fn counted(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> Counted {
+    let steal = steal_count(window, cpu, time).map(|count| {
+        let (mut risen, mut begin, mut end) = (Nanos::ZERO, time.0, time.1);
+        for rise in touching(count, time) {
+            risen += rise.stolen;
+            (begin, end) = (begin.min(rise.from), end.max(rise.to));
+        }
+        StolenWithin {
+            stolen_ns: risen,
+            within_ns: end - begin,
+        }
+    });
+    let smis = smi_count(window, time).map(|smi| SmisWithin {
+        count: smi.count,
+        within_ns: smi.to - smi.from,
+    });
+    Counted { steal, smis }
 }
 
 /// Returns the usual length of a handler that ran far longer here.
 fn anomaly(window: &Window, stretch: &Stretch) -> Option<Usual> {
     let is_it = |handler: &HandlerOf| match (&stretch.cause.source, handler) {
-        (Source::Irq(irq, _), HandlerOf::Irq(of)) => irq == of,
+        (Source::Irq { irq, .. }, HandlerOf::Irq(of)) => irq == of,
         (Source::Softirq(vec), HandlerOf::Softirq(of)) => vec == of,
         (Source::Vector(vector), HandlerOf::Vector(of)) => vector.name() == of,
         _ => false,

@@ -3,10 +3,9 @@
 
 use std::ops::Range;
 
+use punctual_model::cause::{Detail, Limit, Name, Rival, Source, Unknown};
 use punctual_model::{KernelPriority, Nanos, ShareKind, Task, Throttle, Window};
 
-use crate::cause::{Detail, Limit, Name, Source, Unknown};
-use crate::context::UNKNOWN_PRIORITY;
 use crate::stretch::{Stretch, merged};
 
 /// Shorter waits are normal between ordinary threads, and a throttle on another CPU at the same
@@ -81,17 +80,19 @@ fn rewrite(stretch: &mut Stretch, group: &str, decided: bool) {
         _ => {}
     }
     let task = |name: &Name, prio| Task {
-        pid: name.pid,
+        pid: name.pid.unwrap_or_default(),
         comm: name.comm,
         prio,
     };
     let ran = match (&cause.source, &cause.detail) {
-        (Source::Thread(_, name), Some(Detail::Rank(rank))) => {
-            Some((task(name, rank.prio), rank.activity))
-        }
-        (Source::Unexplained(Unknown::PriorityOf(name)), _) => {
-            Some((task(name, KernelPriority(UNKNOWN_PRIORITY)), None))
-        }
+        (Source::Thread { thread, .. }, Some(Detail::Rank(rank))) => Some(Rival {
+            task: task(thread, rank.prio),
+            activity: rank.activity.clone(),
+        }),
+        (Source::Unexplained(Unknown::PriorityOf(name)), _) => Some(Rival {
+            task: task(name, KernelPriority::UNKNOWN),
+            activity: None,
+        }),
         _ => None,
     };
     cause.detail = ran.map(|ran| Detail::Meanwhile(Some(ran)));

@@ -1,180 +1,123 @@
 //! A latency split into named shares.
 
+mod sentence;
+
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Cause;
 use crate::schema::JsonSchema;
-use crate::{Nanos, Usual};
+use crate::{CauseWords, Delay, Nanos, ShareKind, Victim};
 
-/// How the time of one late reaction was spent. The shares add up to the latency.
+/// How the time of one late reaction was spent: data only. [`Blame::sentence`] and
+/// [`Share::who`] turn it into words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
+    /// The thread that was late.
+    pub victim: Victim,
+    /// Start and end points of the latency.
+    pub delay: Delay,
+    /// The last migration of the thread since it was due. Null if there was none.
+    pub moved: Option<Move>,
+    /// When the longest segment of the largest share ended, on CLOCK_MONOTONIC. Null if there is
+    /// none.
+    pub culprit_end_ns: Option<Nanos>,
+    /// Trace events that were lost in the window. If this is not zero, the shares may be wrong.
+    pub events_lost: u64,
+    /// Largest possible difference between the clocks of events and of the probe.
+    pub clock_error_ns: Nanos,
+    /// Whether the program that recorded the events took the largest share itself.
+    pub by_observer: bool,
+    /// The shares, in chronological order. They add up to the latency.
+    pub shares: Vec<Share>,
+    /// The blame in words, if it is shown.
+    #[serde(flatten, skip_deserializing)]
+    pub words: Option<BlameWords>,
+}
+
+/// A blame in words, made when it is shown. It is never read back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlameWords {
     /// The name of the largest share.
     pub culprit: String,
     /// A sentence that explains the latency.
     pub sentence: String,
-    /// When the longest segment of the largest share ended, on CLOCK_MONOTONIC. Null if there is
-    /// none.
-    #[serde(default)]
-    pub culprit_end_ns: Option<Nanos>,
-    /// Trace events that were lost in the window. If this is not zero, the shares may be wrong.
-    pub events_lost: u64,
-    /// The shares, in chronological order.
-    pub shares: Vec<Share>,
+}
+
+/// A migration from one CPU to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Move {
+    /// The CPU that the thread left.
+    pub from: u32,
+    /// The CPU that it went to.
+    pub to: u32,
 }
 
 /// One part of a late reaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
-    /// The kind of cause.
-    pub kind: ShareKind,
-    /// The cause: the name of an interrupt, or the comm and pid of a thread.
-    pub who: String,
+    /// The cause.
+    pub cause: Cause,
     /// The total time.
     pub ns: Nanos,
     /// The number of occurrences.
-    #[serde(default)]
     pub count: u32,
-    /// More about the largest part: a system call, the thread that ran a softirq, a priority.
-    #[serde(default)]
-    pub detail: Option<String>,
-    /// The usual length of a handler that took far longer here. Absent if it did not, or
-    /// if its usual length is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub anomaly: Option<Usual>,
-    /// A possible thief of some of this time that no event shows. Absent if a counter rules it out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unseen: Option<UnseenTheft>,
+    /// The cause in words, if it is shown.
+    #[serde(flatten, skip_deserializing)]
+    pub words: Option<CauseWords>,
 }
 
-/// A thief of CPU time that no counter of this machine shows.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum UnseenTheft {
-    /// A hypervisor: steal time is unknown.
-    Steal,
-    /// A hypervisor: the steps of the steal-time counter are longer than this share.
-    ShortSteal,
-    /// The firmware: the count of system management interrupts is unknown.
-    Smi,
-}
+impl Blame {
+    /// Returns the latency: the sum of the shares.
+    pub fn latency(&self) -> Nanos {
+        let sum = self.shares.iter().map(|share| share.ns.0);
+        Nanos(sum.fold(0, u64::saturating_add))
+    }
 
-impl UnseenTheft {
-    /// Returns the thief, and the reason why no counter shows it.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Steal => "the hypervisor: no steal time is known here",
-            Self::ShortSteal => {
-                "the hypervisor: steal time is counted in steps of 10 ms, and less is not seen"
-            }
-            Self::Smi => "the firmware: system management interrupts cannot be counted here",
+    /// Returns the largest share, the culprit. If several are equal, the first one wins, and a
+    /// known cause wins over an unknown one.
+    pub fn largest(&self) -> Option<&Share> {
+        self.shares.iter().rev().max_by_key(|share| {
+            let known = share.kind() != ShareKind::Unexplained;
+            (share.ns, known)
+        })
+    }
+
+    /// Adds the words, for output that shows them.
+    pub fn put_into_words(&mut self) {
+        self.words = Some(BlameWords {
+            culprit: self.culprit(),
+            sentence: self.sentence(),
+        });
+        for share in &mut self.shares {
+            share.words = Some(share.cause.words());
         }
     }
 }
 
-/// What took time from a thread.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum ShareKind {
-    /// The timer was late and nothing shows why, or it was too little to need a cause.
-    TimerLate,
-    /// The timer was allowed to be late by the timer slack of the thread (prctl(2),
-    /// PR_SET_TIMERSLACK).
-    TimerSlack,
-    /// The CPU left an idle state.
-    IdleExit,
-    /// A thread had interrupts disabled.
-    IrqsOff,
-    /// An untraced gap: time passed without any event on the CPU. Possible:
-    /// hypervisor, system management interrupt, firmware, or interrupts disabled
-    /// in the running thread.
-    Silence,
-    /// A hard interrupt handler.
-    Interrupt,
-    /// A softirq.
-    Softirq,
-    /// A non-maskable interrupt.
-    Nmi,
-    /// A thread of lower priority delaying the switch.
-    Blocking,
-    /// A thread of higher priority.
-    HigherPriority,
-    /// A thread of equal rank that shared the CPU.
-    Competing,
-    /// The holder of a lock that the thread waited for.
-    LockHolder,
-    /// The thread slept until another thread woke it.
-    Waiting,
-    /// A signal or a debugger had stopped the thread.
-    Stopped,
-    /// The thread was moved to another CPU.
-    Migration,
-    /// The thread was runnable and throttled: real-time throttling, the budget of
-    /// SCHED_DEADLINE, or the CPU quota of a control group.
-    Throttled,
-    /// Page faults of the thread itself.
-    PageFault,
-    /// The thread was still running its own code in user space.
-    OwnWork,
-    /// The thread was in a system call.
-    SystemCall,
-    /// The thread waited for a device: a disk, a network card.
-    Device,
-    /// The thread slept by its own request: a timer or a time-out.
-    OwnSleep,
-    /// The scheduler itself.
-    Scheduling,
-    /// From the switch to the first instruction in user space.
-    ReturnToUser,
-    /// A hypervisor had the CPU, as its steal-time counter shows.
-    Stolen,
-    /// Another task, a hypervisor or the firmware had the CPU. The counters cannot distinguish
-    /// them.
-    Undecided,
-    /// Time that no event explains.
-    Unexplained,
-}
+impl Share {
+    /// Creates a share without words.
+    pub const fn new(cause: Cause, ns: Nanos, count: u32) -> Self {
+        Self {
+            cause,
+            ns,
+            count,
+            words: None,
+        }
+    }
 
-impl ShareKind {
-    /// All kinds, with the names for the screen.
-    pub const NAMES: [(Self, &'static str); 26] = [
-        (Self::TimerLate, "timer late"),
-        (Self::TimerSlack, "timer slack"),
-        (Self::IdleExit, "idle exit"),
-        (Self::IrqsOff, "interrupts off"),
-        (Self::Silence, "untraced gap"),
-        (Self::Interrupt, "interrupt"),
-        (Self::Softirq, "softirq"),
-        (Self::Nmi, "NMI"),
-        (Self::Blocking, "blocking"),
-        (Self::HigherPriority, "higher priority"),
-        (Self::Competing, "equal rank"),
-        (Self::LockHolder, "lock holder"),
-        (Self::Waiting, "waiting"),
-        (Self::Stopped, "stopped"),
-        (Self::Migration, "migration"),
-        (Self::Throttled, "throttled"),
-        (Self::PageFault, "page fault"),
-        (Self::OwnWork, "own work"),
-        (Self::SystemCall, "system call"),
-        (Self::Device, "device"),
-        (Self::OwnSleep, "own sleep"),
-        (Self::Scheduling, "scheduling"),
-        (Self::ReturnToUser, "return to user"),
-        (Self::Stolen, "stolen"),
-        (Self::Undecided, "undecided"),
-        (Self::Unexplained, "unexplained"),
-    ];
+    /// Returns the kind of cause.
+    pub const fn kind(&self) -> ShareKind {
+        self.cause.kind()
+    }
 
-    /// Returns the name for the screen.
-    pub fn name(self) -> &'static str {
-        Self::NAMES
-            .iter()
-            .find(|(kind, _)| *kind == self)
-            .map_or("unexplained", |(_, name)| name)
+    /// Returns the name of the cause: of an interrupt, or the comm and pid of a thread.
+    pub fn who(&self) -> String {
+        self.cause.who()
+    }
+
+    /// Describes the largest part: a system call, the thread that ran a softirq, a priority.
+    pub fn detail(&self) -> Option<String> {
+        self.cause.detail()
     }
 }
 
@@ -190,42 +133,16 @@ pub struct Segment {
     pub to: Nanos,
     /// The CPU whose events determined the cause.
     pub cpu: u32,
-    /// As in [`Share`].
-    pub kind: ShareKind,
-    /// As in [`Share`].
-    pub who: String,
-    /// As in [`Share`].
-    pub detail: Option<String>,
+    /// The cause.
+    pub cause: Cause,
+    /// The cause in words, if it is shown.
+    #[serde(flatten, skip_deserializing)]
+    pub words: Option<CauseWords>,
 }
 
 impl Segment {
     /// Returns the length.
     pub fn length(&self) -> Nanos {
         self.to - self.from
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_has_its_own_name() {
-        let names: std::collections::BTreeSet<&str> =
-            ShareKind::NAMES.iter().map(|(_, name)| *name).collect();
-        assert_eq!(names.len(), ShareKind::NAMES.len());
-        assert!(
-            ShareKind::NAMES
-                .iter()
-                .all(|(kind, name)| kind.name() == *name)
-        );
-        assert_eq!(ShareKind::Unexplained as usize + 1, ShareKind::NAMES.len());
-    }
-
-    #[test]
-    fn a_share_of_before_the_counts_is_read() {
-        let old = r#"{"kind":"interrupt","who":"eth0","ns":5}"#;
-        let share: Share = serde_json::from_str(old).unwrap();
-        assert_eq!((share.count, share.detail), (0, None));
     }
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Source;
 use crate::schema::JsonSchema;
 use crate::{
     AuditedHost, Finding, LoopRequirement, MeasuredOn, Nanos, Outcome, ShareKind, TailRemark,
@@ -107,6 +108,8 @@ pub struct Condition {
 /// A cause of late periods, with advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemediedCause {
+    /// The source.
+    pub source: Source,
     /// The kind of cause.
     pub kind: ShareKind,
     /// The cause.

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Source;
 use crate::schema::JsonSchema;
-use crate::{Blame, Jobs, Nanos, ShareKind, TraceSummary};
+use crate::{Blame, CauseWords, Jobs, Nanos, TraceSummary};
 
 /// The explanation of the outliers of a run: each explained outlier, and their causes together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +60,19 @@ impl Explanation {
     /// How many outliers are stored with their events. At some 10 KiB each, compressed, a recording
     /// grows by about 2 MiB at most.
     pub const KEPT: usize = 200;
+
+    /// Adds the words of all causes, for output that shows them.
+    pub fn put_into_words(&mut self) {
+        for outlier in &mut self.outliers {
+            outlier.blame.put_into_words();
+        }
+        for cause in &mut self.causes {
+            cause.words = Some(cause.source.words());
+        }
+        for period in &mut self.periods {
+            period.words = Some(period.source.words());
+        }
+    }
 }
 
 /// One explained outlier.
@@ -83,10 +97,8 @@ pub struct Outlier {
 /// The contribution of one source to all outliers. Threads with the same comm are combined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
-    /// Kind of the cause.
-    pub kind: ShareKind,
-    /// The cause.
-    pub who: String,
+    /// The source. Its threads have no ID, because those of one name are combined.
+    pub source: Source,
     /// Number of outliers it contributed to.
     pub count: u64,
     /// Number of outliers with this main cause.
@@ -97,15 +109,16 @@ pub struct Cause {
     pub worst_ns: Nanos,
     /// Number of the outlier with that share.
     pub worst_outlier: u64,
+    /// The source in words, if it is shown.
+    #[serde(flatten, skip_deserializing)]
+    pub words: Option<CauseWords>,
 }
 
 /// A main cause that came periodically.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Period {
-    /// Kind of the cause.
-    pub kind: ShareKind,
-    /// The cause.
-    pub who: String,
+    /// The source. Its threads have no ID, because those of one name are combined.
+    pub source: Source,
     /// The period.
     pub period_ns: Nanos,
     /// The largest deviation of an interval from the period or a multiple of it. Outliers beyond it
@@ -115,4 +128,7 @@ pub struct Period {
     pub count: u64,
     /// Number of expected times without an outlier.
     pub missing: u64,
+    /// The source in words, if it is shown.
+    #[serde(flatten, skip_deserializing)]
+    pub words: Option<CauseWords>,
 }

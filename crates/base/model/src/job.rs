@@ -108,7 +108,7 @@ pub enum ReleaseChoice {
 }
 
 /// Activity of one thread during a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadLane {
     /// The thread.
     pub task: Task,
@@ -117,11 +117,13 @@ pub struct ThreadLane {
 }
 
 /// A span of a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LaneSpan {
     /// Start, on CLOCK_MONOTONIC.
+    #[serde(rename = "from_ns")]
     pub from: Nanos,
     /// End.
+    #[serde(rename = "to_ns")]
     pub to: Nanos,
     /// The CPU on which it ran.
     pub cpu: Option<u32>,
@@ -130,7 +132,8 @@ pub struct LaneSpan {
 }
 
 /// State of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum LaneState {
     /// Running on a CPU.
     Running,

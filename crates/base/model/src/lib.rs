@@ -17,6 +17,7 @@ mod advice;
 mod blame;
 mod boots;
 mod bucket_counts;
+pub mod cause;
 mod checkup;
 mod control_group;
 mod cpuset;
@@ -74,14 +75,16 @@ mod trace_summary;
 mod varint;
 mod verdict;
 mod wakeups;
+mod window;
 mod worst;
 
 pub use above::{Above, AboveLimit};
 pub use accounting::Accounting;
 pub use advice::Advice;
-pub use blame::{Blame, Segment, Share, ShareKind, UnseenTheft};
+pub use blame::{Blame, BlameWords, Move, Segment, Share};
 pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};
 pub use bucket_counts::{Buckets, DecodeError, MAX_TRACKABLE_NS};
+pub use cause::{CauseWords, ShareKind, UnseenTheft};
 pub use checkup::{CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, RemediedCause};
 pub use control_group::{CpuQuota, GroupFacts};
 pub use cpuset::{CpuSet, CpuSetError};
@@ -90,7 +93,7 @@ pub use event::{
     Comm, Delay, EVENTS, EventFields, EventGap, EventKind, EventLevel, EventNames, EventSpec,
     Evidence, GapReason, HandlerOf, KernelEvent, KernelPriority, NoiseSource, NotShown,
     RealTimeLimit, SOFTIRQS, SmiCount, StealCount, StealRise, Story, Task, TaskState, Text,
-    Throttle, TimerlatContext, TraceEvent, Usual, UsualLength, Vector, Victim, Window, disk_name,
+    Throttle, TimerlatContext, TraceEvent, Usual, UsualLength, Vector, Victim, disk_name,
     event_names, interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{
@@ -163,8 +166,9 @@ pub use table::{Cell, Column, Table};
 pub use tail::TailRemark;
 pub use task::{TaskKind, TaskRecord, TaskUsage};
 pub use text_limits::{
-    BoundedTexts, LONGEST_DEFINITION, LONGEST_HOST_NAME, LONGEST_LABEL, LONGEST_NOTE, MOST_NOTES,
-    TooLongText, check_bytes, check_host_name, check_label, check_series, cut_to,
+    BoundedTexts, LONGEST_CAUSE, LONGEST_DEFINITION, LONGEST_HOST_NAME, LONGEST_LABEL,
+    LONGEST_NOTE, MOST_NOTES, TooLongText, check_bytes, check_host_name, check_label, check_series,
+    cut_to,
 };
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
 pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topology};
@@ -175,4 +179,5 @@ pub use wakeups::{
     GroupSeen, LateWakeup, OpenWait, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram,
     WakeupAxis, WakeupGroup, WakeupRow, WakeupSource, Wakeups,
 };
+pub use window::Window;
 pub use worst::{WorstList, WorstSample};

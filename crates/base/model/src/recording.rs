@@ -10,9 +10,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{
-    Accounting, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, Judgement,
-    KeptAudit, LoadRecord, Nanos, Origin, ProbeRun, RecordingId, Requirement, Scheduling, Series,
-    SignedNanos, Suspension, Table, ThreadRecord, Unknown, Verdict, WorstSample,
+    Accounting, Blame, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference,
+    Judgement, KeptAudit, LoadRecord, Nanos, Origin, ProbeRun, RecordingId, Requirement,
+    Scheduling, Series, SignedNanos, Suspension, Table, ThreadRecord, Unknown, Verdict,
+    WorstSample,
 };
 
 /// The version of the JSON form. Keys are only ever added. A higher number means that the meaning
@@ -205,6 +206,19 @@ fn some_threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Thread
 }
 
 impl Recording {
+    /// Returns it with all causes in words, for output that shows them.
+    pub fn in_words(&self) -> Self {
+        let mut shown = self.clone();
+        let worst = shown.worst.iter_mut();
+        worst
+            .filter_map(|sample| sample.blame.as_mut())
+            .for_each(Blame::put_into_words);
+        if let Some(explanation) = &mut shown.explanation {
+            explanation.put_into_words();
+        }
+        shown
+    }
+
     /// Value of [`tune`](Self::tune) if no tuning was applied.
     pub const NO_TUNE: &str = "none";
 

@@ -283,6 +283,34 @@ fn interference(cpus: u32, seconds: u64) -> Interference {
     }
 }
 
+/// Returns the blame of a late timer of thread `victim` on CPU 1, with these shares.
+pub fn blame(shares: Vec<Share>) -> Blame {
+    Blame {
+        victim: Victim {
+            tid: 100,
+            comm: Comm::new(b"victim"),
+            scheduling: None,
+            cpu: 1,
+        },
+        delay: Delay::Timer,
+        moved: None,
+        culprit_end_ns: None,
+        events_lost: 0,
+        clock_error_ns: Nanos(50),
+        by_observer: false,
+        shares,
+        words: None,
+    }
+}
+
+/// Returns the cause that this interrupt ran.
+pub fn interrupt(name: &str) -> cause::Cause {
+    cause::Cause::new(cause::Source::Irq {
+        irq: 24,
+        name: name.into(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Length limits of texts from other sources in a store, on a page and in a plot.
 
-use crate::{ChangeMark, Experiment, Note, Recording, SeriesEpoch, Slot, WakeWindow};
+use crate::cause::Cause;
+use crate::{Blame, ChangeMark, Experiment, Note, Recording, SeriesEpoch, Slot, WakeWindow};
 
 /// The longest label of a recording or an experiment, name of a series, of an author or of
 /// a figure, in characters.
@@ -11,6 +12,8 @@ pub const LONGEST_HOST_NAME: usize = 253;
 pub const LONGEST_NOTE: usize = 4_096;
 /// The longest definition of a series, in bytes.
 pub const LONGEST_DEFINITION: usize = 64 << 10;
+/// The longest cause of a share, in bytes of its JSON.
+pub const LONGEST_CAUSE: usize = 16 << 10;
 /// The largest number of notes in a store about one machine.
 pub const MOST_NOTES: usize = 1_000;
 
@@ -36,7 +39,53 @@ pub trait BoundedTexts {
 impl BoundedTexts for Recording {
     fn check_texts(&self) -> Result<(), TooLongText> {
         check_label(self.label.as_deref().unwrap_or_default())?;
-        check_host_name(self.host.hostname.get().map_or("", String::as_str))
+        check_host_name(self.host.hostname.get().map_or("", String::as_str))?;
+        let outliers = self.explanation.iter();
+        let outliers = outliers.flat_map(|one| one.outliers.iter().map(|one| &one.blame));
+        let worst = self.worst.iter().filter_map(|one| one.blame.as_ref());
+        worst.chain(outliers).try_for_each(Blame::check)?;
+        let found = self.explanation.iter();
+        let sources = found.flat_map(|one| {
+            let causes = one.causes.iter().map(|one| &one.source);
+            causes.chain(one.periods.iter().map(|one| &one.source))
+        });
+        let mut sources = sources.cloned().map(Cause::new);
+        sources.try_for_each(|cause| cause.check())
+    }
+}
+
+impl Cause {
+    /// Checks that the cause is within its limit: the bytes of its JSON bound its texts, its
+    /// chains and its depth.
+    ///
+    /// # Errors
+    /// Fails if it is too long.
+    pub fn check(&self) -> Result<(), TooLongText> {
+        let json = serde_json::to_string(self).unwrap_or_default();
+        check_bytes("cause", &json, LONGEST_CAUSE)
+    }
+}
+
+impl Blame {
+    /// The largest number of shares: the analysis sums further sources of one kind as
+    /// [`Source::Others`](crate::cause::Source::Others).
+    pub const MOST_SHARES: usize = 1_000;
+
+    /// Checks that the number of shares and each cause are within their limits.
+    ///
+    /// # Errors
+    /// Fails if there are too many shares, or if a cause is too long.
+    pub fn check(&self) -> Result<(), TooLongText> {
+        let length = self.shares.len();
+        if length > Self::MOST_SHARES {
+            return Err(TooLongText {
+                what: "blame",
+                length,
+                unit: "shares",
+                most: Self::MOST_SHARES,
+            });
+        }
+        self.shares.iter().try_for_each(|share| share.cause.check())
     }
 }
 

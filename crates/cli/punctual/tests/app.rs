@@ -106,8 +106,9 @@ fn explained_by_its_own_marks(place: &Place) {
     }
     let sleeps = |one: &Outlier| {
         let mut shares = one.blame.shares.iter();
-        shares
-            .any(|share| share.kind == ShareKind::OwnSleep && share.ns.0 >= PAUSE.as_nanos() as u64)
+        shares.any(|share| {
+            share.kind() == ShareKind::OwnSleep && share.ns.0 >= PAUSE.as_nanos() as u64
+        })
     };
     assert!(slept.iter().any(|one| sleeps(one)), "{:?}", slept[0].blame);
     assert!(

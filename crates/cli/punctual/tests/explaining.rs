@@ -34,7 +34,7 @@ fn assert_explained(recording: &Recording) {
         assert!(outlier.latency_ns > found.threshold_ns);
         let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
         assert_eq!(sum, outlier.latency_ns.0, "{outlier:?}");
-        assert!(!outlier.blame.sentence.is_empty());
+        assert!(!outlier.blame.sentence().is_empty());
     }
     for name in ["sched:sched_switch", "sched:sched_waking"] {
         assert!(found.events.iter().any(|event| event == name), "{name}");
@@ -77,7 +77,7 @@ fn assert_told(place: &Place, recording: &Recording) {
     place.done("report last -o report.html");
     let page = std::fs::read_to_string(place.path("report.html")).unwrap();
     let worst = recording.worst[0].blame.as_ref().unwrap();
-    let beginning: String = worst.sentence.chars().take(30).collect();
+    let beginning: String = worst.sentence().chars().take(30).collect();
     let picture = page.find(&beginning).is_some() && page.contains("<svg");
     assert!(picture, "no picture with: {beginning}");
 }
@@ -304,12 +304,12 @@ fn calls_from_thread_to_thread_are_explained() {
         let found = recording.explanation.unwrap();
         let shares = || found.outliers.iter().flat_map(|o| &o.blame.shares);
         // The call of the other thread is a part of the latency.
-        let of_other = |share: &&Share| share.who.starts_with(who);
+        let of_other = |share: &&Share| share.who().starts_with(who);
         let called = shares().filter(of_other).count();
         assert!(called > 0, "{line}: {:?}", found.causes);
         if who == "echo/" {
             let delivered =
-                |share: &Share| share.kind == ShareKind::Softirq && share.who == "NET_RX";
+                |share: &Share| share.kind() == ShareKind::Softirq && share.who() == "NET_RX";
             assert!(shares().any(delivered), "{:?}", found.causes);
         }
         let told = place.done("explain last");
@@ -364,18 +364,18 @@ fn a_lock_is_explained_by_who_holds_it_and_who_keeps_that_one() {
                 let fitting = shares.iter().filter(|share| fits(share));
                 fitting.map(|share| share.ns.0).sum()
             };
-            let of_it = sum(&|share| share.kind == kind && share.who.starts_with(&who));
+            let of_it = sum(&|share| share.kind() == kind && share.who().starts_with(&who));
             // They work for at least this long by the clock, including the time of interrupting
             // causes. Most of it may be a stall by a hypervisor.
             let on_top = sum(&|share| {
                 use ShareKind::{Interrupt, Nmi, Silence, Softirq};
-                [Interrupt, Nmi, Silence, Softirq].contains(&share.kind)
+                [Interrupt, Nmi, Silence, Softirq].contains(&share.kind())
             });
             let least = if lock == "plain" { 2_000_000 } else { 200_000 };
             assert!(of_it > 0 && of_it + on_top >= least, "{lock}: {outlier:?}");
             all += 1;
             right += usize::from(of_it >= least);
-            let sentence = &outlier.blame.sentence;
+            let sentence = &outlier.blame.sentence();
             assert!(sentence.starts_with(&format!("high/{cpu}-")), "{sentence}");
             assert!(sentence.contains(" took "), "{sentence}");
         }
@@ -397,7 +397,7 @@ fn what_a_thread_does_between_two_readings_of_the_clock_is_explained() {
         let found = recording.explanation.as_ref().unwrap();
         let known = "exceptions:page_fault_user";
         if found.events.iter().any(|event| event == known) {
-            let faults = shares_of(&recording).filter(|s| s.kind == ShareKind::PageFault);
+            let faults = shares_of(&recording).filter(|s| s.kind() == ShareKind::PageFault);
             assert!(faults.count() > 0, "{:?}", found.causes);
         } else {
             punctual_testing::skip!(Kernel, "page faults are no events of this kernel")
@@ -407,10 +407,10 @@ fn what_a_thread_does_between_two_readings_of_the_clock_is_explained() {
     if let Some(recording) = explained(&place, line) {
         let outliers = &recording.explanation.as_ref().unwrap().outliers;
         for outlier in outliers {
-            let sentence = &outlier.blame.sentence;
+            let sentence = &outlier.blame.sentence();
             assert!(sentence.starts_with("switch-to/"), "{sentence}");
         }
-        let by_other = shares_of(&recording).filter(|share| share.who.starts_with("switch/"));
+        let by_other = shares_of(&recording).filter(|share| share.who().starts_with("switch/"));
         assert!(by_other.count() > 0, "{outliers:?}");
     }
 }

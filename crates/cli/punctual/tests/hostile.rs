@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use common::{Place, text};
 use punctual_model::{
-    Blame, Comm, EventKind, Explanation, Nanos, Outlier, Recording, RecordingId, Sample,
+    Blame, Comm, EventKind, Explanation, Nanos, Outlier, Recording, RecordingId, Sample, Share,
     SignedNanos, TraceEvent, Victim, Window, testing,
 };
 use punctual_store::{Lease, Store, WINDOW};
@@ -158,11 +158,12 @@ fn outlier(number: u64) -> Outlier {
         thread: 0,
         latency_ns: Nanos(70_000),
         blame: Blame {
-            culprit: format!("interrupt: {HOSTILE}"),
-            sentence: format!("CPU 1 was late: {HOSTILE}."),
             culprit_end_ns: Some(Nanos(70_000)),
-            events_lost: 0,
-            shares: Vec::new(),
+            ..testing::blame(vec![Share::new(
+                testing::interrupt(HOSTILE),
+                Nanos(70_000),
+                1,
+            )])
         },
     }
 }
@@ -198,6 +199,8 @@ fn window() -> Window {
         symbols: [(u64::MAX, HOSTILE.to_owned())].into(),
         calls: [(-1, HOSTILE.to_owned())].into(),
         evidence: Default::default(),
+        segments: Vec::new(),
+        lanes: Vec::new(),
     }
 }
 

@@ -181,7 +181,7 @@ fn late_timers_of_the_kernel_are_explained() {
             let shares = outlier.blame.shares.iter();
             shares
                 .clone()
-                .any(|share| share.kind == ShareKind::Interrupt)
+                .any(|share| share.kind() == ShareKind::Interrupt)
         };
         let interrupts = found.outliers.iter().filter(known).count();
         assert!(
@@ -587,7 +587,7 @@ fn a_stall_of_the_whole_machine_is_named_as_silence() {
             continue;
         };
         let largest = blame.shares.iter().max_by_key(|share| share.ns).unwrap();
-        assert_eq!(largest.kind, ShareKind::Silence, "{blame:?}");
+        assert_eq!(largest.kind(), ShareKind::Silence, "{blame:?}");
         return;
     }
     panic!("no stall was seen");

@@ -19,7 +19,7 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
-    let json = serde_json::to_string_pretty(export.recording)?;
+    let json = serde_json::to_string_pretty(&export.recording.in_words())?;
     writeln!(out, "{}", escape_json(&json))?;
     Ok(())
 }

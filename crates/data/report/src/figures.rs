@@ -384,7 +384,7 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
 fn unseen_thefts(explanation: &Explanation) -> String {
     let outliers = explanation.outliers.iter();
     let shares = outliers.flat_map(|outlier| &outlier.blame.shares);
-    let unseen: BTreeSet<UnseenTheft> = shares.filter_map(|share| share.unseen).collect();
+    let unseen: BTreeSet<UnseenTheft> = shares.filter_map(|share| share.cause.unseen).collect();
     let reasons: Vec<&str> = unseen.into_iter().map(UnseenTheft::reason).collect();
     match reasons.is_empty() {
         true => String::new(),
@@ -419,7 +419,7 @@ pub(crate) fn host_line(recording: &Recording) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_model::{Share, SignedNanos};
+    use punctual_model::{Share, SignedNanos, testing};
 
     #[test]
     fn lost_events_are_no_missed_periods() {
@@ -439,14 +439,12 @@ mod tests {
 
     #[test]
     fn what_no_counter_would_show_is_said_once() {
-        let share = |unseen| Share {
-            kind: punctual_model::ShareKind::Blocking,
-            who: "find-12".to_owned(),
-            ns: Nanos(5),
-            count: 1,
-            detail: None,
-            anomaly: None,
-            unseen,
+        let share = |unseen| {
+            let cause = punctual_model::cause::Cause {
+                unseen,
+                ..testing::interrupt("eth0")
+            };
+            Share::new(cause, Nanos(5), 1)
         };
         let text = |unseen: &[Option<UnseenTheft>]| {
             let outlier = |one: &Option<UnseenTheft>| punctual_model::Outlier {
@@ -456,13 +454,7 @@ mod tests {
                 cpu: None,
                 thread: 0,
                 latency_ns: Nanos(5),
-                blame: punctual_model::Blame {
-                    culprit: String::new(),
-                    sentence: String::new(),
-                    culprit_end_ns: None,
-                    events_lost: 0,
-                    shares: vec![share(*one), share(*one)],
-                },
+                blame: testing::blame(vec![share(*one), share(*one)]),
             };
             explained_text(&Explanation {
                 outliers: unseen.iter().map(outlier).collect(),

@@ -1,6 +1,5 @@
 //! One explained outlier with the events around it, the common source of its text and its plot.
 
-use punctual_culprit::{lanes, segments};
 use punctual_model::{
     Delay, EventKind, Nanos, Outlier, Recording, RecordingId, Segment, ShareKind, SignedNanos,
     ThreadLane, TraceEvent, Window, softirq_name,
@@ -75,13 +74,17 @@ const fn ends(delay: Delay) -> Ends {
 
 impl OutlierTimeline {
     /// Returns the timeline of the events in `window`.
-    pub fn new(recording: &Recording, outlier: Outlier, window: Window) -> Self {
+    pub fn new(recording: &Recording, outlier: Outlier, mut window: Window) -> Self {
         let explanation = recording.explanation.as_ref();
+        let segments = match window.segments_fit() {
+            true => std::mem::take(&mut window.segments),
+            false => Vec::new(),
+        };
         Self {
             recording: recording.id,
             in_trace: explanation.is_some_and(|all| all.trace.is_some()),
-            segments: segments(&window),
-            lanes: lanes(&window),
+            segments,
+            lanes: std::mem::take(&mut window.lanes),
             outlier,
             window,
         }
@@ -134,16 +137,6 @@ impl OutlierTimeline {
         );
         event.kind.is_about(tid) || (wrote && event.pid == tid)
     }
-}
-
-/// Returns the cause of a segment or contribution without its length, such as
-/// `interrupt: eth0 (24)`.
-pub(crate) fn taker(kind: ShareKind, who: &str, detail: Option<&str>) -> String {
-    let mut text = format!("{}: {who}", kind.name());
-    if let Some(detail) = detail.filter(|detail| !detail.is_empty()) {
-        text.push_str(&format!(", {detail}"));
-    }
-    text
 }
 
 /// Returns the name and kind of the handler that an event starts, to be drawn as a block.

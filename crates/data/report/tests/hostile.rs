@@ -6,7 +6,7 @@ mod common;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use punctual_model::{Blame, Cell, Chart, Recording, Share, ShareKind, Table, testing};
+use punctual_model::{Cell, Chart, Recording, Share, Table, testing};
 use punctual_report::plot::{self, PlotOptions};
 
 const ATTACKS: [&str; 8] = [
@@ -46,21 +46,11 @@ fn with_text(text: &str) -> Recording {
     recording.interference.cpus[0].interrupts[0].name = own();
     recording.interference.cpus[0].interrupts[0].id = own();
     recording.verdict.sentence = own();
-    recording.worst[0].blame = Some(Blame {
-        culprit: own(),
-        sentence: own(),
-        culprit_end_ns: None,
-        events_lost: 0,
-        shares: vec![Share {
-            kind: ShareKind::Interrupt,
-            who: own(),
-            ns: recording.worst[0].latency_ns,
-            count: 1,
-            detail: None,
-            anomaly: None,
-            unseen: None,
-        }],
-    });
+    recording.worst[0].blame = Some(testing::blame(vec![Share::new(
+        testing::interrupt(text),
+        recording.worst[0].latency_ns,
+        1,
+    )]));
     let columns = [(text, text), ("cost_ns", text), ("rate", text)];
     let mut table = Table::new(text, text, &columns);
     table.push([Cell::from(text), 5_000.into(), 0.5.into()]);

@@ -6,8 +6,8 @@ mod common;
 
 use common::{list, markdown_of, samples, summary};
 use punctual_model::{
-    Blame, Completion, Limit, Metric, Nanos, Outcome, Recording, SamplesKept, Share, ShareKind,
-    Suspension, SuspensionKind, testing,
+    Blame, Completion, Limit, Metric, Nanos, Outcome, Recording, SamplesKept, Share, Suspension,
+    SuspensionKind, testing,
 };
 use punctual_report::document::ListRow;
 use punctual_report::html::{self, HtmlOptions};
@@ -54,20 +54,12 @@ fn troubled() -> Recording {
     ];
     recording.verdict = recording.judge();
     recording.worst[0].blame = Some(Blame {
-        culprit: "nvme0q1".to_owned(),
-        sentence: "the interrupt nvme0q1 took 121 µs of 150 µs, then ksoftirqd/0 ran for 20 µs"
-            .to_owned(),
-        culprit_end_ns: None,
         events_lost: 2,
-        shares: vec![Share {
-            kind: ShareKind::Interrupt,
-            who: "nvme0q1".to_owned(),
-            ns: Nanos(121_000),
-            count: 1,
-            detail: None,
-            anomaly: None,
-            unseen: None,
-        }],
+        ..testing::blame(vec![Share::new(
+            testing::interrupt("nvme0q1"),
+            Nanos(121_000),
+            1,
+        )])
     });
     recording
 }

@@ -3,9 +3,10 @@
 
 mod common;
 
+use punctual_model::cause::{self, Detail, Source};
 use punctual_model::{
     Blame, Cause, Comm, EventKind, Explanation, KernelPriority, Nanos, Outlier, Period, Recording,
-    Segment, Share, ShareKind, Task, TaskState, TraceEvent, Vector, Victim, Window, testing,
+    Segment, Share, Task, TaskState, TraceEvent, Vector, Victim, Window, testing,
 };
 use punctual_report::html::{self, HtmlOptions};
 use punctual_report::plot::{self, PlotOptions};
@@ -33,14 +34,13 @@ fn event(us: i64, kind: EventKind) -> TraceEvent {
     }
 }
 
-fn segment(from: u64, to: u64, kind: ShareKind, who: &str, detail: Option<&str>) -> Segment {
+fn segment(from: u64, to: u64, source: Source, detail: Option<Detail>) -> Segment {
     Segment {
         from: Nanos(DUE + from * 1_000),
         to: Nanos(DUE + to * 1_000),
         cpu: 1,
-        kind,
-        who: who.to_owned(),
-        detail: detail.map(str::to_owned),
+        cause: cause::Cause::new(source).with(detail),
+        words: None,
     }
 }
 
@@ -74,34 +74,16 @@ fn told() -> (Recording, OutlierTimeline) {
         event(137, switch(make, victim, 0)),
     ];
     let segments = vec![
-        segment(0, 2, ShareKind::TimerLate, "the timer's interrupt", None),
-        segment(2, 5, ShareKind::Interrupt, "local_timer", None),
-        segment(5, 6, ShareKind::Scheduling, "the scheduler", None),
-        segment(
-            6,
-            127,
-            ShareKind::Softirq,
-            "NET_RX",
-            Some("in <b>&make-12, nice 0"),
-        ),
-        segment(127, 137, ShareKind::Scheduling, "the scheduler", None),
-        segment(
-            137,
-            143,
-            ShareKind::ReturnToUser,
-            "switch to user space",
-            None,
-        ),
+        segment(0, 2, Source::TimerLate, None),
+        segment(2, 5, Source::Vector(Vector::LocalTimer), None),
+        segment(5, 6, Source::Scheduling, None),
+        segment(6, 127, Source::Softirq(3), Some(Detail::On(Some(make)))),
+        segment(127, 137, Source::Scheduling, None),
+        segment(137, 143, Source::ReturnToUser, None),
     ];
-    let shares = segments.iter().map(|s| Share {
-        kind: s.kind,
-        who: s.who.clone(),
-        ns: s.length(),
-        count: 1,
-        detail: s.detail.clone(),
-        anomaly: None,
-        unseen: None,
-    });
+    let shares = segments
+        .iter()
+        .map(|one| Share::new(one.cause.clone(), one.length(), 1));
     let mut recording = testing::recording(2, 5);
     let outlier = Outlier {
         number: 3,
@@ -111,13 +93,8 @@ fn told() -> (Recording, OutlierTimeline) {
         thread: 1,
         latency_ns: Nanos(143_000),
         blame: Blame {
-            culprit: "softirq: NET_RX".to_owned(),
-            sentence:
-                "CPU 1 was 143 µs late: softirq NET_RX ran for 121 µs in <b>&make-12, nice 0."
-                    .to_owned(),
             culprit_end_ns: Some(Nanos(DUE + 127_000)),
-            events_lost: 0,
-            shares: shares.collect(),
+            ..testing::blame(shares.collect())
         },
     };
     let window = Window {
@@ -138,6 +115,8 @@ fn told() -> (Recording, OutlierTimeline) {
         symbols: Default::default(),
         calls: Default::default(),
         evidence: Default::default(),
+        segments: Vec::new(),
+        lanes: Vec::new(),
     };
     recording.explanation = Some(Explanation {
         threshold_ns: Nanos(100_000),
@@ -147,21 +126,21 @@ fn told() -> (Recording, OutlierTimeline) {
         rise_took_ns: Some(Nanos::from_millis(1_004)),
         outliers: vec![outlier.clone()],
         causes: vec![Cause {
-            kind: ShareKind::Softirq,
-            who: "NET_RX".to_owned(),
+            source: Source::Softirq(3),
             count: 4,
             culprit_in: 3,
             total_ns: Nanos(400_000),
             worst_ns: Nanos(121_000),
             worst_outlier: 3,
+            words: None,
         }],
         periods: vec![Period {
-            kind: ShareKind::Softirq,
-            who: "NET_RX".to_owned(),
+            source: Source::Softirq(3),
             period_ns: Nanos(1_000_012_345),
             tolerance_ns: Nanos(2_000_000),
             count: 4,
             missing: 1,
+            words: None,
         }],
         ..Explanation::default()
     });

@@ -104,8 +104,17 @@ impl Store {
             let what = format!("its window {number} cannot be read: {error}");
             self.link.context.damaged_in(id, &what)
         };
-        let outlier = serde_json::from_str(&about).map_err(read)?;
+        let outlier: Outlier = serde_json::from_str(&about).map_err(read)?;
         let window: Window = serde_json::from_slice(&body).map_err(read)?;
+        let segments = window.segments.iter();
+        let checked = segments.map(|segment| segment.cause.check());
+        checked
+            .chain([outlier.blame.check()])
+            .collect::<Result<(), _>>()
+            .map_err(|error| {
+                let what = format!("its window {number} cannot be shown: {error}");
+                self.link.context.damaged_in(id, &what)
+            })?;
         // Limit the number of events here too, because processing them takes time.
         Ok(Some((outlier, window.shortened())))
     }

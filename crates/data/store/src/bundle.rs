@@ -63,7 +63,7 @@ impl<W: Write> Bundle<W> {
             time: u64::try_from(Timestamp::now().as_second()).unwrap_or(0),
             contents: Vec::new(),
         };
-        bundle.put_json("recording.json", "the recording", recording)?;
+        bundle.put_json("recording.json", "the recording", &recording.in_words())?;
         bundle.put(
             "store.db",
             "the same with its samples and trace events: punctual --store store.db show",

@@ -2,7 +2,7 @@
 
 /// Number of this schema. Each change of [`TABLES`] increments it. A program only reads and writes
 /// its own schema.
-pub(crate) const SCHEMA: i64 = 11;
+pub(crate) const SCHEMA: i64 = 12;
 
 /// SQL that creates the tables in an empty file.
 ///

@@ -259,14 +259,16 @@ fn gaps(recording: &Recording) -> HardwareGaps {
 fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause> {
     let explained = recording.explanation.iter();
     let remedied = |cause: &punctual_model::Cause| {
-        let advice = cause.kind.advice(&cause.who);
+        let (kind, who) = (cause.source.kind(), cause.source.who());
+        let advice = kind.advice(&who);
         let open = |id: &&&str| {
             let finding = audit.findings.iter().find(|finding| finding.id == **id);
             finding.is_some_and(is_open)
         };
         RemediedCause {
-            kind: cause.kind,
-            who: cause.who.clone(),
+            source: cause.source.clone(),
+            kind,
+            who,
             count: cause.count,
             total_ns: cause.total_ns,
             worst_ns: cause.worst_ns,

@@ -12,7 +12,7 @@ mod theft;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use punctual_culprit::{Found, Tally};
+use punctual_culprit::Tally;
 use punctual_host::{Host, OwnThread};
 use punctual_model::{
     Comm, Delay, EventKind, Evidence, Explanation, HostFacts, Nanos, Outlier, TraceEvent, Victim,
@@ -344,8 +344,8 @@ impl Explainer {
         if delay == Delay::Job {
             punctual_culprit::keep_concerned(&mut window);
         }
-        let Found { blame, by_observer } = punctual_culprit::find(&window);
-        self.by_observer += u64::from(by_observer);
+        let blame = punctual_culprit::explain(&mut window);
+        self.by_observer += u64::from(blame.by_observer);
         self.explained += 1;
         let after = monotonic().saturating_sub(actual);
         self.within = self.within.max(Some(after));
@@ -415,6 +415,8 @@ impl Explainer {
                 observer: self.observer.clone(),
                 ..counted.unwrap_or_default()
             },
+            segments: Vec::new(),
+            lanes: Vec::new(),
         }
     }
 
@@ -423,7 +425,7 @@ impl Explainer {
         let mut outliers = self.buffer.outliers();
         let found =
             outliers.find(|one| (one.monotonic_ns, one.latency_ns) == (expected, latency))?;
-        Some(found.blame.culprit.clone())
+        Some(found.blame.culprit())
     }
 
     /// Fills in the causes of the largest samples.

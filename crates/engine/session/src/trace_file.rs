@@ -91,8 +91,14 @@ fn recording_of(mut found: LateFound, head: &TraceHead, request: TraceRequest) -
     let place: BTreeMap<u32, usize> = (found.threads.iter().map(|thread| thread.task.pid))
         .zip(0..)
         .collect();
-    for (number, Reaction { window, stated, .. }) in (1..).zip(found.reactions) {
-        let blame = punctual_culprit::find(&window).blame;
+    for (
+        number,
+        Reaction {
+            mut window, stated, ..
+        },
+    ) in (1..).zip(found.reactions)
+    {
+        let blame = punctual_culprit::explain(&mut window);
         tally.add(number, window.expected, &blame);
         if let Some(text) = stated {
             summary.stated.push(StatedLatency {

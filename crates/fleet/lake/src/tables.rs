@@ -154,7 +154,7 @@ impl Tables {
                 ("latency_ns", number(worst.latency_ns.0)),
                 (
                     "culprit",
-                    Cell::Text(blame.map(|blame| blame.culprit.clone())),
+                    Cell::Text(blame.map(punctual_model::Blame::culprit)),
                 ),
             ]);
         }

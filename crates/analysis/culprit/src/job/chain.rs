@@ -2,10 +2,10 @@
 //! and so on.
 
 use punctual_model::Nanos;
+use punctual_model::cause::{Awaited, Cause, Detail, Leaf, Name, Source, Wait};
 
 use super::tracks::{Phase, Span, Tracks};
 use super::waker::By;
-use crate::cause::{Awaited, Cause, Detail, Leaf, Name, Source, Wait};
 
 /// Maximum number of threads in a chain.
 const DEEPEST: usize = 8;
@@ -91,7 +91,8 @@ impl Follower<'_> {
                     Some(task) if task.is_idle() || task.pid == last => (Leaf::NotScheduled, None),
                     Some(task) => {
                         let prio = self.tracks.priority(task.pid, part.from);
-                        (Leaf::Preempted(Name::from(&task), prio), Some(task.pid))
+                        let by = Name::from(&task);
+                        (Leaf::Preempted { by, prio }, Some(task.pid))
                     }
                 };
                 match part.on_top {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use punctual_model::cause::{
+    Cause, Detail, Limit, Missing, Name, Rank, Role, Signal, Source, Unknown, Wait,
+};
 use punctual_model::{KernelPriority, Nanos, Task, Text, Window, stack_of};
 
 use super::chain;
 use super::tracks::{InCall, Phase, Span, Tracks};
 use super::waker::By;
-use crate::cause::{Cause, Detail, Limit, Missing, Name, Rank, Role, Source, Unknown, Wait};
-use crate::context::UNKNOWN_PRIORITY;
 use crate::events::{SWITCH, SYS_ENTER};
 use crate::judge::by_real_time_limit;
 use crate::stretch::Stretch;
@@ -197,9 +198,10 @@ impl<'a> Split<'a> {
         let name = call.map(|(id, _)| self.name_of(id));
         let stack = self.tracks.stack(tid, span.from);
         let stack = stack.and_then(|stack| self.blocked_at(stack));
-        let object = || {
-            let args = call.map_or([0; 2], |(_, args)| args);
-            Detail::WaitsIn(name.clone(), args, stack.clone())
+        let object = || Detail::WaitsIn {
+            call: name.clone(),
+            argument: call.map_or(0, |(_, [first, _])| first),
+            at: stack.clone(),
         };
         let Some(wake) = wake.map(|number| self.tracks.wakes[number].clone()) else {
             return self.push(span, Cause::unexplained(Unknown::NoWaker).with(object()));
@@ -251,7 +253,10 @@ impl<'a> Split<'a> {
         let last = signals.rev().find(|(at, ..)| *at <= span.from);
         let by = last.map(|(_, signal, sender)| {
             let sender = self.tracks.names.task(*sender);
-            (*signal, Name::from(&sender))
+            Signal {
+                signal: *signal,
+                sender: Name::from(&sender),
+            }
         });
         self.push(span, Cause::new(Source::Stopped(by)));
     }
@@ -267,7 +272,7 @@ fn is_lock(name: Option<&Text>, call: Option<InCall>) -> bool {
 
 /// Another thread has the CPU.
 fn rival_of(task: &Task, own: KernelPriority) -> Cause {
-    if task.prio.0 == UNKNOWN_PRIORITY || own.0 == UNKNOWN_PRIORITY {
+    if task.prio == KernelPriority::UNKNOWN || own == KernelPriority::UNKNOWN {
         return Cause::unexplained(Unknown::PriorityOf(task.into()));
     }
     let role = match () {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use punctual_model::cause::{Cause, Detail, Source};
 use punctual_model::{EventKind, KernelPriority, Nanos, Policy, Task, TraceEvent, Window};
 
 use super::waker::{Wake, completed, waker};
-use crate::cause::{Cause, Detail, Source};
-use crate::context::{Context, Handler, Threads, UNKNOWN_PRIORITY};
+use crate::context::{Context, Handler, Threads};
 use crate::events::SYS_ENTER;
 use crate::victim::FAULT_TIME;
 
@@ -430,7 +430,7 @@ impl Tracks {
 
     /// Returns the effective priority, as far as it is known.
     pub(crate) fn priority(&self, tid: u32, at: Nanos) -> KernelPriority {
-        let unknown = KernelPriority(UNKNOWN_PRIORITY);
+        let unknown = KernelPriority::UNKNOWN;
         let Some(known) = self.priorities.get(&tid) else {
             return unknown;
         };
@@ -458,7 +458,10 @@ fn on_top(context: &Context) -> Option<Cause> {
     if let Some(outermost) = context.handlers.first() {
         return Some(Cause::new(match outermost {
             Handler::Vector(vector) => Source::Vector(vector.clone()),
-            Handler::Irq { irq, name } => Source::Irq(*irq, name.clone()),
+            Handler::Irq { irq, name } => Source::Irq {
+                irq: *irq,
+                name: name.clone(),
+            },
             Handler::Timer { .. } => Source::Vector(punctual_model::Vector::LocalTimer),
         }));
     }

@@ -1,8 +1,8 @@
 //! Determines what wakes a thread: another thread, a timer or a device.
 
-use punctual_model::{EventKind, Nanos, TraceEvent, Vector};
+use punctual_model::cause::Device;
+use punctual_model::{EventKind, Nanos, Text, TraceEvent, Vector};
 
-use crate::cause::Device;
 use crate::context::{Context, Handler, SOFTIRQ_HRTIMER, SOFTIRQ_TIMER};
 
 /// A wake-up in the same handler within this time after a disk completed a request on the CPU is
@@ -59,15 +59,18 @@ pub(crate) fn waker(event: &TraceEvent, context: &Context, completed: Option<(Na
 fn in_handler(handler: &Handler) -> By {
     match handler {
         Handler::Timer { .. } | Handler::Vector(Vector::LocalTimer) => By::Timer,
-        Handler::Vector(vector) => By::Device(Device::Vector(match vector {
+        Handler::Vector(vector) => By::Device(Device::Vector(Text::from(match vector {
             Vector::Reschedule => "reschedule",
             Vector::CallFunction | Vector::CallFunctionSingle => "call of another CPU",
             Vector::IrqWork => "irq_work",
             _ => "interrupt",
-        })),
+        }))),
         // On arm and RISC-V, the timer is a device interrupt.
         Handler::Irq { name, .. } if name.0.contains("timer") => By::Timer,
-        Handler::Irq { irq, name } => By::Device(Device::Irq(*irq, name.clone())),
+        Handler::Irq { irq, name } => By::Device(Device::Irq {
+            irq: *irq,
+            name: name.clone(),
+        }),
     }
 }
 

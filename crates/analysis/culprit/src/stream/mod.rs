@@ -465,6 +465,8 @@ impl LateReactions {
                 gaps,
                 ..Evidence::default()
             },
+            segments: Vec::new(),
+            lanes: Vec::new(),
         };
         Some(Reaction {
             window,

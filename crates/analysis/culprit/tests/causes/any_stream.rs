@@ -1,10 +1,10 @@
 //! For any stream of events, the shares add up and none is negative.
 
 use proptest::prelude::*;
-use punctual_culprit::{find, segments};
+use punctual_culprit::{Found, explain, find};
 use punctual_model::{
-    Comm, Delay, EventKind, KernelPriority, Nanos, NoiseSource, TaskState, TraceEvent, Vector,
-    Window, event_names,
+    Blame, Comm, Delay, EventKind, KernelPriority, Nanos, NoiseSource, TaskState, TraceEvent,
+    Vector, Window, event_names,
 };
 
 use crate::stream::{DUE, Stream, VICTIM, task};
@@ -145,7 +145,10 @@ fn any_window() -> impl Strategy<Value = Window> {
 
 /// Checks the invariants that hold for any events.
 fn check(window: &Window) -> Result<(), TestCaseError> {
-    let found = find(window).blame;
+    let Found {
+        blame: found,
+        segments,
+    } = find(window);
     let sum: u128 = found
         .shares
         .iter()
@@ -158,9 +161,9 @@ fn check(window: &Window) -> Result<(), TestCaseError> {
             .iter()
             .all(|share| share.ns > Nanos::ZERO && share.count > 0)
     );
-    prop_assert!(!found.sentence.is_empty() && !found.culprit.is_empty());
+    prop_assert!(!found.sentence().is_empty() && !found.culprit().is_empty());
     let mut at = window.expected;
-    for segment in segments(window) {
+    for segment in segments {
         prop_assert_eq!(segment.from, at);
         prop_assert!(segment.to > segment.from);
         at = segment.to;
@@ -169,12 +172,48 @@ fn check(window: &Window) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Checks that what is shown later follows from the stored causes alone: not from the events, which
+/// may be dropped, and not from names of symbols or calls.
+fn check_stored(mut window: Window) -> Result<(), TestCaseError> {
+    let blame = explain(&mut window);
+    let (sentence, labels) = (blame.sentence(), labels(&window));
+    let json = serde_json::to_string(&(&blame, &window)).unwrap();
+    let (read, mut later): (Blame, Window) = serde_json::from_str(&json).unwrap();
+    prop_assert_eq!(&read, &blame);
+    later.events.clear();
+    later.symbols.clear();
+    later.calls.clear();
+    later.missing_events.clear();
+    later.evidence = Default::default();
+    prop_assert!(later.segments_fit());
+    prop_assert_eq!(read.sentence(), sentence);
+    prop_assert_eq!(self::labels(&later), labels);
+    // The plot shows the same sums as the shares.
+    for share in &read.shares {
+        let own = later.segments.iter();
+        let own = own.filter(|segment| segment.cause.source == share.cause.source);
+        let sum: u128 = own.map(|segment| u128::from(segment.length().0)).sum();
+        prop_assert_eq!(sum, u128::from(share.ns.0), "{:?}", share);
+    }
+    Ok(())
+}
+
+fn labels(window: &Window) -> Vec<String> {
+    let segments = window.segments.iter();
+    segments.map(|segment| segment.cause.label()).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn shares_add_up(window in any_window()) {
         check(&window)?;
+    }
+
+    #[test]
+    fn later_words_follow_from_the_stored_causes(window in any_window()) {
+        check_stored(window)?;
     }
 
     /// Valid streams that are corrupted: shuffled, truncated, with duplicate parts.
@@ -212,5 +251,24 @@ fn an_actual_time_before_the_expected_is_no_latency() {
     window.actual = window.expected - Nanos(5_000);
     let found = find(&window).blame;
     assert!(found.shares.is_empty());
-    assert_eq!(found.sentence, "CPU 1 was not late.");
+    assert_eq!(found.sentence(), "CPU 1 was not late.");
+}
+
+/// A delivery with more shares than the analysis makes is refused.
+#[test]
+fn further_sources_are_summed_by_kind() {
+    let first = task("fork", 1_000, 10);
+    let mut stream =
+        Stream::late(4_000.0)
+            .sleeping_beside(first)
+            .waking_of(0.5, crate::stream::victim(), 1);
+    for pid in 0..2_000 {
+        let (prev, next) = (task("fork", 1_000 + pid, 10), task("fork", 1_001 + pid, 10));
+        stream = stream.switch(1.0 + f64::from(pid), prev, 0, next);
+    }
+    let blame = find(&stream.window).blame;
+    assert!(blame.shares.len() > 900, "{}", blame.shares.len());
+    assert_eq!(blame.check(), Ok(()));
+    assert_eq!(blame.latency(), stream.window.latency());
+    assert!(blame.shares.iter().any(|share| share.who() == "others"));
 }

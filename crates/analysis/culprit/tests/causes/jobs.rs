@@ -1,6 +1,6 @@
 //! Jobs: the thread's own activity, the threads that it waited for, and their activity.
 
-use punctual_culprit::{find, keep_concerned, lanes, segments};
+use punctual_culprit::{find, keep_concerned, lanes};
 use punctual_model::{
     Blame, Delay, EventKind, LaneState, Nanos, RealTimeLimit, ShareKind, Task, TraceEvent,
 };
@@ -53,9 +53,9 @@ fn exit(id: i64) -> EventKind {
 
 /// Returns the total of the shares of a kind whose name has this prefix, in µs.
 fn share(blame: &Blame, kind: ShareKind, who: &str) -> f64 {
-    let fits = blame.shares.iter().filter(|share| share.kind == kind);
+    let fits = blame.shares.iter().filter(|share| share.kind() == kind);
     let ns: u64 = fits
-        .filter(|share| share.who.starts_with(who))
+        .filter(|share| share.who().starts_with(who))
         .map(|share| share.ns.0)
         .sum();
     ns as f64 / 1_000.0
@@ -65,7 +65,7 @@ fn explained(stream: &Stream) -> Blame {
     let blame = find(&stream.window).blame;
     let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
     assert_eq!(sum, stream.window.latency().0, "{blame:#?}");
-    let end = segments(&stream.window).last().unwrap().to;
+    let end = find(&stream.window).segments.last().unwrap().to;
     assert_eq!(end, stream.window.actual);
     blame
 }
@@ -85,10 +85,10 @@ fn own_work_system_calls_and_interrupts_are_shares() {
     assert_eq!(share(&found, ShareKind::Interrupt, "eth0"), 50.0);
     assert!(
         found
-            .sentence
+            .sentence()
             .contains("it computed for 738 µs in user space"),
         "{}",
-        found.sentence
+        found.sentence()
     );
 }
 
@@ -113,9 +113,9 @@ fn a_lock_names_its_holder_and_who_preempted_that_one() {
     assert_eq!(held, 500.0, "{found:#?}");
     assert_eq!(share(&found, ShareKind::LockHolder, "low-20"), 748.0);
     assert!(
-        found.sentence.contains("futex 0x7f10"),
+        found.sentence().contains("futex 0x7f10"),
         "{}",
-        found.sentence
+        found.sentence()
     );
     let own = lanes(&stream.window);
     assert_eq!(own[0].task.pid, VICTIM);
@@ -178,9 +178,9 @@ fn the_wakers_are_followed_to_the_disk() {
     let disk = found
         .shares
         .iter()
-        .find(|share| share.kind == ShareKind::Device)
+        .find(|share| share.kind() == ShareKind::Device)
         .unwrap();
-    assert_eq!(disk.detail.as_deref(), Some("through jbd2-33"));
+    assert_eq!(disk.detail().as_deref(), Some("through jbd2-33"));
     assert_eq!(share(&found, ShareKind::Waiting, "jbd2-33"), 34.0);
 }
 
@@ -212,8 +212,9 @@ fn the_function_that_blocked_is_named() {
     let waited = found
         .shares
         .iter()
-        .find(|share| share.kind == ShareKind::Waiting);
-    let detail = waited.unwrap().detail.as_deref();
+        .find(|share| share.kind() == ShareKind::Waiting);
+    let detail = waited.unwrap().detail();
+    let detail = detail.as_deref();
     assert_eq!(
         detail,
         Some("in read, descriptor 4, at pipe_read"),
@@ -298,7 +299,7 @@ fn a_chain_ends() {
     stream = stream.on(2, 200).waking_of(901.0, victim(), 1);
     stream.window.events.sort_by_key(|event| event.time);
     let found = explained(&stream);
-    assert_eq!(found.culprit.matches("link-").count(), 8, "{found:#?}");
+    assert_eq!(found.culprit().matches("link-").count(), 8, "{found:#?}");
 
     let (a, b) = (thread(0), thread(1));
     let circle = job(1_000.0)
@@ -347,8 +348,9 @@ fn a_page_from_the_disk_is_a_page_fault() {
     let page = found
         .shares
         .iter()
-        .find(|share| share.kind == ShareKind::PageFault);
-    let detail = page.unwrap().detail.as_deref();
+        .find(|share| share.kind() == ShareKind::PageFault);
+    let detail = page.unwrap().detail();
+    let detail = detail.as_deref();
     assert_eq!(detail, Some("waiting for a page from disk 254:0"));
 }
 
@@ -377,13 +379,13 @@ fn a_stop_and_a_preemption() {
     );
     assert_eq!(share(&found, ShareKind::HigherPriority, "hog-61"), 300.0);
     // If the hog were this program, the result would be flagged.
-    assert!(!find(&stream.window).by_observer);
+    assert!(!find(&stream.window).blame.by_observer);
     let ours = job(1_000.0)
         .switch(100.0, victim(), RUNNABLE, hog)
         .switch(900.0, hog, SLEEPS, victim())
         .change(|window| window.evidence.observer = vec![61]);
-    assert!(find(&ours.window).by_observer);
-    let sentence = explained(&ours).sentence;
+    assert!(find(&ours.window).blame.by_observer);
+    let sentence = explained(&ours).sentence();
     assert!(
         sentence.ends_with("This program caused it, by recording the events."),
         "{sentence}"
@@ -402,14 +404,14 @@ fn without_system_calls_user_space_is_not_claimed() {
     let own = found
         .shares
         .iter()
-        .find(|share| share.kind == ShareKind::OwnWork)
+        .find(|share| share.kind() == ShareKind::OwnWork)
         .unwrap();
-    assert_eq!(own.who, "the thread itself");
-    assert!(own.detail.as_deref().unwrap().contains("not recorded"));
+    assert_eq!(own.who(), "the thread itself");
+    assert!(own.detail().as_deref().unwrap().contains("not recorded"));
     let mut empty = job(1_000.0).window;
     empty.events.clear();
     let found = find(&empty).blame;
-    assert_eq!(found.shares[0].kind, ShareKind::Unexplained);
+    assert_eq!(found.shares[0].kind(), ShareKind::Unexplained);
     assert_eq!(found.shares[0].ns, Nanos::from_millis(1));
 }
 

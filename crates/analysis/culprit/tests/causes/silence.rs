@@ -34,14 +34,16 @@ fn stolen_time_of_a_gap_is_not_instead_of_anything() {
         window.evidence.stolen = vec![exactly(&[(1.0, 814.0, 700.0)])];
     });
     let shares = judge(&stream.window).blame.shares;
-    let stolen = shares.iter().find(|share| share.kind == ShareKind::Stolen);
+    let stolen = shares
+        .iter()
+        .find(|share| share.kind() == ShareKind::Stolen);
     assert_eq!(
         stolen.map(|share| share.ns),
         Some(at(700.0) - at(0.0)),
         "{shares:#?}"
     );
     assert_eq!(
-        stolen.and_then(|share| share.detail.as_deref()),
+        stolen.and_then(punctual_model::Share::detail),
         None,
         "{shares:#?}"
     );

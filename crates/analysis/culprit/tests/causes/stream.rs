@@ -89,6 +89,8 @@ impl Stream {
                 .into(),
                 calls: [(1, "write".to_owned()), (230, "clock_nanosleep".to_owned())].into(),
                 evidence: Default::default(),
+                segments: Vec::new(),
+                lanes: Vec::new(),
             },
             cpu: 1,
             pid: 0,
@@ -212,14 +214,14 @@ impl Stream {
         let blame = punctual_culprit::find(&self.window).blame;
         let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
         assert_eq!(sum, self.window.latency().0, "{blame:#?}");
-        let mut text = format!("{}\n", blame.sentence);
+        let mut text = format!("{}\n", blame.sentence());
         for share in &blame.shares {
-            let detail = share.detail.as_deref().unwrap_or("");
+            let detail = share.detail().unwrap_or_default();
             text += &format!(
                 "{:>9}  {}  {}  [{detail}] x{}\n",
                 share.ns.to_string(),
-                share.kind.name(),
-                share.who,
+                share.kind().name(),
+                share.who(),
                 share.count,
             );
         }

@@ -104,7 +104,8 @@ fn steal_did_not_rise_by_a_nanosecond() {
             window.evidence.stolen = vec![ticks(1), exactly(&[])];
         });
         let found = judge(&stream.window).blame;
-        let open = |share: &Share| share.kind == ShareKind::Undecided || share.unseen.is_some();
+        let open =
+            |share: &Share| share.kind() == ShareKind::Undecided || share.cause.unseen.is_some();
         assert!(!found.shares.iter().any(open), "{found:#?}");
     }
 }
@@ -151,7 +152,11 @@ fn without_counters_the_shares_are_marked() {
         for stream in all() {
             let found = judge(&stream.change(change).window).blame;
             let largest = found.shares.iter().max_by_key(|share| share.ns);
-            assert_eq!(largest.unwrap().unseen, unseen, "case {number}: {found:#?}");
+            assert_eq!(
+                largest.unwrap().cause.unseen,
+                unseen,
+                "case {number}: {found:#?}"
+            );
         }
     }
 }
@@ -180,7 +185,7 @@ fn what_rose_some_time_in_two_hours_did_not_rise_around_then() {
         found
             .shares
             .iter()
-            .any(|share| share.unseen == Some(UnseenTheft::Steal))
+            .any(|share| share.cause.unseen == Some(UnseenTheft::Steal))
     );
     let gap = Stream::late(830.0)
         .sleeping_beside(find())
@@ -390,7 +395,7 @@ proptest! {
         prop_assert_eq!(sum, window.latency().0);
         let pieces = truth.pieces.len() as u64;
         for share in &found.shares {
-            let ran = match (share.kind, share.who.as_str()) {
+            let ran = match (share.kind(), share.who().as_str()) {
                 (ShareKind::Blocking, "find-12") => truth.ran(Piece::Find),
                 (ShareKind::HigherPriority, "hog-61") => truth.ran(Piece::Hog),
                 (ShareKind::Interrupt, "virtio0 (26)") => truth.ran(Piece::Irq),
@@ -406,8 +411,8 @@ proptest! {
                 _ => continue,
             };
             let accused = share.ns.0 > ran + pieces * DOUBTED;
-            prop_assert!(!accused || share.unseen.is_some(), "{} > {}: {:#?}", share.ns, ran, found);
-            prop_assert!(share.unseen.is_none() || matches!(truth.knows, Knows::Nothing | Knows::Ticks));
+            prop_assert!(!accused || share.cause.unseen.is_some(), "{} > {}: {:#?}", share.ns, ran, found);
+            prop_assert!(share.cause.unseen.is_none() || matches!(truth.knows, Knows::Nothing | Knows::Ticks));
         }
     }
 
@@ -420,7 +425,7 @@ proptest! {
         }
         let found = judge(&truth.window()).blame;
         let doubted = |share: &Share| {
-            share.unseen.is_some() || matches!(share.kind, ShareKind::Stolen | ShareKind::Undecided)
+            share.cause.unseen.is_some() || matches!(share.kind(), ShareKind::Stolen | ShareKind::Undecided)
         };
         prop_assert!(!found.shares.iter().any(doubted), "{:#?}", found);
     }

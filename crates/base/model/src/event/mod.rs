@@ -1,25 +1,25 @@
 //! Typed trace events of the kernel, and the window around a late reaction that contains them.
 
+mod evidence;
 mod kind;
 mod name;
 mod row;
 mod story;
 mod table;
 mod task;
-mod window;
 
 use serde::{Deserialize, Serialize};
 
+pub use evidence::{
+    Delay, EventGap, Evidence, GapReason, HandlerOf, NotShown, RealTimeLimit, SmiCount, StealCount,
+    StealRise, Throttle, Usual, UsualLength, Victim,
+};
 pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
 pub use name::{SOFTIRQS, disk_name, softirq_name};
 pub use row::{EventFields, EventLevel, EventNames};
 pub use story::Story;
 pub use table::{EVENTS, EventKind, EventSpec, KernelEvent, interrupted_functions, stack_of};
 pub use task::{Comm, KernelPriority, Task, TaskState};
-pub use window::{
-    Delay, EventGap, Evidence, GapReason, HandlerOf, NotShown, RealTimeLimit, SmiCount, StealCount,
-    StealRise, Throttle, Usual, UsualLength, Victim, Window,
-};
 
 use crate::Nanos;
 use crate::schema::JsonSchema;

@@ -90,6 +90,9 @@ impl KernelPriority {
     /// The first value that is a nice value (`MAX_RT_PRIO`).
     pub const FIRST_FAIR: i16 = 100;
 
+    /// A priority that no event shows.
+    pub const UNKNOWN: Self = Self(i16::MAX);
+
     /// Converts a real-time priority, 1 to 99.
     pub const fn real_time(priority: u8) -> Self {
         Self(99 - priority as i16)

@@ -70,13 +70,13 @@ fn an_application_that_a_signal_stops() {
     let outliers = &recording.explanation.as_ref().unwrap().outliers;
     let shares = outliers.iter().flat_map(|outlier| &outlier.blame.shares);
     let shares: Vec<_> = shares
-        .filter(|share| share.kind == ShareKind::Stopped)
+        .filter(|share| share.kind() == ShareKind::Stopped)
         .collect();
     let told = outliers
         .iter()
-        .map(|o| &o.blame.sentence)
+        .map(|o| o.blame.sentence())
         .collect::<Vec<_>>();
-    let by_us = |share: &&&Share| share.who.starts_with("signal 19 from stopper-");
+    let by_us = |share: &&&Share| share.who().starts_with("signal 19 from stopper-");
     let told = format!("stopped for {length}, but: {shares:?} {told:#?}");
     let longest = shares.iter().filter(by_us).map(|share| share.ns).max();
     let longest = longest.unwrap_or_else(|| panic!("{told}"));

@@ -55,7 +55,11 @@ fn a_thread_above_the_receiver_of_a_post() {
             };
             if truth.took >= CAUSED {
                 let off = disagreement(&outlier.blame, &truth);
-                eprintln!("{} (truth: {}) {off:?}", outlier.blame.sentence, truth.took);
+                eprintln!(
+                    "{} (truth: {}) {off:?}",
+                    outlier.blame.sentence(),
+                    truth.took
+                );
                 seen.push(off);
             }
         }

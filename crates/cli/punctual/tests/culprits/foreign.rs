@@ -109,7 +109,8 @@ fn the_fork_of_a_redis_server_is_named() {
     let outliers = &recording.explanation.as_ref().unwrap().outliers;
     // glibc's fork(3) is clone(2).
     let is_fork = |share: &Share| {
-        share.kind == ShareKind::SystemCall && ["clone", "clone3", "fork"].contains(&&*share.who)
+        share.kind() == ShareKind::SystemCall
+            && ["clone", "clone3", "fork"].contains(&&*share.who())
     };
     let mut shares = outliers.iter().flat_map(|outlier| &outlier.blame.shares);
     let named = shares.any(is_fork);

@@ -80,18 +80,18 @@ fn whole_call(outlier: &Outlier, truth: &Truth) -> Option<String> {
     use ShareKind::{Device, SystemCall, Waiting};
     let shares = &outlier.blame.shares;
     let disk =
-        |share: &&punctual_model::Share| share.kind == Device && share.who.starts_with("disk ");
+        |share: &&punctual_model::Share| share.kind() == Device && share.who().starts_with("disk ");
     if shares.iter().find(disk).is_none() {
         return Some("no disk".to_owned());
     }
     let own = |who: &str| matches!(who, "user space" | "the thread itself");
     let beside = shares
         .iter()
-        .filter(|share| own(&share.who) || share.who == "pwrite64");
+        .filter(|share| own(&share.who()) || share.who() == "pwrite64");
     let beside = Nanos(beside.map(|share| share.ns.0).sum());
     let inside = shares.iter().filter(|share| {
-        [Device, Waiting].contains(&share.kind)
-            || (share.kind == SystemCall && share.who == "fsync")
+        [Device, Waiting].contains(&share.kind())
+            || (share.kind() == SystemCall && share.who() == "fsync")
     });
     let inside = Nanos(inside.map(|share| share.ns.0).sum());
     let allowed = (truth.took.0 / 10).max(20_000);
@@ -165,7 +165,7 @@ fn each_way_in_which_a_job_is_delayed_is_named() {
             seen.extend(
                 wrong
                     .iter()
-                    .map(|wrong| format!("{wrong}: {}", outlier.blame.sentence)),
+                    .map(|wrong| format!("{wrong}: {}", outlier.blame.sentence())),
             );
             wrong.is_none()
         });
@@ -212,7 +212,7 @@ fn a_quota_of_its_group_is_named() {
     let named = outliers
         .iter()
         .flat_map(|outlier| &outlier.blame.shares)
-        .any(|share| share.kind == ShareKind::Throttled && share.who.contains(name));
+        .any(|share| share.kind() == ShareKind::Throttled && share.who().contains(name));
     match punctual_testing::crowded() {
         _ if named => {}
         Some(crowd) => punctual_testing::skip!(Quiet, "{crowd}: a quota of a group: {outliers:#?}"),
@@ -331,9 +331,9 @@ fn blocked_by_its_callback(place: &Place, program: &str, arguments: &[&str]) {
     let release = jobs.threads[0].release.as_ref().unwrap();
     assert!(release.call.starts_with("epoll_"), "{release:?}");
     assert_eq!(release.choice, ReleaseChoice::Requested);
-    let own = |outlier: &&Outlier| outlier.blame.culprit == "own work: user space";
+    let own = |outlier: &&Outlier| outlier.blame.culprit() == "own work: user space";
     match explanation.outliers.iter().find(own) {
-        Some(outlier) => assert!(outlier.blame.sentence.contains("computed"), "{outlier:?}"),
+        Some(outlier) => assert!(outlier.blame.sentence().contains("computed"), "{outlier:?}"),
         None => match punctual_testing::crowded() {
             Some(crowd) => {
                 punctual_testing::skip!(Quiet, "{crowd}: a callback: {:?}", explanation.causes)

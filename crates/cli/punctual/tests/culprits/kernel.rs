@@ -68,7 +68,7 @@ fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Optio
         };
         (stage.explain(&came, cpu), vec![truth])
     })?;
-    Some(played.blame.sentence)
+    Some(played.blame.sentence())
 }
 
 /// If no kernel event shows that interrupts are disabled, this is one of the hypotheses, with the

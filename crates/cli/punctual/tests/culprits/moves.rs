@@ -63,9 +63,9 @@ fn affinity_moved_away_to_a_busy_cpu() {
     let moved = format!("It was moved from CPU {here} to CPU {there}.");
     let Some(played) = played else { return };
     assert!(
-        played.blame.sentence.contains(&moved),
+        played.blame.sentence().contains(&moved),
         "{}",
-        played.blame.sentence
+        played.blame.sentence()
     );
 }
 
@@ -110,6 +110,6 @@ fn a_move_while_it_runs() {
         (stage.explain(&came, there), vec![truth])
     });
     let Some(played) = played else { return };
-    let sentence = &played.blame.sentence;
+    let sentence = &played.blame.sentence();
     assert!(sentence.contains("It was moved from"), "{sentence}");
 }

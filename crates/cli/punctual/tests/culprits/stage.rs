@@ -117,6 +117,8 @@ impl Stage {
             symbols: Default::default(),
             calls: Default::default(),
             evidence: Default::default(),
+            segments: Vec::new(),
+            lanes: Vec::new(),
         };
         let blame = punctual_culprit::find(&window).blame;
         let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
@@ -139,11 +141,11 @@ impl Stage {
                 .collect();
             wrong.extend(not_the_culprit(&played, &truths));
             if wrong.is_empty() {
-                let sentence = &played.blame.sentence;
+                let sentence = played.blame.sentence();
                 eprintln!("{name}, time {time}: {sentence} (truth: {truths:?})");
                 return Some(played);
             }
-            seen += &format!("{}\n  {}\n", wrong.join("; "), played.blame.sentence);
+            seen += &format!("{}\n  {}\n", wrong.join("; "), played.blame.sentence());
         }
         // If other programs compete for the CPUs, their part in each scene is larger than the
         // tolerance.
@@ -171,11 +173,11 @@ const NOT_SEEN_BY_THE_CLOCK: [ShareKind; 7] = [
 /// Returns the difference between an explanation and the truth if it exceeds 10% and 20 µs. The
 /// explanation may be lower by the time of interrupting causes.
 pub(crate) fn disagreement(blame: &Blame, truth: &Truth) -> Option<String> {
-    let fits = |share: &&Share| share.kind == truth.kind && share.who.starts_with(&truth.who);
+    let fits = |share: &&Share| share.kind() == truth.kind && share.who().starts_with(&truth.who);
     let shares: Vec<&Share> = blame.shares.iter().filter(fits).collect();
     let found = Nanos(shares.iter().map(|share| share.ns.0).sum());
     let on_top = blame.shares.iter().filter(|share| !fits(share));
-    let on_top = on_top.filter(|share| NOT_SEEN_BY_THE_CLOCK.contains(&share.kind));
+    let on_top = on_top.filter(|share| NOT_SEEN_BY_THE_CLOCK.contains(&share.kind()));
     let on_top = Nanos(on_top.map(|share| share.ns.0).sum());
     let allowed = Nanos((truth.took.0 / 10).max(20_000));
     match () {
@@ -194,7 +196,8 @@ pub(crate) fn disagreement(blame: &Blame, truth: &Truth) -> Option<String> {
 fn not_the_culprit(played: &Played, truths: &[Truth]) -> Option<String> {
     let caused: u64 = truths.iter().map(|truth| truth.took.0).sum();
     let largest = played.blame.shares.iter().max_by_key(|share| share.ns)?;
-    let fits = |truth: &Truth| largest.kind == truth.kind && largest.who.starts_with(&truth.who);
+    let fits =
+        |truth: &Truth| largest.kind() == truth.kind && largest.who().starts_with(&truth.who);
     let mostly = caused * 2 > played.window.latency().0;
     (mostly && !truths.iter().any(fits)).then(|| format!("another is the culprit: {largest:?}"))
 }

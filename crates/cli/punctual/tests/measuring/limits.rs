@@ -160,7 +160,7 @@ fn a_cpu_quota_of_the_group_is_told() {
         .iter()
         .flat_map(|one| &one.blame.shares);
     let quota = format!("CPU quota of {name}");
-    let told = shares.filter(|share| share.who.contains(&quota)).count();
+    let told = shares.filter(|share| share.who().contains(&quota)).count();
     assert!(told > 0, "{shown}");
 }
 
@@ -213,7 +213,8 @@ fn a_cpu_quota_of_a_watched_process_is_named() {
     let outliers = explanation.outliers.iter();
     let mut shares = outliers.flat_map(|one| &one.blame.shares);
     let quota = format!("CPU quota of {name}");
-    let is_named = |share: &Share| share.kind == ShareKind::Throttled && share.who.contains(&quota);
+    let is_named =
+        |share: &Share| share.kind() == ShareKind::Throttled && share.who().contains(&quota);
     assert!(shares.any(is_named), "{}", text(&output.stdout));
 }
 

@@ -49,7 +49,7 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
             },
             figures::place(recording, outlier.thread, outlier.cpu),
             outlier.latency_ns.to_string(),
-            outlier.blame.culprit.clone(),
+            outlier.blame.culprit(),
         ])
     });
     let table = Table::new(columns, rows.collect()).at_most(WORST);

@@ -33,8 +33,8 @@ pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
         );
         for cause in explanation.causes.iter().take(CAUSES) {
             table.push([
-                Cell::from(cause.kind.name()),
-                cause.who.as_str().into(),
+                Cell::from(cause.source.kind().name()),
+                cause.source.who().into(),
                 cause.culprit_in.into(),
                 cause.count.into(),
                 cause.total_ns.into(),
@@ -59,8 +59,8 @@ pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
         );
         for period in &explanation.periods {
             table.push([
-                Cell::from(period.kind.name()),
-                period.who.as_str().into(),
+                Cell::from(period.source.kind().name()),
+                period.source.who().into(),
                 exactly(period.period_ns, period.tolerance_ns).into(),
                 period.tolerance_ns.into(),
                 period.count.into(),

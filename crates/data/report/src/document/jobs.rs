@@ -49,7 +49,7 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
         .max_by_key(|outlier| outlier.latency_ns);
     let why = worst.map_or_else(
         || "The cause is unknown: none of them was explained.".to_owned(),
-        |worst| format!("The worst: {}", worst.blame.sentence),
+        |worst| format!("The worst: {}", worst.blame.sentence()),
     );
     Some(format!(
         "{} of {all} took longer than {budget}. {why}",

@@ -9,7 +9,7 @@ use punctual_model::{
 
 use super::table::{Column, Fold, Row, Table};
 use super::{Block, Document, Medium, Section, Tone};
-use crate::outlier_timeline::{OutlierTimeline, taker};
+use crate::outlier_timeline::OutlierTimeline;
 
 /// Maximum number of events unless all are requested: half from the beginning, half from the end.
 const LINES: usize = 60;
@@ -49,7 +49,7 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     Document {
         sections: vec![
             Section::titled(title, vec![Block::text(thread)]),
-            Section::new(vec![Block::text(&outlier.blame.sentence)]),
+            Section::new(vec![Block::text(outlier.blame.sentence())]),
             Section::new(vec![Block::Table(shares(timeline))]),
             Section::new(lanes(timeline)),
             Section::new(stacks_of(timeline)),
@@ -208,7 +208,7 @@ fn shares(timeline: &OutlierTimeline) -> Table {
         Row::new([
             share.ns.to_string(),
             format!("{:.1}%", share.ns.0 as f64 * 100.0 / latency as f64),
-            taker(share.kind, &share.who, share.detail.as_deref()) + &times,
+            share.cause.label() + &times,
             "#".repeat(bar.min(BAR as usize)),
         ])
     });
@@ -246,7 +246,7 @@ fn events(timeline: &OutlierTimeline, all: bool) -> Table {
     let rows = chosen(timeline, all).into_iter().map(|line| match line {
         Line::Event(event) => event_row(timeline, event, &names),
         Line::From(segment) => {
-            let taker = taker(segment.kind, &segment.who, segment.detail.as_deref());
+            let taker = segment.cause.label();
             let length = segment.length().to_string();
             Row {
                 tone: Tone::Warning,

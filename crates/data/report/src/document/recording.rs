@@ -347,18 +347,11 @@ fn explained_cell(sample: &WorstSample) -> Cell {
     let Some(blame) = &sample.blame else {
         return Cell::default();
     };
-    let lost = match blame.events_lost {
-        0 => String::new(),
-        n => format!(
-            " ({} lost)",
-            punctual_model::counted(n, "trace event", "trace events")
-        ),
-    };
     let shares = blame.shares.iter();
     Cell {
-        text: format!("{}{lost}", blame.sentence),
+        text: blame.sentence(),
         items: shares
-            .map(|share| format!("{} {} {}", share.ns, share.kind.name(), share.who))
+            .map(|share| format!("{} {} {}", share.ns, share.kind().name(), share.who()))
             .collect(),
         ..Cell::default()
     }

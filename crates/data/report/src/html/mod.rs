@@ -213,7 +213,7 @@ fn figures(recording: &Recording, options: &HtmlOptions) -> Result<Figures, Repo
     };
     let own = (options.outliers.iter()).filter(|outlier| outlier.recording == recording.id);
     let outliers = own.map(|one| {
-        let (number, sentence) = (one.outlier.number, &one.outlier.blame.sentence);
+        let (number, sentence) = (one.outlier.number, one.outlier.blame.sentence());
         let caption = format!("Outlier {number}: {sentence}");
         let drawn = figure(plot::outlier(one, &plots)?, &caption);
         let mut blocks = vec![Block::Figure(Box::new(drawn))];

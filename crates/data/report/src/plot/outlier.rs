@@ -8,7 +8,7 @@ use punctual_model::{
 
 use super::canvas::{Anchor, Canvas, Colour, Stroke, fit, text_width};
 use super::{Heading, Plot, PlotOptions};
-use crate::outlier_timeline::{OutlierTimeline, closes, opened, taker};
+use crate::outlier_timeline::{OutlierTimeline, closes, opened};
 
 /// Space on the left of the lanes for their names.
 const LEFT: f64 = 118.0;
@@ -230,8 +230,8 @@ fn takers(segments: &[Segment]) -> Vec<Block> {
     let block = |segment: &Segment| Block {
         from: segment.from,
         to: segment.to,
-        text: taker(segment.kind, &segment.who, None),
-        fill: colour(segment.kind),
+        text: segment.cause.source.label(),
+        fill: colour(segment.cause.kind()),
     };
     segments.iter().map(block).collect()
 }
@@ -425,7 +425,7 @@ fn legend(canvas: &mut Canvas, timeline: &OutlierTimeline, top: f64, width: f64)
     }
     for (line, share) in shares.into_values().take(LISTED).enumerate() {
         let y = top + 18.0 * line as f64;
-        canvas.cells(vec![((16.0, y), (12.0, 12.0))], colour(share.kind));
+        canvas.cells(vec![((16.0, y), (12.0, 12.0))], colour(share.kind()));
         let percent = share.ns.0 as f64 * 100.0 / latency;
         let length = format!("{}  ({percent:.1}%)", share.ns);
         canvas.text(
@@ -435,8 +435,7 @@ fn legend(canvas: &mut Canvas, timeline: &OutlierTimeline, top: f64, width: f64)
             Anchor::Start,
             Colour::BLACK,
         );
-        let text = taker(share.kind, &share.who, share.detail.as_deref());
-        let text = fit(&text, BODY, width - 180.0 - RIGHT);
+        let text = fit(&share.cause.label(), BODY, width - 180.0 - RIGHT);
         canvas.text((180.0, y + 10.5), &text, BODY, Anchor::Start, Colour::BLACK);
     }
 }

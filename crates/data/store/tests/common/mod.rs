@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use punctual_model::{
     Accounting, Blame, Comm, Completion, EventKind, Histogram, Nanos, Outlier, Recording,
-    RecordingId, Sample, SignedNanos, ThreadUsage, TraceEvent, Victim, Window,
+    RecordingId, Sample, SignedNanos, ThreadUsage, TraceEvent, Victim, Window, testing,
 };
 use punctual_store::{Batch, Lease, Store};
 use tempfile::TempDir;
@@ -120,11 +120,8 @@ pub(crate) fn outlier(number: u64) -> Outlier {
         thread: 0,
         latency_ns: Nanos(70_000 + number),
         blame: Blame {
-            culprit: "interrupt: eth0".to_owned(),
-            sentence: "CPU 1 was late.".to_owned(),
             culprit_end_ns: Some(Nanos(70_000)),
-            events_lost: 0,
-            shares: Vec::new(),
+            ..testing::blame(Vec::new())
         },
     }
 }
@@ -161,5 +158,7 @@ pub(crate) fn window(events: u64) -> Window {
         symbols: [(u64::MAX, "last".to_owned())].into(),
         calls: [(-1, "none".to_owned())].into(),
         evidence: Default::default(),
+        segments: Vec::new(),
+        lanes: Vec::new(),
     }
 }

@@ -127,7 +127,7 @@ pub(super) async fn get(
         .work(move |app| {
             let id = app.collection.find(&id)?;
             let (_, recording) = app.collection.load(id)?;
-            serde_json::to_string(&recording)
+            serde_json::to_string(&recording.in_words())
                 .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
         })
         .await?;

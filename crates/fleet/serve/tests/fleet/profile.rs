@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use punctual_model::cause::{Cause, Source};
 use punctual_model::{
-    Blame, Explanation, Fact, FindingState, KeptAudit, KeptFinding, Nanos, Outlier, Recording,
-    Severity, Share, ShareKind, Victim, Window,
+    Explanation, Fact, FindingState, KeptAudit, KeptFinding, Nanos, Outlier, Recording, Severity,
+    Share, Victim, Window, testing,
 };
 use punctual_store::{Lease, Store};
 
@@ -157,21 +158,7 @@ fn outlier(number: u64, latency: Nanos, recording: &Recording) -> Outlier {
         cpu: Some(1),
         thread: 1,
         latency_ns: latency,
-        blame: Blame {
-            culprit: "timer late".to_owned(),
-            sentence: "the timer was late".to_owned(),
-            culprit_end_ns: None,
-            events_lost: 0,
-            shares: vec![Share {
-                kind: ShareKind::TimerLate,
-                who: "the timer's interrupt".to_owned(),
-                ns: latency,
-                count: 1,
-                detail: None,
-                anomaly: None,
-                unseen: None,
-            }],
-        },
+        blame: testing::blame(vec![Share::new(Cause::new(Source::TimerLate), latency, 1)]),
     }
 }
 
@@ -195,6 +182,8 @@ fn window(outlier: &Outlier) -> Window {
         symbols: Default::default(),
         calls: Default::default(),
         evidence: Default::default(),
+        segments: Vec::new(),
+        lanes: Vec::new(),
     }
 }
 

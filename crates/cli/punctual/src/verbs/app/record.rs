@@ -49,7 +49,7 @@ impl Record {
         let mut view = crate::live::view(self.quiet);
         let outcome = record_application(&request, &host, store.as_ref(), view.as_mut(), &stop)?;
         match self.json {
-            true => output::print(&output::json(&outcome.recording)?)?,
+            true => output::print(&output::json(&outcome.recording.in_words())?)?,
             false => {
                 let shown = document::recording(&outcome.recording);
                 output::print(&text::render(&shown, &context.style()))?;

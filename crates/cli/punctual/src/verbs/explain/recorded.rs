@@ -121,8 +121,10 @@ impl Explained {
     }
 
     fn whole(&self) -> Result<ExplainedJson> {
+        let mut explanation = self.explanation.clone();
+        explanation.put_into_words();
         let mut outliers = Vec::new();
-        for outlier in &self.explanation.outliers {
+        for outlier in &explanation.outliers {
             let timeline = self.timeline(outlier.number)?;
             outliers.push(timeline.map_or_else(
                 || OutlierJson {
@@ -135,7 +137,7 @@ impl Explained {
         }
         Ok(ExplainedJson {
             recording: self.recording.id,
-            explanation: self.explanation.clone(),
+            explanation,
             outliers,
         })
     }
@@ -165,7 +167,11 @@ pub(in crate::verbs) struct ExplainedJson {
 }
 
 impl From<OutlierTimeline> for OutlierJson {
-    fn from(timeline: OutlierTimeline) -> Self {
+    fn from(mut timeline: OutlierTimeline) -> Self {
+        timeline.outlier.blame.put_into_words();
+        for segment in &mut timeline.segments {
+            segment.words = Some(segment.cause.words());
+        }
         Self {
             outlier: timeline.outlier,
             window: Some(timeline.window),

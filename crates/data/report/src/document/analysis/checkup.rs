@@ -352,6 +352,7 @@ mod tests {
                 condition("loaded", Outcome::Broken),
             ],
             causes: vec![RemediedCause {
+                source: punctual_model::cause::Source::Nmi,
                 kind: ShareKind::Blocking,
                 who: "kworker/1:2 <b>".to_owned(),
                 count: 12,

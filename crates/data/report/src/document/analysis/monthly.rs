@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Cause, Recording, ShareKind, counted};
+use punctual_model::cause::Source;
+use punctual_model::{Cause, Recording, counted};
 use punctual_stats::trend::{Run, Trend};
 
 use crate::ReportError;
@@ -32,8 +33,8 @@ impl Causes {
         };
         self.explained += 1;
         for cause in &explanation.causes {
-            let key = (cause.kind.name(), cause.who.clone());
-            let none = || (empty(cause.kind, &cause.who), 0);
+            let key = (cause.source.kind().name(), cause.source.who());
+            let none = || (empty(cause.source.clone()), 0);
             let (sum, runs) = self.by_name.entry(key).or_insert_with(none);
             sum.count += cause.count;
             sum.culprit_in += cause.culprit_in;
@@ -48,8 +49,8 @@ impl Causes {
         all.sort_by_key(|(cause, _)| std::cmp::Reverse(cause.total_ns));
         let rows = all.into_iter().take(CAUSES).map(|(cause, runs)| {
             Row::new([
-                cause.kind.name().to_owned(),
-                cause.who.clone(),
+                cause.source.kind().name().to_owned(),
+                cause.source.who(),
                 runs.to_string(),
                 cause.culprit_in.to_string(),
                 cause.count.to_string(),
@@ -83,15 +84,15 @@ impl Causes {
     }
 }
 
-fn empty(kind: ShareKind, who: &str) -> Cause {
+fn empty(source: Source) -> Cause {
     Cause {
-        kind,
-        who: who.to_owned(),
+        source,
         count: 0,
         culprit_in: 0,
         total_ns: punctual_model::Nanos::ZERO,
         worst_ns: punctual_model::Nanos::ZERO,
         worst_outlier: 0,
+        words: None,
     }
 }
 

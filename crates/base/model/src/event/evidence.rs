@@ -1,56 +1,10 @@
-//! The time window around one late reaction.
-
-use std::collections::BTreeMap;
+//! The late thread, and evidence about its latency that no event shows.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Comm, EventNames, TraceEvent};
+use super::Comm;
 use crate::schema::JsonSchema;
 use crate::{Nanos, Scheduling};
-
-/// The data of one late reaction: the thread, the expected and actual times, and the kernel events
-/// in between.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Window {
-    /// The thread that was late.
-    pub victim: Victim,
-    /// Start and end points of the latency.
-    pub delay: Delay,
-    /// Expected time, on CLOCK_MONOTONIC.
-    #[serde(rename = "expected_ns")]
-    pub expected: Nanos,
-    /// Actual time, on CLOCK_MONOTONIC. Not before `expected`.
-    #[serde(rename = "actual_ns")]
-    pub actual: Nanos,
-    /// The events in chronological order: all events on the victim's CPU, and events on other CPUs
-    /// that name the victim or a thread it waits for. Includes some before `expected`, at least the
-    /// last switch, which shows what ran.
-    pub events: Vec<TraceEvent>,
-    /// Events that were overwritten or dropped between the first event and
-    /// `actual`.
-    pub lost: u64,
-    /// Events in the middle that were used for the explanation but are not stored
-    /// ([`Window::shortened`]).
-    #[serde(default)]
-    pub left_out: u64,
-    /// Names ([`crate::event_names`]) of events that were not recorded, because the kernel lacks
-    /// them or the user did not request them. The information they provide is unknown.
-    pub missing_events: Vec<String>,
-    /// Largest possible difference between the clocks of events and of the probe.
-    #[serde(rename = "clock_error_ns")]
-    pub clock_error: Nanos,
-    /// Names of the kernel addresses in the events, if known.
-    #[serde(default)]
-    #[schemars(with = "BTreeMap<String, String>")]
-    pub symbols: BTreeMap<u64, String>,
-    /// Names of the system calls in the events. The numbers differ between architectures.
-    #[serde(default)]
-    #[schemars(with = "BTreeMap<String, String>")]
-    pub calls: BTreeMap<i64, String>,
-    /// Evidence from counters rather than events.
-    #[serde(default)]
-    pub evidence: Evidence,
-}
 
 /// The thread that was late.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -291,48 +245,5 @@ impl Usual {
     pub fn contradicted(&self) -> String {
         let (count, longest) = (crate::grouped(self.count), self.p999_ns);
         format!("an anomaly: 99.9% of its {count} runs took at most {longest}")
-    }
-}
-
-impl Window {
-    /// Number of events that are stored of a window: some 40 KiB, compressed.
-    pub const KEPT_EVENTS: usize = 4_000;
-
-    /// Returns the window with at most [`KEPT_EVENTS`](Self::KEPT_EVENTS) events. Events in the
-    /// middle are dropped and counted.
-    pub fn shortened(mut self) -> Self {
-        let beyond = self.events.len().saturating_sub(Self::KEPT_EVENTS);
-        if beyond > 0 {
-            let half = Self::KEPT_EVENTS / 2;
-            self.events.drain(half..half + beyond);
-            self.left_out += beyond as u64;
-        }
-        self
-    }
-
-    /// Returns the latency.
-    pub fn latency(&self) -> Nanos {
-        self.actual - self.expected
-    }
-
-    /// Returns whether the window could contain an event of this name.
-    pub fn has(&self, event: &str) -> bool {
-        !self.missing_events.iter().any(|missing| missing == event)
-    }
-}
-
-impl EventNames for Window {
-    fn call(&self, id: i64) -> String {
-        self.calls
-            .get(&id)
-            .cloned()
-            .unwrap_or_else(|| format!("system call {id}"))
-    }
-
-    fn symbol(&self, address: u64) -> String {
-        self.symbols
-            .get(&address)
-            .cloned()
-            .unwrap_or_else(|| format!("{address:#x}"))
     }
 }

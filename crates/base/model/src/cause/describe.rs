@@ -1,41 +1,63 @@
-//! Describes causes in words. This is the only module that turns a [`Cause`] into text.
+//! Describes causes in words. Only this module and `sentence` turn a [`Cause`] into text.
 
 use std::fmt;
 
-use punctual_model::{EventNames, GapReason, Nanos, ShareKind, Task, Text, Window, softirq_name};
-
-use crate::cause::{
+use super::{
     Activity, Awaited, Cause, Counted, Detail, Device, Disabled, Leaf, Limit, Missing, Name, Ran,
-    Rank, Role, Source, Thief, Unknown, Wait,
+    Rank, Role, ShareKind, Source, Thief, Unknown, Wait,
 };
-use crate::context::UNKNOWN_PRIORITY;
-use crate::events;
+use crate::{GapReason, KernelPriority, Nanos, Task, Text, disk_name, softirq_name};
 
 impl Cause {
+    /// Returns the kind of cause.
+    pub const fn kind(&self) -> ShareKind {
+        self.source.kind()
+    }
+
+    /// Returns the name of the cause within its kind: of an interrupt, or the comm and pid of a
+    /// thread.
+    pub fn who(&self) -> String {
+        self.source.who()
+    }
+
     /// Describes how the time was spent; `None` if nothing more is known.
-    pub(crate) fn detail(&self, window: &Window) -> Option<String> {
-        Some(detail(self.detail.as_ref()?, window))
+    pub fn detail(&self) -> Option<String> {
+        self.detail.as_ref().map(detail)
+    }
+
+    /// Returns the cause without its length, such as `interrupt: eth0 (24), mostly in tick`.
+    pub fn label(&self) -> String {
+        let name = self.source.label();
+        match self.detail() {
+            Some(detail) if !detail.is_empty() => format!("{name}, {detail}"),
+            _ => name,
+        }
     }
 }
 
 impl Source {
-    pub(crate) const fn kind(&self) -> ShareKind {
+    /// Returns the kind of cause.
+    pub const fn kind(&self) -> ShareKind {
         match self {
+            Self::Others(kind) => *kind,
             Self::TimerLate => ShareKind::TimerLate,
             Self::TimerSlack => ShareKind::TimerSlack,
             Self::IdleExit(_) => ShareKind::IdleExit,
             Self::IrqsOff(_) => ShareKind::IrqsOff,
             Self::Gap => ShareKind::Silence,
-            Self::Vector(_) | Self::Irq(..) => ShareKind::Interrupt,
+            Self::Vector(_) | Self::Irq { .. } => ShareKind::Interrupt,
             Self::Softirq(_) => ShareKind::Softirq,
             Self::Nmi => ShareKind::Nmi,
-            Self::Thread(Role::Blocking, _) => ShareKind::Blocking,
-            Self::Thread(Role::HigherPriority, _) => ShareKind::HigherPriority,
-            Self::Thread(Role::Competing, _) => ShareKind::Competing,
-            Self::Thread(Role::LockHolder, _) => ShareKind::LockHolder,
-            Self::Thread(Role::Waker, _) | Self::AwaitedInterrupt => ShareKind::Waiting,
+            Self::Thread { role, .. } => match role {
+                Role::Blocking => ShareKind::Blocking,
+                Role::HigherPriority => ShareKind::HigherPriority,
+                Role::Competing => ShareKind::Competing,
+                Role::LockHolder => ShareKind::LockHolder,
+                Role::Waker => ShareKind::Waiting,
+            },
+            Self::AwaitedInterrupt => ShareKind::Waiting,
             Self::Stopped(_) => ShareKind::Stopped,
-            Self::Migration(..) => ShareKind::Migration,
+            Self::Migration { .. } => ShareKind::Migration,
             Self::Throttled(_) => ShareKind::Throttled,
             Self::PageFault => ShareKind::PageFault,
             Self::OwnWork | Self::UserSpace => ShareKind::OwnWork,
@@ -50,29 +72,29 @@ impl Source {
             Self::Scheduling => ShareKind::Scheduling,
             Self::ReturnToUser => ShareKind::ReturnToUser,
             Self::Stolen => ShareKind::Stolen,
-            Self::Undecided(..) => ShareKind::Undecided,
+            Self::Undecided { .. } => ShareKind::Undecided,
             Self::Unexplained(_) => ShareKind::Unexplained,
         }
     }
 
     /// Returns the name of the source within its kind.
-    pub(crate) fn who(&self) -> String {
+    pub fn who(&self) -> String {
         match self {
             Self::TimerLate => "the timer's interrupt".to_owned(),
             Self::TimerSlack => "its own timer".to_owned(),
             Self::IdleExit(cpu) => format!("CPU {cpu}"),
-            Self::IrqsOff(thread) | Self::Thread(_, thread) => thread.to_string(),
+            Self::IrqsOff(thread) | Self::Thread { thread, .. } => thread.to_string(),
             Self::Gap => "no event".to_owned(),
             Self::Vector(vector) => vector.name().to_owned(),
-            Self::Irq(irq, name) if name.0.is_empty() => format!("interrupt {irq}"),
-            Self::Irq(irq, name) => format!("{name} ({irq})"),
+            Self::Irq { irq, name } if name.0.is_empty() => format!("interrupt {irq}"),
+            Self::Irq { irq, name } => format!("{name} ({irq})"),
             Self::Softirq(vec) => softirq_name(*vec),
             Self::Nmi => "non-maskable interrupt".to_owned(),
             Self::AwaitedInterrupt => "an interrupt".to_owned(),
-            Self::Stopped(Some((signal, sender))) => format!("signal {signal} from {sender}"),
+            Self::Stopped(Some(by)) => format!("signal {} from {}", by.signal, by.sender),
             Self::Stopped(None) => "a signal or a debugger".to_owned(),
-            Self::Migration(from, Some(to)) => format!("from CPU {from} to CPU {to}"),
-            Self::Migration(from, None) => format!("from CPU {from}"),
+            Self::Migration { from, to: Some(to) } => format!("from CPU {from} to CPU {to}"),
+            Self::Migration { from, to: None } => format!("from CPU {from}"),
             Self::Throttled(limit) => limit.to_string(),
             Self::PageFault => "page faults of its own".to_owned(),
             Self::OwnWork => "the thread itself".to_owned(),
@@ -84,8 +106,18 @@ impl Source {
             Self::Scheduling => "the scheduler".to_owned(),
             Self::ReturnToUser => "switch to user space".to_owned(),
             Self::Stolen => "the hypervisor".to_owned(),
-            Self::Undecided(source, thief) => format!("{}, or {thief}", source.what_runs()),
+            Self::Undecided { source, thief } => format!("{}, or {thief}", source.what_runs()),
             Self::Unexplained(unknown) => unknown.to_string(),
+            Self::Others(_) => "others".to_owned(),
+        }
+    }
+
+    /// Returns the kind and the name: `interrupt: eth0 (24)`.
+    pub fn label(&self) -> String {
+        let who = self.who();
+        match who.is_empty() {
+            true => self.kind().name().to_owned(),
+            false => format!("{}: {who}", self.kind().name()),
         }
     }
 
@@ -95,23 +127,26 @@ impl Source {
         match self {
             Self::IdleExit(_) => format!("{who} waking from idle"),
             Self::IrqsOff(_) => format!("{who} with interrupts disabled"),
-            Self::Vector(_) | Self::Irq(..) => format!("interrupt {who}"),
+            Self::Vector(_) | Self::Irq { .. } => format!("interrupt {who}"),
             Self::Softirq(_) => format!("softirq {who}"),
             Self::Nmi => format!("a {who}"),
             Self::SystemCall(_) => format!("system call {who}"),
             Self::ReturnToUser => "the way back to user space".to_owned(),
-            Self::Thread(..) | Self::Awaited(_) => format!("{who} running"),
+            Self::Thread { .. } | Self::Awaited(_) => format!("{who} running"),
             _ => who,
         }
     }
 }
 
-/// Formats as `make-4711`, or `thread 4711` if the name is unknown.
+/// Formats as `make-4711`, `make` for all threads of that name, or `thread 4711` if the name is
+/// unknown.
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.comm.is_empty() {
-            true => write!(f, "thread {}", self.pid),
-            false => write!(f, "{}-{}", self.comm, self.pid),
+        match (self.pid, self.comm.is_empty()) {
+            (Some(pid), true) => write!(f, "thread {pid}"),
+            (Some(pid), false) => write!(f, "{}-{pid}", self.comm),
+            (None, true) => f.write_str("a thread"),
+            (None, false) => write!(f, "{}", self.comm),
         }
     }
 }
@@ -132,8 +167,8 @@ impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ThreadEnded => f.write_str("the thread has ended"),
-            Self::NotRecorded(what, events) => {
-                write!(f, "{what} ({} not recorded)", events.join(", "))
+            Self::NotRecorded { what, events } => {
+                write!(f, "{what} ({} not recorded)", listed(events))
             }
             Self::NothingBefore => f.write_str("no event of the thread before it ran"),
             Self::NoEventOfThread => f.write_str("no event of the thread"),
@@ -155,7 +190,7 @@ impl fmt::Display for Unknown {
             Self::OwnPriority => f.write_str("the thread's own priority"),
             Self::PriorityOf(thread) => write!(f, "{thread} ran with unknown priority"),
             Self::EventsLost => f.write_str("no event, and some were lost"),
-            Self::Gap(reason, cpu) => match reason {
+            Self::Gap { reason, cpu } => match reason {
                 GapReason::BeforeTrace => f.write_str("the trace begins later"),
                 GapReason::Lost => write!(f, "events of CPU {cpu} were lost"),
                 GapReason::Contradiction => {
@@ -188,21 +223,27 @@ impl fmt::Display for Missing {
     }
 }
 
-fn detail(detail: &Detail, window: &Window) -> String {
+/// Formats as `a, b`.
+fn listed(items: &[impl fmt::Display]) -> String {
+    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
+    texts.join(", ")
+}
+
+fn detail(detail: &Detail) -> String {
     match detail {
-        Detail::Function(address) => window.symbol(*address),
-        Detail::Nested(name) => name.to_string(),
+        Detail::Function(name) | Detail::Nested(name) => name.to_string(),
         Detail::On(Some(task)) if task.is_idle() => "on the idle CPU".to_owned(),
         Detail::On(Some(task)) => format!("in {}", rank(task)),
         Detail::On(None) => "in an unknown thread".to_owned(),
-        Detail::Rank(rank) => of_rank(rank, window),
-        Detail::Doing(what) => activity(*what, window),
+        Detail::Rank(rank) => of_rank(rank),
+        Detail::Doing(what) => activity(what),
         Detail::MovedBy(thread) => format!("by {thread}"),
         Detail::Meanwhile(None) => "the CPU was idle meanwhile".to_owned(),
-        Detail::Meanwhile(Some((task, what))) => {
+        Detail::Meanwhile(Some(rival)) => {
+            let task = &rival.task;
             let mut inside = Vec::new();
-            inside.extend((task.prio.0 != UNKNOWN_PRIORITY).then(|| task.prio.to_string()));
-            inside.extend(what.map(|what| activity(what, window)));
+            inside.extend((task.prio != KernelPriority::UNKNOWN).then(|| task.prio.to_string()));
+            inside.extend(rival.activity.as_ref().map(activity));
             match inside.is_empty() {
                 true => format!("{} ran meanwhile", Name::from(task)),
                 false => format!("{} ({}) ran meanwhile", Name::from(task), inside.join(", ")),
@@ -211,38 +252,53 @@ fn detail(detail: &Detail, window: &Window) -> String {
         Detail::Ran(task) => format!("{} ran", rank(task)),
         Detail::Together => "idle exit, switch and way to user space together".to_owned(),
         Detail::WaitingForPage => "waiting for a page".to_owned(),
-        Detail::Slack(slack, true) => format!("of {slack}"),
-        Detail::Slack(slack, false) => format!("of {slack}, the default of ordinary threads"),
+        Detail::Slack {
+            slack_ns,
+            known: true,
+        } => format!("of {slack_ns}"),
+        Detail::Slack { slack_ns, .. } => {
+            format!("of {slack_ns}, the default of ordinary threads")
+        }
         Detail::IdleState(state) => format!("state {state}"),
-        Detail::At(address) => format!("at {}", window.symbol(*address)),
+        Detail::At(name) => format!("at {name}"),
         Detail::While(ran) => ran.to_string(),
         Detail::UserOrKernel => "user space or kernel: system calls are not recorded".to_owned(),
         Detail::Faults => "with page faults".to_owned(),
-        Detail::WaitsIn(call, args, at) => {
-            let call = waits_in(call.as_ref(), *args);
+        Detail::WaitsIn { call, argument, at } => {
+            let call = waits_in(call.as_ref(), *argument);
             at.as_ref()
                 .map_or(call.clone(), |at| format!("{call}, at {at}"))
         }
         Detail::PageFrom(device) => format!("waiting for a page from {device}"),
-        Detail::Through(chain) => {
-            let names: Vec<String> = chain.iter().map(Name::to_string).collect();
-            format!("through {}", names.join(", "))
-        }
-        Detail::Hypotheses(ran, disabled, counted) => {
-            let mut parts = vec![ran.to_string(), possible(*ran, *disabled, window)];
+        Detail::Through(chain) => format!("through {}", listed(chain)),
+        Detail::Hypotheses {
+            ran,
+            disabled,
+            nmi_recorded,
+            counted,
+        } => {
+            let mut parts = vec![ran.to_string(), possible(ran, *disabled, *nmi_recorded)];
             parts.extend(risen(counted));
             parts.join("; ")
         }
         Detail::Instead(source) => format!("instead of {}", source.what_runs()),
-        Detail::Counted(counted, inner) => {
+        Detail::Counted {
+            counted,
+            detail: inner,
+        } => {
             let mut parts: Vec<String> = risen(counted).collect();
             if parts.is_empty() && counted.steal.is_some() {
                 parts.push("steal time did not rise".to_owned());
             }
-            parts.extend(inner.as_ref().map(|inner| self::detail(inner, window)));
+            parts.extend(inner.as_deref().map(detail_of));
             parts.join("; ")
         }
     }
+}
+
+/// The same function, where a variable has its name.
+fn detail_of(inner: &Detail) -> String {
+    detail(inner)
 }
 
 impl fmt::Display for Thief {
@@ -282,7 +338,7 @@ const OF_DESCRIPTORS: [&str; 22] = [
 ];
 
 /// Formats as `in read, descriptor 5` or `futex 0x7ffe10`.
-fn waits_in(call: Option<&Text>, [first, _]: [u64; 2]) -> String {
+fn waits_in(call: Option<&Text>, first: u64) -> String {
     match call.map(|call| &*call.0) {
         None => "in an unknown system call".to_owned(),
         Some("futex") => format!("futex {first:#x}"),
@@ -300,10 +356,10 @@ impl fmt::Display for Awaited {
         }
         match &self.leaf {
             Leaf::Ran => Ok(()),
-            Leaf::Preempted(name, prio) if prio.0 == UNKNOWN_PRIORITY => {
-                write!(f, ", preempted by {name}")
+            Leaf::Preempted { by, prio } if *prio == KernelPriority::UNKNOWN => {
+                write!(f, ", preempted by {by}")
             }
-            Leaf::Preempted(name, prio) => write!(f, ", preempted by {name} ({prio})"),
+            Leaf::Preempted { by, prio } => write!(f, ", preempted by {by} ({prio})"),
             Leaf::NotScheduled => f.write_str(", runnable on an idle CPU"),
             Leaf::Slept => f.write_str(", which slept until its own timer"),
             Leaf::Asleep => f.write_str(", which slept"),
@@ -317,10 +373,10 @@ impl fmt::Display for Awaited {
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Disk(dev) => write!(f, "disk {}", punctual_model::disk_name(*dev)),
-            Self::Irq(irq, name) if name.0.is_empty() => write!(f, "interrupt {irq}"),
-            Self::Irq(irq, name) => write!(f, "interrupt {name} ({irq})"),
-            Self::Vector(name) => f.write_str(name),
+            Self::Disk(dev) => write!(f, "disk {}", disk_name(*dev)),
+            Self::Irq { irq, name } if name.0.is_empty() => write!(f, "interrupt {irq}"),
+            Self::Irq { irq, name } => write!(f, "interrupt {name} ({irq})"),
+            Self::Vector(name) => write!(f, "{name}"),
             Self::Softirq(vec) => write!(f, "softirq {}", softirq_name(*vec)),
             Self::Interrupt => f.write_str("an interrupt"),
         }
@@ -329,20 +385,20 @@ impl fmt::Display for Device {
 
 /// Formats as `make-4711, nice 0`.
 fn rank(task: &Task) -> String {
-    match task.prio.0 {
-        UNKNOWN_PRIORITY => Name::from(task).to_string(),
+    match task.prio {
+        KernelPriority::UNKNOWN => Name::from(task).to_string(),
         _ => format!("{}, {}", Name::from(task), task.prio),
     }
 }
 
 /// Formats as `nice 0, in write; below io-7, nice -5, which it waited for`.
-fn of_rank(own: &Rank, window: &Window) -> String {
-    let mut text = match own.prio.0 {
-        UNKNOWN_PRIORITY => "of unknown priority".to_owned(),
+fn of_rank(own: &Rank) -> String {
+    let mut text = match own.prio {
+        KernelPriority::UNKNOWN => "of unknown priority".to_owned(),
         _ => own.prio.to_string(),
     };
-    if let Some(what) = own.activity {
-        text.push_str(&format!(", {}", activity(what, window)));
+    if let Some(what) = &own.activity {
+        text.push_str(&format!(", {}", activity(what)));
     }
     if let Some(before) = &own.before {
         let beside = match () {
@@ -355,15 +411,13 @@ fn of_rank(own: &Rank, window: &Window) -> String {
     text
 }
 
-fn activity(activity: Activity, window: &Window) -> String {
+fn activity(activity: &Activity) -> String {
     match activity {
-        Activity::Syscall(id) => format!("in {}", window.call(id)),
+        Activity::Syscall(call) => format!("in {call}"),
         Activity::PageFault { user: true } => "in a page fault".to_owned(),
         Activity::PageFault { user: false } => "in a page fault of the kernel".to_owned(),
-        Activity::Work(function) => format!("in work {}", window.symbol(function)),
-        Activity::PreemptionOff(address) => {
-            format!("preemption disabled at {}", window.symbol(address))
-        }
+        Activity::Work(function) => format!("in work {function}"),
+        Activity::PreemptionOff(place) => format!("preemption disabled at {place}"),
         Activity::Asleep => "which slept itself".to_owned(),
         Activity::Faulted => "its last event was a page fault".to_owned(),
         Activity::AwaitsLockOf(holder) => format!("which waited for a lock that {holder} held"),
@@ -382,12 +436,12 @@ impl fmt::Display for Ran {
 }
 
 /// Formats as `possible: hypervisor, SMI, firmware, or interrupts disabled in make-12`.
-fn possible(ran: Ran, disabled: Disabled, window: &Window) -> String {
+fn possible(ran: &Ran, disabled: Disabled, nmi_recorded: bool) -> String {
     let mut others = vec!["hypervisor", "SMI", "firmware"];
     if let Ran::Faulted(_) = ran {
         others.insert(0, "the page fault before");
     }
-    if !window.has(events::NMI) {
+    if !nmi_recorded {
         others.push("NMI (not recorded)");
     }
     let others = others.join(", ");
@@ -405,9 +459,12 @@ fn possible(ran: Ran, disabled: Disabled, window: &Window) -> String {
 /// Describes counter increases. They support one of the hypotheses but prove none, because they
 /// cover a longer time.
 fn risen(counted: &Counted) -> impl Iterator<Item = String> {
-    let steal = counted.steal.filter(|(risen, _)| *risen > Nanos::ZERO);
-    let smis = counted.smis.filter(|(count, _)| *count > 0);
-    let steal = steal.map(|(risen, within)| format!("steal time rose by {risen} within {within}"));
-    let smis = smis.map(|(count, within)| format!("SMIs within {within}: {count}"));
+    let steal = counted.steal.filter(|steal| steal.stolen_ns > Nanos::ZERO);
+    let smis = counted.smis.filter(|smis| smis.count > 0);
+    let steal = steal.map(|steal| {
+        let (stolen, within) = (steal.stolen_ns, steal.within_ns);
+        format!("steal time rose by {stolen} within {within}")
+    });
+    let smis = smis.map(|smis| format!("SMIs within {}: {}", smis.within_ns, smis.count));
     steal.into_iter().chain(smis)
 }

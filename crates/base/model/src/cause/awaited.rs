@@ -1,12 +1,15 @@
 //! Reason for a wait of a job's thread, as data.
 
-use punctual_model::{KernelPriority, Text};
+use serde::{Deserialize, Serialize};
 
 use super::Name;
+use crate::schema::JsonSchema;
+use crate::{KernelPriority, Text};
 
 /// Kind of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
     /// Waits for a lock.
     Lock,
     /// Waits for another thread: a condition variable, a pipe, a socket, a thread's exit.
@@ -16,21 +19,30 @@ pub(crate) enum Wait {
 }
 
 /// Another thread that had to act first, and what it did meanwhile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Awaited {
-    pub(crate) wait: Wait,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub struct Awaited {
+    /// What it waits for.
+    pub wait: Wait,
     /// The thread that ended the wait, the thread that this one waited for, and so on.
-    pub(crate) chain: Vec<Name>,
+    pub chain: Vec<Name>,
     /// Activity of the last thread in the chain.
-    pub(crate) leaf: Leaf,
+    pub leaf: Leaf,
 }
 
 /// Activity of the last thread in a chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Leaf {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Leaf {
+    /// It ran.
     Ran,
     /// It was runnable, and this thread had its CPU.
-    Preempted(Name, KernelPriority),
+    Preempted {
+        /// That thread.
+        by: Name,
+        /// Its priority.
+        prio: KernelPriority,
+    },
     /// It was runnable, and its CPU was idle.
     NotScheduled,
     /// It slept until its own timer.
@@ -39,19 +51,27 @@ pub(crate) enum Leaf {
     Asleep,
     /// It waited for a device.
     Device(Device),
+    /// A signal or a debugger had stopped it.
     Stopped,
+    /// No event of it was seen.
     Unknown,
 }
 
 /// A device that a thread waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Device {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Device {
     /// A disk, by its number.
     Disk(u32),
     /// An interrupt, by its number and name.
-    Irq(u32, Text),
+    Irq {
+        /// The number.
+        irq: u32,
+        /// The name; empty if unknown.
+        name: Text,
+    },
     /// An interrupt without a device, by its name.
-    Vector(&'static str),
+    Vector(Text),
     /// A softirq after an interrupt.
     Softirq(u32),
     /// An unknown interrupt.

@@ -1,6 +1,8 @@
 //! Describes a blame in one sentence.
 
-use punctual_model::{Delay, Nanos, Share, ShareKind, Window};
+use super::{Blame, Move, Share};
+use crate::cause::Source;
+use crate::{Delay, Nanos, ShareKind, grouped};
 
 /// Divisor of the latency: smaller shares are not mentioned.
 const WORTH_A_WORD: u64 = 20;
@@ -8,63 +10,72 @@ const WORTH_A_WORD: u64 = 20;
 /// Maximum number of shares that are mentioned besides the largest.
 const NAMED: usize = 3;
 
-/// `CPU 1 was 143 µs late: softirq NET_RX ran for 121 µs in ksoftirqd/1-16,
-/// nice 0; besides 12.0 µs interrupt eth0 (24).`
-pub(crate) fn of(
-    window: &Window,
-    shares: &[Share],
-    largest: Option<&Share>,
-    moved: Option<(u32, u32)>,
-) -> String {
-    let latency = window.latency();
-    let Some(largest) = largest else {
-        return format!("{} was not late.", subject(window));
-    };
-    let mut sentence = format!(
-        "{} {}: {}",
-        subject(window),
-        predicate(window),
-        match window.delay {
-            Delay::Job => clause_of_job(largest),
-            _ => clause(largest),
+/// Added to the sentence of an outlier that neither the application nor the machine caused.
+const BY_OBSERVER: &str = " This program caused it, by recording the events.";
+
+impl Blame {
+    /// Explains the latency in one sentence: `CPU 1 was 143 µs late: softirq NET_RX ran for 121 µs
+    /// in ksoftirqd/1-16, nice 0; besides 12.0 µs interrupt eth0 (24).`
+    pub fn sentence(&self) -> String {
+        let latency = self.latency();
+        let Some(largest) = self.largest() else {
+            return format!("{} was not late.", subject(self));
+        };
+        let mut sentence = format!(
+            "{} {}: {}",
+            subject(self),
+            predicate(self),
+            match self.delay {
+                Delay::Job => clause_of_job(largest),
+                _ => clause(largest),
+            }
+        );
+        if let Some(usual) = largest.cause.anomaly {
+            sentence.push_str(&format!(", {}", usual.contradicted()));
         }
-    );
-    if let Some(usual) = largest.anomaly {
-        sentence.push_str(&format!(", {}", usual.contradicted()));
+        let others = besides(&self.shares, largest, latency);
+        if !others.is_empty() {
+            sentence.push_str(&format!("; besides {}", others.join(", ")));
+        }
+        sentence.push('.');
+        if let Some(Move { from, to }) = self.moved {
+            sentence.push_str(&format!(" It was moved from CPU {from} to CPU {to}."));
+        }
+        if self.events_lost > 0 {
+            sentence.push_str(&format!(
+                " Trace events were lost ({}): shares may be wrong.",
+                grouped(self.events_lost)
+            ));
+        }
+        let error = self.clock_error_ns;
+        if error.0 > latency.0 / 10 && error > Nanos(1_000) {
+            sentence.push_str(&format!(" Times of events are known to {error} only."));
+        }
+        if self.by_observer {
+            sentence.push_str(BY_OBSERVER);
+        }
+        sentence
     }
-    let others = besides(shares, largest, latency);
-    if !others.is_empty() {
-        sentence.push_str(&format!("; besides {}", others.join(", ")));
+
+    /// Returns the name of the largest share: `interrupt: eth0 (24)`.
+    pub fn culprit(&self) -> String {
+        let share = self.largest();
+        share.map_or_else(|| "nothing".to_owned(), |share| share.cause.source.label())
     }
-    sentence.push('.');
-    if let Some((from, to)) = moved {
-        sentence.push_str(&format!(" It was moved from CPU {from} to CPU {to}."));
-    }
-    if window.lost > 0 {
-        sentence.push_str(&format!(
-            " Trace events were lost ({}): shares may be wrong.",
-            punctual_model::grouped(window.lost)
-        ));
-    }
-    if window.clock_error.0 > latency.0 / 10 && window.clock_error > Nanos(1_000) {
-        let error = window.clock_error;
-        sentence.push_str(&format!(" Times of events are known to {error} only."));
-    }
-    sentence
 }
 
-fn predicate(window: &Window) -> String {
-    let latency = window.latency();
-    match window.delay {
+fn predicate(blame: &Blame) -> String {
+    let latency = blame.latency();
+    match blame.delay {
         Delay::Step => format!("took {latency}"),
         Delay::Job => format!("took {latency} for a job"),
         Delay::Timer | Delay::Call | Delay::Wakeup | Delay::Taken => format!("was {latency} late"),
     }
 }
 
-fn subject(window: &Window) -> String {
-    let victim = &window.victim;
-    match window.delay {
+fn subject(blame: &Blame) -> String {
+    let victim = &blame.victim;
+    match blame.delay {
         Delay::Timer => format!("CPU {}", victim.cpu),
         Delay::Call | Delay::Step | Delay::Wakeup | Delay::Taken | Delay::Job => {
             format!("{}-{} on CPU {}", victim.comm, victim.tid, victim.cpu)
@@ -85,8 +96,8 @@ fn besides(shares: &[Share], largest: &Share, latency: Nanos) -> Vec<String> {
 
 /// `12.0 µs interrupt eth0 (24)`.
 fn brief(share: &Share) -> String {
-    let (ns, who) = (share.ns, &share.who);
-    match share.kind {
+    let (ns, who) = (share.ns, share.who());
+    match share.kind() {
         ShareKind::Scheduling => format!("{ns} scheduling"),
         ShareKind::ReturnToUser => format!("{ns} return to user space"),
         ShareKind::TimerLate => format!("{ns} until the timer's interrupt"),
@@ -113,14 +124,15 @@ fn brief(share: &Share) -> String {
 
 /// Describes the largest share, as the end of the sentence.
 fn clause(share: &Share) -> String {
-    let (ns, who) = (share.ns, &share.who);
-    let detail = share.detail.as_deref();
+    let (ns, who) = (share.ns, share.who());
+    let detail = share.detail();
+    let detail = detail.as_deref();
     let times = match share.count {
         0 | 1 => String::new(),
-        n => format!(", {} times", punctual_model::grouped(n.into())),
+        n => format!(", {} times", grouped(n.into())),
     };
     let comma = detail.map_or(String::new(), |detail| format!(", {detail}"));
-    match share.kind {
+    match share.kind() {
         ShareKind::TimerLate => format!("{who} came {ns} after its time{times}"),
         ShareKind::TimerSlack => {
             let slack = detail.map_or(String::new(), |detail| format!(" {detail}"));
@@ -188,11 +200,12 @@ fn clause(share: &Share) -> String {
 
 /// Same for a job, whose thread also does work.
 fn clause_of_job(share: &Share) -> String {
-    let (ns, who) = (share.ns, &share.who);
-    let inside = share.detail.as_deref();
-    let inside = inside.map_or(String::new(), |detail| format!(" ({detail})"));
-    match share.kind {
-        ShareKind::OwnWork if who == "user space" => {
+    let (ns, who) = (share.ns, share.who());
+    let inside = share
+        .detail()
+        .map_or(String::new(), |detail| format!(" ({detail})"));
+    match share.kind() {
+        ShareKind::OwnWork if share.cause.source == Source::UserSpace => {
             format!("it computed for {ns} in user space{inside}")
         }
         ShareKind::LockHolder => format!("it waited {ns} for a lock{inside} held by {who}"),

@@ -1,0 +1,155 @@
+//! Kinds of causes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::schema::JsonSchema;
+
+/// A thief of CPU time that no counter of this machine shows.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum UnseenTheft {
+    /// A hypervisor: steal time is unknown.
+    Steal,
+    /// A hypervisor: the steps of the steal-time counter are longer than this share.
+    ShortSteal,
+    /// The firmware: the count of system management interrupts is unknown.
+    Smi,
+}
+
+impl UnseenTheft {
+    /// Returns the thief, and the reason why no counter shows it.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Steal => "the hypervisor: no steal time is known here",
+            Self::ShortSteal => {
+                "the hypervisor: steal time is counted in steps of 10 ms, and less is not seen"
+            }
+            Self::Smi => "the firmware: system management interrupts cannot be counted here",
+        }
+    }
+}
+
+/// What took time from a thread.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ShareKind {
+    /// The timer was late and nothing shows why, or it was too little to need a cause.
+    TimerLate,
+    /// The timer was allowed to be late by the timer slack of the thread (prctl(2),
+    /// PR_SET_TIMERSLACK).
+    TimerSlack,
+    /// The CPU left an idle state.
+    IdleExit,
+    /// A thread had interrupts disabled.
+    IrqsOff,
+    /// An untraced gap: time passed without any event on the CPU. Possible:
+    /// hypervisor, system management interrupt, firmware, or interrupts disabled
+    /// in the running thread.
+    Silence,
+    /// A hard interrupt handler.
+    Interrupt,
+    /// A softirq.
+    Softirq,
+    /// A non-maskable interrupt.
+    Nmi,
+    /// A thread of lower priority delaying the switch.
+    Blocking,
+    /// A thread of higher priority.
+    HigherPriority,
+    /// A thread of equal rank that shared the CPU.
+    Competing,
+    /// The holder of a lock that the thread waited for.
+    LockHolder,
+    /// The thread slept until another thread woke it.
+    Waiting,
+    /// A signal or a debugger had stopped the thread.
+    Stopped,
+    /// The thread was moved to another CPU.
+    Migration,
+    /// The thread was runnable and throttled: real-time throttling, the budget of
+    /// SCHED_DEADLINE, or the CPU quota of a control group.
+    Throttled,
+    /// Page faults of the thread itself.
+    PageFault,
+    /// The thread was still running its own code in user space.
+    OwnWork,
+    /// The thread was in a system call.
+    SystemCall,
+    /// The thread waited for a device: a disk, a network card.
+    Device,
+    /// The thread slept by its own request: a timer or a time-out.
+    OwnSleep,
+    /// The scheduler itself.
+    Scheduling,
+    /// From the switch to the first instruction in user space.
+    ReturnToUser,
+    /// A hypervisor had the CPU, as its steal-time counter shows.
+    Stolen,
+    /// Another task, a hypervisor or the firmware had the CPU. The counters cannot distinguish
+    /// them.
+    Undecided,
+    /// Time that no event explains.
+    Unexplained,
+}
+
+impl ShareKind {
+    /// All kinds, with the names for the screen.
+    pub const NAMES: [(Self, &'static str); 26] = [
+        (Self::TimerLate, "timer late"),
+        (Self::TimerSlack, "timer slack"),
+        (Self::IdleExit, "idle exit"),
+        (Self::IrqsOff, "interrupts off"),
+        (Self::Silence, "untraced gap"),
+        (Self::Interrupt, "interrupt"),
+        (Self::Softirq, "softirq"),
+        (Self::Nmi, "NMI"),
+        (Self::Blocking, "blocking"),
+        (Self::HigherPriority, "higher priority"),
+        (Self::Competing, "equal rank"),
+        (Self::LockHolder, "lock holder"),
+        (Self::Waiting, "waiting"),
+        (Self::Stopped, "stopped"),
+        (Self::Migration, "migration"),
+        (Self::Throttled, "throttled"),
+        (Self::PageFault, "page fault"),
+        (Self::OwnWork, "own work"),
+        (Self::SystemCall, "system call"),
+        (Self::Device, "device"),
+        (Self::OwnSleep, "own sleep"),
+        (Self::Scheduling, "scheduling"),
+        (Self::ReturnToUser, "return to user"),
+        (Self::Stolen, "stolen"),
+        (Self::Undecided, "undecided"),
+        (Self::Unexplained, "unexplained"),
+    ];
+
+    /// Returns the name for the screen.
+    pub fn name(self) -> &'static str {
+        Self::NAMES
+            .iter()
+            .find(|(kind, _)| *kind == self)
+            .map_or("unexplained", |(_, name)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_own_name() {
+        let names: std::collections::BTreeSet<&str> =
+            ShareKind::NAMES.iter().map(|(_, name)| *name).collect();
+        assert_eq!(names.len(), ShareKind::NAMES.len());
+        assert!(
+            ShareKind::NAMES
+                .iter()
+                .all(|(kind, name)| kind.name() == *name)
+        );
+        assert_eq!(ShareKind::Unexplained as usize + 1, ShareKind::NAMES.len());
+    }
+}

@@ -1,0 +1,55 @@
+//! Sources without thread IDs: those of all threads of the same names.
+
+use super::{Awaited, Leaf, Name, Signal, Source, Unknown};
+
+impl Source {
+    /// Returns it for all threads of the same names: without their IDs.
+    pub fn without_ids(&self) -> Self {
+        match self {
+            Self::IrqsOff(thread) => Self::IrqsOff(thread.without_id()),
+            Self::Thread { role, thread } => Self::Thread {
+                role: *role,
+                thread: thread.without_id(),
+            },
+            Self::Stopped(Some(by)) => Self::Stopped(Some(Signal {
+                signal: by.signal,
+                sender: by.sender.without_id(),
+            })),
+            Self::Awaited(awaited) => Self::Awaited(awaited.without_ids()),
+            Self::Undecided { source, thief } => Self::Undecided {
+                source: Box::new(source.without_ids()),
+                thief: *thief,
+            },
+            Self::Unexplained(Unknown::PriorityOf(thread)) => {
+                Self::Unexplained(Unknown::PriorityOf(thread.without_id()))
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+impl Awaited {
+    fn without_ids(&self) -> Self {
+        Self {
+            wait: self.wait,
+            chain: self.chain.iter().map(Name::without_id).collect(),
+            leaf: match &self.leaf {
+                Leaf::Preempted { by, prio } => Leaf::Preempted {
+                    by: by.without_id(),
+                    prio: *prio,
+                },
+                leaf => leaf.clone(),
+            },
+        }
+    }
+}
+
+impl Name {
+    /// A thread without a name keeps its ID.
+    fn without_id(&self) -> Self {
+        Self {
+            pid: self.pid.filter(|_| self.comm.is_empty()),
+            comm: self.comm,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The time window around one late reaction.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::schema::JsonSchema;
+use crate::{Delay, EventNames, Evidence, Nanos, Segment, ThreadLane, TraceEvent, Victim};
+
+/// The data of one late reaction: the thread, the expected and actual times, and the kernel events
+/// in between.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Window {
+    /// The thread that was late.
+    pub victim: Victim,
+    /// Start and end points of the latency.
+    pub delay: Delay,
+    /// Expected time, on CLOCK_MONOTONIC.
+    #[serde(rename = "expected_ns")]
+    pub expected: Nanos,
+    /// Actual time, on CLOCK_MONOTONIC. Not before `expected`.
+    #[serde(rename = "actual_ns")]
+    pub actual: Nanos,
+    /// The events in chronological order: all events on the victim's CPU, and events on other CPUs
+    /// that name the victim or a thread it waits for. Includes some before `expected`, at least the
+    /// last switch, which shows what ran.
+    pub events: Vec<TraceEvent>,
+    /// Events that were overwritten or dropped between the first event and
+    /// `actual`.
+    pub lost: u64,
+    /// Events in the middle that were used for the explanation but are not stored
+    /// ([`Window::shortened`]).
+    #[serde(default)]
+    pub left_out: u64,
+    /// Names ([`crate::event_names`]) of events that were not recorded, because the kernel lacks
+    /// them or the user did not request them. The information they provide is unknown.
+    pub missing_events: Vec<String>,
+    /// Largest possible difference between the clocks of events and of the probe.
+    #[serde(rename = "clock_error_ns")]
+    pub clock_error: Nanos,
+    /// Names of the kernel addresses in the events, if known.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub symbols: BTreeMap<u64, String>,
+    /// Names of the system calls in the events. The numbers differ between architectures.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub calls: BTreeMap<i64, String>,
+    /// Evidence from counters rather than events.
+    #[serde(default)]
+    pub evidence: Evidence,
+    /// The causes that were found, each with its span of time, in order. Empty before the analysis.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<Segment>,
+    /// For a job, the activity of each thread involved, beginning with the job's thread.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<ThreadLane>,
+}
+
+impl Window {
+    /// Number of events that are stored of a window: some 40 KiB, compressed.
+    pub const KEPT_EVENTS: usize = 4_000;
+
+    /// Returns the window with at most [`KEPT_EVENTS`](Self::KEPT_EVENTS) events. Events in the
+    /// middle are dropped and counted. The same applies to segments and to each thread's activity.
+    pub fn shortened(mut self) -> Self {
+        self.left_out += drop_middle(&mut self.events) as u64;
+        drop_middle(&mut self.segments);
+        drop_middle(&mut self.lanes);
+        for lane in &mut self.lanes {
+            drop_middle(&mut lane.spans);
+        }
+        self
+    }
+
+    /// Returns whether the segments are in order, do not overlap, and lie within the latency, as
+    /// the analysis writes them. Those of a window from elsewhere may not.
+    pub fn segments_fit(&self) -> bool {
+        let mut at = self.expected;
+        let in_order = self.segments.iter().all(|segment| {
+            let fits = segment.from >= at && segment.to > segment.from;
+            at = segment.to;
+            fits
+        });
+        in_order && (at <= self.actual || self.segments.is_empty())
+    }
+
+    /// Returns the latency.
+    pub fn latency(&self) -> Nanos {
+        self.actual - self.expected
+    }
+
+    /// Returns whether the window could contain an event of this name.
+    pub fn has(&self, event: &str) -> bool {
+        !self.missing_events.iter().any(|missing| missing == event)
+    }
+}
+
+/// Drops what is beyond [`Window::KEPT_EVENTS`] from the middle, and returns how much that was.
+fn drop_middle<T>(items: &mut Vec<T>) -> usize {
+    let beyond = items.len().saturating_sub(Window::KEPT_EVENTS);
+    let half = Window::KEPT_EVENTS / 2;
+    if beyond > 0 {
+        items.drain(half..half + beyond);
+    }
+    beyond
+}
+
+impl EventNames for Window {
+    fn call(&self, id: i64) -> String {
+        self.calls
+            .get(&id)
+            .cloned()
+            .unwrap_or_else(|| format!("system call {id}"))
+    }
+
+    fn symbol(&self, address: u64) -> String {
+        self.symbols
+            .get(&address)
+            .cloned()
+            .unwrap_or_else(|| format!("{address:#x}"))
+    }
+}
