@@ -258,7 +258,7 @@ fn found(events: &[TraceEvent], damage: &Damage) -> LateFound {
 fn causes(window: &Window) -> BTreeMap<(ShareKind, String), u64> {
     let mut causes = BTreeMap::new();
     for share in find(window).blame.shares {
-        *causes.entry((share.kind, share.who)).or_insert(0) += share.ns.0;
+        *causes.entry((share.kind(), share.who())).or_insert(0) += share.ns.0;
     }
     causes
 }
