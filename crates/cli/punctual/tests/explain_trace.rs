@@ -309,3 +309,51 @@ fn a_cause_is_named_with_the_length_that_the_program_measured() {
         );
     }
 }
+
+#[test]
+fn an_imported_trace_is_a_recording_with_its_outliers() {
+    let place = Place::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/traces");
+    let file = folder.join("above.trace-cmd.txt.xz");
+    let imported = place.done(&format!("import {}", file.display()));
+    assert!(imported.contains(": trace, "), "{imported}");
+    let direct = json(&place, &format!("--trace {}", file.display()));
+    let kept = json(&place, "last");
+    for part in ["outliers", "explanation"] {
+        // The recordings differ in their start, which the trace does not contain.
+        let without_date = |value: &Value| {
+            let mut value = value[part].clone();
+            strip(&mut value, "time");
+            value
+        };
+        assert_eq!(without_date(&kept), without_date(&direct), "{part}");
+    }
+    let page = place.path("page.md");
+    place.done(&format!("report last -o {}", page.display()));
+    for (line, shown) in [
+        ("show", place.done("show last")),
+        ("explain", place.done("explain last")),
+        ("report", fs::read_to_string(page).unwrap()),
+    ] {
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains("higher priority"), "{line}: {shown}");
+        assert!(
+            shown.contains("text of trace-cmd report"),
+            "{line}: {shown}"
+        );
+        assert!(!shown.contains("above 0 ns"), "{line}: {shown}");
+    }
+    assert!(place.done("explain last --outlier 1").contains(" at "));
+}
+
+/// Removes the fields of this name.
+fn strip(value: &mut Value, name: &str) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|key, field| key != name || !field.is_string());
+            fields.values_mut().for_each(|field| strip(field, name));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| strip(item, name)),
+        _ => {}
+    }
+}

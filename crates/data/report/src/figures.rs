@@ -10,6 +10,7 @@ use punctual_model::{
 mod accounting;
 mod due;
 mod periodic;
+mod selection;
 mod warnings;
 mod words;
 pub(crate) use accounting::{account_fault, account_of, account_text};
@@ -322,6 +323,9 @@ fn has_periods(recording: &Recording) -> bool {
 
 /// Returns the number of outliers, how many were explained, and what was lost.
 pub(crate) fn explained_text(explanation: &Explanation) -> String {
+    if let Some(trace) = &explanation.trace {
+        return selection::selection(explanation, trace);
+    }
     let Explanation {
         threshold_ns,
         seen,

@@ -7,6 +7,7 @@ use punctual_model::{
     Accounting, Chart, Completion, Explanation, HostFacts, Nanos, Origin, Outlier, ProbeRun,
     Recording, Requirement, StatedLatency, ThreadRecord, TraceSummary, Unknown, Window,
 };
+use punctual_store::{Lease, Store, StoreError};
 use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
 
 use crate::time::Start;
@@ -42,6 +43,44 @@ pub struct ExplainedTrace {
     pub recording: Recording,
     /// The events of each outlier, by its number.
     pub windows: BTreeMap<u64, Window>,
+}
+
+impl ExplainedTrace {
+    /// Sets the start of the trace, which it does not contain, to that of its recording.
+    pub fn begin_at_start(&mut self) {
+        let (wall, explanation) = (self.recording.started, &mut self.recording.explanation);
+        let Some((explanation, trace)) =
+            (explanation.as_mut()).and_then(|all| all.trace.clone().map(|trace| (all, trace)))
+        else {
+            return;
+        };
+        let start = Start {
+            wall,
+            monotonic: trace.from_ns,
+        };
+        for outlier in &mut explanation.outliers {
+            outlier.time = start.wall_at(outlier.monotonic_ns);
+        }
+    }
+
+    /// Stores the recording with the events of its outliers.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub fn store(&self, store: &Store, lease: &Lease) -> Result<(), StoreError> {
+        let mut writer = store.begin(&self.recording, lease)?;
+        let outliers = self
+            .recording
+            .explanation
+            .iter()
+            .flat_map(|all| &all.outliers);
+        for outlier in outliers {
+            if let Some(window) = self.windows.get(&outlier.number) {
+                writer.keep_window(outlier, window)?;
+            }
+        }
+        writer.finish(&self.recording)
+    }
 }
 
 /// Finds and explains the late reactions in a trace.
@@ -168,7 +207,7 @@ fn blank(head: &TraceHead, request: &TraceRequest, threads: Vec<ThreadRecord>) -
         name: ProbeRun::OBSERVED.to_owned(),
         chart: Chart::Bars,
         alike: false,
-        parameters: BTreeMap::new(),
+        parameters: BTreeMap::from([(ProbeRun::WATCHED.to_owned(), request.file.clone().into())]),
         program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
         command_line: request.command_line.clone(),
     };
@@ -176,7 +215,7 @@ fn blank(head: &TraceHead, request: &TraceRequest, threads: Vec<ThreadRecord>) -
     let mut recording = Recording {
         origin: Some(Origin {
             format: "trace".to_owned(),
-            tool: head.format.clone(),
+            tool: head.format.trim_start_matches("text of ").to_owned(),
             file: request.file.clone(),
             unknown: (Unknown::ALL.iter().map(|(unknown, _)| *unknown))
                 .filter(|unknown| !KNOWN.contains(unknown) && *unknown != Unknown::Times)

@@ -25,6 +25,18 @@ impl Wanted {
     /// Number of reactions that are kept without a threshold.
     pub const LONGEST: usize = 20;
 
+    /// Selects the longest of all.
+    pub const fn longest() -> Self {
+        Self {
+            threshold: None,
+            most: Self::LONGEST,
+            pids: Vec::new(),
+            comm: None,
+            cpus: None,
+            between: None,
+        }
+    }
+
     /// Returns whether the user selected threads, so that ordinary ones count as well.
     pub(super) const fn names_threads(&self) -> bool {
         !self.pids.is_empty() || self.comm.is_some()

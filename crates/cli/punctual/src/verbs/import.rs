@@ -1,29 +1,31 @@
 //! `import`: recordings from other tools' files.
 
+mod given;
+
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Parser};
-use jiff::Timestamp;
+use clap::Parser;
+use given::Given;
+use punctual_culprit::Wanted;
 use punctual_formats::{CountSamples, IMPORTS, Import, SampleSink, Source, recognise};
 use punctual_host::Host;
 use punctual_model::{
-    Fact, Nanos, Recording, RecordingId, Sample, SamplesKept, Slot, SlotCause, SlotState, Unknown,
+    Nanos, Recording, RecordingId, Sample, SamplesKept, Slot, SlotCause, SlotState, Unknown,
     counted, grouped,
 };
 use punctual_report::wrap;
-use punctual_session::lease;
+use punctual_session::{TraceRequest, explain_trace, lease};
 use punctual_store::{Store, StoreError, Writer};
+use punctual_tracefile::{Input, TraceReader};
 use serde::Serialize;
 use serde_json::json;
 
-use super::list::since;
-use super::{Invalid, Run, Verb, named};
+use super::{Invalid, Run, Verb, command_line, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError, report, with_causes};
 use crate::output::{self, JsonSchema};
@@ -64,73 +66,15 @@ struct ImportFiles {
     json: bool,
 }
 
-/// Options for what a file lacks.
-#[derive(Args)]
-struct Given {
-    /// Start of the measurement, for files without a date: 2026-11-03, an RFC 3339 time
-    #[arg(long, value_name = "TIME", value_parser = since, conflicts_with = "mtime")]
-    at: Option<Timestamp>,
-    /// For files without a date: the measurement ended when the file was last changed
-    #[arg(long)]
-    mtime: bool,
-    /// Name of the machine, for files that do not name it
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    host: Option<String>,
-}
-
-impl Given {
-    /// Completes the recording of the file at `path`.
-    fn complete(&self, recording: &mut Recording, path: &Path) -> Result<()> {
-        if !recording.knows(Unknown::Started)
-            && let Some((started, how)) = self.start(recording, path)?
-        {
-            recording.started = started;
-            if let Some(origin) = &mut recording.origin {
-                origin.unknown.remove(&Unknown::Started);
-            }
-            recording.warnings.push(how.to_owned());
-        }
-        let hostname = &mut recording.host.hostname;
-        if let (Some(name), None) = (&self.host, hostname.get()) {
-            *hostname = Fact::known(name.clone(), "--host");
-        }
-        Ok(())
-    }
-
-    /// When the measurement began, and a note of who says so.
-    fn start(
-        &self,
-        recording: &Recording,
-        path: &Path,
-    ) -> Result<Option<(Timestamp, &'static str)>> {
-        if let Some(at) = self.at {
-            return Ok(Some((
-                at,
-                "the file has no date: its start was given with --at",
-            )));
-        }
-        if !self.mtime {
-            return Ok(None);
-        }
-        let changed = fs::metadata(path)
-            .and_then(|file| file.modified())
-            .map_err(anyhow::Error::from)
-            .and_then(|time| Ok(Timestamp::try_from(time)?))
-            .with_context(|| format!("{}: no time of its last change", path.display()))?;
-        let started = changed
-            .checked_sub(Duration::from(recording.duration_ns))
-            .unwrap_or(changed);
-        let how = "the file has no date: its last change is taken for the end of the measurement";
-        Ok(Some((started, how)))
-    }
-}
+/// Traces are not among the formats: their late reactions are found first.
+const TRACE: &str = "  trace (detected only)\n      Kernel trace of another tool, with its late reactions explained";
 
 fn formats() -> String {
     let list: Vec<String> = IMPORTS
         .iter()
         .map(|import| format!("  {}\n      {}", import.name, import.summary))
         .collect();
-    format!("Formats:\n{}", list.join("\n"))
+    format!("Formats:\n{}\n{TRACE}", list.join("\n"))
 }
 
 /// Each format with its documentation.
@@ -146,7 +90,10 @@ fn long_help() -> String {
             paragraphs.join("\n\n")
         )
     });
-    format!("Formats:\n\n{}", each.collect::<Vec<_>>().join("\n\n"))
+    format!(
+        "Formats:\n\n{}\n\n{TRACE}",
+        each.collect::<Vec<_>>().join("\n\n")
+    )
 }
 
 /// More than a chunk of samples needs to be compressed.
@@ -220,7 +167,8 @@ struct Job {
 
 /// An imported file.
 struct Imported {
-    import: &'static Import,
+    /// The name of its format.
+    format: &'static str,
     recording: Recording,
 }
 
@@ -229,9 +177,12 @@ impl Job {
     fn import(&self, path: &Path) -> Result<Imported> {
         let name = path.display().to_string();
         let mut source = Source::new(name.as_str(), open(path)?).with_unit(self.unit);
-        let import = match self.format {
-            Some(import) => import,
-            None => recognise(&name, &source.head()?)?,
+        let import = match self
+            .format
+            .map_or_else(|| recognise(&name, &source.head()?), Ok)
+        {
+            Ok(import) => import,
+            Err(error) => return self.import_trace(path).unwrap_or(Err(error.into())),
         };
         if self.unit.is_some() && import.unit_known {
             let text = format!("{name}: a file of {} has a unit: omit --unit", import.name);
@@ -261,7 +212,43 @@ impl Job {
         if let (Some(name), Some(store)) = (&self.series, &self.store) {
             join(store, name, &recording, path)?;
         }
-        Ok(Imported { import, recording })
+        Ok(Imported {
+            format: import.name,
+            recording,
+        })
+    }
+
+    /// Reads a trace, and stores its late reactions. `None` if the file is no trace.
+    fn import_trace(&self, path: &Path) -> Option<Result<Imported>> {
+        if self.unit.is_some() || path == Path::new("-") {
+            return None;
+        }
+        let trace = Input::path(path).and_then(punctual_tracefile::open);
+        let mut reader = trace.ok()?;
+        Some(self.keep_trace(reader.as_mut(), path))
+    }
+
+    fn keep_trace(&self, reader: &mut dyn TraceReader, path: &Path) -> Result<Imported> {
+        let name = path.display().to_string();
+        let request = TraceRequest {
+            file: name.clone(),
+            wanted: Wanted::longest(),
+            command_line: command_line(),
+        };
+        let mut explained = explain_trace(reader, request).with_context(|| name)?;
+        explained.recording = self.named(explained.recording, path)?;
+        explained.begin_at_start();
+        if let Some(store) = &self.store {
+            explained.store(store, &lease(&Host::live()))?;
+        }
+        let recording = explained.recording;
+        if let (Some(series), Some(store)) = (&self.series, &self.store) {
+            join(store, series, &recording, path)?;
+        }
+        Ok(Imported {
+            format: "trace",
+            recording,
+        })
     }
 
     /// Sets what the user says of the recording of the file at `path`.
@@ -421,7 +408,7 @@ impl SampleSink for StoreSink<'_> {
 
 /// The imported data, samples without latency, and the missing data.
 fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
-    let Imported { import, recording } = imported;
+    let Imported { format, recording } = imported;
     let unknown: Vec<&str> = (recording.origin.iter())
         .flat_map(|origin| origin.unknown.iter().map(|what| what.words()))
         .collect();
@@ -440,7 +427,7 @@ fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
     let mut text = format!(
         "{}: {}, {threads} {}, {samples}",
         path.display(),
-        import.name,
+        format,
         if threads == 1 { "thread" } else { "threads" },
     );
     if let Some(max) = all.max() {
@@ -511,12 +498,12 @@ pub(super) struct ReadJson {
 }
 
 fn as_json(job: &Job, path: &Path, imported: Imported) -> ImportJson {
-    let Imported { import, recording } = imported;
+    let Imported { format, recording } = imported;
     let all = recording.all_latencies();
     let origin = recording.origin;
     ImportJson::Read(Box::new(ReadJson {
         file: path.display().to_string(),
-        format: import.name.to_owned(),
+        format: format.to_owned(),
         tool: match &origin {
             Some(origin) => origin.tool.clone(),
             None => recording.probe.program,

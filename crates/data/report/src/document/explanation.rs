@@ -13,12 +13,13 @@ const WORST: usize = 20;
 /// and the longest ones.
 pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     let mut document = Document::default();
-    let text = match &explanation.trace {
-        Some(trace) => foreign_trace::selection(explanation, trace),
-        None => figures::explained_text(explanation),
-    };
-    if let Some(section) = foreign_trace::section(recording, explanation) {
+    let text = figures::explained_text(explanation);
+    if let Some(section) = foreign_trace::section(recording) {
         document.push(section);
+        if !recording.warnings.is_empty() {
+            let warnings = Block::Warnings(recording.warnings.clone());
+            document.push(Section::new(vec![warnings]));
+        }
     }
     document.push(Section::new(vec![Block::text(text)]));
     findings::of_explanation(explanation)

@@ -1,8 +1,6 @@
 //! What a trace of another tool contains, what it lacks, and what to record next time.
 
-use punctual_model::{
-    EVENTS, EventLevel, Explanation, NotShown, Recording, TraceSummary, counted, grouped,
-};
+use punctual_model::{EVENTS, EventLevel, Explanation, NotShown, Recording, TraceSummary, counted};
 
 use super::{Block, Section};
 use crate::figures;
@@ -12,13 +10,13 @@ const STATED: usize = 5;
 
 /// Returns the file, and what is unknown because the file does not show it. `None` if punctual
 /// recorded the events itself.
-pub(super) fn section(recording: &Recording, explanation: &Explanation) -> Option<Section> {
+pub(super) fn section(recording: &Recording) -> Option<Section> {
+    let explanation = recording.explanation.as_ref()?;
     let trace = explanation.trace.as_ref()?;
     let mut blocks = vec![Block::text(file(trace))];
     let mut warnings = gaps(trace);
     warnings.extend(clocks(trace));
     warnings.extend(missing(recording, explanation, trace));
-    warnings.extend(recording.warnings.iter().cloned());
     if !warnings.is_empty() {
         blocks.push(Block::Warnings(warnings));
     }
@@ -29,33 +27,6 @@ pub(super) fn section(recording: &Recording, explanation: &Explanation) -> Optio
         )));
     }
     Some(Section::new(blocks))
-}
-
-/// Returns how many reactions were found, and which are explained.
-pub(super) fn selection(explanation: &Explanation, trace: &TraceSummary) -> String {
-    let whose = match trace.real_time_only {
-        true => "of real-time threads",
-        false => "of all selected threads",
-    };
-    let kept = explanation.outliers.len() as u64;
-    let reactions = counted(explanation.seen, "reaction", "reactions");
-    let (count, threshold) = (grouped(kept), explanation.threshold_ns);
-    let mut text = match (explanation.threshold_ns.0, explanation.seen) {
-        (0, 0) => format!("no reaction {whose}"),
-        (0, seen) if seen > kept => format!("{reactions} {whose}, the {count} longest explained"),
-        (0, _) => format!("{reactions} {whose}, all explained"),
-        (_, seen) if seen > kept => {
-            format!("{reactions} {whose} above {threshold}, the {count} longest explained")
-        }
-        _ => format!("{reactions} {whose} above {threshold}"),
-    };
-    if let (1.., Some(longest)) = (trace.ordinary, trace.ordinary_max_ns) {
-        let others = counted(trace.ordinary, "reaction", "reactions");
-        text.push_str(&format!(
-            "; {others} of ordinary threads left out, the longest {longest} (--pid, --comm)"
-        ));
-    }
-    text
 }
 
 fn file(trace: &TraceSummary) -> String {

@@ -4,8 +4,8 @@ use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, WorstSam
 
 use super::table::{Cell, Column, Fold, Row, Table};
 use super::{
-    Answer, Block, Document, Field, Figure, Medium, Section, Tone, facts, findings, jobs,
-    kept_audit,
+    Answer, Block, Document, Field, Figure, Medium, Section, Tone, facts, findings, foreign_trace,
+    jobs, kept_audit,
 };
 
 use punctual_stats::tail::remark;
@@ -70,6 +70,9 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
     let warnings = figures::warnings(recording);
     if !warnings.is_empty() {
         document.push(Section::new(vec![Block::Warnings(warnings)]));
+    }
+    if let Some(section) = foreign_trace::section(recording) {
+        document.push(section);
     }
     document.push(Section::new(limits(recording)).only(Medium::Page));
     latency(&mut document, recording, drawn.first, drawn.others);

@@ -1,0 +1,30 @@
+//! Which late reactions of a foreign trace are explained.
+
+use punctual_model::{Explanation, TraceSummary, counted, grouped};
+
+/// Returns how many reactions were found, and which are explained.
+pub(super) fn selection(explanation: &Explanation, trace: &TraceSummary) -> String {
+    let whose = match trace.real_time_only {
+        true => "of real-time threads",
+        false => "of all selected threads",
+    };
+    let kept = explanation.outliers.len() as u64;
+    let reactions = counted(explanation.seen, "reaction", "reactions");
+    let (count, threshold) = (grouped(kept), explanation.threshold_ns);
+    let mut text = match (explanation.threshold_ns.0, explanation.seen) {
+        (0, 0) => format!("no reaction {whose}"),
+        (0, seen) if seen > kept => format!("{reactions} {whose}, the {count} longest explained"),
+        (0, _) => format!("{reactions} {whose}, all explained"),
+        (_, seen) if seen > kept => {
+            format!("{reactions} {whose} above {threshold}, the {count} longest explained")
+        }
+        _ => format!("{reactions} {whose} above {threshold}"),
+    };
+    if let (1.., Some(longest)) = (trace.ordinary, trace.ordinary_max_ns) {
+        let others = counted(trace.ordinary, "reaction", "reactions");
+        text.push_str(&format!(
+            "; {others} of ordinary threads left out, the longest {longest} (--pid, --comm)"
+        ));
+    }
+    text
+}
