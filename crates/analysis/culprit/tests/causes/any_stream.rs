@@ -257,13 +257,13 @@ fn an_actual_time_before_the_expected_is_no_latency() {
 /// A delivery with more shares than the analysis makes is refused.
 #[test]
 fn further_sources_are_summed_by_kind() {
-    let first = task("fork", 1_000, 10);
+    let first = task("fork", 1_000, 0);
     let mut stream =
         Stream::late(4_000.0)
             .sleeping_beside(first)
             .waking_of(0.5, crate::stream::victim(), 1);
     for pid in 0..2_000 {
-        let (prev, next) = (task("fork", 1_000 + pid, 10), task("fork", 1_001 + pid, 10));
+        let (prev, next) = (task("fork", 1_000 + pid, 0), task("fork", 1_001 + pid, 0));
         stream = stream.switch(1.0 + f64::from(pid), prev, 0, next);
     }
     let blame = find(&stream.window).blame;
