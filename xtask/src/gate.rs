@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_user_may_lack_rights_and_nothing_else() {
+    fn ordinary_user_may_lack_only_rights() {
         let gate = gate(LIST).of_ordinary_user();
         let lacking = ["x: right: .", "x: user: .", "x: program: ."];
         assert_eq!(wrong(&gate, ran("a/t", 0, &lacking)), "");
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_rule_is_refused() {
+    fn invalid_rule_line_is_refused() {
         for line in ["a/t one", "a/t one right left", "a/t >= many", "a/t"] {
             let error = Rules::parse(line).unwrap_err().to_string();
             assert!(error.contains(line), "{error}");
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_runs_alone_has_its_own_name() {
+    fn exclusive_test_has_its_own_name() {
         let skip = Skip::parse("main: right: no right", "one");
         assert_eq!((skip.test.as_str(), skip.lacks.as_str()), ("one", "right"));
         assert_eq!(Skip::parse("two: right: .", "one").test, "two");
@@ -408,7 +408,7 @@ mod tests {
 
     /// A list is valid, and a test that was renamed does not stay in it.
     #[test]
-    fn the_lists_of_the_gate_are_rules_for_tests_that_exist() {
+    fn gate_lists_name_existing_tests() {
         let mut text = String::new();
         sources(&crate::places::repository().join("crates"), &mut text);
         for name in ["skips", "skips-vm"] {

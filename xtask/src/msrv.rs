@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_toolchain_is_found_by_its_whole_version() {
+    fn toolchain_is_found_by_full_version() {
         let of = |name| (name, Some(name));
         let cases = [
             of("1.90-x86_64-unknown-linux-gnu"),

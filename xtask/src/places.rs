@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cargo_knows_nothing_of_the_package_that_starts_it() {
+    fn cargo_inherits_no_package_variables() {
         let command = cargo();
         let given = |name: &str| {
             let mut set = command.get_envs();

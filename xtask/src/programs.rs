@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_program_knows_its_crate_and_file() {
+    fn test_program_knows_crate_and_file() {
         let Some(Built::Test(test)) = program_of(&message("test", true)) else {
             panic!("no test program")
         };

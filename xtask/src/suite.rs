@@ -286,7 +286,7 @@ mod tests {
 
     /// The process has no mark, so it is not found.
     #[test]
-    fn who_holds_the_output_open_is_not_waited_for() {
+    fn unmarked_output_holder_is_not_awaited() {
         let screen = Screen::later();
         let mut shell = Command::new("sh");
         let script = "env -i sleep 120 & echo $!

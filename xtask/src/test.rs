@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_beside_has_the_lowest_priority_and_its_own_environment() {
+    fn side_runs_have_lowest_priority_and_environment() {
         let script = "[ $(nice) = 19 ] && [ \"$OF_A_TEST\" = yes ] \
                       && echo 'test result: ok. 1 passed; 0 failed'";
         let own = Runnable::new("b/t".to_owned(), || {
@@ -377,7 +377,7 @@ mod tests {
 
     /// A test that passes only because it is skipped then is known for it.
     #[test]
-    fn a_skip_of_what_is_run_again_is_kept() {
+    fn skip_of_rerun_test_is_kept() {
         let script = "echo 'SKIP main: kernel: no BTF' >&2; echo 'test result: ok. 1 passed'";
         let mut summary = Summary::default();
         let failed = outcome(&["b"], &["c: right: none"]);

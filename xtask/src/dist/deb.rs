@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_description_is_folded_as_debian_reads_it() {
+    fn description_is_folded_for_debian() {
         let text = fields("1.0.0-1", "amd64", 7);
         let (_, description) = text.split_once("Description: ").unwrap();
         assert!(

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn each_target_of_the_packages_has_an_image() {
+    fn each_package_target_has_an_image() {
         for target in crate::cross::TARGETS {
             assert!(architecture(target.triple).is_some(), "{}", target.triple);
         }

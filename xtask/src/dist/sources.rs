@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_emptied_crate_keeps_its_manifest_and_the_sum_of_its_package() {
+    fn emptied_crate_keeps_manifest_and_checksum() {
         let folder = std::env::temp_dir().join(format!("punctual-empty-{}", std::process::id()));
         fs::create_dir_all(folder.join("src/deep")).unwrap();
         let manifest = "[package]\nname = \"w\"\nversion = \"1.0.0\"\n";

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_found_in_the_output_of_ldd() {
+    fn libraries_are_parsed_from_ldd() {
         let listed = "\tlinux-vdso.so.1 (0x00007ffc)\n\
                       \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
                       \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_may_follow_what_the_firmware_wrote() {
+    fn first_line_may_follow_firmware_output() {
         let tally = follow("\u{1b}[2J@@ begin a\ntest one ... ok\n@@ end a 0\n@@ finished\n");
         assert!(tally.began() && tally.good(), "{tally}");
     }

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_goes_from_the_wake_up_to_the_switch() {
+    fn wait_spans_wake_up_to_switch() {
         let events = [
             switch(0, TID, SLEEPS, 9),
             waking(100),
@@ -300,7 +300,7 @@ mod tests {
 
     /// Some kernels write no event for a CPU's switch from the idle thread.
     #[test]
-    fn a_switch_in_without_an_event_is_no_wait() {
+    fn switch_in_without_event_is_no_wait() {
         let events = [
             switch(0, TID, SLEEPS, 0),
             waking(100),
@@ -313,7 +313,7 @@ mod tests {
 
     /// Some kernels write no events at all while some threads run.
     #[test]
-    fn a_thread_that_is_woken_anew_has_run() {
+    fn rewoken_thread_has_run() {
         let events = [
             switch(0, TID, SLEEPS, 9),
             waking(100),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_runs_and_is_woken_does_not_wait() {
+    fn running_thread_woken_does_not_wait() {
         let events = [
             switch(0, 9, SLEEPS, TID),
             waking(100),
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_thread_waits_since_it_was_stopped() {
+    fn stopped_thread_waits_since_its_stop() {
         let events = [
             switch(0, TID, 4, 9),
             waking(900),
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_when_events_were_lost_has_no_length() {
+    fn wait_during_lost_events_has_no_length() {
         let mut finder = LateWakeUps::new(Nanos::ZERO);
         let take = |finder: &mut LateWakeUps, event| finder.take(&event, &|tid| tid == TID);
         take(&mut finder, switch(0, TID, SLEEPS, 9));

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_widens_the_tolerance_and_not_the_period() {
+    fn jitter_widens_tolerance_but_not_period() {
         let jitter = |n| noise(n) % 4_000_000;
         let found = period_of((0..60).map(|n| n * SECOND + jitter(n))).unwrap();
         assert!(found.period_ns.0.abs_diff(SECOND) < 100_000, "{found:?}");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_armed_anew_each_time_may_drift() {
+    fn rearmed_timer_may_drift() {
         // Each comes one second plus up to 10 ms after the previous one.
         let mut at = 0;
         let times: Vec<u64> = (0..100)

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_side_must_be_alike_too() {
+    fn runs_within_side_must_be_alike() {
         let a = testing::recording(1, 3);
         let mut b = a.clone();
         b.id = punctual_model::RecordingId::new();

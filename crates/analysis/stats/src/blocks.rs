@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_hang_together_makes_short_blocks() {
+    fn uncorrelated_intervals_make_short_blocks() {
         // Alternating, so that neighbours differ.
         let values: Vec<i64> = (0..60).map(|n| 500 + 40 * (n * 7 % 5)).collect();
         let blocks = join(stretches(&values)).unwrap();

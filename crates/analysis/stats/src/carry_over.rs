@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_block_before_does_is_told_from_what_the_block_does() {
+    fn carry_over_is_separated_from_own_effect() {
         // 5% of 200 are 10. Three standard deviations more are 19.
         let none = shown(200, |seed| rounds(12, 12.0, [1.0, 1.0], seed));
         assert!(none <= 19, "{none} of 200");

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn freedom_is_that_of_the_side_that_varies() {
+    fn degrees_of_freedom_follow_varying_side() {
         assert_eq!(welch([1.0, 1.0], [8.0, 8.0]), 16.0);
         assert!((welch([1.0, 0.0], [4.0, 8.0]) - 4.0).abs() < 1e-12);
         assert_eq!(welch([0.0, 0.0], [4.0, 8.0]), 4.0);

@@ -326,7 +326,7 @@ mod tests {
     /// One block in ten has most of the events. An interval from the t distribution alone contains
     /// the true ratio in 77%. 142 of 150 are expected. Three standard deviations less are 134.
     #[test]
-    fn the_interval_holds_where_few_blocks_have_most_events() {
+    fn interval_holds_with_concentrated_events() {
         let mut random = fastrand::Rng::with_seed(5);
         for times in [1.0, 2.0] {
             let mut covered = 0;
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_makes_no_alarm_and_a_doubled_rate_does() {
+    fn doubled_rate_alarms_but_drift_does_not() {
         // 5% of 2,000 are 100. Three standard deviations more are 130.
         let [signs, rich] = alarms(2_000, 12, 4.0, 1.0);
         eprintln!("{signs} alarms by signs, {rich} by wealth, of 2,000");

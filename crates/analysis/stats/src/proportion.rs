@@ -87,7 +87,7 @@ mod tests {
 
     /// The two methods agree at the transition.
     #[test]
-    fn large_counts_go_on_as_small_ones_end() {
+    fn small_and_large_count_methods_agree() {
         for all in [2_500, 1_000_000, 1_000_000_000] {
             let (low, high) = exact_interval(EXACT, all).unwrap();
             let (wilson_low, wilson_high) = wilson(EXACT as f64, all as f64);
@@ -100,7 +100,7 @@ mod tests {
     /// Rare events of many are practically Poisson: for 10 observed, 4.795 to 18.39 could be
     /// expected (any table of the Poisson distribution).
     #[test]
-    fn few_of_very_many_do_not_lose_their_digits() {
+    fn rare_proportions_keep_their_precision() {
         let all = 100_000_000;
         let (low, high) = exact_interval(10, all).unwrap();
         let expected = |share: f64| share * all as f64;

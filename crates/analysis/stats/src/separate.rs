@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fact_that_matters_is_first_and_others_are_not_significant() {
+    fn relevant_fact_ranks_first_others_insignificant() {
         let fleet = fleet();
         let machines: Vec<(f64, &Facts)> = fleet.iter().map(|(f, facts)| (*f, facts)).collect();
         let found = separate(&machines);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_matter_is_seldom_called_significant() {
+    fn irrelevant_facts_are_seldom_significant() {
         let mut rng = Rng::with_seed(3);
         let mut wrong = 0;
         for _ in 0..40 {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_is_no_value_and_few_machines_show_nothing() {
+    fn unknown_facts_and_few_machines_separate_nothing() {
         let all = [
             facts(&[("a", Some("x"))]),
             facts(&[("a", Some("y"))]),

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_runs_are_told_with_how_many_would_do() {
+    fn too_few_runs_name_sufficient_number() {
         let said = &of(&[], Unit::Run, [3, 3])[0];
         assert!(said.why.contains("p is 0.100"), "{}", said.why);
         assert!(

@@ -29,7 +29,7 @@ fn found(baseline: Machine, candidate: Machine, pairs: u64) -> usize {
 /// A level that keeps its direction for half of the run, in rows of 50 ms. With only the plain mean
 /// of the slowest waves, 10% and more were false alarms.
 #[test]
-fn drift_over_half_of_the_run_is_no_difference() {
+fn half_run_drift_is_no_difference() {
     let each = [40.0, 80.0, 150.0, 300.0].map(|by| {
         let equal = machine(Kind::Drift(by), 2_500, 50);
         found(equal, equal, 100)
@@ -50,7 +50,7 @@ fn equal_machines_of_each_kind_rarely_differ() {
 
 /// The latency above the minimum doubles in a run of ten seconds.
 #[test]
-fn twice_the_noise_is_found_in_ten_seconds() {
+fn ten_seconds_reveal_doubled_noise() {
     for (kind, least) in [
         (Kind::Independent, 29),
         (Kind::Drift(80.0), 28),

@@ -20,7 +20,7 @@ const MACHINES: u64 = 100;
 
 /// 95 of 100 are expected. Three standard deviations less are 88.
 #[test]
-fn bounds_hold_where_the_run_is_long_enough() {
+fn bounds_hold_for_long_enough_runs() {
     for (name, late, change) in KINDS {
         for seconds in [60, 600, 3_600]
             .into_iter()
@@ -39,7 +39,7 @@ fn bounds_hold_where_the_run_is_long_enough() {
 
 /// The bound of independent episodes is not much above the truth.
 #[test]
-fn the_bound_of_independent_episodes_is_near_the_truth() {
+fn independent_episodes_bound_is_near_truth() {
     let found = count(KINDS[0].1, 600, MACHINES);
     assert!(found.width < 1.6 && found.none <= 12, "{found:?}");
 }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_end_is_refused_with_the_limit() {
+    fn endless_file_is_refused_with_limit() {
         let error = bytes(Path::new("/dev/zero"), 1_000)
             .unwrap_err()
             .to_string();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_itself_is_read_and_one_byte_more_is_not() {
+    fn file_at_limit_is_read_larger_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "12345").unwrap();

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_made_with_those_above_it_and_its_own_mode() {
+    fn folder_is_created_with_parents_and_mode() {
         let top = tempfile::tempdir().unwrap();
         let path = top.path().join("a/b/c");
         for _ in 0..2 {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn no_folder_is_made_through_another_users_link() {
+    fn folder_creation_avoids_other_users_links() {
         if rule::user() != 0 {
             punctual_testing::skip!(User, "links of another user: only root can make them");
             return;

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_holder_of_a_lease_is_known_until_it_ends() {
+    fn lease_holder_is_known_until_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lease");
         assert_eq!(holder(&path), Holder::NoLease);

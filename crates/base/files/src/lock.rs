@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_its_owner_can_open_the_file_of_a_lock() {
+    fn lock_file_opens_for_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cpu-3");
         assert!(matches!(ask(&path, "").unwrap(), Asked::Held(_)));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn one_holds_a_lock_and_the_others_see_who() {
+    fn lock_has_single_visible_holder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cpu-3");
         let Asked::Held(held) = ask(&path, "process 1").unwrap() else {

@@ -91,7 +91,7 @@ mod tests {
     use super::Refusal::*;
 
     #[test]
-    fn each_says_what_was_found_and_what_to_do() {
+    fn refusal_names_finding_and_remedy() {
         for (refusal, text) in [
             (
                 StrangeLink { uid: 7 },

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_ones_own_is_opened_and_made() {
+    fn own_file_is_opened_and_created() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
         assert_eq!(

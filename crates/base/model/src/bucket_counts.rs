@@ -218,7 +218,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn edges_below_a_millisecond_lie_on_the_microsecond_grid() {
+    fn submillisecond_edges_lie_on_microsecond_grid() {
         for index in 0..BUCKETS {
             let (lower, width) = bounds_of(index);
             if lower < 1_000_000 {
@@ -277,7 +277,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic_and_equal_counts_are_equal(
+        fn any_bytes_decode_safely_and_canonically(
             bytes in prop::collection::vec(prop_oneof![Just(0u8), 1u8..4, any::<u8>()], 0..60),
         ) {
             if let Ok(buckets) = Buckets::decode(&bytes) {

@@ -242,7 +242,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lists_are_read_as_the_kernel_writes_them() {
+    fn kernel_cpu_lists_are_parsed() {
         let set: CpuSet = "0-3,8".parse().unwrap();
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 1, 2, 3, 8]);
         assert_eq!(set.to_string(), "0-3,8");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_words_stand_for_the_last_cpu_and_all() {
+    fn kernel_words_name_last_and_all_cpus() {
         let of = |list: &str| CpuSet::of_command_line(list, 15).map(|set| set.to_string());
         for (list, cpus) in [
             ("4-N", "4-15"),

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_of_facts_is_refused() {
+    fn invalid_fact_set_is_refused() {
         assert!(FactSet::from_json("").is_err());
         assert!(FactSet::from_json("[]").is_err());
         assert!(FactSet::from_json("{\"schema\": 1}").is_err());

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bucket_holds_its_edges_and_the_next_begins_behind_it() {
+    fn buckets_hold_their_edges_without_gaps() {
         let mut next = 0;
         for index in 0..BUCKETS {
             let (lower, width) = bounds_of(index);

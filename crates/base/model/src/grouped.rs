@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn a_noun_has_the_number_of_its_count() {
+    fn noun_number_follows_count() {
         let samples = |number| counted(number, "sample", "samples");
         assert_eq!(samples(0), "0 samples");
         assert_eq!(samples(1), "1 sample");

@@ -51,7 +51,7 @@ mod tests {
 
     /// A new judgement of the recording does not change the verdict.
     #[test]
-    fn a_recording_keeps_the_verdict_of_what_it_is_a_part_of() {
+    fn recording_keeps_verdict_of_its_whole() {
         let mut one = crate::testing::recording(1, 2);
         one.requirement.limits.clear();
         one.be_judged(Judgement {

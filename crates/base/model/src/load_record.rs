@@ -84,20 +84,20 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_a_count_over_its_time() {
+    fn rate_is_count_over_time() {
         assert_eq!(done(10, 4).per_second(), 2.5);
         assert_eq!(done(10, 0).per_second(), 0.0);
     }
 
     #[test]
-    fn a_load_that_cannot_tell_is_not_idle() {
+    fn load_without_counts_is_not_idle() {
         assert!(!load(vec![]).did_nothing());
         assert!(load(vec![done(0, 1), done(0, 1)]).did_nothing());
         assert!(!load(vec![done(0, 1), done(1, 1)]).did_nothing());
     }
 
     #[test]
-    fn a_record_of_before_the_rates_is_read() {
+    fn record_without_rates_is_read() {
         let old = r#"{"name":"command","parameters":{},"cpu_time_ns":null,"ended_early":null}"#;
         let record: LoadRecord = serde_json::from_str(old).unwrap();
         assert!(record.achieved.is_empty());

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_digits_are_there_where_they_are_asked_for() {
+    fn exact_form_shows_all_digits() {
         for (nanos, text) in [
             (812, "812 ns"),
             (100_000, "100 µs"),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_is_refused_with_what_to_write() {
+    fn bare_number_is_refused_with_example() {
         let error = "1000".parse::<Nanos>().unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_before_now_and_before_the_end_is_open() {
+    fn periods_due_before_now_are_open() {
         let at = |now: u64, end: u64| {
             let open = OpenPeriods::at(Nanos(now), Nanos(1_000), Nanos(100), Nanos(end));
             open.map(|open| (open.periods, open.late_ns.0))

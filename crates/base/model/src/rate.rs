@@ -240,7 +240,7 @@ mod tests {
     /// A minute without events: at most 4,314 a day. It takes 4.3 min for 1,000 a day, and 72 h for
     /// one.
     #[test]
-    fn a_clean_minute_proves_what_the_table_says() {
+    fn clean_minute_bounds_the_daily_rate() {
         let clean = rate([], Nanos::from_secs(60));
         let bound = clean.per_day(clean.at_most(ERROR)).unwrap();
         assert!((bound - 4_313.85).abs() < 0.1, "{bound}");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_day_may_have_is_too_many() {
+    fn impossible_daily_count_is_too_many() {
         assert_eq!(rate([9], HOUR).decide(0.0, ERROR), Decision::Broken);
         // An event every 20 s in each second quarter of an hour, otherwise none.
         let slow = rate((0..3_600).step_by(20).filter(|at| at / 900 % 2 == 0), HOUR);

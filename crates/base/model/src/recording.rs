@@ -406,7 +406,7 @@ mod tests {
 
     #[cfg(feature = "testing")]
     #[test]
-    fn more_threads_than_a_machine_has_are_refused() {
+    fn too_many_threads_are_refused() {
         let mut json = serde_json::to_value(crate::testing::recording(1, 1)).unwrap();
         let thread = json["threads"][0].clone();
         json["threads"] = vec![thread; Recording::MAX_THREADS + 1].into();

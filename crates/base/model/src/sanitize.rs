@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_keep_their_ends_and_colours_where_wanted() {
+    fn sanitizing_keeps_wanted_endings_and_colours() {
         let text = "\x1b[1;31mred\x1b[0m\n\t\x1b]0;title\x07\x1b[2J\r\u{9b}2J\x1b";
         assert_eq!(
             sanitize_lines(text, true),

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_is_covered_where_half_of_its_latency_is() {
+    fn suspension_of_half_latency_covers_sample() {
         let stop = Suspension {
             kind: SuspensionKind::StoppedBySignal,
             started: Timestamp::UNIX_EPOCH,

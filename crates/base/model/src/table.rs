@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_shown_with_the_unit_of_their_column() {
+    fn cells_use_the_unit_of_column() {
         let mut table = Table::new(
             "clocks",
             "Clocks",

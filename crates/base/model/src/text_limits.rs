@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_itself_is_allowed_and_counts_characters() {
+    fn text_limit_is_inclusive_in_characters() {
         assert_eq!(check_label(&"µ".repeat(LONGEST_LABEL)), Ok(()));
         let error = check_label(&"x".repeat(60_000)).unwrap_err().to_string();
         assert_eq!(

@@ -281,14 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn a_core_is_reserved_with_all_its_threads() {
+    fn core_is_reserved_with_all_threads() {
         let [system, rest] = server("").reserve_core().unwrap();
         assert_eq!(system.cpus, set("0,4"));
         assert_eq!(rest.cpus, set("1-3,5-7"));
     }
 
     #[test]
-    fn a_thread_goes_beside_its_interrupt_but_not_onto_its_core() {
+    fn thread_sits_near_interrupt_on_other_core() {
         let place = server("").beside(2).unwrap();
         assert_eq!(place.cpus, set("3,7"));
         assert!(place.reason.contains("level 3"), "{}", place.reason);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_shares_a_cache_and_no_core() {
+    fn pair_shares_cache_but_no_core() {
         let [producer, consumer] = server("").pair().unwrap();
         assert_eq!((producer.cpus, consumer.cpus), (set("6"), set("7")));
         let [producer, consumer] = server("1,4-5").pair().unwrap();

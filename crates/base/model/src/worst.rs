@@ -85,7 +85,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn it_is_the_head_of_the_sorted_list(latencies in proptest::collection::vec(0u64..50, 0..200)) {
+        fn worst_list_is_sorted_head(latencies in proptest::collection::vec(0u64..50, 0..200)) {
             let mut list = WorstList::<20>::default();
             let mut all: Vec<_> = Vec::new();
             for (time, latency) in latencies.iter().enumerate() {

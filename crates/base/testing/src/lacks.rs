@@ -73,7 +73,7 @@ impl fmt::Display for Lacks {
 }
 
 /// What the program says where a right or a part of the kernel is missing, without an error number
-/// of the kernel. The test `each_phrase_is_in_a_message_of_the_program` keeps this table true.
+/// of the kernel. The test `each_phrase_occurs_in_program_messages` keeps this table true.
 const PHRASES: &[(&str, Lacks)] = &[
     // punctual_rt::Error
     ("was refused (EPERM)", Lacks::Right),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_recognised_and_a_defect_is_not() {
+    fn refusal_is_distinguished_from_defect() {
         for (told, lacks) in [
             (
                 "cannot open /sys/kernel/tracing: Permission denied (os error 13)",
@@ -184,7 +184,7 @@ mod tests {
 
     /// A phrase that no message has would hide what the next message says.
     #[test]
-    fn each_phrase_is_in_a_message_of_the_program() {
+    fn each_phrase_occurs_in_program_messages() {
         let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut messages = String::new();
         for file in [

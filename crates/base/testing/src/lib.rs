@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skip_is_one_line_of_its_own() {
+    fn skip_prints_its_own_line() {
         let error = "no right\n  to it";
         assert_eq!(
             line("a_test", Lacks::Right, format_args!("recorder: {error}")),

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sample_of_several_gaps_has_the_originals_line() {
+    fn sample_of_several_gaps_matches_original() {
         let sample = |at_ns, count| Sample {
             at_ns,
             cpu: Some(0),

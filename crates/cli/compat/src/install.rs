@@ -118,7 +118,7 @@ mod tests {
     use crate::TOOLS;
 
     #[test]
-    fn links_are_made_once_and_replace_nothing_unasked() {
+    fn links_replace_nothing_unasked() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("punctual");
         fs::write(&program, "").unwrap();

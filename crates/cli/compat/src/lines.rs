@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_crossed_where_the_original_says_so() {
+    fn limit_crossing_matches_the_original() {
         assert_eq!(Unit::Micros.above(50), Nanos(50_999));
         assert_eq!(Unit::Nanos.above(50), Nanos(50));
         assert_eq!(Unit::Micros.of(SignedNanos(-1_999)), -1);

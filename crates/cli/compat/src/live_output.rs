@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_stops_the_run_and_is_reported_at_the_end() {
+    fn first_failure_stops_run_and_is_reported() {
         let signals = Signals::default();
         let mut out = Closed;
         let mut output = LiveOutput::new(&mut out, signals.clone());

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_fits_its_columns_and_loses_no_word() {
+    fn tool_list_fits_columns_without_loss() {
         let words =
             |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
         let widest = list(usize::MAX);

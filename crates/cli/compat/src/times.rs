@@ -140,7 +140,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn times_have_any_unit_or_that_of_the_option() {
+    fn times_default_to_unit_of_option() {
         use CountsIn::{Micros, Nanos, Seconds};
         for (counts_in, text, expected) in [
             (Micros, "20", 20),

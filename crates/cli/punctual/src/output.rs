@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_in_pieces_is_the_same_json() {
+    fn list_in_pieces_equals_whole_json() {
         let long = "x\n\u{1b}".repeat(PIECE);
         let all = [
             value!({"a": [1, 2], "b": {}}),

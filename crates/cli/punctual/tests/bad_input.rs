@@ -137,7 +137,7 @@ fn each_mistake_is_named_with_its_value() {
 }
 
 #[test]
-fn a_store_that_is_none_is_named_and_left_alone() {
+fn foreign_file_is_named_and_untouched() {
     let place = Place::new();
     let foreign = place.path("notes.txt");
     std::fs::write(&foreign, "my notes, not a store\n".repeat(100)).unwrap();
@@ -160,7 +160,7 @@ fn a_store_that_is_none_is_named_and_left_alone() {
 }
 
 #[test]
-fn no_store_is_no_error_for_a_list() {
+fn list_accepts_missing_store() {
     let place = Place::new();
     let output = place.run("list");
     assert_eq!(output.status.code(), Some(0));
@@ -268,7 +268,7 @@ fn a_full_device_is_named() {
 }
 
 #[test]
-fn a_tracer_that_the_kernel_does_not_have_is_refused_before_anything_is_measured() {
+fn missing_tracer_is_refused_before_measuring() {
     let place = Place::new();
     for (probe, source) in [
         ("hardware", "hwlat"),
@@ -294,7 +294,7 @@ fn a_tracer_that_the_kernel_does_not_have_is_refused_before_anything_is_measured
 
 /// A recording contains the command line, which may not be UTF-8.
 #[test]
-fn a_path_that_is_not_utf8_does_not_end_the_program() {
+fn non_utf8_path_does_not_end_program() {
     let place = Place::new();
     let mut store = place.path("store-").into_os_string();
     store.push(OsStr::from_bytes(b"\xff"));

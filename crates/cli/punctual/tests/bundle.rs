@@ -29,7 +29,7 @@ fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_bundle_holds_the_recording_and_the_machine() {
+fn bundle_holds_recording_and_machine() {
     let place = Place::new();
     place.done("measure timer -i 1ms -D 300ms --warm-up 0 --samples -q --policy other");
     let recording = place.last();
@@ -61,7 +61,7 @@ fn a_bundle_holds_the_recording_and_the_machine() {
 }
 
 #[test]
-fn without_the_machine_nothing_of_it_is_in_it() {
+fn bundle_can_omit_the_machine() {
     let place = Place::new();
     place.done("measure timer -i 1ms -D 100ms --warm-up 0 -q --policy other");
     place.done("bundle last --without-machine");
@@ -92,7 +92,7 @@ fn what_cannot_be_written_leaves_nothing() {
 }
 
 #[test]
-fn a_server_sends_a_bundle_of_what_it_keeps() {
+fn server_sends_bundle_of_kept_recordings() {
     let place = Place::new();
     place.done("measure timer -i 1ms -D 300ms --warm-up 0 --samples -q --policy other");
     let recording = place.last();

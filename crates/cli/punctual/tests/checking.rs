@@ -107,7 +107,7 @@ fn until_proven_ends_at_the_longest_time() {
 }
 
 #[test]
-fn the_screen_names_verdict_conditions_and_next_command() {
+fn screen_names_verdict_conditions_and_next_command() {
     let place = Place::new();
     let output = place.run("check -D 2s --load none -q");
     let screen = text(&output.stdout);
@@ -125,7 +125,7 @@ fn the_screen_names_verdict_conditions_and_next_command() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_anything_is_measured() {
+fn senseless_options_are_refused_before_measuring() {
     let place = Place::new();
     for (line, why) in [
         ("check --budget 2ms", "longer than the period"),

@@ -36,7 +36,7 @@ fn json(place: &Place, line: &str) -> Value {
 }
 
 #[test]
-fn histograms_of_another_tool_are_set_against_each_other() {
+fn histograms_of_other_tools_are_compared() {
     let place = Place::new();
     for name in ["cyclictest-2.10-h200.txt", "cyclictest-2.4-h400.txt"] {
         let fixture =
@@ -65,7 +65,7 @@ fn histograms_of_another_tool_are_set_against_each_other() {
 }
 
 #[test]
-fn samples_tell_a_shift_and_the_gate_closes() {
+fn shift_in_samples_closes_the_gate() {
     let place = Place::new();
     verbose(&place, "before", 20, 1);
     verbose(&place, "after", 23, 2);

@@ -65,7 +65,7 @@ fn so_far(place: &Place) -> Recording {
 }
 
 #[test]
-fn what_had_no_wake_up_when_the_run_was_killed_breaks_a_limit() {
+fn open_periods_of_killed_run_break_limit() {
     let place = Place::new();
     let cpus = punctual_host::Host::live().allowed().unwrap();
     let cpu = cpus.iter().last().unwrap();
@@ -121,7 +121,7 @@ fn what_had_no_wake_up_when_the_run_was_killed_breaks_a_limit() {
 
 /// For the missed periods, only their lateness is known.
 #[test]
-fn how_late_missed_periods_were_survives_a_kill() {
+fn lateness_of_missed_periods_survives_kill() {
     let place = Place::new();
     let cpus = punctual_host::Host::live().allowed().unwrap();
     let cpu = cpus.iter().last().unwrap();
@@ -157,7 +157,7 @@ fn how_late_missed_periods_were_survives_a_kill() {
 
 /// Ctrl-Z, then a kill: lateness caused by the stop is not a latency of the machine.
 #[test]
-fn a_stop_stays_known_when_the_run_is_killed() {
+fn known_stop_survives_kill() {
     let place = Place::new();
     let line = "measure timer -q --policy other --dma-latency off -D 10m --max-latency 500ms";
     let mut child = place.spawn(line);

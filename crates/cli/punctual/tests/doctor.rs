@@ -45,7 +45,7 @@ fn this_machine_is_audited() {
 
 /// A compressed configuration of Linux 4.14-rt from Debian, and the defconfig of a board.
 #[test]
-fn packed_configurations_and_defconfigs_are_taken_for_what_they_are() {
+fn compressed_configurations_and_defconfigs_are_recognised() {
     let place = Place::new();
     let state = |name: &str, option: &str| {
         let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -83,7 +83,7 @@ fn packed_configurations_and_defconfigs_are_taken_for_what_they_are() {
 }
 
 #[test]
-fn a_folder_and_a_file_are_audited_alike() {
+fn folder_and_file_audits_are_equal() {
     let place = Place::new();
     let controller = tree("controller").display().to_string();
     let of_tree = audit(&place, &format!("doctor --json --facts {controller}"));
@@ -97,7 +97,7 @@ fn a_folder_and_a_file_are_audited_alike() {
 }
 
 #[test]
-fn text_of_a_machine_that_is_not_here() {
+fn audit_text_covers_absent_machine() {
     let place = Place::new();
     let laptop = tree("laptop").display().to_string();
     let output = place.run(&format!("doctor --role audio --facts {laptop}"));
@@ -107,7 +107,7 @@ fn text_of_a_machine_that_is_not_here() {
 }
 
 #[test]
-fn the_last_measurement_stands_beside_what_is_expected() {
+fn last_measurement_is_shown_beside_expectation() {
     let place = Place::new();
     let before = audit(&place, "doctor --json --no-sample");
     assert_eq!(before.expectation.measured, None);
@@ -168,7 +168,7 @@ fn sarif_and_junit_are_written() {
 }
 
 #[test]
-fn the_script_is_one_that_a_shell_reads() {
+fn fix_script_is_valid_shell() {
     let place = Place::new();
     for name in ["laptop", "controller", "cloud", "arm-board"] {
         let facts = tree(name).display().to_string();
@@ -214,7 +214,7 @@ fn the_script_is_one_that_a_shell_reads() {
 }
 
 #[test]
-fn a_plan_of_tune_is_made_from_the_findings() {
+fn findings_make_tune_plan() {
     let place = Place::new();
     let audit = audit(&place, "doctor --json --no-sample --role lab");
     let remedies = || audit.findings.iter().flat_map(|finding| &finding.remedies);
@@ -248,7 +248,7 @@ fn a_plan_of_tune_is_made_from_the_findings() {
 }
 
 #[test]
-fn the_script_changes_settings_by_tune_and_nothing_else_by_itself() {
+fn script_changes_settings_only_by_tune() {
     let place = Place::new();
     let facts = tree("laptop").display().to_string();
     let output = place.run(&format!("doctor --fix-script --facts {facts} --cpus 2-3"));
@@ -273,7 +273,7 @@ fn the_script_changes_settings_by_tune_and_nothing_else_by_itself() {
 }
 
 #[test]
-fn a_configuration_is_judged_before_it_is_built() {
+fn configuration_is_judged_before_build() {
     let place = Place::new();
     let fragment = place.done("kernel fragment --role control");
     std::fs::write(place.path("good"), &fragment).unwrap();
@@ -292,7 +292,7 @@ fn a_configuration_is_judged_before_it_is_built() {
 }
 
 #[test]
-fn bad_input_is_refused_with_what_to_do() {
+fn bad_input_is_refused_with_remedy() {
     let place = Place::new();
     std::fs::write(place.path("empty"), "").unwrap();
     std::fs::write(place.path("binary"), [0xff, 0xfe, 0, 1]).unwrap();

@@ -26,7 +26,7 @@ fn niceness() -> Option<(i64, i64)> {
 }
 
 #[test]
-fn a_command_runs_as_it_was_told_and_ends_as_itself() {
+fn command_runs_as_requested_keeping_status() {
     let place = Place::new();
     let Some((_, nice)) = niceness() else { return };
     let output = place.run(&format!(
@@ -50,7 +50,7 @@ fn a_command_runs_as_it_was_told_and_ends_as_itself() {
 }
 
 #[test]
-fn real_time_is_given_where_the_user_may() {
+fn permitted_user_gets_real_time() {
     let place = Place::new();
     let output = place.run("exec --policy fifo -p 2 -- cat /proc/self/stat");
     if !output.status.success() {
@@ -145,7 +145,7 @@ fn all_threads_of_what_runs_are_changed() {
 }
 
 #[test]
-fn threads_and_interrupts_are_told_with_their_rates() {
+fn threads_and_interrupts_show_their_rates() {
     let place = Place::new();
     let all = json(&place.done("threads --json"));
     let kinds = |kind: &str| all.as_array().unwrap().iter().any(|t| t["kind"] == kind);
@@ -220,7 +220,7 @@ fn an_interrupt_is_moved_and_put_back() {
 }
 
 #[test]
-fn a_clock_source_is_taken_and_put_back() {
+fn clock_source_is_changed_and_restored() {
     let place = Place::new();
     let clocks = json(&place.done("clocks --json"));
     let now = clocks["source"]["value"]

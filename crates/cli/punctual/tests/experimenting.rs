@@ -215,7 +215,7 @@ fn a_killed_experiment_is_undone_and_resumed() {
 /// A program that hangs cannot undo its changes. A guard process does so, also after a kill,
 /// without another command.
 #[test]
-fn settings_come_back_when_the_program_hangs_or_is_killed() {
+fn settings_return_after_hang_or_kill() {
     let (place, _alone) = (Place::new(), alone());
     let Some((value, tried, line)) = changing() else {
         return;
@@ -243,7 +243,7 @@ fn settings_come_back_when_the_program_hangs_or_is_killed() {
 }
 
 #[test]
-fn a_stopped_experiment_says_how_it_goes_on() {
+fn stopped_experiment_explains_how_to_resume() {
     let place = Place::new();
     let long = SHORT.replace("--pairs 6", "--pairs 60 --no-early-end");
     let child = place.spawn(&format!("experiment --b true {long}"));
@@ -297,7 +297,7 @@ fn a_stopped_experiment_says_how_it_goes_on() {
 }
 
 #[test]
-fn what_cannot_show_anything_is_refused_before_it_is_measured() {
+fn inconclusive_experiment_is_refused_before_measuring() {
     let (place, _alone) = (Place::new(), alone());
     for (line, code, why) in [
         ("", 2, "nothing to compare"),
@@ -410,7 +410,7 @@ fn improve_plans_tries_and_stops() {
 /// All settings are restored after kills at random times, every second time while a tried setting
 /// is in force.
 #[test]
-fn improve_killed_at_any_moment_leaves_all_settings_as_before() {
+fn killed_improve_restores_all_settings() {
     let (place, _alone) = (Place::new(), alone());
     let plan: Improvement = serde_json::from_str(&place.done("improve --dry-run --json")).unwrap();
     let files = || -> Vec<(&str, Option<String>)> {

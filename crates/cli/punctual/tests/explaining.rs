@@ -84,7 +84,7 @@ fn assert_told(place: &Place, recording: &Recording) {
 
 /// Outliers of two threads at the same time are both explained.
 #[test]
-fn one_that_comes_while_another_is_taken_out_is_explained_too() {
+fn simultaneous_outliers_are_both_explained() {
     let place = Place::new();
     if !may_trace(&place) {
         return;
@@ -122,7 +122,7 @@ fn one_that_comes_while_another_is_taken_out_is_explained_too() {
 
 /// CLOCK_MONOTONIC of a process may differ from the kernel's clock for events (time_namespaces(7)).
 #[test]
-fn where_the_clock_is_another_events_are_found_all_the_same() {
+fn events_are_found_despite_clock_offset() {
     let place = Place::new();
     if !may_trace(&place) {
         return;
@@ -212,7 +212,7 @@ fn memory_of(place: &Place, options: &str) -> Took {
 /// Ring buffers are kernel memory, the rest is memory of this program. The loader of BPF programs
 /// reads all types of the kernel, and frees them before the measurement starts.
 #[test]
-fn the_recorder_takes_16_mb_of_memory_at_most() {
+fn recorder_memory_stays_within_16_mb() {
     let place = Place::new();
     if !may_trace(&place) {
         return;
@@ -235,7 +235,7 @@ fn the_recorder_takes_16_mb_of_memory_at_most() {
 }
 
 #[test]
-fn outliers_are_explained_and_the_run_goes_on() {
+fn run_continues_after_explaining_outliers() {
     let place = Place::new();
     if !may_trace(&place) {
         return;
@@ -340,7 +340,7 @@ fn shares_of(recording: &Recording) -> impl Iterator<Item = &Share> {
 /// With inheritance, the holder of the lock causes the wait. Without it, a thread of medium
 /// priority keeps the holder from running.
 #[test]
-fn a_lock_is_explained_by_who_holds_it_and_who_keeps_that_one() {
+fn lock_wait_names_holder_and_its_obstacle() {
     let place = Place::new();
     if !may_trace(&place) {
         return;
@@ -386,7 +386,7 @@ fn a_lock_is_explained_by_who_holds_it_and_who_keeps_that_one() {
 
 /// Steps of one thread, and switches to another.
 #[test]
-fn what_a_thread_does_between_two_readings_of_the_clock_is_explained() {
+fn steps_between_clock_readings_are_explained() {
     let place = Place::new();
     if !may_trace(&place) {
         return;
@@ -418,7 +418,7 @@ fn what_a_thread_does_between_two_readings_of_the_clock_is_explained() {
 /// Reading a clock takes too little time to need a cause, but a thread can be disturbed during it.
 /// Without a finer counter, samples are means.
 #[test]
-fn a_read_of_a_clock_is_explained_where_each_is_timed() {
+fn individually_timed_clock_reads_are_explained() {
     let place = Place::new();
     if !may_trace(&place) {
         return;
@@ -445,7 +445,7 @@ fn a_read_of_a_clock_is_explained_where_each_is_timed() {
 
 /// Threads without an affinity: the output names the CPU on which they woke.
 #[test]
-fn threads_that_move_are_explained_from_when_they_were_due() {
+fn moving_threads_are_explained_since_due() {
     let place = Place::new();
     if !may_trace(&place) {
         return;
@@ -463,7 +463,7 @@ fn threads_that_move_are_explained_from_when_they_were_due() {
 }
 
 #[test]
-fn a_break_stops_at_the_first_and_keeps_its_trace() {
+fn break_stops_at_first_and_keeps_trace() {
     let place = Place::new();
     if !may_trace(&place) {
         return;
@@ -522,7 +522,7 @@ fn nothing_is_left_behind_however_it_ends() {
 }
 
 #[test]
-fn what_cannot_be_explained_is_refused_before_anything_is_measured() {
+fn unexplainable_measurement_is_refused_before_start() {
     let place = Place::new();
     for (line, says) in [
         ("measure timer --explain", "--threshold 100us"),
@@ -547,7 +547,7 @@ fn what_cannot_be_explained_is_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn without_the_right_it_says_what_to_do() {
+fn missing_right_is_reported_with_remedy() {
     let place = Place::new();
     let program = env!("CARGO_BIN_EXE_punctual");
     let copy: PathBuf = place.path("punctual");

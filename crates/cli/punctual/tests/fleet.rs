@@ -14,7 +14,7 @@ use punctual_testing::postgres::Cluster;
 use serde_json::Value;
 
 #[test]
-fn a_fleet_in_a_database_is_served_and_copied() {
+fn fleet_database_is_served_and_copied() {
     let cluster = match Cluster::start() {
         Ok(cluster) => cluster,
         Err(why) => return punctual_testing::skip!(Program, "a fleet in PostgreSQL: {why}"),
@@ -125,7 +125,7 @@ fn asked(address: &str, head: &str) -> String {
 }
 
 #[test]
-fn each_refusal_is_logged_once_with_the_address() {
+fn refusal_is_logged_once_with_address() {
     let place = Place::new();
     let server = Server::start(place.command("serve --listen 127.0.0.1:0"));
     let path = "PUT /v1/recordings/0190163d-8694-739b-aea5-966c26f8ad91 HTTP/1.1";

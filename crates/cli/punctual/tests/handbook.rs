@@ -50,7 +50,7 @@ fn links(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_page_of_the_handbook_is_in_its_contents_and_links_resolve() {
+fn handbook_pages_are_listed_and_links_resolve() {
     let docs = repository().join("docs");
     let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
     let listed: BTreeSet<PathBuf> = links(&summary).iter().map(|link| docs.join(link)).collect();
@@ -191,7 +191,7 @@ fn unknown(words: &[String]) -> Option<String> {
 }
 
 #[test]
-fn examples_and_pages_name_options_that_there_are() {
+fn documented_options_exist() {
     let mut wrong = Vec::new();
     let mut count = 0;
     let mut all = files(&repository().join("examples"), &["yml", "yaml", "sh"]);
@@ -217,7 +217,7 @@ fn examples_and_pages_name_options_that_there_are() {
 }
 
 #[test]
-fn a_wrong_option_in_an_example_is_seen() {
+fn wrong_option_in_example_is_detected() {
     let wrong =
         commands("      run: >\n        sudo punctual check --nonsense\n        --time 2s\n");
     assert_eq!(wrong, [["check", "--nonsense", "--time", "2s"]]);

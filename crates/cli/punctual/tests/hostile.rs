@@ -452,7 +452,7 @@ fn judge(case: usize, commands: usize, seed: &[u8], runs: &Runs) -> String {
 }
 
 #[test]
-fn mutated_recordings_end_in_a_result_or_a_message() {
+fn mutated_recordings_give_result_or_message() {
     if Command::new("prlimit").arg("--version").output().is_err() {
         punctual_testing::skip!(
             Program,
@@ -494,7 +494,7 @@ fn mutated_recordings_end_in_a_result_or_a_message() {
 
 /// Any user can choose the name of a thread.
 #[test]
-fn names_of_threads_and_files_do_not_reach_the_terminal() {
+fn hostile_names_do_not_reach_terminal() {
     let place = Place::new();
     let program = place.path("w\u{1b}[2J\u{9b}\u{202e}");
     fs::copy("/bin/sleep", &program).unwrap();
@@ -546,7 +546,7 @@ fn names_of_threads_and_files_do_not_reach_the_terminal() {
 }
 
 #[test]
-fn a_file_without_end_is_not_read_to_it() {
+fn endless_file_is_not_read_whole() {
     let place = Place::new();
     for line in [
         "tune plan /dev/zero",

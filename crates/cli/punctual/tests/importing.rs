@@ -68,7 +68,7 @@ fn a_list_shows_what_is_asked_for() {
 }
 
 #[test]
-fn a_histogram_comes_in_and_goes_out_as_it_was() {
+fn histogram_survives_import_and_export() {
     let place = Place::new();
     bring(&place, "cyclictest-2.10-h200.txt");
     let said = place.done("import cyclictest-2.10-h200.txt --label lab");
@@ -114,7 +114,7 @@ fn a_histogram_comes_in_and_goes_out_as_it_was() {
 }
 
 #[test]
-fn samples_are_kept_one_by_one_and_exported_again() {
+fn imported_samples_are_kept_and_exported() {
     let place = Place::new();
     bring(&place, "cyclictest-2.4-verbose.txt");
     let said = place.done("import cyclictest-2.4-verbose.txt");
@@ -146,7 +146,7 @@ fn samples_are_kept_one_by_one_and_exported_again() {
 }
 
 #[test]
-fn a_bad_file_is_told_and_the_good_ones_come_in() {
+fn bad_file_is_reported_others_imported() {
     let place = Place::new();
     let good = ["cyclictest-2.4-lines.txt", "pmq-2.4.json"];
     let bad = [
@@ -349,7 +349,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
 }
 
 #[test]
-fn the_standard_input_is_read_as_a_file() {
+fn standard_input_is_imported_as_file() {
     let place = Place::new();
     let verbose = fs::read(fixtures().join("cyclictest-2.4-verbose.txt")).unwrap();
     let mut child = place
@@ -368,7 +368,7 @@ fn the_standard_input_is_read_as_a_file() {
 
 /// Columns of one wake-up are not added up, and the sample that stopped a run is included.
 #[test]
-fn what_is_said_of_an_import_is_so() {
+fn import_summary_is_correct() {
     let place = Place::new();
     for (name, told) in [
         (
@@ -486,7 +486,7 @@ fn dated_files_join_a_series() {
 /// A file without a date or a machine joins a series with the options --at, --mtime and
 /// --host. A refusal names the file and the options.
 #[test]
-fn what_a_file_does_not_say_is_given() {
+fn options_supply_missing_date_and_machine() {
     let place = Place::new();
     let name = "rtla-timerlat-top.txt";
     bring(&place, name);

@@ -115,7 +115,7 @@ fn phrases_are_found_across_lines() {
 }
 
 #[test]
-fn phrases_are_lower_case_and_in_one_list() {
+fn phrases_are_lower_case_in_single_list() {
     for list in [EVERYWHERE, IN_REVIEWED] {
         for phrase in phrases(list) {
             assert_eq!(phrase, phrase.trim().to_lowercase());

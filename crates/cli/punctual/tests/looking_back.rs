@@ -131,7 +131,7 @@ fn json(place: &Place, line: &str, code: i32) -> Value {
 }
 
 #[test]
-fn the_trend_names_the_parameter_at_each_change() {
+fn trend_names_changed_parameters() {
     let place = Place::in_memory();
     let made = guide(&place);
     // The maximum is higher again since the second period. No acknowledgement covers this.
@@ -369,7 +369,7 @@ fn a_label_makes_a_series() {
 }
 
 #[test]
-fn a_followed_trend_is_judged_again_after_each_run() {
+fn followed_trend_is_rejudged_each_run() {
     let place = Place::in_memory();
     let store = Store::open(&place.path("store.db")).unwrap();
     let epoch = planned(&store);

@@ -54,7 +54,7 @@ fn each_two_seconds(due: &[i64]) -> Vec<i64> {
 }
 
 #[test]
-fn a_service_records_its_slots_until_it_is_stopped() {
+fn service_records_slots_until_stopped() {
     let place = Place::new();
     let plan = plan(&place, SHORT);
     let service = place.spawn(&format!("monitor run --plan {plan}"));
@@ -89,7 +89,7 @@ fn kills() -> usize {
 }
 
 #[test]
-fn a_killed_service_loses_no_slot_and_doubles_none() {
+fn killed_service_neither_loses_nor_doubles_slots() {
     let place = Place::new();
     let plan = plan(&place, SHORT);
     let mut state = 7u64;
@@ -191,8 +191,8 @@ fn fill(file: &Path) {
 }
 
 #[test]
-fn a_full_disk_ends_slots_with_the_reason_and_no_service() {
-    if !has_own_mounts("a_full_disk_ends_slots_with_the_reason_and_no_service") {
+fn full_disk_ends_slots_not_the_service() {
+    if !has_own_mounts("full_disk_ends_slots_not_the_service") {
         return;
     }
     let place = Place::new();
@@ -249,8 +249,8 @@ fn a_full_disk_ends_slots_with_the_reason_and_no_service() {
 
 /// Nothing was prepared for the full disk.
 #[test]
-fn recordings_are_looked_at_and_deleted_on_a_full_disk() {
-    if !has_own_mounts("recordings_are_looked_at_and_deleted_on_a_full_disk") {
+fn full_disk_allows_reading_and_deleting_recordings() {
+    if !has_own_mounts("full_disk_allows_reading_and_deleting_recordings") {
         return;
     }
     let place = Place::new();
@@ -312,7 +312,7 @@ fn status(pid: u32, name: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_slot_is_measured_by_a_process_of_its_own() {
+fn slot_is_measured_in_own_process() {
     let place = Place::new();
     let plan = plan(
         &place,
@@ -356,7 +356,7 @@ fn a_slot_is_measured_by_a_process_of_its_own() {
 }
 
 #[test]
-fn a_snapshot_keeps_the_events_of_the_flight_recorder() {
+fn snapshot_keeps_flight_recorder_events() {
     let place = Place::new();
     let plan = plan(&place, "[flight]\nlast = \"30s\"\nmemory = \"4MB\"\n");
     let shown = place.done(&format!("monitor check --plan {plan}"));
@@ -396,7 +396,7 @@ fn a_snapshot_keeps_the_events_of_the_flight_recorder() {
 }
 
 #[test]
-fn a_window_is_kept_or_refused_with_the_reason() {
+fn window_is_kept_or_refusal_explained() {
     let place = Place::new();
     let plan = plan(&place, "[watch]\nwindow = \"1s\"\n");
     let service = place.spawn(&format!("monitor run --plan {plan}"));
@@ -425,7 +425,7 @@ fn a_window_is_kept_or_refused_with_the_reason() {
 }
 
 #[test]
-fn one_slot_is_measured_now_and_a_busy_cpu_is_a_reason() {
+fn slot_runs_now_unless_cpu_busy() {
     let place = Place::new();
     let plan = plan(&place, SHORT);
     let done = place.done(&format!("monitor once short --plan {plan}"));
@@ -452,7 +452,7 @@ fn one_slot_is_measured_now_and_a_busy_cpu_is_a_reason() {
 }
 
 #[test]
-fn a_plan_is_checked_and_its_unit_printed() {
+fn plan_is_checked_and_unit_printed() {
     let place = Place::new();
     let good = plan(&place, SHORT);
     let shown = place.done(&format!("monitor check --plan {good}"));
@@ -480,7 +480,7 @@ fn a_plan_is_checked_and_its_unit_printed() {
 }
 
 #[test]
-fn a_store_is_shown_checked_copied_and_merged() {
+fn store_is_shown_checked_copied_and_merged() {
     let place = Place::new();
     place.done("measure timer -D 200ms --policy other -q --samples");
     let stats: Value = serde_json::from_str(&place.done("store stats --json")).unwrap();

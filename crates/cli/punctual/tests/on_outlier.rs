@@ -18,7 +18,7 @@ const MEASURE: [&str; 8] = [
 ];
 
 #[test]
-fn the_command_knows_the_recording_and_the_latency() {
+fn outlier_command_knows_recording_and_latency() {
     let place = Place::new();
     let said = place.path("said");
     let script = format!(
@@ -44,7 +44,7 @@ fn the_command_knows_the_recording_and_the_latency() {
 }
 
 #[test]
-fn a_command_that_fails_is_reported_and_the_recording_kept() {
+fn failed_command_is_reported_recording_kept() {
     let place = Place::new();
     let mut command = place.command("");
     command.args(MEASURE).args(["exit 7", "--threshold", "1ns"]);

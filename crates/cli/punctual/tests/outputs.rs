@@ -84,7 +84,7 @@ fn a_recording_becomes_pictures_pages_and_files() {
 }
 
 #[test]
-fn json_goes_to_stdout_or_to_a_file() {
+fn json_goes_to_stdout_or_file() {
     let place = Place::new();
     let json = place.done("measure timer -q --policy other -D 200ms --dma-latency off --json");
     let recording = punctual_model::Recording::from_json(&json).unwrap();
@@ -100,7 +100,7 @@ fn json_goes_to_stdout_or_to_a_file() {
 }
 
 #[test]
-fn the_schema_has_the_keys_that_scripts_rely_on() {
+fn schema_has_keys_used_by_scripts() {
     let place = Place::new();
     let schema: serde_json::Value = serde_json::from_str(&place.done("schema")).unwrap();
     let has = |of: &serde_json::Value, keys: &[&str]| {

@@ -44,7 +44,7 @@ fn latency_is_measured_without_any_of_it() {
 }
 
 #[test]
-fn what_needs_tracing_is_refused_with_the_reason() {
+fn tracing_commands_are_refused_with_reason() {
     if !poor() {
         return;
     }
@@ -68,7 +68,7 @@ fn what_needs_tracing_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_check_up_says_that_causes_cannot_be_known() {
+fn check_up_reports_unknowable_causes() {
     if !poor() {
         return;
     }
@@ -78,7 +78,7 @@ fn a_check_up_says_that_causes_cannot_be_known() {
 }
 
 #[test]
-fn nothing_that_cannot_be_read_counts_as_fine() {
+fn unreadable_facts_are_not_fine() {
     if !poor() {
         return;
     }
@@ -105,7 +105,7 @@ fn nothing_that_cannot_be_read_counts_as_fine() {
 }
 
 #[test]
-fn a_program_is_looked_at_with_what_is_left() {
+fn lint_works_with_remaining_sources() {
     if !poor() {
         return;
     }

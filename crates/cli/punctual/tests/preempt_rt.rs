@@ -34,7 +34,7 @@ fn has_tracer(name: &str) -> bool {
 }
 
 #[test]
-fn the_kernel_is_known_for_what_it_is() {
+fn preempt_rt_kernel_is_recognised() {
     if !real_time("facts") {
         return;
     }
@@ -48,7 +48,7 @@ fn the_kernel_is_known_for_what_it_is() {
 }
 
 #[test]
-fn the_kernels_detector_of_hardware_latency_is_a_source() {
+fn kernel_hardware_latency_detector_is_a_source() {
     if !real_time("hwlat") || !has_tracer("hwlat") {
         return;
     }
@@ -125,7 +125,7 @@ fn the_kernels_timers_are_a_source() {
 }
 
 #[test]
-fn a_killed_timerlat_is_undone_by_the_next_command() {
+fn next_command_undoes_killed_timerlat() {
     if !real_time("timerlat") || !has_tracer("timerlat") {
         return;
     }
@@ -232,7 +232,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn a_control_group_of_version_2_is_judged() {
+fn version_2_control_group_is_judged() {
     const ROOT: &str = "/sys/fs/cgroup";
     if !real_time("control groups") {
         return;
@@ -413,7 +413,7 @@ fn last_cpus(pid: u32) -> Vec<String> {
 }
 
 #[test]
-fn a_service_between_runs_leaves_an_isolated_cpu_alone() {
+fn idle_service_leaves_isolated_cpu_alone() {
     let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
     let cpu = isolated.trim();
     if cpu.parse::<u32>().is_err() || disturbances(cpu).is_none() {
@@ -468,7 +468,7 @@ fn finding(audit: &Audit, id: &str) -> FindingState {
 }
 
 #[test]
-fn the_audit_sees_a_real_time_kernel_without_a_frequency_to_set() {
+fn audit_sees_real_time_kernel_without_frequency() {
     if !real_time("doctor") {
         return;
     }
@@ -491,7 +491,7 @@ fn the_audit_sees_a_real_time_kernel_without_a_frequency_to_set() {
 }
 
 #[test]
-fn a_threaded_interrupt_gets_a_priority_and_its_own_back() {
+fn threaded_interrupt_priority_is_set_and_restored() {
     if !real_time("tune thread-priority") {
         return;
     }
@@ -560,7 +560,7 @@ fn outliers_are_explained_and_nothing_stays_armed() {
 /// The emulator is stopped from outside, as a hypervisor does. `cargo xtask vm` waits for the line
 /// on the console.
 #[test]
-fn a_stall_of_the_whole_machine_is_named_as_silence() {
+fn whole_machine_stall_is_named_silence() {
     const STALL_MS: u64 = 300;
     if std::env::var_os("PUNCTUAL_VM").is_none() {
         punctual_testing::skip!(Emulation, "nobody outside stops this machine");

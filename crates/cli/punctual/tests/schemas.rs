@@ -206,7 +206,7 @@ fn so_does_what_looks_back() {
 }
 
 #[test]
-fn so_does_what_is_applied_and_put_back() {
+fn apply_status_and_revert_follow_schemas() {
     let place = Place::new();
     let swappiness = punctual_tune::setting("swappiness").unwrap();
     let host = punctual_host::Host::live();
@@ -247,7 +247,7 @@ fn imports_plans_and_merges_follow_their_schemas() {
 }
 
 #[test]
-fn a_value_that_does_not_fit_is_found() {
+fn value_violating_schema_is_found() {
     let place = Place::new();
     let schema: Value = serde_json::from_str(&place.done("schema plan")).unwrap();
     let mut plan: Value =
@@ -261,7 +261,7 @@ fn a_value_that_does_not_fit_is_found() {
 }
 
 #[test]
-fn a_form_that_is_not_there_is_refused_with_those_that_are() {
+fn unknown_form_is_refused_with_known_ones() {
     let error = Place::new().refused("schema plans", 2);
     assert!(
         error.contains("plan") && error.contains("clocks"),

@@ -33,7 +33,7 @@ fn source() -> String {
 }
 
 #[test]
-fn a_killed_run_is_undone_by_the_next_command_and_a_whole_one_by_itself() {
+fn settings_return_after_killed_or_whole_run() {
     let host = Host::live();
     let offered = punctual_tune::offered(clock(), &host)
         .ok()

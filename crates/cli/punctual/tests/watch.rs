@@ -65,7 +65,7 @@ fn all_wake_ups_are_counted_and_told() {
 }
 
 #[test]
-fn without_programs_in_the_kernel_events_are_counted() {
+fn events_are_counted_without_bpf() {
     let place = Place::new();
     if !can_watch(&place, "--no-bpf") {
         return;
@@ -84,7 +84,7 @@ fn without_programs_in_the_kernel_events_are_counted() {
 
 /// Root without the capabilities that BPF programs need, but tracefs does not.
 #[test]
-fn why_the_kernel_takes_no_programs_is_said() {
+fn reason_for_missing_bpf_is_reported() {
     let place = Place::new();
     // Mounted before, because mounting needs one of these capabilities.
     let script = "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
@@ -144,7 +144,7 @@ fn no_trace_instance_is_left_behind() {
 }
 
 #[test]
-fn it_ends_on_ctrl_c_with_what_it_has_seen() {
+fn watch_ends_on_ctrl_c_with_results() {
     let place = Place::new();
     if !can_watch(&place, "") {
         return;
@@ -277,7 +277,7 @@ fn scene(seen: &Wakeups) -> Scene {
 /// With either source, a long wait ends the watch before the wait is over, and the output names the
 /// cause.
 #[test]
-fn a_wait_that_is_still_open_is_told() {
+fn open_wait_is_reported() {
     let place = Place::new();
     for options in ["", "--no-bpf"] {
         if !can_watch(&place, options) {

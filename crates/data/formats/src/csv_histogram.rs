@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counts_add_up_to_what_was_recorded() {
+    fn exported_counts_sum_to_recorded_samples() {
         let mut recording = testing::recording(2, 3);
         recording.threads[1].cpu = None;
         for ns in [-5, -6, 2_000_000_000_000] {

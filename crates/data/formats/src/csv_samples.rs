@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_distinguished_from_unreadable_samples() {
+    fn full_disk_differs_from_unreadable_samples() {
         let mut recording = testing::recording(1, 0);
         recording.samples = Some(SamplesKept::default());
         let kept = Kept(vec![samples(&[1])]);

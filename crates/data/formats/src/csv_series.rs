@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_make_no_sense_are_written_all_the_same() {
+    fn senseless_rows_are_still_written() {
         let mut recording = testing::recording(1, 1);
         let row = &mut recording.series.rows[0];
         (row.thread, row.early) = (7, row.count + 1);

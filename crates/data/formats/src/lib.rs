@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_known_ones() {
+    fn unknown_format_name_lists_known_formats() {
         let error = format("xlsx").unwrap_err().to_string();
         assert!(error.contains("'xlsx'"), "{error}");
         for entry in FORMATS {

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_are_not_there_are_an_error() {
+    fn missing_samples_are_an_error() {
         let recording = testing::recording(1, 1);
         let error = parquet(&recording, &NoSamples).unwrap_err().to_string();
         assert!(error.contains("--samples"), "{error}");

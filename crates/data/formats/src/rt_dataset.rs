@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn its_columns_have_the_shape_that_the_plot_relies_on() {
+    fn dataset_columns_have_the_plots_shape() {
         let mut recording = testing::recording(2, 3);
         recording.threads[1].histogram.record(SignedNanos(450_700));
         let file: Value = serde_json::from_str(&dataset(&recording, 400)).unwrap();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_said_or_left_out() {
+    fn unknown_facts_are_marked_or_omitted() {
         let mut recording = testing::recording(1, 0);
         recording.host.hostname = Fact::unknown("hostname", "not there");
         recording.host.cpus[0].frequency_max_khz = Fact::unknown("cpufreq", "not there");

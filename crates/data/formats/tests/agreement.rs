@@ -152,7 +152,7 @@ proptest! {
 }
 
 #[test]
-fn rt_tests_files_of_the_example_are_as_kept() {
+fn example_rt_tests_files_match_snapshots() {
     let recording = testing::recording(2, 3);
     let options = ExportOptions {
         extra_key: true,
@@ -163,7 +163,7 @@ fn rt_tests_files_of_the_example_are_as_kept() {
 }
 
 #[test]
-fn every_format_is_written_or_says_why_not() {
+fn format_is_written_or_refusal_explained() {
     let mut recording = testing::recording(2, 1);
     for entry in FORMATS {
         let export = Export {

@@ -172,7 +172,7 @@ fn without_what_differs(text: &str) -> Value {
 
 /// Figures of another tool are exported as they were imported.
 #[test]
-fn real_files_come_out_as_they_went_in() {
+fn real_files_survive_import_and_export() {
     let h200 = include_str!("fixtures/cyclictest-2.10-h200.txt");
     let back = read(h200, "cyclictest-hist");
     let sparse = ExportOptions {

@@ -82,7 +82,7 @@ fn short(result: Result<Recording, ImportError>) -> Option<Recording> {
 }
 
 #[test]
-fn cut_off_anywhere_it_is_refused_or_sound() {
+fn truncated_file_is_refused_or_sound() {
     for (name, bytes, import) in fixtures() {
         let whole = try_read(import, &bytes);
         let samples = |recording: Option<Recording>| {
@@ -118,7 +118,7 @@ fn with_number(bytes: &[u8], (start, end): (usize, usize), number: &[u8]) -> Vec
 }
 
 #[test]
-fn numbers_beyond_all_bounds_are_refused_or_sound() {
+fn extreme_numbers_are_refused_or_sound() {
     let million = vec![b'9'; 1_000_000];
     let most = u64::MAX.to_string();
     let beyond = "18446744073709551616";
@@ -170,7 +170,7 @@ fn deep_nesting_is_refused() {
 
 /// A hundred thousand histogram rows in descending order.
 #[test]
-fn many_rows_in_any_order_take_no_long_time() {
+fn many_unordered_rows_import_quickly() {
     const ROWS: u64 = 100_000;
     let rows = |separator: &str, row: &dyn Fn(u64) -> String| {
         let rows: Vec<String> = (1..=ROWS).rev().map(row).collect();
@@ -274,7 +274,7 @@ const BLOBS: [(&str, &str); 10] = [
 ];
 
 #[test]
-fn each_reader_and_each_blob_has_a_fuzz_target() {
+fn readers_and_blobs_have_fuzz_targets() {
     let fuzz = folder("../../../fuzz");
     let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).unwrap();
     let readers = IMPORTS.iter().map(|import| {

@@ -76,7 +76,7 @@ fn summary(recording: &Recording) -> String {
 }
 
 #[test]
-fn each_fixture_comes_in_or_is_refused_with_its_place() {
+fn fixtures_import_or_refusal_names_place() {
     let mut text = String::new();
     for name in fixtures() {
         let result = match read(&name) {

@@ -206,7 +206,7 @@ fn without_additions(text: &str) -> String {
 }
 
 #[test]
-fn the_key_that_strict_readers_refuse_is_there_only_if_asked_for() {
+fn extra_key_is_written_only_on_request() {
     let (recording, _) = recording_of(H200_JSON, H200_TEXT, 200);
     let options = ExportOptions {
         extra_key: true,
@@ -252,7 +252,7 @@ fn cycle_numbers_are_not_made_up() {
 }
 
 #[test]
-fn one_lost_sample_makes_that_threads_cycle_numbers_unknown() {
+fn lost_sample_makes_cycle_numbers_unknown() {
     let (recording, mut kept) = recording_of(H200_JSON, H200_TEXT, 200);
     kept.0[1].remove(0);
     let ours = written("cyclictest-hist", &recording, &kept, 200);
@@ -262,7 +262,7 @@ fn one_lost_sample_makes_that_threads_cycle_numbers_unknown() {
 }
 
 #[test]
-fn the_command_line_that_broke_the_original_stays_whole() {
+fn quoted_command_line_stays_whole() {
     assert!(serde_json::from_str::<Value>(QUOTE_JSON).is_err());
     let line = QUOTE_JSON.lines().nth(2).unwrap();
     let command = line.strip_prefix("  \"cmdline:\": \"").unwrap();
@@ -275,7 +275,7 @@ fn the_command_line_that_broke_the_original_stays_whole() {
 }
 
 #[test]
-fn a_thread_without_samples_is_laid_out_as_the_original_does() {
+fn thread_without_samples_matches_original_layout() {
     let mut recording = testing::recording(1, 0);
     recording.threads[0].cpu = None;
     let ours = written("cyclictest-json", &recording, &NoSamples, 100);
@@ -311,7 +311,7 @@ fn what_is_not_known_is_said() {
 }
 
 #[test]
-fn the_return_code_is_that_of_the_measurement() {
+fn return_code_is_of_the_measurement() {
     let mut recording = testing::recording(1, 1);
     for (completion, outcome, code) in [
         (Completion::Finished, Outcome::Met, 0),

@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_counter_would_show_is_said_once() {
+    fn unseen_theft_is_reported_once() {
         let share = |unseen| {
             let cause = punctual_model::cause::Cause {
                 unseen,

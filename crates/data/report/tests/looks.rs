@@ -167,7 +167,7 @@ fn markdown_of_a_run() {
 }
 
 #[test]
-fn a_stop_by_the_user_is_told_and_its_sample_marked() {
+fn user_stop_is_reported_and_sample_marked() {
     let mut recording = testing::recording(2, 3);
     // The second sample is after the stop.
     recording.worst.truncate(2);
@@ -277,7 +277,7 @@ fn golden_svg_of_the_bars() {
 }
 
 #[test]
-fn the_plot_is_the_one_that_the_probe_asks_for() {
+fn probe_decides_the_default_plot() {
     let options = PlotOptions::default();
     let timer = testing::recording(2, 3);
     assert_eq!(
@@ -363,7 +363,7 @@ fn html_of_the_clocks() {
 }
 
 #[test]
-fn of_very_many_threads_the_worst_are_in_the_text() {
+fn text_shows_worst_of_many_threads() {
     let text = summary(&samples::wakeup(12, 20), &style(80));
     assert!(text.contains("of 144 threads the 20 with the largest maximum:"));
     assert_eq!(text.matches("\nCPU ").count(), 20);

@@ -169,7 +169,7 @@ fn no_odd_probe_fails() {
 }
 
 #[test]
-fn what_the_heat_map_leaves_out_is_told() {
+fn heat_map_omissions_are_reported() {
     let (_, pairs) = odd_probes().remove(0);
     let svg = plot::matrix(&pairs, &PlotOptions::default()).unwrap().svg();
     for note in [
@@ -181,7 +181,7 @@ fn what_the_heat_map_leaves_out_is_told() {
 }
 
 #[test]
-fn without_latencies_there_is_no_plot_and_no_table_of_them() {
+fn missing_latencies_omit_plot_and_table() {
     let recording = samples::tables_only(2);
     let error = plot::default_for(&recording, &PlotOptions::default()).unwrap_err();
     assert!(error.to_string().contains("56789abc"), "{error}");
@@ -205,7 +205,7 @@ fn without_latencies_there_is_no_plot_and_no_table_of_them() {
 }
 
 #[test]
-fn a_plot_that_would_be_empty_is_refused_and_the_others_are_named() {
+fn empty_plot_is_refused_naming_others() {
     let options = PlotOptions::default();
     let timer = testing::recording(2, 3);
     let error = plot::matrix(&timer, &options).unwrap_err().to_string();
@@ -263,7 +263,7 @@ fn limit_names(svg: &str) -> Vec<(String, [f64; 4])> {
 }
 
 #[test]
-fn names_of_limits_do_not_cover_each_other() {
+fn limit_names_do_not_overlap() {
     let recording = samples::close_limits();
     let options = PlotOptions::default();
     for plot in [
@@ -284,7 +284,7 @@ fn names_of_limits_do_not_cover_each_other() {
 }
 
 #[test]
-fn the_axis_is_logarithmic_where_the_maximum_is_far_out() {
+fn distant_maximum_makes_axis_logarithmic() {
     let scale = |recording: &Recording| {
         let plot = plot::latency(&[recording], &PlotOptions::default()).unwrap();
         plot.svg().contains("log scale")
@@ -324,7 +324,7 @@ fn the_legend_names_every_cpu() {
 }
 
 #[test]
-fn the_axis_ends_where_it_is_told_to() {
+fn axis_ends_at_requested_value() {
     let mut recording = with(&[10_000, 20_000, 30_000, 700_000, 900_000]);
     recording.requirement.limits[0].at_most = 100_000;
     let until = |x_max: u64| PlotOptions {
@@ -442,7 +442,7 @@ fn what_cannot_be_drawn_is_refused() {
 }
 
 #[test]
-fn threads_that_measure_something_else_have_no_sum() {
+fn threads_measuring_differently_have_no_sum() {
     let mut recording = testing::recording(2, 2);
     let lines = |recording: &Recording| {
         let texts = common::all_texts(recording);

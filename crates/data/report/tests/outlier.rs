@@ -291,7 +291,7 @@ fn with_more() -> (Recording, OutlierTimeline) {
 }
 
 #[test]
-fn stacks_and_requested_events_are_shown_in_each_form() {
+fn all_forms_show_stacks_and_requested_events() {
     let (recording, timeline) = with_more();
     let shown = text::render(&document::outlier(&timeline, false), &plain(100));
     insta::assert_snapshot!(shown);

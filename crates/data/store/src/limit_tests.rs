@@ -8,7 +8,7 @@ use crate::tests::{lease, place, recording};
 use crate::{Store, StoreError};
 
 #[test]
-fn texts_that_are_too_long_are_not_kept() {
+fn overlong_texts_are_not_kept() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let mut recording = recording(5);
@@ -46,7 +46,7 @@ fn texts_that_are_too_long_are_not_kept() {
 
 /// What is too long in another store stays there; the rest is taken in.
 #[test]
-fn a_merge_leaves_out_what_is_too_long_and_says_how_much() {
+fn merge_omits_and_counts_overlong_entries() {
     let (_folder, path) = place();
     let (_other_folder, other_path) = place();
     let (store, other) = (

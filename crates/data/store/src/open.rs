@@ -381,7 +381,7 @@ mod tests {
     use crate::tests::{lease, place, recording};
 
     #[test]
-    fn a_store_that_is_written_while_it_is_read_without_a_lock_is_told() {
+    fn write_during_unlocked_read_is_reported() {
         let (_folder, path) = place();
         let add = |seed| {
             let (store, one) = (Store::open(&path).unwrap(), recording(seed));

@@ -156,7 +156,7 @@ mod tests {
     use crate::parts::head_json;
 
     #[test]
-    fn many_threads_take_a_fifth_of_their_rows() {
+    fn packed_threads_take_fifth_of_rows() {
         let recording = punctual_model::testing::recording(64, 1);
         let plain = encode(&head_json(&recording, None), &recording.threads);
         let body = zstd::bulk::compress(&plain, LEVEL).unwrap();

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_follows_the_user_and_the_variables() {
+    fn journal_path_follows_user_and_environment() {
         let found = |text: &str| Some(text.to_owned());
         assert_eq!(
             with(false, &[("HOME", "/home/a")]),

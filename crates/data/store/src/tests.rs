@@ -46,7 +46,7 @@ pub(crate) fn context(path: &Path) -> Context {
 }
 
 #[test]
-fn a_new_store_is_set_up_as_described() {
+fn new_store_has_described_setup() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let read = |name: &str| pragma(&store.link.connection, name).unwrap();
@@ -75,7 +75,7 @@ fn refused(path: &Path, reason: &str) {
 }
 
 #[test]
-fn a_store_of_an_earlier_or_a_later_schema_is_refused_and_unchanged() {
+fn other_schema_is_refused_and_unchanged() {
     let (_folder, path) = place();
     let recording = recording(2);
     let store = Store::open(&path).unwrap();
@@ -107,7 +107,7 @@ fn a_store_of_an_earlier_or_a_later_schema_is_refused_and_unchanged() {
 }
 
 #[test]
-fn a_store_that_is_locked_for_too_long_is_named() {
+fn store_locked_too_long_is_named() {
     let (_folder, path) = place();
     let store = Store::open_waiting(&path, Duration::from_millis(20)).unwrap();
     let recording = recording(1);
@@ -124,7 +124,7 @@ fn a_store_that_is_locked_for_too_long_is_named() {
 }
 
 #[test]
-fn a_disk_that_fills_up_loses_nothing_that_was_committed() {
+fn full_disk_loses_no_committed_data() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let recording = recording(400);
@@ -183,7 +183,7 @@ fn uniform(state: &mut u64) -> f64 {
 }
 
 #[test]
-fn samples_take_less_than_1_6_bytes_each() {
+fn sample_takes_under_1_6_bytes() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let recording = recording(1);
@@ -238,7 +238,7 @@ fn samples_take_less_than_1_6_bytes_each() {
 
 /// With many threads, the writer does not wait for full chunks.
 #[test]
-fn an_import_of_many_threads_holds_few_samples() {
+fn many_thread_import_buffers_few_samples() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let mut recording = recording(0);
@@ -305,7 +305,7 @@ fn a_list_reads_one_table() {
 
 /// A stream of a few hundred bytes that contains billions of numbers.
 #[test]
-fn a_chunk_that_holds_more_than_it_says_is_not_decompressed() {
+fn oversized_chunk_is_not_decompressed() {
     use pco::PagingSpec::Exact;
     let (many, file) = (vec![0u64; 1 << 24], FileCompressor::default());
     let config = pco::ChunkConfig::default().with_paging_spec(Exact(vec![1 << 24]));
@@ -335,7 +335,7 @@ fn a_chunk_that_holds_more_than_it_says_is_not_decompressed() {
 }
 
 #[test]
-fn an_attachment_that_is_longer_than_it_may_be_is_not_decompressed() {
+fn oversized_attachment_is_not_decompressed() {
     let body = vec![b' '; 17 << 20];
     let packed = zstd::bulk::compress(&body, 3).unwrap();
     let length = body.len() as u64;
@@ -360,7 +360,7 @@ fn an_attachment_that_is_longer_than_it_may_be_is_not_decompressed() {
 
 /// SQLite reports both in the same way when it extends a WAL index.
 #[test]
-fn an_io_error_is_not_a_lack_of_space() {
+fn io_error_is_not_full_disk() {
     let (_folder, path) = place();
     for code in [
         rusqlite::ffi::SQLITE_IOERR_SHMSIZE,
@@ -377,7 +377,7 @@ fn an_io_error_is_not_a_lack_of_space() {
 
 /// Simulates pages that form a cycle with a query that never ends.
 #[test]
-fn work_that_does_not_end_is_given_up() {
+fn endless_query_is_given_up() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     for _ in 0..2 {

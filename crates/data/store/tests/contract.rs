@@ -24,7 +24,7 @@ fn it_moves_between_threads() {
 }
 
 #[test]
-fn a_finished_recording_reads_back_as_it_was() {
+fn finished_recording_reads_back_unchanged() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let recording = recording(3, 5);
@@ -53,7 +53,7 @@ fn a_finished_recording_reads_back_as_it_was() {
 }
 
 #[test]
-fn finish_keeps_rows_that_only_the_store_has() {
+fn finish_keeps_rows_only_in_store() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let recording = recording(2, 4);
@@ -170,7 +170,7 @@ fn what_a_dead_writer_left_is_interrupted() {
 }
 
 #[test]
-fn a_writer_taken_for_dead_goes_on_or_learns_that_all_is_gone() {
+fn presumed_dead_writer_continues_or_learns_deletion() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let recording = recording(1, 3);
@@ -405,7 +405,7 @@ fn a_list_is_filtered_by_the_store() {
 }
 
 #[test]
-fn deleting_gives_the_space_back_and_touches_no_other() {
+fn deletion_frees_space_and_spares_others() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let kept = recording(1, 3);
@@ -434,7 +434,7 @@ fn deleting_gives_the_space_back_and_touches_no_other() {
 }
 
 #[test]
-fn a_run_of_hours_fits_into_five_megabytes() {
+fn hours_long_run_fits_five_megabytes() {
     let (_folder, path) = place();
     let mut recording = recording(4, 1);
     let store = Store::open(&path).unwrap();
@@ -526,7 +526,7 @@ proptest! {
     /// For any commits, in any order and with any number of updates of an interval: the loaded
     /// result is the sum of the last version of each interval.
     #[test]
-    fn what_is_loaded_is_the_sum_of_what_was_committed(
+    fn loaded_data_is_sum_of_commits(
         batches in prop::collection::vec(
             prop::collection::vec(
                 (0u32..3, 0u64..6, prop::collection::vec(-50i64..2_000_000_000_000, 0..30), 0u64..9),

@@ -9,7 +9,7 @@ use punctual_model::{Histogram, Nanos, OpenPeriods, Suspension, SuspensionKind};
 use punctual_store::{Batch, Lateness, Store};
 
 #[test]
-fn lateness_and_suspensions_are_of_the_latest_commit() {
+fn latest_commit_determines_lateness_and_suspensions() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let recording = recording(2, 6);

@@ -128,7 +128,7 @@ impl Bench {
 }
 
 #[test]
-fn a_flipped_byte_is_told_or_does_no_harm() {
+fn flipped_byte_is_reported_or_harmless() {
     let bench = Bench::new();
     assert!(!bench.is_told(&bench.good, "undamaged"));
     let size = bench.good.len();
@@ -164,7 +164,7 @@ fn a_store_cut_short_is_told() {
 }
 
 #[test]
-fn a_page_of_zeros_or_of_noise_is_told_or_does_no_harm() {
+fn zeroed_or_noisy_page_reported_or_harmless() {
     let bench = Bench::new();
     let pages = bench.good.len() / 4096;
     let mut told = 0;
@@ -184,7 +184,7 @@ fn a_page_of_zeros_or_of_noise_is_told_or_does_no_harm() {
 }
 
 #[test]
-fn damage_says_which_recording_and_the_others_can_be_read() {
+fn damage_names_recording_others_stay_readable() {
     let bench = Bench::new();
     let connection = Connection::open(&bench.path).unwrap();
     let changed = connection
@@ -210,7 +210,7 @@ fn damage_says_which_recording_and_the_others_can_be_read() {
 }
 
 #[test]
-fn rows_that_were_taken_out_or_changed_are_missed() {
+fn removed_or_changed_rows_are_detected() {
     for sql in [
         "DELETE FROM series WHERE recording = 1 AND thread = 0 AND start_ns = 7000000000",
         "DELETE FROM chunk",
@@ -254,7 +254,7 @@ const ENDLESS_VIEW: &str = "ALTER TABLE series RENAME TO hidden;
             0 AS missed, 1 AS min_ns, 1 AS max_ns, 1 AS sum_ns, x'01' AS buckets, 0 AS crc FROM n";
 
 #[test]
-fn what_punctual_does_not_make_is_refused_before_it_runs() {
+fn foreign_schema_objects_are_refused_before_running() {
     for (sql, text) in [
         (ENDLESS_VIEW, "it has no table or index"),
         (
@@ -289,7 +289,7 @@ fn what_punctual_does_not_make_is_refused_before_it_runs() {
 }
 
 #[test]
-fn what_the_sqlite3_program_leaves_does_no_harm() {
+fn leftovers_of_sqlite3_are_harmless() {
     let bench = Bench::new();
     let connection = Connection::open(&bench.path).unwrap();
     connection
@@ -353,7 +353,7 @@ fn files_of_others_are_refused() {
 }
 
 #[test]
-fn an_empty_file_is_a_store_without_recordings() {
+fn empty_file_is_an_empty_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("punctual.db");
     fs::write(&path, "").unwrap();
@@ -433,7 +433,7 @@ fn read_blob(name: &str, bytes: &[u8]) -> bool {
 
 /// `PUNCTUAL_UPDATE_SEEDS=1` rewrites the seeds.
 #[test]
-fn the_seeds_of_the_fuzz_targets_are_blobs_of_a_store() {
+fn fuzz_seeds_are_store_blobs() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds");
     let blobs = blobs();
     let names: Vec<&str> = blobs.iter().map(|(name, _)| name.as_str()).collect();
@@ -457,7 +457,7 @@ fn the_seeds_of_the_fuzz_targets_are_blobs_of_a_store() {
 }
 
 #[test]
-fn whatever_comes_of_a_damaged_blob_is_sound() {
+fn damaged_blob_gives_sound_results() {
     let blobs = blobs();
     let change = (any::<prop::sample::Index>(), any::<u8>());
     let cases = (

@@ -54,7 +54,7 @@ fn experiment() -> Experiment {
 }
 
 #[test]
-fn an_experiment_reads_back_and_is_replaced_by_its_later_state() {
+fn later_state_replaces_stored_experiment() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let mut one = experiment();
@@ -84,7 +84,7 @@ fn an_experiment_reads_back_and_is_replaced_by_its_later_state() {
 }
 
 #[test]
-fn blocks_are_left_out_of_lists_and_deleted_with_their_experiment() {
+fn blocks_are_unlisted_and_deleted_with_experiment() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let one = experiment();
@@ -133,7 +133,7 @@ fn a_changed_experiment_is_damage() {
 /// The verdict of the experiment is stored in the recording and its list entry; nothing else
 /// changes.
 #[test]
-fn a_recording_keeps_the_verdict_of_what_it_is_a_part_of() {
+fn recording_keeps_verdict_of_its_whole() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let one = recording(2, 3);

@@ -48,7 +48,7 @@ fn parts(store: &Store, id: RecordingId) -> (bool, bool, bool) {
 }
 
 #[test]
-fn parts_of_runs_age_out_and_histograms_stay() {
+fn run_parts_age_out_histograms_stay() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let epoch = epoch(&store, "machine", "{}");
@@ -114,7 +114,7 @@ fn a_wrong_clock_makes_no_run_older() {
 }
 
 #[test]
-fn what_was_not_there_when_it_was_marked_stays() {
+fn recording_added_after_marking_stays() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let epoch = epoch(&store, "machine", "{}");
@@ -133,7 +133,7 @@ fn what_was_not_there_when_it_was_marked_stays() {
 }
 
 #[test]
-fn what_is_too_much_goes_in_order_the_oldest_first() {
+fn size_limit_removes_oldest_parts_first() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let epoch = epoch(&store, "machine", "{}");
@@ -158,7 +158,7 @@ fn what_is_too_much_goes_in_order_the_oldest_first() {
 }
 
 #[test]
-fn a_backup_is_whole_while_a_run_writes() {
+fn backup_during_run_is_whole() {
     let (folder, path) = place();
     let store = Store::open(&path).unwrap();
     let done = whole(&store, None, 0);
@@ -254,7 +254,7 @@ fn mine_as_kept(store: &Store, id: RecordingId) -> Recording {
 }
 
 #[test]
-fn two_definitions_of_one_epoch_are_not_merged() {
+fn conflicting_epoch_definitions_are_not_merged() {
     let (_here, path) = place();
     let (_there, other_path) = place();
     let store = Store::open(&path).unwrap();
@@ -284,7 +284,7 @@ fn audit(title: &str) -> KeptAudit {
 }
 
 #[test]
-fn equal_audits_are_kept_once_until_nobody_has_them() {
+fn shared_audit_is_kept_until_unused() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let [one, two, other] = ["powersave", "powersave", "ondemand"].map(|governor| {
@@ -329,7 +329,7 @@ fn equal_audits_are_kept_once_until_nobody_has_them() {
 }
 
 #[test]
-fn a_check_names_what_is_damaged_and_a_compact_removes_what_nobody_needs() {
+fn check_names_damage_compact_removes_unused() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let epoch = epoch(&store, "machine", "{}");

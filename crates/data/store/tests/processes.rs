@@ -80,7 +80,7 @@ fn run_until_killed(path: &Path) {
 }
 
 #[test]
-fn a_killed_run_is_interrupted_with_all_that_was_committed() {
+fn killed_run_keeps_all_commits() {
     // Killed early, in the middle of small chunks, and after a full chunk.
     for enough in [0, 17, 80] {
         let (_folder, path) = place();
@@ -314,7 +314,7 @@ fn open_on_a_full_disk(path: &Path) {
 }
 
 #[test]
-fn a_store_is_read_and_thinned_out_on_a_full_disk() {
+fn full_disk_allows_reading_and_thinning() {
     let script = "exec \"$1\" --exact child --nocapture";
     match in_tmpfs("open on a full disk", "16m", script) {
         Some(output) => assert_checked(&output),
@@ -379,7 +379,7 @@ fn deliver_on_a_full_disk(path: &Path) {
 }
 
 #[test]
-fn a_delivery_on_a_full_disk_is_due_again() {
+fn failed_delivery_on_full_disk_stays_due() {
     let script = "exec \"$1\" --exact child --nocapture";
     match in_tmpfs("deliver on a full disk", "6m", script) {
         Some(output) => assert_checked(&output),
@@ -406,7 +406,7 @@ fn only_read(path: &Path) {
 }
 
 #[test]
-fn a_read_only_file_system_can_be_read() {
+fn store_on_read_only_system_is_readable() {
     let script = format!(
         "{ROLE}='keep some' \"$1\" --exact child --nocapture && \
          mount -o remount,ro \"$0\" && exec \"$1\" --exact child --nocapture"
@@ -420,7 +420,7 @@ fn a_read_only_file_system_can_be_read() {
 }
 
 #[test]
-fn a_folder_without_the_right_to_write_can_be_read() {
+fn store_in_unwritable_folder_is_readable() {
     use std::os::unix::fs::PermissionsExt;
     let (_folder, path) = place();
     let kept = recording(1, 3);

@@ -23,7 +23,7 @@ fn read_samples(store: &Store, id: RecordingId, thread: u32) -> Vec<Sample> {
 }
 
 #[test]
-fn samples_come_back_in_order_and_are_counted() {
+fn samples_return_ordered_and_counted() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let mut recording = recording(2, 3);
@@ -59,7 +59,7 @@ fn samples_come_back_in_order_and_are_counted() {
 }
 
 #[test]
-fn a_reader_may_stop_in_the_middle_of_the_samples() {
+fn reader_may_stop_amid_samples() {
     #[derive(Debug)]
     enum Stop {
         Enough,

@@ -54,7 +54,7 @@ fn a_window_reads_back_as_it_was() {
 }
 
 #[test]
-fn a_long_window_is_shortened_in_the_middle() {
+fn long_window_loses_its_middle() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let recording = explained();
@@ -86,7 +86,7 @@ fn an_interrupted_run_has_what_was_explained() {
 }
 
 #[test]
-fn a_changed_window_is_an_error_and_no_story() {
+fn changed_window_is_an_error() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let recording = explained();

@@ -65,7 +65,7 @@ fn measured(store: &Store, epoch: &SeriesEpoch, second: i64) -> Recording {
 }
 
 #[test]
-fn a_series_that_changes_is_a_new_epoch() {
+fn changed_series_starts_new_epoch() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let first = series(&store, "{\"probe\":\"timer\"}", 0);
@@ -82,7 +82,7 @@ fn a_series_that_changes_is_a_new_epoch() {
 }
 
 #[test]
-fn runs_of_a_series_are_what_was_measured() {
+fn series_runs_match_measurements() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let epoch = series(&store, "{}", 0);
@@ -150,7 +150,7 @@ fn equal_facts_are_kept_once() {
 }
 
 #[test]
-fn a_slot_is_there_once_and_says_what_became_of_it() {
+fn slot_is_unique_and_states_outcome() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let epoch = series(&store, "{}", 0);
@@ -205,7 +205,7 @@ fn a_slot_is_there_once_and_says_what_became_of_it() {
 }
 
 #[test]
-fn slots_of_a_killed_program_end_as_their_recordings_did() {
+fn killed_programs_slots_end_like_recordings() {
     let (_folder, path) = place();
     let store = Store::open(&path).unwrap();
     let epoch = series(&store, "{}", 0);

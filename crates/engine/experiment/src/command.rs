@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_knows_its_side_and_what_it_writes_is_kept() {
+    fn command_knows_side_and_output_is_kept() {
         let output = run("echo side $PUNCTUAL_SIDE of $PUNCTUAL_BLOCK")
             .unwrap()
             .end();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_leaves_running_ends_with_its_block() {
+    fn leftover_processes_end_with_block() {
         let begin = Instant::now();
         let running = run("sleep 600 & echo $!").unwrap();
         // It did not wait for the background process.

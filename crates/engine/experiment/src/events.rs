@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missed_periods_are_late_with_the_wake_up_that_came_at_last() {
+    fn final_wake_up_makes_missed_periods_late() {
         let mut noted = Noted::default();
         let sample = |ms: u64, latency: i64| Sample {
             expected: Nanos::from_millis(ms),

@@ -204,7 +204,7 @@ mod tests {
 
     /// 60 s without a miss prove at most 4,314 a day; 1,000 a day need 4.3 min.
     #[test]
-    fn a_quiet_recording_proves_what_the_table_says() {
+    fn quiet_recording_bounds_the_miss_rate() {
         let minute = judged(&quiet(60), &[], &asked(4_314.0));
         assert_eq!(minute.outcome, Outcome::Held, "{minute:?}");
         let bound = minute.per_day_at_most.unwrap();

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_round_has_each_arm_once_in_an_order_that_the_seed_decides() {
+    fn seed_decides_arm_order_per_round() {
         let orders: Vec<Vec<u32>> = (0..200).map(|round| round_order(7, round, 2)).collect();
         assert_eq!(
             orders,

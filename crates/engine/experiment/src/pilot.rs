@@ -227,7 +227,7 @@ mod tests {
     /// The time suggested by an error is sufficient, and the shortest; no suggestion is rejected
     /// afterwards.
     #[test]
-    fn the_time_that_a_refusal_names_is_the_shortest_that_works() {
+    fn refusal_suggests_the_shortest_sufficient_time() {
         for (arms, wash_out, block) in [
             (2, 2, None),
             (2, 30, None),
@@ -278,7 +278,7 @@ mod tests {
     /// If late slots are rare, blocks are as long as the time allows. If too few blocks fit, the
     /// suggested time is sufficient for the same pilot.
     #[test]
-    fn blocks_are_as_long_as_the_time_allows() {
+    fn block_length_uses_the_available_time() {
         let mut asked = experiment(2, 1).plan;
         asked.threshold_ns = Some(Nanos(50_000));
         let length = |asked: &ExperimentPlan, late| plan(asked, &seen(late), None);

@@ -73,7 +73,7 @@ mod tests {
     /// Rows of two slow settings and a quick one: four plots per round, in a changing order, each
     /// row once.
     #[test]
-    fn rows_with_the_same_slow_settings_are_measured_together() {
+    fn equal_slow_settings_share_a_plot() {
         let mut plan = experiment(24, 5).plan;
         plan.ranks_only = true;
         for (row, arm) in plan.arms.iter_mut().enumerate() {

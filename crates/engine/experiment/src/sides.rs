@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_is_not_there_or_not_writable_is_refused() {
+    fn absent_or_unwritable_setting_is_refused() {
         let (folder, host) = tree();
         let journal = || Some(folder.path().join("journal"));
         let refused = |assignment: &str| {
@@ -264,7 +264,7 @@ mod tests {
     /// Within a whole plot a slow setting is not written: its file is replaced with a different
     /// value, which stays until the plot ends.
     #[test]
-    fn slow_settings_stay_in_force_within_a_plot() {
+    fn slow_setting_is_kept_within_plot() {
         let (folder, host) = tree();
         let read = |file: &str| std::fs::read_to_string(folder.path().join(file)).unwrap();
         let arms = [

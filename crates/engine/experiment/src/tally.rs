@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_that_becomes_hot_ends_the_block() {
+    fn overheating_ends_the_block() {
         let folder = tempfile::tempdir().unwrap();
         let zone = folder.path().join("sys/class/thermal/thermal_zone0");
         std::fs::create_dir_all(&zone).unwrap();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_within_a_slot_counts_once_and_more_of_it_never_less() {
+    fn slot_lateness_counts_once_and_monotonically() {
         let few = seen(&[(0, 5), (21, 60), (23, 70), (95, 80), (100, -3)]);
         assert_eq!(few.slots(Nanos(50_000)).len(), 2);
         assert_eq!(few.halves(Nanos(50_000)), [1, 1]);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_is_proposed_that_enough_slots_cross() {
+    fn proposed_threshold_is_crossed_often_enough() {
         let samples: Vec<(u64, i64)> = (0..100).map(|n| (n * 10, 10 + n as i64)).collect();
         let seen = seen(&samples);
         let found = seen.threshold_for(10).unwrap();

@@ -191,7 +191,7 @@ fn store(folder: &Path) -> Store {
 }
 
 #[test]
-fn each_boot_is_a_block_and_nothing_is_left() {
+fn each_boot_is_a_block_without_leftovers() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     let mut machine = Machine::new();
@@ -240,7 +240,7 @@ fn each_boot_is_a_block_and_nothing_is_left() {
 }
 
 #[test]
-fn a_boot_that_is_not_as_asked_for_is_recorded_and_not_counted() {
+fn wrong_boot_is_recorded_but_not_counted() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     let mut machine = Machine::new();
@@ -300,7 +300,7 @@ fn a_boot_that_is_not_as_asked_for_is_recorded_and_not_counted() {
 }
 
 #[test]
-fn a_boot_loader_that_keeps_its_choice_is_not_used_again() {
+fn boot_loader_keeping_choice_is_not_reused() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     let mut machine = Machine::new();

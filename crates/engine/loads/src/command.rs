@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn its_failure_is_reported_once_with_its_last_words() {
+    fn failure_is_reported_once_with_last_output() {
         let lines = "for n in 1 2 3 4 5 6; do echo line $n >&2; done; echo out";
         let record = ended(&format!("{lines}; exit 3"));
         assert!(record.failed);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn its_end_is_no_failure_where_it_succeeds() {
+    fn successful_exit_is_no_failure() {
         let record = ended("echo warning >&2");
         assert!(!record.failed);
         assert_eq!(record.stderr, None);

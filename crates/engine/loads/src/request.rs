@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_leave_its_group_does_not_run_inside() {
+    fn load_confined_to_its_group_is_refused() {
         let cpu: LoadRequest = "cpu".parse().unwrap();
         let refused = cpu.outside(&Outside::default()).start().err().unwrap();
         let refused = refused.to_string();

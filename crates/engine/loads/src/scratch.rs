@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_summed_up_to_a_limit() {
+    fn tree_size_is_summed_to_a_limit() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("below")).unwrap();
         fs::write(folder.path().join("below/file"), vec![1; 100_000]).unwrap();

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_it_did_not_start_is_said_once() {
+    fn failed_start_is_explained_once() {
         let ended = |stderr: &str| {
             NotStarted::Ended(Ended {
                 how: "exited with status 1".to_owned(),

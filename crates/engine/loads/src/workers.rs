@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_ends_all_of_it_and_is_reported_once() {
+    fn failure_ends_all_workers_and_reports_once() {
         let mut load = workers(|_, cpus| {
             Ok(vec![
                 Worker::new(cpus, |shift| {

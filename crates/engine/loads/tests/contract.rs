@@ -174,7 +174,7 @@ fn every_load_works_and_leaves_nothing() {
 }
 
 #[test]
-fn the_other_ways_of_some_loads_work_too() {
+fn alternative_load_modes_work() {
     let _alone = alone();
     let tree = tree();
     let in_place = format!("build:dir={},in-place=yes", tree.path().display());
@@ -208,7 +208,7 @@ fn the_other_ways_of_some_loads_work_too() {
 }
 
 #[test]
-fn they_run_at_once_and_on_the_chosen_cpu() {
+fn loads_start_immediately_on_chosen_cpu() {
     let _alone = alone();
     let cpu = *punctual_rt::affinity::current().unwrap().last().unwrap();
     let loads: Vec<Running> = ["cpu", "messages:fan=1", "fork"]

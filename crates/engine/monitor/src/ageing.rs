@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_is_marked_and_removed_a_day_later() {
+    fn expired_recording_is_marked_then_removed() {
         let mut machine = Machine::new();
         let begun = machine.wall;
         assert_eq!(machine.look(), (None, None));
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_begins_after_a_jump_sees_it_by_the_newest_recording() {
+    fn newest_recording_reveals_an_earlier_clock_jump() {
         let mut machine = Machine::new();
         let entered: Entered = serde_json::from_str("7").unwrap();
         machine.last = Some((
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_a_wrong_clock_made_is_held_against_the_right_one() {
+    fn wrong_clocks_mark_is_checked_after_correction() {
         let mut machine = Machine::new();
         machine.set(3 * 365 * DAY);
         machine.look();
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_of_another_version_is_begun_anew() {
+    fn other_versions_state_is_reset() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("store.db")).unwrap();
         for text in ["", "7", "{\"seen\":{}}", "{}"] {

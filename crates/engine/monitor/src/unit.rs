@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_with_control_characters_is_refused_in_every_place() {
+    fn control_characters_in_paths_are_refused() {
         for bad in ["/a\rExecStartPre=/bin/sh", "/a\nb", "/a\u{85}b", "/a\0b"] {
             for place in 0..5 {
                 let path = |number| if number == place { bad } else { "/a b" };

@@ -165,7 +165,7 @@ mod tests {
     use punctual_model::{WakeupRow, WakeupSource};
 
     #[test]
-    fn a_window_sums_real_time_and_ordinary_threads_up() {
+    fn window_sums_real_time_and_ordinary_threads() {
         let row = |cpu, class, wait| {
             let mut waits = WaitHistogram::new();
             waits.record(Nanos(wait));

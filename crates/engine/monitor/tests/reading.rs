@@ -87,7 +87,7 @@ fn a_plan_is_read_whole() {
 }
 
 #[test]
-fn the_definition_is_what_is_measured_and_not_when() {
+fn definition_ignores_the_schedule() {
     let definition = |text: &str| read_plan("plan", text).unwrap().series[0].definition();
     let first = definition(WHOLE);
     assert_eq!(definition(&WHOLE.replace("07:10", "08:10")), first);

@@ -174,7 +174,7 @@ fn series(name: &str, rest: &str) -> String {
 }
 
 #[test]
-fn summer_time_leaves_no_slot_out_and_doubles_none() {
+fn summer_time_neither_skips_nor_doubles_slots() {
     let plan = series("a", "duration = \"1min\"\nat = [\"02:30\", \"12:00\"]");
     // The clock goes from 02:00 CET to 03:00 CEST.
     let spring = Bench::new(&plan, "2026-03-28T20:00", "Europe/Berlin");
@@ -202,7 +202,7 @@ fn summer_time_leaves_no_slot_out_and_doubles_none() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_or_repeats_a_second_runs_no_slot_twice() {
+fn backward_clock_runs_no_slot_twice() {
     let plan = series("a", "duration = \"1min\"\nat = [\"09:30\", \"11:00\"]");
     let bench = Bench::new(&plan, "2026-05-01T09:00", "UTC");
     let mut service = bench.service();
@@ -260,7 +260,7 @@ fn slots_that_passed_say_why() {
 }
 
 #[test]
-fn slots_that_overlap_wait_or_say_what_was_in_the_way() {
+fn overlapping_slots_wait_or_name_the_obstacle() {
     let plan = series("long", "duration = \"50min\"\nat = [\"01:00\"]")
         + &series(
             "patient",
@@ -306,7 +306,7 @@ fn a_year_of_slots_takes_no_year() {
 }
 
 #[test]
-fn a_boot_and_a_change_of_the_kernel_are_due_once() {
+fn boot_and_kernel_change_are_due_once() {
     let plan = series(
         "a",
         "duration = \"1min\"\nafter = [\"boot\", \"kernel-change\"]",
@@ -330,7 +330,7 @@ fn a_boot_and_a_change_of_the_kernel_are_due_once() {
 }
 
 #[test]
-fn a_series_that_was_changed_begins_an_epoch_without_old_slots() {
+fn changed_series_begins_epoch_without_old_slots() {
     let mut bench = Bench::new(
         &series("a", "duration = \"1min\"\nevery = \"1h\""),
         "2026-05-01T00:30",
@@ -348,7 +348,7 @@ fn a_series_that_was_changed_begins_an_epoch_without_old_slots() {
 }
 
 #[test]
-fn a_clock_that_was_wrong_by_decades_makes_no_millions_of_rows() {
+fn clock_wrong_by_decades_adds_few_rows() {
     let bench = Bench::new(
         &series("a", "duration = \"1s\"\nevery = \"1min\""),
         "1970-01-02T00:00",
@@ -428,7 +428,7 @@ impl Runner for Refusing<'_> {
 }
 
 #[test]
-fn a_slot_that_ended_does_not_stay_running() {
+fn ended_slot_stops_running() {
     let bench = Bench::new(&series("a", "every = \"1h\""), "2026-03-02T00:59", "UTC");
     let mut service = bench.service();
     let never = AtomicBool::new(false);
@@ -467,7 +467,7 @@ impl Runner for Said {
 }
 
 #[test]
-fn a_jump_of_the_clock_removes_no_rows() {
+fn clock_jump_removes_no_rows() {
     let plan = format!("{}\n[keep]\nrows = \"2y\"\n", series("a", "every = \"1h\""));
     let bench = Bench::new(&plan, "2026-11-26T08:00", "UTC");
     let mut recording = punctual_model::testing::recording(1, 2);

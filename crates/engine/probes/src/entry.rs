@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernels_tracers_and_settings_refuse_is_a_sentence() {
+    fn tracer_and_setting_refusals_are_sentences() {
         let why = || TracerError::NotStarted;
         for (error, is_usage, text) in [
             (

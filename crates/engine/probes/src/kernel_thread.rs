@@ -68,7 +68,7 @@ mod tests {
     use crate::testing;
 
     #[test]
-    fn why_a_thread_has_another_policy_is_a_clause() {
+    fn differing_thread_policy_is_explained() {
         let refused = || punctual_rt::Error::PriorityOutOfRange {
             policy: punctual_rt::PolicyKind::Fifo,
             priority: 100,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_no_thread_has_is_refused() {
+    fn unused_thread_number_is_refused() {
         for tid in [0, u32::MAX] {
             let error = settle(tid, testing::OTHER).unwrap_err();
             assert!(matches!(error, PolicyError::NoNumber), "{error}");

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_keeps_the_niceness_it_was_started_with() {
+    fn thread_keeps_its_initial_niceness() {
         let tid = punctual_rt::current_tid();
         let own = niceness();
         let raised = own.max(4) + 1;

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_a_setting_is_a_sentence() {
+    fn setting_error_is_a_sentence() {
         let setting = || "clocksource".to_owned();
         let kernel = std::io::Error::from_raw_os_error(13);
         let kernels = kernel.to_string();

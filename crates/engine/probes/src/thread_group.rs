@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_is_repeated_until_all_are_gone() {
+    fn stop_repeats_until_threads_are_gone() {
         punctual_rt::interrupt::install_interrupt_handler().unwrap();
         let control = Arc::new(Control::new());
         let mut group = ThreadGroup::new(&control);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_given_up_leaves_no_thread_behind() {
+    fn abandoned_group_leaves_no_thread() {
         let mut group = ThreadGroup::<()>::new(&Arc::new(Control::new()));
         group
             .spawn(ThreadBuilder::new("waits"), |_| Ok(()), |(), _, _| Ok(()))

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_a_tracer_is_a_sentence() {
+    fn tracer_error_is_a_sentence() {
         let full = || io::Error::from_raw_os_error(11);
         let no_reader = format!("no thread to read it: {}", full());
         let refused = full().to_string();

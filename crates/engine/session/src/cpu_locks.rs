@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_its_owners_and_who_measures_is_for_all() {
+    fn lock_is_private_but_holder_is_public() {
         let top = tempfile::tempdir().unwrap();
         let place = top.path().join("punctual");
         let cpus = CpuSet::from_iter([3]);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_on_what_others_can_read_stops_no_measurement() {
+    fn lock_on_readable_file_blocks_no_measurement() {
         let top = tempfile::tempdir().unwrap();
         let place = top.path().join("punctual");
         let cpus = CpuSet::from_iter([3]);

@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_nothing_can_be_watched_both_reasons_are_given() {
+    fn unwatchable_lint_gives_both_reasons() {
         let events = TraceError::NotAnEvent("ftrace:print".to_owned());
         let refusal = events.to_string();
         let programs = NoPrograms::NotWanted;

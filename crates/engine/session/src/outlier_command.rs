@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_runs_on_is_killed_with_its_children() {
+    fn overlong_command_is_killed_with_children() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pid");
         let mut endless = command(&format!("sleep 60 & echo $! > {}; wait", file.display()));

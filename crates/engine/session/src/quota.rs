@@ -33,7 +33,7 @@ mod tests {
     use punctual_model::{Nanos, Policy};
 
     #[test]
-    fn a_throttled_group_is_told_with_whom_it_held_back() {
+    fn throttled_group_is_reported_with_its_victims() {
         let group = |throttled| GroupThrottle {
             group: "/bench".to_owned(),
             periods: 60,

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_is_lacking_is_said_in_one_line() {
+    fn missing_rights_are_listed_in_one_line() {
         let mut warnings = vec!["other".to_owned(), lacking(&[REAL_TIME])];
         tell_of_lacking(&[MEMORY, IDLE_STATES], &mut warnings);
         let [_, said] = &warnings[..] else {

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_is_put_back_and_then_nothing_more_is_changed() {
+    fn restored_settings_are_not_changed_afterwards() {
         let folder = machine();
         let settings = settings(folder.path());
         assert_eq!(settings.offered("clocksource").unwrap(), ["tsc", "hpet"]);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_idle_states_are_disabled_for_the_run() {
+    fn run_disables_deep_idle_states() {
         let folder = machine();
         let file = |cpu: u32, state: u32| {
             let path = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/disable");
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_the_kernel_does_not_list_are_not_guessed() {
+    fn unlisted_values_are_not_guessed() {
         let folder = machine();
         let journal = Some(folder.path().join("tune.journal"));
         let settings = MachineSettings::new(Host::new(folder.path()), journal, &["swappiness"]);

@@ -261,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_kept_from_running_was_not_stopped() {
+    fn delayed_thread_was_not_stopped() {
         let turns = [(100, 100, 0, false), (3_000, 3_000, 0, false)];
         assert_eq!(watched(&turns), []);
     }
 
     #[test]
-    fn a_continuation_of_a_running_process_is_no_stop() {
+    fn continuing_a_running_process_is_no_stop() {
         let turns = [
             (100, 100, 0, true),
             (200, 200, 0, true),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_stop_is_what_the_waits_of_all_lanes_have_in_common() {
+    fn short_stop_is_common_to_all_lanes() {
         let ms = Nanos::from_millis;
         let wait = |due, woke, period| {
             Some(Wait {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspended_machine_is_known_by_its_clocks() {
+    fn clocks_reveal_a_suspended_machine() {
         use SuspensionKind::MachineSuspended;
         let turns = [
             (100, 5_100, 0, false),

@@ -44,7 +44,7 @@ mod tests {
 
     /// Independent of the wall clock at that time.
     #[test]
-    fn a_step_of_the_wall_clock_moves_no_sample() {
+    fn wall_clock_step_moves_no_sample() {
         let start = Start {
             wall: "2026-03-29T01:59:59.5Z".parse().unwrap(),
             monotonic: Nanos::from_secs(100),

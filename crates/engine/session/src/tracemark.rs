@@ -75,7 +75,7 @@ mod tests {
     use punctual_model::SignedNanos;
 
     #[test]
-    fn a_break_is_marked_and_stops_the_trace() {
+    fn break_marks_and_stops_the_trace() {
         let root = tempfile::tempdir().unwrap();
         let tracing = root.path().join("sys/kernel/tracing");
         std::fs::create_dir_all(&tracing).unwrap();

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_tracefs_it_says_so_and_nothing_is_recovered() {
+    fn missing_tracefs_is_reported_without_recovery() {
         let empty = tempfile::tempdir().unwrap();
         let host = Host::new(empty.path());
         let error = KernelTracer::new(host.clone()).may_start().unwrap_err();

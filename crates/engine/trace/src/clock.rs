@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_run_apart_have_a_larger_error() {
+    fn diverging_clocks_have_larger_error() {
         let map = ClockMap::measure(&[mark(100, 0, 110), mark(200, 50, 210)]).unwrap();
         assert_eq!((map.offset_ns, map.error), (130, Nanos(20)));
     }

@@ -102,7 +102,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_line_of_a_new_kernel_is_read() {
+    fn new_kernels_line_is_read() {
         let line = "          hwlatd-1234    [001] d...... 123.456789: #7     inner/outer(us):   \
                     12/14    ts:1581527483.343962693 count:6 nmi-total:4 nmi-count:1";
         let us = Nanos::from_micros;

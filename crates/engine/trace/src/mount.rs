@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_of_the_own_mount_is_shown_as_others_find_it() {
+    fn own_mount_path_is_shown_publicly() {
         let shown = |path: &str| shown(Path::new(path));
         assert_eq!(
             shown("/proc/self/fd/4/available_tracers"),

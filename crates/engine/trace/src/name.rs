@@ -98,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_mode_in_force_is_the_one_in_brackets() {
+    fn bracketed_mode_is_in_force() {
         let mode = |text| in_force(text);
         assert_eq!(
             mode("none [round-robin] per-cpu").as_deref(),

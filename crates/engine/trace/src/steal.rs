@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_below_the_end_of_its_bucket_and_not_below_the_one_before() {
+    fn length_lies_between_its_bucket_bounds() {
         for ns in (0..5_000).chain([4_200_000, 3_050_000_000, (1 << 34) - 1]) {
             let bucket = bucket_of(ns);
             assert!((bucket as usize) < BUCKETS);

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_is_locked_down_is_not_traced() {
+    fn locked_down_kernel_is_not_traced() {
         let tracers = ("sys/kernel/tracing/available_tracers", "nop\n");
         let locked = [
             (LOCKDOWN[0].0, "none integrity [confidentiality]\n"),

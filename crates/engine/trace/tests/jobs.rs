@@ -53,7 +53,7 @@ fn events(recorder: &mut JobRecorder) -> Vec<TraceEvent> {
 const SLEEPS: usize = 20;
 
 #[test]
-fn waits_of_a_watched_thread_are_reported_with_their_stack() {
+fn watched_threads_waits_have_stacks() {
     let Some(mut recorder) = recorder() else {
         return;
     };
@@ -110,7 +110,7 @@ const fn libc_nanosleep() -> i64 {
 }
 
 #[test]
-fn at_a_release_wait_no_stack_is_taken_and_other_calls_are_left_out() {
+fn release_wait_takes_no_stack() {
     let Some(mut recorder) = recorder() else {
         return;
     };
@@ -138,7 +138,7 @@ fn at_a_release_wait_no_stack_is_taken_and_other_calls_are_left_out() {
 }
 
 #[test]
-fn between_windows_nothing_is_recorded_but_forks_and_ends() {
+fn only_forks_and_ends_recorded_between_windows() {
     let Some(mut recorder) = recorder() else {
         return;
     };
@@ -199,7 +199,7 @@ fn forked_processes_and_changed_programs_are_reported() {
 /// A thread that spins on a sleeper's CPU is switched out for it after the sleeper's timer
 /// interrupts it: both are recorded with their stacks.
 #[test]
-fn stacks_of_late_timers_and_switches_are_recorded() {
+fn late_timer_and_switch_stacks_are_recorded() {
     let mut stacks = match LateStacks::start(4 << 20, Nanos::ZERO) {
         Ok(stacks) => stacks,
         Err(error) => {
@@ -256,7 +256,7 @@ fn switched_out(event: &TraceEvent) -> bool {
 /// A thread sleeps on one CPU, and a watched one on another: the first one's events are recorded
 /// only while they can affect the watched one.
 #[test]
-fn cpus_that_do_not_matter_are_not_recorded() {
+fn irrelevant_cpus_are_not_recorded() {
     let all = sched_getaffinity(None).unwrap();
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
         .filter(|cpu| all.is_set(*cpu))

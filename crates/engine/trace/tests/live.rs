@@ -35,7 +35,7 @@ fn now() -> Nanos {
 }
 
 #[test]
-fn what_a_thread_did_is_reported_on_the_probes_clock() {
+fn thread_activity_uses_the_probes_clock() {
     let Some((_tracefs, mut flight)) = arm(Level::Full) else {
         return;
     };

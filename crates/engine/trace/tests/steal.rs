@@ -24,7 +24,7 @@ fn now() -> Nanos {
 }
 
 #[test]
-fn what_it_knows_agrees_with_the_kernels_own_figures() {
+fn steal_agrees_with_kernel_figures() {
     let cpus = std::thread::available_parallelism().unwrap().get() as u32 + 64;
     let recorder = match StealRecorder::start(cpus) {
         Ok(recorder) => recorder,

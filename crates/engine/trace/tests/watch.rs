@@ -94,7 +94,7 @@ fn assert_sound(seen: &Wakeups) {
 }
 
 #[test]
-fn wake_ups_are_counted_by_name_and_class() {
+fn wake_ups_count_by_name_and_class() {
     for (mut watch, name) in by_programs(ASK)
         .into_iter()
         .zip(["watch-test-bpf"])
@@ -138,7 +138,7 @@ fn both_sources_count_the_same() {
 }
 
 #[test]
-fn only_real_time_threads_are_counted_where_that_is_asked_for() {
+fn only_real_time_threads_count_on_request() {
     let ask = WatchAsk {
         real_time_only: true,
         ..ASK
@@ -157,7 +157,7 @@ fn only_real_time_threads_are_counted_where_that_is_asked_for() {
 
 /// A thread that waits while the programs are being loaded waits because of this program.
 #[test]
-fn what_was_woken_before_the_start_is_not_counted() {
+fn wake_ups_before_start_are_not_counted() {
     let busy = std::thread::spawn(|| sleep_often("early", 5_000));
     for watch in [by_programs(ASK), by_events(ASK)].into_iter().flatten() {
         let mut watch = watch;

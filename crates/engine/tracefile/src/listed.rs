@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_list_of_events() {
+    fn names_match_the_event_list() {
         let listed = |name| by_full_name(name).map(listed_name);
         assert_eq!(listed("ipi:ipi_send_cpumask"), Some("ipi:ipi_send_cpu"));
         assert_eq!(

@@ -68,7 +68,7 @@ fn common(event: &TraceEvent) -> (u32, u32, String) {
 }
 
 #[test]
-fn one_recording_is_the_same_in_every_format_of_tracefs_and_trace_cmd() {
+fn recording_is_equal_in_every_trace_format() {
     let (of_tracefs, head) = read("tracefs");
     assert_eq!(head.format, "text of tracefs");
     assert_eq!((head.resolution.0, head.cpus), (1_000, Some(2)));
@@ -117,7 +117,7 @@ fn one_recording_is_the_same_in_every_format_of_tracefs_and_trace_cmd() {
 }
 
 #[test]
-fn perf_script_shows_the_events_that_tracefs_shows() {
+fn perf_script_matches_tracefs_events() {
     let (perf, head) = read("perf-script");
     assert_eq!(head.format, "text of perf script");
     assert!(head.lists_events);
@@ -209,7 +209,7 @@ fn lines_that_mail_wrapped_are_joined() {
 }
 
 #[test]
-fn a_trace_saved_by_rtla_has_samples_noise_and_the_stack() {
+fn rtla_trace_has_samples_noise_and_stack() {
     let (items, head) = read("timerlat-rt");
     assert!(head.warnings.is_empty(), "{:?}", head.warnings);
     let marks = items.iter().filter_map(|item| match item {
@@ -261,7 +261,7 @@ fn noise_of_osnoise_is_read() {
 }
 
 #[test]
-fn text_of_an_old_kernel_has_its_gaps() {
+fn old_kernel_text_has_its_gaps() {
     let (items, head) = read("mainline-4-9");
     let events = events(&items);
     assert_eq!(events.len(), 4);
@@ -290,7 +290,7 @@ fn text_of_an_old_kernel_has_its_gaps() {
 }
 
 #[test]
-fn reports_of_old_trace_cmd_have_stacks_and_lost_events() {
+fn old_trace_cmd_shows_stacks_and_losses() {
     let (items, head) = read("trace-cmd-2");
     assert!(matches!(
         &items[0],
@@ -316,7 +316,7 @@ fn reports_of_old_trace_cmd_have_stacks_and_lost_events() {
 }
 
 #[test]
-fn old_perf_has_stacks_of_the_kernel_only() {
+fn old_perf_has_only_kernel_stacks() {
     let (items, head) = read("perf-4-14");
     let events = events(&items);
     let stacks: Vec<usize> = events

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_names_a_folder_or_a_bucket() {
+    fn url_names_folder_or_bucket() {
         let keys = |name: &str| {
             name.starts_with("AWS_")
                 .then(|| "http://127.0.0.1".to_owned())

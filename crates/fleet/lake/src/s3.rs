@@ -234,7 +234,7 @@ mod tests {
 
     /// The example of AWS's page "Signature Calculations for the Authorization Header".
     #[test]
-    fn the_example_of_the_specification_is_signed_alike() {
+    fn signature_matches_the_specification_example() {
         let keys = Keys {
             id: "AKIAIOSFODNN7EXAMPLE".to_owned(),
             secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_owned(),

@@ -83,7 +83,7 @@ fn lake(folder: &Path) -> (Vec<Recording>, Exported) {
 }
 
 #[test]
-fn each_day_of_a_machine_is_a_partition() {
+fn each_machine_day_is_a_partition() {
     let folder = tempfile::tempdir().unwrap();
     let (_, exported) = lake(folder.path());
     assert_eq!((exported.recordings, exported.partitions), (4, 3));

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_proxy_with_its_secret_names_a_user() {
+    fn only_proxy_with_secret_names_user() {
         let sign_on = SignOn {
             header: "x-forwarded-user".to_owned(),
             secret: "0123456789abcdef".to_owned(),
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_from_header_or_cookie() {
+    fn token_comes_from_header_or_cookie() {
         let of = |pair| presented(&headers(&[pair])).map(str::to_owned);
         assert_eq!(of(("authorization", "Bearer x")).as_deref(), Some("x"));
         assert_eq!(of(("authorization", "Basic x")), None);

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_is_shorter_by_what_it_has_in_common() {
+    fn dictionary_shortens_bodies_with_common_content() {
         let one = punctual_model::testing::recording(2, 3);
         let body = serde_json::to_vec(&one).unwrap();
         let dictionary = Dictionary::of(&one);

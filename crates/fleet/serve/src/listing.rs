@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_list_of_many_is_shown_again() {
+    fn only_long_list_is_kept() {
         let last = Last::default();
         let row = MachineRow {
             name: "board".to_owned(),

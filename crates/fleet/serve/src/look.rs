@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_says_all_that_is_looked_at() {
+    fn query_contains_the_whole_look() {
         let look = Look {
             series: "a b".to_owned(),
             threshold: "100us".to_owned(),

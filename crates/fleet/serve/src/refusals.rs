@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_tokens_are_counted_by_address_and_by_beginning() {
+    fn wrong_tokens_count_by_address_and_prefix() {
         let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
         let refusals = Refusals::default();
         let status = |from, token: &str| refusals.wrong_token(from, token).status.as_u16();

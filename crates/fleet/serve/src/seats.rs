@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_with_too_many_closes_its_own_oldest() {
+    fn crowded_address_closes_its_oldest_connection() {
         let seats = seats(&[]);
         let other = take(&seats, "10.0.0.2").unwrap();
         let many: Vec<Seat> = (0..50).map(|_| take(&seats, "10.0.0.1").unwrap()).collect();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_with_the_most_makes_room_for_others() {
+    fn busiest_address_makes_room_for_others() {
         let seats = seats(&[]);
         let many: Vec<Seat> = (0..4).map(|_| take(&seats, "10.0.0.1").unwrap()).collect();
         let _two = [2, 3].map(|n| take(&seats, &format!("10.0.0.{n}")).unwrap());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_has_the_connections_of_many_clients() {
+    fn proxy_may_hold_many_clients_connections() {
         let seats = seats(&["10.0.0.9"]);
         let many: Vec<Seat> = (0..6).map(|_| take(&seats, "10.0.0.9").unwrap()).collect();
         assert!(many.iter().all(is_open));

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_the_one_of_the_standard() {
+    fn hash_matches_the_standard() {
         // The one-block example of FIPS 180-4.
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sha256(b"abc"), abc);

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn without_time_only_what_changed_is_judged_again() {
+    fn exhausted_budget_rejudges_only_changes() {
         let machine = |name: &str, recordings| Machine {
             name: name.to_owned(),
             recordings,

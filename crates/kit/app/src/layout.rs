@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_reads_back_and_a_long_one_is_cut_between_characters() {
+    fn names_read_back_and_cut_between_characters() {
         assert_eq!(name_of(&name_words("control")), "control");
         let long = format!("{}\u{b5}", "x".repeat(31));
         assert_eq!(name_of(&name_words(&long)), "x".repeat(31));

@@ -143,7 +143,7 @@ fn numbers_of_lanes_are_checked() {
 }
 
 #[test]
-fn threads_record_in_lanes_of_their_own_while_they_are_read() {
+fn threads_record_in_own_lanes_during_reads() {
     const EACH: u64 = 20_000;
     let _alone = alone();
     let figures = Figures::create("motion", 2).unwrap();
@@ -189,7 +189,7 @@ fn the_memory_is_sealed_against_all_others() {
 
 /// A file of another program that merely has the same name.
 #[test]
-fn a_file_that_is_not_sealed_is_refused() {
+fn unsealed_file_is_refused() {
     let _alone = alone();
     let script = "import os, sys\n\
                   fd = os.memfd_create('punctual-app')\n\
@@ -223,7 +223,7 @@ fn a_file_that_is_not_sealed_is_refused() {
 }
 
 #[test]
-fn a_process_that_is_not_there_is_named() {
+fn absent_process_is_named() {
     let refusal = find::of_process(proc(), u32::MAX).unwrap_err();
     assert_eq!(
         refusal.to_string(),

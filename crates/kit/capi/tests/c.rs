@@ -93,12 +93,12 @@ fn examples_run(language: (&str, &str, &str)) {
 }
 
 #[test]
-fn the_examples_in_c_are_built_and_run() {
+fn c_examples_build_and_run() {
     examples_run(C);
 }
 
 #[test]
-fn the_examples_in_cpp_are_built_and_run() {
+fn cpp_examples_build_and_run() {
     examples_run(CPP);
 }
 
@@ -179,7 +179,7 @@ fn allocations_are_counted_or_refused() {
 
 /// The flags from pkg-config are sufficient for linking.
 #[test]
-fn the_template_of_pkg_config_names_the_library() {
+fn pkg_config_template_names_the_library() {
     let template = std::fs::read_to_string(root().join("punctual-kit.pc.in")).unwrap();
     let file = template
         .replace("@prefix@", "/opt/punctual")

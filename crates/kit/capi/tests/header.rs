@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The soname follows from the library version in the metadata.
 #[test]
-fn the_version_of_the_library_is_that_of_the_abi() {
+fn library_version_matches_abi() {
     let manifest = include_str!("../Cargo.toml");
     let section = manifest
         .split("[package.metadata.capi.library]")

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_named_and_nothing_changes() {
+    fn absent_cpu_is_named_without_changes() {
         let before = current().unwrap();
         for cpu in [8_000, u32::MAX] {
             let error = set(ThreadRef::Current, &[before[0], cpu]).unwrap_err();

@@ -135,7 +135,7 @@ mod tests {
     use crate::PolicyKind;
 
     #[test]
-    fn a_runtime_that_is_used_up_is_signalled() {
+    fn exhausted_runtime_is_signalled() {
         let thread = punctual_testing::thread_of_test().spawn(|| {
             let ms = Duration::from_millis;
             let thread = match DeadlineThread::new(ms(1), ms(10), ms(10)) {

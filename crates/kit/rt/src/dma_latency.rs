@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_shows_the_request_while_it_is_held() {
+    fn kernel_shows_held_request() {
         let path = Path::new(DmaLatency::DEFAULT_PATH);
         let read = || {
             let bytes = std::fs::read(path).ok()?;

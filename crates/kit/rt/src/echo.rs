@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_gone_with_its_handle_and_with_its_thread() {
+    fn echo_process_ends_with_handle_and_thread() {
         let gone = |pid| {
             // A child that was not waited for still exists, at least as a zombie.
             for _ in 0..500 {

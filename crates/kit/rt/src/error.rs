@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_not_told_to_get_what_it_has() {
+    fn root_is_not_advised_to_gain_rights() {
         for limit in [Limit(Some(0)), Limit(None)] {
             let text = Error::RealTimeRefused {
                 policy: PolicyKind::RoundRobin,
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sufficient_limit_points_to_the_control_group() {
+    fn sufficient_limit_points_to_control_group() {
         let text = real_time_advice(50, Limit(Some(99)), false);
         assert!(text.contains("RLIMIT_RTPRIO is 99"), "{text}");
         assert!(text.contains("cpu.rt_runtime_us"), "{text}");
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_not_a_missing_right() {
+    fn wrong_value_is_no_missing_right() {
         assert!(!Error::NoCpus.is_privilege());
         assert!(!Error::NiceOutOfRange { nice: 40 }.is_privilege());
         assert!(!Error::IntervalZero.is_privilege());

@@ -68,7 +68,7 @@ mod tests {
     use std::os::fd::{AsFd, AsRawFd};
 
     #[test]
-    fn another_program_writes_to_a_pipe_that_it_was_given() {
+    fn other_program_writes_to_inherited_pipe() {
         let (mut reader, writer) = io::pipe().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", &format!("echo here >&{}", writer.as_raw_fd())]);

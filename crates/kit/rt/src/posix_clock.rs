@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_of_cpu_time_are_never_served_without_the_kernel() {
+    fn cpu_time_clocks_always_need_the_kernel() {
         let Some(served) = PosixClock::served_without_kernel(&PosixClock::ALL) else {
             punctual_testing::skip!(Right, "this process may not set a seccomp filter");
             return;

@@ -274,7 +274,7 @@ mod tests {
     const WAYS: [SignalWay; 3] = [SignalWay::Wait, SignalWay::Handler, SignalWay::Descriptor];
 
     #[test]
-    fn a_signal_arrives_in_each_way_after_it_was_sent() {
+    fn sent_signal_arrives_in_each_way() {
         for way in WAYS {
             let (told, heard) = channel();
             let thread = ThreadBuilder::new("port")
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn another_signal_ends_the_wait_and_is_not_taken_for_it() {
+    fn other_signal_only_ends_the_wait() {
         install_interrupt_handler().unwrap();
         for way in WAYS {
             let thread = ThreadBuilder::new("port")
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_at_the_end_does_no_harm() {
+    fn pending_signal_at_end_is_harmless() {
         std::thread::spawn(|| {
             for way in WAYS {
                 let port = SignalPort::new(way).unwrap();

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_sent_as_one_when_the_cork_is_drawn() {
+    fn uncorking_sends_pieces_together() {
         let (sender, mut receiver) = pair();
         assert!(TcpCork::new(&sender).is_err(), "Nagle is in force");
         send_at_once(&sender).unwrap();

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_exact_where_it_can_be() {
+    fn rate_is_exact_where_possible() {
         let gigahertz = TscRate::between(1_000_000, 1_000_000);
         assert_eq!(gigahertz.to_nanos(123_456_789), 123_456_789);
         assert_eq!(gigahertz.hertz(), 1_000_000_000);

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_costs_cpu_time_and_sleep_a_switch() {
+    fn work_costs_cpu_time_sleep_costs_switch() {
         std::thread::spawn(|| {
             let before = thread_usage();
             let mut sum = 0_u64;

@@ -26,7 +26,7 @@ fn a_loop_of_one_kilohertz() {
 
 /// A CPU that this test may use.
 #[test]
-fn a_producer_and_a_consumer_on_one_cache() {
+fn producer_and_consumer_share_a_cache() {
     let cpus = punctual_rt::affinity::current().unwrap();
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
     cache_pair::run(first, last).unwrap();

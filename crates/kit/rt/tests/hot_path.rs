@@ -55,7 +55,7 @@ impl PeriodicWait for NoWait {
 
 /// As the guard shows, an iteration makes no system call except its wait.
 #[test]
-fn a_turn_allocates_nothing_and_makes_no_system_call_but_its_wait() {
+fn iteration_only_waits_and_allocates_nothing() {
     let first = CLOCK.now();
     let turns = |policy| Periodic::with_wait(NoWait, CLOCK, first, INTERVAL, policy).unwrap();
     for policy in [

@@ -122,7 +122,7 @@ fn another_threads_policy_is_changed() {
 }
 
 #[test]
-fn a_priority_out_of_range_names_the_range() {
+fn out_of_range_priority_names_range() {
     assert_eq!(priority_range(PolicyKind::Other), 0..=0);
     for policy in [
         Policy::Fifo { priority: 0 },
@@ -245,7 +245,7 @@ fn the_highest_permitted_priority_is_just_that() {
 }
 
 #[test]
-fn a_thread_is_in_order_before_it_begins() {
+fn thread_is_configured_before_its_start() {
     for cpu in affinity::current().unwrap() {
         let thread = ThreadBuilder::new("a-rather-long-name")
             .cpus(&[cpu])
@@ -303,7 +303,7 @@ fn what_is_refused_never_runs() {
 }
 
 #[test]
-fn a_panic_is_an_error_with_its_message() {
+fn panic_becomes_error_with_message() {
     let spawn = |f: fn()| ThreadBuilder::new("falls").spawn(f).unwrap().join();
     for (f, message) in [
         ((|| panic!("plain")) as fn(), "plain"),

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_like_another_gets_its_steps() {
+    fn derived_distribution_gets_its_parents_steps() {
         let like = ["ubuntu".to_owned(), "debian".to_owned()];
         let text = steps("linuxmint", &like, "x86_64").unwrap();
         assert!(text.contains("pro enable realtime-kernel"), "{text}");

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_even_by_root_is_not_offered() {
+    fn root_unreadable_files_are_not_offered() {
         const FILE: &str = "/sys/kernel/debug/sched/preempt";
         let row = setting("preempt").unwrap();
         let refused = |why: &str| Reading::Unreadable(why.to_owned());
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_ignores_a_parameter_is_not_booted_with_it() {
+    fn parameter_ignored_by_kernel_is_not_booted() {
         let row = setting("preempt").unwrap();
         let of = |version| can_be_booted(row, "full", &Files::new(), version);
         assert!(of(None) && of(Some("#1 SMP PREEMPT_DYNAMIC Debian")));

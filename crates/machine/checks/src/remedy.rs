@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_made_of_setting_and_value() {
+    fn command_contains_setting_and_value() {
         let (measured, others, files) = (cpus("2-3"), cpus("0-1"), BTreeMap::new());
         let audience = For {
             role: Role::Control,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_other_cpus_is_left_out_where_all_are_measured() {
+    fn remedies_for_absent_other_cpus_are_omitted() {
         let (measured, others, files) = (cpus("0-3"), cpus(""), BTreeMap::new());
         let audience = For {
             role: Role::Control,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn high_risk_is_always_for_a_person_to_decide() {
+    fn high_risk_always_needs_a_person() {
         let (measured, others, files) = (cpus("2-3"), cpus("0-1"), BTreeMap::new());
         let audience = For {
             role: Role::Telco,
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn each_remedy_names_a_setting_and_a_value() {
+    fn each_remedy_names_setting_and_value() {
         for topic in crate::TOPICS {
             for check in topic.checks {
                 for name in check.boot {

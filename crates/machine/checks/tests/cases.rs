@@ -297,7 +297,7 @@ fn unknown(json: serde_json::Value, reason: &str) -> serde_json::Value {
 }
 
 #[test]
-fn what_may_not_be_read_is_unknown_with_the_reason() {
+fn unreadable_file_is_unknown_with_reason() {
     const REASON: &str = "lockdown (integrity)";
     let facts = without(REASON, &Reading::Unreadable(REASON.to_owned()));
     for role in punctual_checks::ROLES.map(|(role, _, _)| role) {
@@ -422,7 +422,7 @@ fn roles_resolve_what_guides_say_differently() {
 }
 
 #[test]
-fn the_rule_of_thumb_is_a_hundred_thousand_cycles() {
+fn expected_worst_latency_is_100000_cycles() {
     let mut facts = machine();
     let at = |facts: &FactSet| audit(facts, &Request::default()).unwrap().expectation;
     assert_eq!(at(&facts).worst_ns, None);
@@ -476,7 +476,7 @@ mod hostile {
 /// The advice for users without root depends on this machine: an existing group, a package of the
 /// distribution, or a file.
 #[test]
-fn real_time_priority_without_root_depends_on_the_machine() {
+fn real_time_advice_depends_on_the_machine() {
     let kit = "/usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service";
     let audio = "/etc/security/limits.d/audio.conf";
     let found = |distribution: &str, files: &[(&str, &str)], role| {

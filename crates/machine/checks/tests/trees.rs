@@ -75,7 +75,7 @@ fn server_with_two_nodes() {
 }
 
 #[test]
-fn facts_that_went_through_a_file_give_the_same_audit() {
+fn saved_facts_give_the_same_audit() {
     let folder = tempfile::tempdir().unwrap();
     server(folder.path());
     for facts in [
@@ -92,7 +92,7 @@ fn facts_that_went_through_a_file_give_the_same_audit() {
 }
 
 #[test]
-fn an_empty_folder_has_nothing_that_is_ok() {
+fn empty_folder_has_no_ok_finding() {
     let folder = tempfile::tempdir().unwrap();
     let facts = Host::new(PathBuf::from(folder.path())).capture(&patterns());
     let text = lines(&facts, "control", Some("0"));

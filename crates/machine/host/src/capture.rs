@@ -322,7 +322,7 @@ mod tests {
         18446744073709551615 0 0 0 0 0 0 0 2147483647 0 0 0 0 17 3 50 1 0 0 0";
 
     #[test]
-    fn patterns_find_files_and_say_where_there_are_none() {
+    fn patterns_find_files_or_report_none() {
         let (_folder, host) = host(&[
             ("sys/cpu/cpu0/governor", b"powersave\n"),
             ("sys/cpu/cpu11/governor", b"performance\n"),
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_here_are_asked_or_say_why_not() {
+    fn local_cards_answer_or_give_reason() {
         let facts = Host::live().capture(&["ethtool -c *"]);
         assert!(!facts.files.is_empty());
         for (name, reading) in facts.files {
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_of_four_bytes_is_unreadable() {
+    fn non_four_byte_number_is_unreadable() {
         let (_folder, host) = host(&[("dev/cpu_dma_latency", b"7\n")]);
         let reading = &host.capture(&[DMA_LATENCY]).files[DMA_LATENCY];
         let why = "2 bytes where 4 were expected".to_owned();

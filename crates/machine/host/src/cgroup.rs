@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn all_groups_above_are_read_in_both_versions() {
+    fn parent_groups_are_read_in_both_versions() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         write(root, "proc/self/cgroup", "3:cpu,cpuacct:/a/b\n0::/other\n");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_counts_in_microseconds_and_a_container_sees_its_own_root() {
+    fn version_2_uses_microseconds_and_container_root() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         write(root, "proc/self/cgroup", "0::/\n");
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_in_the_groups_above_it() {
+    fn thread_belongs_to_its_parent_groups() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), "proc/7/cgroup", "1:cpu:/a/b\n0::/\n");
         let root = Root::new(folder.path().into());

@@ -220,7 +220,7 @@ mod tests {
     const UID: &str = "0a1b2c3d-1111-2222-3333-444455556666";
 
     #[test]
-    fn runtimes_are_known_by_the_names_they_give() {
+    fn container_runtimes_are_known_by_name() {
         let slice = UID.replace('-', "_");
         for (group, expected) in [
             (
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_in_version_1_version_2_and_hybrid() {
+    fn members_are_found_in_every_version() {
         for (mount, asked) in [
             ("sys/fs/cgroup", "/sys/fs/cgroup/a/b"),
             ("sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu/a/b"),

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_a_cpuset_has_that_of_the_group_above() {
+    fn group_inherits_parent_cpuset() {
         let files = [
             ("sys/fs/cgroup/cgroup.controllers", "cpu cpuset\n"),
             ("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n"),

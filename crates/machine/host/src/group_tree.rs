@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_numbered_in_version_1_version_2_and_hybrid() {
+    fn groups_are_numbered_in_every_version() {
         let v2 = [
             ("sys/fs/cgroup/cgroup.controllers", "cpu\n"),
             ("sys/fs/cgroup/cgroup.procs", "1\n"),

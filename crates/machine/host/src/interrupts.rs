@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_line_with_its_thread_is_reported() {
+    fn shared_interrupt_line_reports_its_thread() {
         let (_folder, root) = tree(&[
             (
                 "proc/interrupts",

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_a_process_has_its_reason() {
+    fn unknown_process_facts_have_reasons() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path().into());
         write(
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_resident_below_the_stack_pointer_is_counted() {
+    fn resident_memory_below_stack_pointer_counts() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path().into());
         write(

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_that_no_kernel_has_is_not_found() {
+    fn nonexistent_family_is_not_found() {
         match Netlink::open("no-such-family") {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {

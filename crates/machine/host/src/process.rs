@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_user_id_program_has_no_sole_user() {
+    fn set_user_id_program_lacks_sole_user() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path().to_owned());
         std::fs::create_dir_all(folder.path().join("proc/7")).unwrap();
@@ -217,7 +217,7 @@ mod tests {
 
     /// The file of the process sums up all its threads: it is not read for each of them.
     #[test]
-    fn the_file_of_the_thread_is_read_and_not_that_of_its_process() {
+    fn thread_file_is_read_not_process_file() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path().to_owned());
         let stat = |start: u64| format!("9 (x) S{} {start} 20", " 1".repeat(18));

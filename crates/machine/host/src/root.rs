@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_says_why_it_is_not_there() {
+    fn absent_fact_gives_its_reason() {
         let (_folder, root) = tree(&[
             ("empty", b"\n"),
             ("word", b"12 monkeys"),

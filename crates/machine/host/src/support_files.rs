@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_read_as_it_is() {
+    fn existing_file_is_read_verbatim() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("proc")).unwrap();
         std::fs::write(folder.path().join("proc/cmdline"), b"quiet\xff\n").unwrap();

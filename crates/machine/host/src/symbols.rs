@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_32_bit_machines_have_the_common_name() {
+    fn calls_on_32_bit_have_common_names() {
         for (name, common) in [
             ("futex_time64", "futex"),
             ("clock_nanosleep_time64", "clock_nanosleep"),

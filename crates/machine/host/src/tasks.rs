@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_calls_itself_so_is_none() {
+    fn program_named_like_kernel_thread_is_user() {
         assert_eq!(kind_of(false, "irq/9-fake"), TaskKind::User);
         assert_eq!(kind_of(true, "irq/x"), TaskKind::Kernel);
     }

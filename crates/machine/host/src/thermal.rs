@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zone_is_hot_from_its_lowest_trip_on() {
+    fn zone_is_hot_from_lowest_trip() {
         let folder = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &str| {
             let path = folder.path().join("sys/class/thermal").join(name);

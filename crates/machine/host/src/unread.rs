@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_a_file_was_not_read_is_said() {
+    fn unread_file_has_a_reason() {
         for (why, text) in [
             (Unread::NotThere, "not there"),
             (Unread::PermissionDenied, "permission denied"),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_text_is_no_value_is_said() {
+    fn invalid_text_has_a_reason() {
         let forty = "x".repeat(40);
         for (why, text) in [
             (Unparsed::Empty, "empty".to_owned()),

@@ -145,7 +145,7 @@ fn write_counters(root: &Path, seconds: u64, rt_cpus: &CpuSet) {
 }
 
 #[test]
-fn topology_isolation_and_idle_states_are_read_of_each_cpu() {
+fn each_cpus_topology_and_idle_are_read() {
     let folder = tempfile::tempdir().unwrap();
     write_machine(folder.path());
     let facts = Host::new(folder.path()).facts();
@@ -168,7 +168,7 @@ fn topology_isolation_and_idle_states_are_read_of_each_cpu() {
 }
 
 #[test]
-fn one_unreadable_idle_state_makes_the_list_unknown() {
+fn unreadable_idle_state_makes_list_unknown() {
     let folder = tempfile::tempdir().unwrap();
     write_machine(folder.path());
     let host = Host::new(folder.path());

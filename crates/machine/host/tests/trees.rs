@@ -80,7 +80,7 @@ fn count_unknown(json: &serde_json::Value) -> (usize, usize) {
 }
 
 #[test]
-fn cpus_are_found_where_the_kernel_lists_them() {
+fn cpus_come_from_the_kernels_list() {
     let board = tree("arm-board");
     assert_eq!(board.online().unwrap(), cpus("0-2"));
     assert_eq!(board.present().unwrap(), cpus("0-3"));
@@ -114,7 +114,7 @@ fn a_wrong_list_is_named() {
 }
 
 #[test]
-fn a_process_is_distinguished_from_a_later_one() {
+fn process_is_distinguished_from_its_successor() {
     let host = tree("controller");
     assert_eq!(
         host.boot_id().unwrap(),
@@ -125,7 +125,7 @@ fn a_process_is_distinguished_from_a_later_one() {
 }
 
 #[test]
-fn what_a_machine_does_not_count_is_said_once() {
+fn missing_counters_are_reported_once() {
     let unknown = |name: &str| tree(name).counters().unknown().to_vec();
     assert_eq!(unknown("controller"), [""; 0]);
     let throttle = "thermal throttling: \

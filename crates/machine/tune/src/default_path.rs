@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_follows_the_user_and_the_variables() {
+    fn journal_path_follows_user_and_environment() {
         let place = |root: bool, variables: &[(&str, &str)]| {
             let env = |name: &str| {
                 let found = variables.iter().find(|(known, _)| *known == name);

@@ -5,7 +5,7 @@ use crate::plan_tests::{applied, request, reverted, status};
 use crate::testing::Machine;
 
 #[test]
-fn what_the_kernel_changes_beside_a_setting_is_put_back_too() {
+fn kernel_side_effects_are_restored() {
     let cpufreq = "sys/devices/system/cpu/cpufreq";
     for sets in [
         &["governor=performance"][..],
@@ -36,7 +36,7 @@ fn what_the_kernel_changes_beside_a_setting_is_put_back_too() {
 }
 
 #[test]
-fn limits_that_cross_on_the_way_are_not_asked_of_a_kernel_that_refuses_them() {
+fn crossing_limits_are_avoided_on_refusing_kernels() {
     for sets in [
         ["freq-max=1000000", "freq-min=800000"],
         ["freq-min=max", "freq-max=max"],
@@ -55,7 +55,7 @@ fn limits_that_cross_on_the_way_are_not_asked_of_a_kernel_that_refuses_them() {
 }
 
 #[test]
-fn a_partition_that_the_kernel_calls_invalid_is_told_with_its_reason() {
+fn invalid_partition_is_reported_with_reason() {
     let machine = Machine::controller(true);
     machine.put("sys/fs/cgroup/other/cpuset.cpus.exclusive", "3\n");
     machine.put("sys/fs/cgroup/other/cgroup.procs", "");

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_of_a_journal_is_its_owners_alone() {
+    fn journal_folder_is_private_to_owner() {
         let top = tempfile::tempdir().unwrap();
         let journal = top.path().join("data/punctual/tune.journal");
         let _lock = Lock::take(&journal, Duration::ZERO).unwrap();

@@ -140,7 +140,7 @@ mod tests {
     const QUEUES: Pattern = Pattern("/sys/class/net/*/queues/rx-#/rps_cpus");
 
     #[test]
-    fn an_instance_names_one_file_below_the_pattern() {
+    fn instance_names_single_file_below_pattern() {
         assert_eq!(
             STATES.path("cpu3/state10").unwrap(),
             "/sys/devices/system/cpu/cpu3/cpuidle/state10/disable"

@@ -94,7 +94,7 @@ pub(crate) fn status(machine: &Machine) -> Option<Status> {
 }
 
 #[test]
-fn what_is_applied_stays_and_is_put_back_exactly() {
+fn applied_settings_persist_and_revert_exactly() {
     for v2 in [false, true] {
         let machine = Machine::controller(v2);
         let before = machine.snapshot();
@@ -158,7 +158,7 @@ fn kill_apply(machine: &Machine, request: &Request, fault: Fault, at: usize) {
 }
 
 #[test]
-fn an_apply_that_is_killed_anywhere_is_put_back() {
+fn killed_apply_is_reverted() {
     const FAULTS: [Fault; 4] = [KILLS[0], KILLS[1], KILLS[2], Fault::Fails];
     let machines = [Machine::controller(false), Machine::controller(true)];
     let all = plan(&machines[0], &everything()).unwrap();
@@ -221,7 +221,7 @@ proptest! {
 }
 
 #[test]
-fn a_revert_that_is_killed_anywhere_is_finished() {
+fn killed_revert_is_finished() {
     let machine = Machine::controller(true);
     let before = machine.snapshot();
     applied(&machine, &everything()).unwrap();
@@ -247,7 +247,7 @@ fn a_revert_that_is_killed_anywhere_is_finished() {
 }
 
 #[test]
-fn a_kernel_that_ignores_a_write_is_found_out_and_nothing_stays() {
+fn ignored_write_is_detected_and_undone() {
     let machine = Machine::controller(false);
     let before = machine.snapshot();
     let all = plan(&machine, &request("", &["swappiness=5", "thp=never"], "")).unwrap();
@@ -260,7 +260,7 @@ fn a_kernel_that_ignores_a_write_is_found_out_and_nothing_stays() {
 }
 
 #[test]
-fn an_ignored_write_of_any_kind_is_found_out() {
+fn ignored_write_of_any_kind_is_detected() {
     for v2 in [false, true] {
         let machine = Machine::controller(v2);
         let before = machine.snapshot();
@@ -292,7 +292,7 @@ fn an_ignored_write_of_any_kind_is_found_out() {
 }
 
 #[test]
-fn a_value_that_vanishes_after_it_was_planned_leaves_nothing_half_done() {
+fn value_vanishing_after_plan_leaves_nothing_partial() {
     let machine = Machine::controller(false);
     let all = plan(&machine, &everything()).unwrap();
     machine.remove("proc/sys/vm/stat_interval");
@@ -313,7 +313,7 @@ fn a_value_that_vanishes_after_it_was_planned_leaves_nothing_half_done() {
 }
 
 #[test]
-fn a_value_that_vanishes_before_it_is_written_takes_nothing_with_it() {
+fn value_vanishing_before_write_affects_nothing() {
     let sets = [
         "governor=performance",
         "swappiness=5",
@@ -346,7 +346,7 @@ fn a_value_that_vanishes_before_it_is_written_takes_nothing_with_it() {
 }
 
 #[test]
-fn on_a_read_only_file_system_a_plan_works_and_apply_says_what_it_lacks() {
+fn read_only_system_plans_and_explains_apply() {
     let machine = Machine::controller(false);
     machine.put("sys/is-read-only", "");
     let before = machine.snapshot();
@@ -375,7 +375,7 @@ fn on_a_read_only_file_system_a_plan_works_and_apply_says_what_it_lacks() {
 }
 
 #[test]
-fn interrupts_that_the_kernel_manages_are_refused_with_the_reason() {
+fn managed_interrupts_are_refused_with_reason() {
     let machine = Machine::controller(false);
     // Detected by the file's mode, on kernels that set it.
     let one = plan(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
@@ -399,7 +399,7 @@ fn interrupts_that_the_kernel_manages_are_refused_with_the_reason() {
 }
 
 #[test]
-fn a_reboot_has_undone_all_but_what_is_on_disk() {
+fn reboot_undoes_all_except_disk_changes() {
     let machine = Machine::controller(false);
     let ban = machine.get("etc/default/irqbalance");
     applied(
@@ -426,7 +426,7 @@ fn a_reboot_has_undone_all_but_what_is_on_disk() {
 }
 
 #[test]
-fn a_thread_that_has_ended_is_not_taken_for_its_successor() {
+fn ended_thread_is_distinguished_from_its_successor() {
     let machine = Machine::controller(false);
     let wish = ["thread-priority@ksoftirqd/2=fifo:3"];
     applied(&machine, &request("", &wish, "")).unwrap();
@@ -442,7 +442,7 @@ fn a_thread_that_has_ended_is_not_taken_for_its_successor() {
 }
 
 #[test]
-fn what_cannot_be_put_back_stays_until_it_is_given_up() {
+fn unrestorable_change_stays_until_given_up() {
     let machine = Machine::controller(false);
     applied(
         &machine,
@@ -461,7 +461,7 @@ fn what_cannot_be_put_back_stays_until_it_is_given_up() {
 }
 
 #[test]
-fn a_measurement_and_a_tune_exclude_each_other() {
+fn measurement_and_tune_exclude_each_other() {
     let machine = Machine::controller(false);
     let runs = machine.places().runs;
     let journal = crate::Journal::open(&runs, machine.host()).unwrap();

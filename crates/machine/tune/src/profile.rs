@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_built_in_profile_states_no_recommended_value_again() {
+    fn built_in_profiles_repeat_no_recommended_value() {
         for built_in in PROFILES {
             let table = DeTable::parse(built_in.text).unwrap();
             let spot = |span: Range<usize>| Spot::of("x", built_in.text, span);

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_is_what_was_not_undone() {
+    fn pending_changes_are_those_not_undone() {
         let state = State::read(&text(&records()));
         assert_eq!(state.damaged_line, None);
         assert_eq!(state.made, 2);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_tail_is_no_damage_wherever_it_is_torn() {
+    fn torn_tail_is_never_damage() {
         let whole = text(&records());
         for length in 0..whole.len() {
             let state = State::read(&whole[..length]);

@@ -14,7 +14,7 @@ fn with(machine: &Machine, request: &Request, refusals: Refusals) -> Result<Appl
 }
 
 #[test]
-fn a_wish_that_the_kernel_refuses_is_left_out_and_what_was_named_undoes_all() {
+fn only_refused_named_setting_undoes_all() {
     let machine = Machine::controller(true);
     let before = machine.snapshot();
     machine.put("proc/sys/vm/swappiness.refuses", "");
@@ -57,7 +57,7 @@ fn a_wish_that_the_kernel_refuses_is_left_out_and_what_was_named_undoes_all() {
 }
 
 #[test]
-fn a_governor_is_left_out_with_the_preference_that_it_would_change() {
+fn governor_and_its_preference_are_omitted_together() {
     let machine = Machine::controller(false);
     machine.put(
         "sys/devices/system/cpu/cpufreq/policy2/energy_performance_preference.refuses",
@@ -77,7 +77,7 @@ fn a_governor_is_left_out_with_the_preference_that_it_would_change() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_written_keeps_no_setting_from_being_put_back() {
+fn unwritable_journal_does_not_prevent_restoring() {
     let done = |at: usize| {
         let machine = Machine::controller(false);
         let before = machine.snapshot();
@@ -109,7 +109,7 @@ fn a_journal_that_cannot_be_written_keeps_no_setting_from_being_put_back() {
 }
 
 #[test]
-fn a_journal_with_values_that_no_apply_wrote_is_not_obeyed() {
+fn journal_with_foreign_values_is_not_obeyed() {
     for (setting, old) in [
         ("irqbalance-banned=2", "0\nevil() { id; }"),
         ("irqbalance-banned=2", "$(id)"),

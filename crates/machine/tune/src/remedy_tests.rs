@@ -7,7 +7,7 @@ use crate::testing::Machine;
 use crate::{Profile, Request, Wish};
 
 #[test]
-fn what_an_audit_asks_for_is_applied_as_far_as_it_can_be_and_put_back() {
+fn feasible_audit_remedies_are_applied_and_reverted() {
     let machine = Machine::controller(false);
     machine.remove("proc/sys/vm/stat_interval");
     let before = machine.snapshot();
@@ -48,7 +48,7 @@ fn what_an_audit_asks_for_is_applied_as_far_as_it_can_be_and_put_back() {
 }
 
 #[test]
-fn a_lenient_setting_that_is_absent_is_left_out() {
+fn absent_lenient_setting_is_omitted() {
     let machine = Machine::controller(false);
     machine.remove("proc/sys/vm/swappiness");
     let mut request = request("", &["swappiness=5", "thp=never"], "");

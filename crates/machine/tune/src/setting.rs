@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_a_typo_is_answered_with_the_nearest() {
+    fn mistyped_name_suggests_the_nearest() {
         let answer = |name: &str| setting(name).unwrap_err().to_string();
         assert!(answer("goverment").contains("did you mean 'governor'"));
         assert!(answer("clock_source").contains("did you mean 'clocksource'"));

@@ -57,7 +57,7 @@ fn changes_are_undone_in_reverse_order() {
 }
 
 #[test]
-fn the_old_value_is_on_disk_before_the_change_is_made() {
+fn old_value_is_stored_before_change() {
     let machine = Machine::new();
     let files = Faulty::new(Fault::EndsBefore, NEVER);
     program(&files, &machine).unwrap();
@@ -74,7 +74,7 @@ fn the_old_value_is_on_disk_before_the_change_is_made() {
 }
 
 #[test]
-fn a_program_that_ends_at_any_step_is_undone_by_the_next() {
+fn next_program_undoes_an_interrupted_change() {
     let whole = Faulty::new(Fault::EndsBefore, NEVER);
     program(&whole, &Machine::new()).unwrap();
     let steps = whole.steps().len();
@@ -95,7 +95,7 @@ fn a_program_that_ends_at_any_step_is_undone_by_the_next() {
 }
 
 #[test]
-fn an_undoing_that_ends_at_any_step_is_finished_by_the_next() {
+fn next_program_finishes_an_interrupted_undo() {
     let left_behind = || {
         let machine = killed();
         machine.process_dies();
@@ -117,7 +117,7 @@ fn an_undoing_that_ends_at_any_step_is_finished_by_the_next() {
 }
 
 #[test]
-fn a_step_that_fails_leaves_the_old_value_or_its_record() {
+fn failed_step_leaves_old_value_or_record() {
     let whole = Faulty::new(Fault::EndsBefore, NEVER);
     program(&whole, &Machine::new()).unwrap();
     for at in 0..whole.steps().len() {
@@ -136,7 +136,7 @@ fn a_step_that_fails_leaves_the_old_value_or_its_record() {
 }
 
 #[test]
-fn a_kernel_that_takes_a_value_and_ignores_it_is_found_out() {
+fn ignored_value_is_detected() {
     let machine = Machine::new();
     let files = Faulty::new(Fault::Ignored, NEVER);
     let mut journal = Journal::open_on(files.boxed(), &machine.journal(), machine.host()).unwrap();
@@ -154,7 +154,7 @@ fn a_kernel_that_takes_a_value_and_ignores_it_is_found_out() {
 }
 
 #[test]
-fn what_cannot_be_put_back_is_said_and_tried_again() {
+fn failed_undo_is_reported_and_retried() {
     let machine = Machine::new();
     let mut journal = Journal::open(&machine.journal(), machine.host()).unwrap();
     journal.apply(clock(), "hpet").unwrap();
@@ -180,7 +180,7 @@ fn what_cannot_be_put_back_is_said_and_tried_again() {
 }
 
 #[test]
-fn a_change_by_someone_else_is_undone_too_and_told() {
+fn foreign_change_is_undone_and_reported() {
     let machine = Machine::new();
     let mut journal = Journal::open(&machine.journal(), machine.host()).unwrap();
     journal.apply(clock(), "hpet").unwrap();
@@ -201,7 +201,7 @@ fn a_change_by_someone_else_is_undone_too_and_told() {
 }
 
 #[test]
-fn a_value_that_is_there_is_not_written() {
+fn value_already_in_force_is_not_written() {
     let machine = Machine::new();
     let files = Faulty::new(Fault::EndsBefore, NEVER);
     let mut journal = Journal::open_on(files.boxed(), &machine.journal(), machine.host()).unwrap();
@@ -212,7 +212,7 @@ fn a_value_that_is_there_is_not_written() {
 }
 
 #[test]
-fn two_at_once_are_refused_and_the_living_are_left_alone() {
+fn living_session_excludes_others_and_stays_untouched() {
     let machine = Machine::new();
     let (path, host) = (machine.journal(), machine.host());
     let mut journal = Journal::open(&path, host).unwrap();
@@ -240,7 +240,7 @@ fn killed() -> Machine {
 }
 
 #[test]
-fn what_is_pending_must_be_undone_before_anything_is_changed() {
+fn pending_changes_must_be_undone_first() {
     let machine = killed();
     let error = Journal::open(&machine.journal(), machine.host()).unwrap_err();
     assert!(matches!(error, TuneError::Pending { .. }), "{error}");
@@ -252,7 +252,7 @@ fn what_is_pending_must_be_undone_before_anything_is_changed() {
 }
 
 #[test]
-fn a_reboot_has_undone_what_was_before_it() {
+fn reboot_has_undone_earlier_changes() {
     let machine = killed();
     machine.reboots();
     machine.set_source("hpet");
@@ -264,7 +264,7 @@ fn a_reboot_has_undone_what_was_before_it() {
 }
 
 #[test]
-fn damage_is_not_acted_on_but_of_an_earlier_boot_it_is_no_matter() {
+fn damage_stops_recovery_unless_from_earlier_boot() {
     let machine = killed();
     let path = machine.journal();
     let text = fs::read_to_string(&path).unwrap();
@@ -309,7 +309,7 @@ fn without_knowing_the_boot_nothing_is_changed() {
 }
 
 #[test]
-fn a_link_in_the_journals_place_is_not_followed() {
+fn link_replacing_journal_is_not_followed() {
     let machine = Machine::new();
     let victim = machine.host().root().join("victim");
     fs::write(&victim, "precious").unwrap();

@@ -230,7 +230,7 @@ fn a_controller_gets_all_of_the_profile() {
 }
 
 #[test]
-fn a_laptop_says_what_it_lacks_and_who_else_changes_settings() {
+fn laptop_reports_missing_settings_and_other_tuners() {
     let machine = Machine::laptop();
     let low = plan(&machine, &request("low-latency", &["turbo=off"], "2")).unwrap();
     assert_eq!(line(&low, "turbo"), "on -> off");
@@ -292,7 +292,7 @@ fn a_server_is_planned_cpu_by_cpu() {
 }
 
 #[test]
-fn limits_of_a_frequency_do_not_cross_on_the_way() {
+fn frequency_limits_never_cross() {
     let machine = Machine::controller(false);
     let names = |sets: &[&str]| {
         let plan = plan(&machine, &request("", sets, "")).unwrap();
@@ -340,7 +340,7 @@ fn threads_bound_elsewhere_are_left_alone() {
 }
 
 #[test]
-fn a_profiles_value_out_of_range_is_pointed_at() {
+fn out_of_range_profile_value_is_located() {
     let machine = Machine::controller(false);
     let profile = crate::Profile::parse(
         "mine.toml",
@@ -360,7 +360,7 @@ fn a_profiles_value_out_of_range_is_pointed_at() {
 }
 
 #[test]
-fn a_lowest_frequency_above_the_highest_is_refused_before_anything_is_written() {
+fn crossed_frequency_limits_are_refused_before_writing() {
     let machine = Machine::controller(false);
     for sets in [
         &["freq-max=1000000", "freq-min=1200000"][..],
@@ -375,7 +375,7 @@ fn a_lowest_frequency_above_the_highest_is_refused_before_anything_is_written() 
 }
 
 #[test]
-fn the_preference_goes_with_the_governor_and_is_seen() {
+fn preference_follows_governor_visibly() {
     let machine = Machine::controller(false);
     let names = |sets: &[&str]| {
         let plan = plan(&machine, &request("", sets, "")).unwrap();
@@ -408,7 +408,7 @@ fn the_preference_goes_with_the_governor_and_is_seen() {
 }
 
 #[test]
-fn smt_that_the_firmware_or_the_command_line_forbids_is_absent() {
+fn forbidden_smt_is_absent() {
     let machine = Machine::controller(false);
     for state in ["forceoff", "notsupported", "notimplemented"] {
         machine.put(&format!("{CPU}/smt/control"), &format!("{state}\n"));
@@ -418,7 +418,7 @@ fn smt_that_the_firmware_or_the_command_line_forbids_is_absent() {
 }
 
 #[test]
-fn what_stops_a_spinning_thread_is_decided_by_the_kernels_version() {
+fn kernel_version_decides_spinning_thread_safeguard() {
     let fair = "sys/kernel/debug/sched/fair_server";
     let of = |release: &str, groups: bool, debugfs: bool| {
         let machine = Machine::controller(true);

@@ -75,7 +75,7 @@ mod tests {
     use crate::testing::Machine;
 
     #[test]
-    fn a_value_that_no_kernel_takes_is_refused_before_anything_is_written() {
+    fn invalid_value_is_refused_before_writing() {
         let machine = Machine::new();
         let clock = crate::setting("clocksource").unwrap();
         let files = Files;

@@ -95,7 +95,7 @@ fn as_a_child_hold_no_packets_back() {
 }
 
 #[test]
-fn a_real_card_holds_no_packets_back_and_does_again() {
+fn real_cards_coalescing_is_disabled_and_restored() {
     let child = Command::new("unshare")
         .args(["--net", "--mount"])
         .arg(std::env::current_exe().unwrap())
@@ -217,7 +217,7 @@ impl Drop for PutBack {
 }
 
 #[test]
-fn the_real_clock_source_is_changed_and_put_back() {
+fn real_clock_source_is_changed_and_restored() {
     let host = Host::live();
     let old = value(clock(), &host).unwrap_or_default();
     let offered = offered(clock(), &host).ok().flatten().unwrap_or_default();

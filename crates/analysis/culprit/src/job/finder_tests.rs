@@ -90,7 +90,7 @@ fn jobs(events: &[TraceEvent]) -> (Vec<Job>, JobSeen) {
 }
 
 #[test]
-fn jobs_go_from_the_wake_up_to_the_next_call_of_the_release_wait() {
+fn job_spans_wake_up_to_release_wait() {
     let events: Vec<TraceEvent> = (0..400).flat_map(|n| turn(n * 1_000)).collect();
     let (jobs, seen) = jobs(&events);
     let release = seen.release.unwrap();
@@ -108,7 +108,7 @@ fn jobs_go_from_the_wake_up_to_the_next_call_of_the_release_wait() {
 }
 
 #[test]
-fn a_release_that_needs_no_wait_is_counted() {
+fn release_without_wait_is_counted() {
     let mut events: Vec<TraceEvent> = (0..400).flat_map(|n| turn(n * 1_000)).collect();
     events.extend([enter(400_000, NANOSLEEP), exit(400_002, NANOSLEEP, 0)]);
     events.push(enter(400_300, NANOSLEEP));
@@ -179,7 +179,7 @@ fn what_was_lost_makes_no_job() {
 }
 
 #[test]
-fn without_system_calls_no_release_wait_is_found() {
+fn release_wait_needs_system_calls() {
     let events: Vec<TraceEvent> = (0..400)
         .flat_map(|n| turn(n * 1_000))
         .filter(|event| {

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_regular_wait_is_chosen_and_of_these_the_timer() {
+    fn regular_timer_wait_is_preferred() {
         let mut waits = Waits::default();
         // The wait for the pipe is longer than the wait for the timer.
         periodic(&mut waits, 1, 100, 800);
@@ -216,7 +216,7 @@ mod tests {
 
     /// A thread that is released by another one, and sleeps briefly in each job.
     #[test]
-    fn a_short_sleep_in_a_job_is_no_release() {
+    fn short_sleep_in_job_is_no_release() {
         let mut waits = Waits::default();
         periodic(&mut waits, 1, 100, 950);
         periodic(&mut waits, 2, 20, 70);

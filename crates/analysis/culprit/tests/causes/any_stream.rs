@@ -246,7 +246,7 @@ proptest! {
 }
 
 #[test]
-fn an_actual_time_before_the_expected_is_no_latency() {
+fn early_actual_time_is_no_latency() {
     let mut window = crate::stream::sample(520.0);
     window.actual = window.expected - Nanos(5_000);
     let found = find(&window).blame;

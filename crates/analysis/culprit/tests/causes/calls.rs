@@ -58,7 +58,7 @@ fn a_thread_above_the_caller() {
 }
 
 #[test]
-fn an_interrupt_and_its_softirq_on_the_callers_cpu() {
+fn interrupt_and_softirq_delay_callers_cpu() {
     let stream = two(200.0)
         .irq(2.0, 20.0, 24, "eth0")
         .softirq(21.0, 140.0, 3)

@@ -37,7 +37,7 @@ fn a_wake_up_begins_its_story() {
 /// A stop signal wakes a sleeping thread, which stops once it has a CPU. The sender of the signal
 /// is recorded before the wake-up.
 #[test]
-fn the_story_of_a_stopped_thread_begins_when_it_was_woken() {
+fn stopped_threads_story_begins_at_wake_up() {
     let stream = Stream::late(0.0)
         .waking(-4_000.0)
         .switch(-3_950.0, make(), RUNNABLE, victim())
@@ -55,7 +55,7 @@ fn the_story_of_a_stopped_thread_begins_when_it_was_woken() {
 
 /// For a preempted thread, earlier events are not needed.
 #[test]
-fn the_story_of_a_preempted_thread_begins_there() {
+fn preempted_threads_story_begins_at_preemption() {
     let stream = Stream::late(0.0)
         .waking(-4_000.0)
         .switch(-3_950.0, make(), RUNNABLE, victim())

@@ -34,7 +34,7 @@ fn longer_than_any_state_takes() {
 }
 
 #[test]
-fn longer_than_the_deepest_state_that_the_kernel_knows() {
+fn idle_exit_exceeds_deepest_known_state() {
     let stream = Stream::late(160.0)
         .sleeping_beside(idle())
         .change(|window| window.evidence.idle_exit = Some(Nanos::from_micros(2)))

@@ -65,7 +65,7 @@ fn functions_called_for_another_cpu() {
 }
 
 #[test]
-fn a_non_maskable_one_tells_of_itself_when_it_is_over() {
+fn nmi_is_reported_at_its_end() {
     let stream = Stream::late(90.0)
         .sleeping_beside(make())
         .flags(TraceEvent::NMI)

@@ -71,7 +71,7 @@ fn explained(stream: &Stream) -> Blame {
 }
 
 #[test]
-fn own_work_system_calls_and_interrupts_are_shares() {
+fn own_work_calls_and_interrupts_are_shares() {
     let stream = job(1_000.0)
         .irq(100.0, 150.0, 24, "eth0")
         .event(400.0, enter(READ, [5, 0]))
@@ -94,7 +94,7 @@ fn own_work_system_calls_and_interrupts_are_shares() {
 
 /// The holder of a lock is preempted itself: a chain of two.
 #[test]
-fn a_lock_names_its_holder_and_who_preempted_that_one() {
+fn lock_names_holder_and_its_preempter() {
     let stream = job(1_000.0)
         .on(0, 20)
         .event(-100.0, exit(READ))
@@ -234,7 +234,7 @@ fn the_function_that_blocked_is_named() {
 }
 
 #[test]
-fn a_sleep_of_its_own_and_a_slow_producer() {
+fn own_sleep_and_slow_producer_are_causes() {
     let producer = task("producer", 40, 120);
     let stream = job(1_000.0)
         .event(50.0, enter(NANOSLEEP, [1, 0]))
@@ -318,7 +318,7 @@ fn a_chain_ends() {
 }
 
 #[test]
-fn a_page_from_the_disk_is_a_page_fault() {
+fn page_from_disk_is_page_fault() {
     let stream = job(1_000.0)
         .event(50.0, fault(0x7000))
         .switch(55.0, victim(), SLEEPS, idle())
@@ -394,7 +394,7 @@ fn a_stop_and_a_preemption() {
 
 /// Unrecorded activity is reported as unknown.
 #[test]
-fn without_system_calls_user_space_is_not_claimed() {
+fn user_space_claim_needs_system_calls() {
     let mut stream = job(1_000.0).missing("raw_syscalls:sys_enter");
     stream
         .window
@@ -417,7 +417,7 @@ fn without_system_calls_user_space_is_not_claimed() {
 
 /// The thread seems to compute for 900 µs; for 600 of these, a hypervisor had the CPU.
 #[test]
-fn stolen_time_is_no_work_of_its_own() {
+fn stolen_time_is_not_own_work() {
     let stream = job(1_000.0)
         .event(912.0, enter(READ, [5, 0]))
         .change(|window| {
@@ -443,7 +443,7 @@ fn stolen_time_is_no_work_of_its_own() {
 
 /// Without system call events, a fault from long before the sleep is considered over.
 #[test]
-fn an_old_page_fault_is_not_what_it_sleeps_for() {
+fn old_page_fault_does_not_explain_sleep() {
     let slept = |from: f64, kernel: bool| {
         let touch = match kernel {
             true => EventKind::PageFaultKernel {

@@ -56,7 +56,7 @@ fn of_lower_priority_on_the_same_cpu() {
 }
 
 #[test]
-fn an_interrupt_and_a_higher_thread_delay_the_holder() {
+fn interrupt_and_higher_thread_delay_holder() {
     let boosted = task("holder", 50, 4);
     let hog = task("hog", 61, 0);
     let stream = waits_for(task("holder", 50, 89))
@@ -100,7 +100,7 @@ fn of_a_holder_that_runs_elsewhere() {
 /// PREEMPT_RT: the victim waits for a spinlock and gets it when ksoftirqd releases it. Then it
 /// sleeps for its timer, which ksoftirqd serves: the same thread wakes it.
 #[test]
-fn of_a_spinning_lock_that_it_has_when_it_sleeps() {
+fn held_spinlock_does_not_explain_sleep() {
     let ksoftirqd = task("ksoftirqd/1", 16, 120);
     let slept = |released: f64| {
         Stream::late(900.0)

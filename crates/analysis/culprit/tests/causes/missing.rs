@@ -71,14 +71,14 @@ fn clocks_are_far_apart() {
 
 /// Some kernels lose the events of a CPU's idle thread.
 #[test]
-fn the_switch_from_the_idle_thread_is_not_told() {
+fn switch_from_idle_may_be_missing() {
     let stream = Stream::late(60.0).sleeping_beside(idle()).timer(2.0);
     assert_snapshot!(stream.summary());
 }
 
 /// An event of the thread shows that it runs.
 #[test]
-fn an_event_of_the_thread_tells_that_it_runs() {
+fn event_of_thread_proves_running() {
     let stream = Stream::late(60.0)
         .sleeping_beside(idle())
         .timer(2.0)

@@ -35,7 +35,7 @@ fn while_it_ran() {
 }
 
 #[test]
-fn to_a_cpu_where_another_is_before_it() {
+fn moved_thread_waits_behind_another() {
     let hog = task("hog", 61, 0);
     let stream = Stream::late(900.0)
         .sleeping_beside(idle())

@@ -50,7 +50,7 @@ fn one_from_long_before_takes_nothing() {
 
 /// It went to sleep for its timer, in a system call that is not recorded.
 #[test]
-fn one_from_before_a_sleep_is_not_what_it_slept_for() {
+fn fault_before_sleep_is_not_its_cause() {
     for (state, reason) in [(SLEEPS, "a timer's sleep"), (2, "long after the fault")] {
         let stream = Stream::late(900.0)
             .missing("raw_syscalls:sys_enter")

@@ -28,7 +28,7 @@ fn strengthened_by_steal() {
 
 /// No event shows what would have had the CPU otherwise, so the hypervisor took it from nothing.
 #[test]
-fn stolen_time_of_a_gap_is_not_instead_of_anything() {
+fn stolen_time_in_gap_displaces_nothing() {
     let stream = stalled().change(|window| {
         window.evidence.virtual_machine = Some(true);
         window.evidence.stolen = vec![exactly(&[(1.0, 814.0, 700.0)])];
@@ -97,7 +97,7 @@ fn with_stack(frames: &[u64]) -> String {
 }
 
 #[test]
-fn a_stack_from_user_space_rules_out_that_interrupts_were_off() {
+fn user_stack_rules_out_disabled_interrupts() {
     let possible = "interrupts disabled";
     let without = stalled().summary();
     assert!(without.contains(possible), "{without}");

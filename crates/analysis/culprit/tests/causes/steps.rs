@@ -59,7 +59,7 @@ fn a_call_that_took_its_time() {
 
 /// The waiter has the highest priority; the lock holder is preempted by the middle thread.
 #[test]
-fn a_lock_whose_holder_is_kept_by_a_middle_thread() {
+fn middle_thread_delays_lock_holder() {
     let (middle, low) = (task("middle", 61, 5), task("low", 62, 6));
     let stream = step(2_200.0)
         .switch(5.0, victim(), SLEEPS, middle)

@@ -163,7 +163,7 @@ fn without_counters_the_shares_are_marked() {
 
 /// Counters that were read long before say nothing about the current time.
 #[test]
-fn what_rose_some_time_in_two_hours_did_not_rise_around_then() {
+fn stale_counters_prove_no_recent_rise() {
     let long_before = at(0.0) - Nanos::from_secs(4);
     let stream = after_the_timer().change(|window| {
         in_a_virtual_machine(window);
@@ -214,7 +214,7 @@ fn usual(runs: u64) -> impl Fn(&mut Window) {
 }
 
 #[test]
-fn a_handler_that_is_far_longer_than_ever_is_an_anomaly() {
+fn unusually_long_handler_is_an_anomaly() {
     // Both in a virtual machine without an increase, and on a machine that cannot lose time to a
     // hypervisor.
     for virtual_machine in [true, false] {

@@ -92,7 +92,7 @@ fn its_budget_is_used_up() {
 
 /// Woken while throttled: no event shows that it is in the run queue.
 #[test]
-fn its_budget_is_used_up_when_it_is_woken() {
+fn thread_is_woken_while_throttled() {
     let stream = Stream::late(50_000.0)
         .sleeping_beside(make())
         .timer_entry(2.0)
@@ -118,7 +118,7 @@ fn passed_over(limit: Option<RealTimeLimit>, next: punctual_model::Task) -> Stri
 
 /// Since Linux 6.12, a deadline server runs ordinary threads and does not throttle.
 #[test]
-fn what_keeps_a_real_time_thread_back_depends_on_the_kernel() {
+fn throttling_cause_depends_on_kernel_version() {
     use RealTimeLimit::{FairServer, FairServerOrThrottling, None as Nothing, Throttling};
     let (server, throttling) = (
         "the deadline server let ordinary threads run",
@@ -145,7 +145,7 @@ fn what_keeps_a_real_time_thread_back_depends_on_the_kernel() {
 /// Its wake-up has not arrived: until its CPU writes `sched_wakeup`, the thread is not in the run
 /// queue, and threads that the CPU switches to are not preferred to it.
 #[test]
-fn a_wake_up_that_has_not_arrived_is_no_throttle() {
+fn pending_wake_up_is_no_throttle() {
     let stream = Stream::late(3_000.0)
         .sleeping_beside(make())
         .on(0, 33)
@@ -174,14 +174,14 @@ fn it_slept_until_a_thread_woke_it() {
 
 /// A probe's loop does nothing, so a longer time cannot be its own work.
 #[test]
-fn it_ran_without_any_event_when_it_was_due() {
+fn due_thread_ran_without_events() {
     let stream = Stream::late(5_100.0).switch(-900.0, make(), SLEEPS, victim());
     assert_snapshot!(stream.summary());
 }
 
 /// Its wait for the timer is not work either.
 #[test]
-fn it_ran_in_its_wait_without_any_event() {
+fn waiting_thread_ran_without_events() {
     let stream = Stream::late(5_100.0)
         .switch(-900.0, make(), SLEEPS, victim())
         .event(
@@ -202,7 +202,7 @@ fn its_loop_took_a_moment() {
 
 /// Interrupts cannot be disabled in user space.
 #[test]
-fn it_ran_in_user_space_without_any_event() {
+fn thread_ran_in_user_space_without_events() {
     let stream = Stream::late(5_100.0)
         .sleeping_beside(make())
         .timer(2.0)

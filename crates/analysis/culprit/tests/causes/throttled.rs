@@ -69,7 +69,7 @@ fn a_short_wait_does_not_decide() {
 
 /// While a thread of the group runs, the group is not throttled on that CPU.
 #[test]
-fn a_rival_of_the_same_group_was_not_throttled_either() {
+fn running_rival_rules_out_group_throttling() {
     let stream = ordinary(50_000.0).change(|window| {
         window.evidence.throttles = vec![rise(-5_000.0, 50_200.0, 55)];
         window.evidence.in_group = vec![61];

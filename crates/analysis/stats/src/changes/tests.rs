@@ -84,7 +84,7 @@ fn both_ends_of_a_period_are_found() {
 }
 
 #[test]
-fn one_spiked_run_is_a_spike_and_no_change() {
+fn single_spiked_run_is_no_change() {
     for kind in [Kind::Poisson, Kind::Mixed(1.0)] {
         let mut counts = made_up(kind, &[(120, 2.0)], 5);
         counts[70].0 = 900;
@@ -155,7 +155,7 @@ fn the_same_series_gives_the_same_answer() {
 
 /// The table is correct: the expected share of new series without a step reaches its values.
 #[test]
-fn critical_values_are_reached_as_often_as_they_say() {
+fn critical_values_match_their_probabilities() {
     for (runs, phi) in [(16, 0.3), (64, 0.0), (64, 0.5), (180, 0.7)] {
         let mut random = Rng::with_seed(31);
         let series = 4_000;

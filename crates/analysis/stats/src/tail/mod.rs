@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_that_is_not_one_is_refused() {
+    fn unsuitable_tail_is_refused() {
         let why = |recording: &Recording| remark(recording, |_| true).unwrap_err();
         let drift = recording(|n, random| 3_000.0 + (0.03 * n as f64) * exponential(random));
         let said = why(&drift);

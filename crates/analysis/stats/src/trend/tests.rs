@@ -139,7 +139,7 @@ fn rare(runs: usize, step: usize) -> Vec<Run> {
 }
 
 #[test]
-fn a_rise_of_rare_late_periods_is_found() {
+fn rise_of_rare_lateness_is_found() {
     let runs = rare(80, 40);
     let trend = judge(&runs, question());
     let group = &trend.groups[0];
@@ -204,7 +204,7 @@ fn causes_are_listed_by_their_distance() {
 }
 
 #[test]
-fn no_fact_changed_is_said_where_it_is_so() {
+fn absence_of_changed_facts_is_reported() {
     let within = |runs: &[Run]| {
         let trend = judge(runs, question());
         let change = trend.groups[0].changes[0].clone();
@@ -221,7 +221,7 @@ fn no_fact_changed_is_said_where_it_is_so() {
 
 /// p99 rises by half in 100 runs: not a step, but not good.
 #[test]
-fn a_drift_is_no_step_and_not_fine() {
+fn drift_is_neither_step_nor_fine() {
     let mut runs = made_up(100, &[]);
     for (number, run) in runs.iter_mut().enumerate() {
         run.p99 = run.p99.map(|p99| Nanos(p99.0 + 25 * number as u64));
@@ -426,7 +426,7 @@ fn differing(a: &Recording, b: &Recording) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn options_and_findings_are_set_side_by_side() {
+fn differing_options_and_findings_are_paired() {
     let before = with_audit("swappiness is 60");
     assert_eq!(differing(&before, &before), []);
     let mut after = before.clone();
@@ -464,7 +464,7 @@ fn options_and_findings_are_set_side_by_side() {
 }
 
 #[test]
-fn what_one_side_does_not_know_is_no_difference() {
+fn fact_unknown_to_side_is_no_difference() {
     let before = with_audit("swappiness is 60");
     let mut after = before.clone();
     after.audit = None;

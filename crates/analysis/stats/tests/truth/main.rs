@@ -73,7 +73,7 @@ fn equal_machines_are_rarely_said_to_differ() {
 /// Late samples in a few bursts a run; and a level that wanders very slowly, hidden by the noise of
 /// each second, so that a second hardly predicts the next.
 #[test]
-fn equal_machines_with_bursts_or_slow_waves_are_rarely_said_to_differ() {
+fn bursts_and_slow_waves_rarely_mislead() {
     let bursts = Machine {
         each: 1_000,
         spread: 0.0,
@@ -153,7 +153,7 @@ fn intervals_hold_the_truth() {
 }
 
 #[test]
-fn a_shift_is_found_with_its_sign_and_size() {
+fn shift_is_found_with_sign_and_size() {
     let a = USUAL.run(1);
     let b = Machine {
         shift: 800.0,
@@ -174,7 +174,7 @@ fn a_shift_is_found_with_its_sign_and_size() {
 
 /// Only the tail is longer: the median stays, and p99 changes.
 #[test]
-fn a_longer_tail_is_found_in_the_tail() {
+fn longer_tail_changes_only_the_tail() {
     let machine = Machine {
         spread: 60.0,
         each: 400,
@@ -316,7 +316,7 @@ fn what_is_too_slow_is_unknown() {
 }
 
 #[test]
-fn a_quantile_without_samples_above_it_is_not_claimed() {
+fn quantile_claim_needs_samples_above() {
     let machine = Machine {
         seconds: 60,
         each: 10,
@@ -337,7 +337,7 @@ fn a_quantile_without_samples_above_it_is_not_claimed() {
 /// Two runs of ten seconds in their usual rows, one with a tail five times as late. The result must
 /// be more than "unknown".
 #[test]
-fn ten_seconds_tell_a_tail_of_five_times() {
+fn ten_seconds_reveal_fivefold_tail() {
     let run = Machine {
         seconds: 45,
         each: 400,
@@ -396,7 +396,7 @@ proptest! {
         let later = |comparison: &Comparison| comparison.lanes[0].later.probability.unwrap();
         prop_assert!((later(&there) + later(&back) - 1.0).abs() < 1e-9);
         // If they are far apart, no draw has the wrong sign. Another test counts with fixed seeds
-        // how often the difference is found (`a_shift_is_found_with_its_sign_and_size`).
+        // how often the difference is found (`shift_is_found_with_sign_and_size`).
         if shift.abs() > 1_000.0 {
             let wrong = if shift > 0.0 {
 (Change::Better, Change::Worse)

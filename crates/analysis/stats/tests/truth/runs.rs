@@ -42,7 +42,7 @@ const SHORT: Machine = Machine {
 /// Differences between starts mislead a comparison of two runs. With several runs a side, the run
 /// is the unit.
 #[test]
-fn runs_that_differ_from_start_to_start_are_rarely_said_to_differ() {
+fn start_differences_rarely_mislead_comparison() {
     let alarms = |runs: u64| {
         let pairs = (0..60).filter(|pair| {
             let side = |nth: u64| started(SHORT, runs, 20_000 + 2 * pair + nth);
@@ -58,7 +58,7 @@ fn runs_that_differ_from_start_to_start_are_rarely_said_to_differ() {
 }
 
 #[test]
-fn runs_tell_a_difference_and_too_few_claim_nothing() {
+fn runs_show_difference_too_few_claim_nothing() {
     let shifted = Machine {
         shift: 2_500.0,
         ..SHORT

@@ -42,7 +42,7 @@ fn can_give_away(test: &str) -> bool {
 }
 
 #[test]
-fn a_file_appears_whole_also_through_a_link_of_ones_own() {
+fn file_appears_whole_through_own_link() {
     let folder = folder(0o1777);
     let place = |name: &str| folder.path().join(name);
     fs::write(place("old"), "old").unwrap();
@@ -65,7 +65,7 @@ fn a_file_appears_whole_also_through_a_link_of_ones_own() {
 }
 
 #[test]
-fn what_fails_names_the_file_and_not_a_temporary_one() {
+fn failure_names_target_not_temporary_file() {
     let folder = folder(0o700);
     let nowhere = folder.path().join("nowhere/file");
     let folder_as_file = folder.path().to_owned();
@@ -86,7 +86,7 @@ fn what_fails_names_the_file_and_not_a_temporary_one() {
 }
 
 #[test]
-fn a_device_is_written_and_stays_what_it_is() {
+fn device_is_written_and_stays_device() {
     let folder = folder(0o700);
     let link = folder.path().join("link");
     // Not /dev itself: if this failed, it would remove a device.
@@ -109,7 +109,7 @@ fn a_descriptor_of_ours_is_written() {
 }
 
 #[test]
-fn the_file_that_is_replaced_keeps_mode_and_owner() {
+fn replaced_file_keeps_mode_and_owner() {
     let folder = folder(0o755);
     let path = folder.path().join("file");
     fs::write(&path, "old").unwrap();
@@ -128,7 +128,7 @@ fn the_file_that_is_replaced_keeps_mode_and_owner() {
 }
 
 #[test]
-fn evidence_is_its_owners_alone_also_where_it_replaces_what_all_could_read() {
+fn evidence_replacing_public_file_is_private() {
     let folder = folder(0o755);
     let path = folder.path().join("file");
     for _ in 0..2 {
@@ -141,7 +141,7 @@ fn evidence_is_its_owners_alone_also_where_it_replaces_what_all_could_read() {
 }
 
 #[test]
-fn a_pipe_without_reader_is_refused_and_one_with_a_reader_is_written() {
+fn pipe_is_written_only_with_reader() {
     let folder = folder(0o700);
     let path = folder.path().join("pipe");
     pipe_at(&path);
@@ -162,7 +162,7 @@ fn a_pipe_without_reader_is_refused_and_one_with_a_reader_is_written() {
 }
 
 #[test]
-fn nothing_that_another_user_has_put_there_is_followed_or_replaced() {
+fn other_users_files_are_never_touched() {
     if !can_give_away("links and pipes of another user") {
         return;
     }
@@ -201,7 +201,7 @@ fn nothing_that_another_user_has_put_there_is_followed_or_replaced() {
 }
 
 #[test]
-fn a_file_that_may_not_be_written_is_not_replaced() {
+fn unwritable_file_is_not_replaced() {
     if rule::user() == 0 {
         punctual_testing::skip!(User, "a file without write permission: root may write it");
         return;

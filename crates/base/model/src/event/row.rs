@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn each_event_is_decoded_from_all_of_its_fields() {
+    fn event_is_decoded_from_all_fields() {
         for spec in EVENTS {
             let decode = |fields| spec.event.decode(&mut Record(fields), &Vector::LocalTimer);
             let all = spec.fields.len();

@@ -75,7 +75,7 @@ fn samples_in_no_row_make_no_percentile() {
 }
 
 #[test]
-fn rows_of_another_tool_stay_as_they_are() {
+fn imported_rows_stay_unchanged() {
     let rows = [(999, 1), (1_234, 2), (1_235, 3), (40_001, 1)];
     let histogram = counted(&rows, 0);
     let found: Vec<_> = histogram.rows().map(|row| (row.0 / 1_000, row.2)).collect();
@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn a_run_is_its_latencies_one_by_one(
+    fn recorded_run_equals_single_latencies(
         largest in prop_oneof![0u64..100_000, 0u64..5_000_000_000, any::<u32>().prop_map(|n| u64::from(n) * 1_000)],
         step in prop_oneof![0u64..50, 0u64..2_000_000],
         count in 0u64..500,

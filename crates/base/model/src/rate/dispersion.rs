@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_rises_all_the_time_is_slower_than_the_run() {
+    fn steadily_rising_rate_outlasts_the_run() {
         let rising: Vec<u64> = (0..128).map(|n| n / 8).collect();
         let found = Dispersion::of(rising);
         assert!(found.rises && found.factor > 20.0, "{found:?}");

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_way_takes_over_from_the_other_no_step_is_seen() {
+    fn quantile_methods_join_without_step() {
         let both = [SEARCHED as u64 - 1, SEARCHED as u64 + 1];
         for of in [upper, lower] {
             let [below, above] = both.map(|count| of(count, 1.0, 0.05));

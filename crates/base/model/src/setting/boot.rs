@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_argument_names_the_cpus_that_are_given() {
+    fn boot_argument_names_given_cpus() {
         let of = |name: &str| boot_parameter(name).unwrap().argument("2-3", "0-1");
         assert_eq!(of("isolcpus"), "isolcpus=managed_irq,domain,2-3");
         assert_eq!(of("irqaffinity"), "irqaffinity=0-1");

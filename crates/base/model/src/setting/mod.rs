@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_the_setting_of_two_rows() {
+    fn no_file_belongs_to_two_settings() {
         let mut paths: Vec<&str> = SETTINGS.iter().flat_map(Setting::paths).collect();
         let all = paths.len();
         paths.sort_unstable();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_silences_an_alarm_or_can_hang_is_for_a_person() {
+    fn alarm_silencing_or_hanging_settings_need_person() {
         for name in [
             "rt-runtime-us",
             "fair-server-runtime-ns",
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_is_named_by_what_its_path_leaves_open() {
+    fn instance_is_named_by_path_placeholders() {
         let form = |name: &str| of(name).instance_form();
         assert_eq!(form("swappiness"), None);
         assert_eq!(form("rps-cpus").unwrap(), "*/rx-#");
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn wash_out_is_a_time_or_a_start() {
+    fn wash_out_is_duration_or_restart() {
         assert_eq!(
             of("governor").wash_out.duration(),
             Some(Duration::from_secs(2))
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_found_by_its_name_in_constants() {
+    fn constants_find_path_by_setting_name() {
         const PATH: &str = path_of("swappiness");
         assert_eq!(PATH, "/proc/sys/vm/swappiness");
         assert_eq!(path_of("watchdog"), "/proc/sys/kernel/nmi_watchdog");

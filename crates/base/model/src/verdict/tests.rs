@@ -65,7 +65,7 @@ pub(super) fn outcome(metric: &str, at_most: u64, threads: &[ThreadRecord]) -> O
 }
 
 #[test]
-fn a_limit_is_held_up_to_its_value() {
+fn limit_is_held_up_to_value() {
     let threads = [thread(&[10, 20], 0), thread(&[15, 100_000], 0)];
     let verdict = require("max", 100_000).judge(&threads);
     assert_eq!(verdict.outcome, Outcome::Met);
@@ -125,7 +125,7 @@ fn cut_off(open_ms: u64) -> ThreadRecord {
 }
 
 #[test]
-fn a_period_without_a_wake_up_is_late_by_at_least_the_time_until_the_end() {
+fn unwoken_period_lateness_reaches_the_end() {
     let threads = [cut_off(200)];
     let verdict = require("max", 3_000_000).judge(&threads);
     assert_eq!(
@@ -153,7 +153,7 @@ fn a_period_without_a_wake_up_is_late_by_at_least_the_time_until_the_end() {
 }
 
 #[test]
-fn a_file_that_claims_more_open_periods_than_missed_ones_has_no_more() {
+fn open_periods_never_exceed_missed_periods() {
     let mut thread = cut_off(3);
     thread.open = thread.open.map(|open| OpenPeriods {
         periods: u64::MAX,
@@ -214,7 +214,7 @@ fn too_few_periods_prove_nothing() {
 }
 
 #[test]
-fn many_above_break_a_limit_that_few_periods_cannot_hold() {
+fn many_samples_above_break_the_limit() {
     let mut latencies = vec![10; 500];
     latencies.extend([1_000; 11]);
     assert_eq!(
@@ -231,7 +231,7 @@ fn many_above_break_a_limit_that_few_periods_cannot_hold() {
 }
 
 #[test]
-fn a_crossed_break_value_is_a_broken_requirement() {
+fn crossed_break_value_breaks_requirement() {
     let mut recording = testing::recording(2, 3);
     recording.requirement = Requirement::default();
     assert_eq!(recording.judge().outcome, Outcome::NoRequirement);
@@ -258,7 +258,7 @@ fn a_crossed_break_value_is_a_broken_requirement() {
 }
 
 #[test]
-fn what_a_source_does_not_count_is_not_proven() {
+fn uncounted_events_are_not_proven() {
     let mut recording = testing::recording(1, 1);
     let origin = crate::Origin {
         format: "cyclictest-hist".to_owned(),
@@ -276,7 +276,7 @@ fn what_a_source_does_not_count_is_not_proven() {
 }
 
 #[test]
-fn a_clean_minute_proves_4314_episodes_a_day() {
+fn clean_minute_proves_4314_daily_episodes() {
     let mut recording = testing::recording(1, 60);
     recording.threads[0].accounting.missed = 0;
     recording.threads[0].missed_histogram = None;
@@ -304,7 +304,7 @@ fn a_clean_minute_proves_4314_episodes_a_day() {
 }
 
 #[test]
-fn threads_that_measure_something_else_are_not_summed() {
+fn threads_measuring_differently_are_not_summed() {
     let mut recording = testing::recording(2, 3);
     assert_eq!(recording.judge().bound.unwrap().thread, None);
     recording.probe.alike = false;
@@ -366,7 +366,7 @@ fn stopped_for_a_second() -> Recording {
 }
 
 #[test]
-fn what_the_user_stopped_is_neither_broken_nor_held() {
+fn user_stop_leaves_requirement_undecided() {
     let mut recording = stopped_for_a_second();
     let limits = [
         ("max", 500_000_000),
@@ -387,7 +387,7 @@ fn what_the_user_stopped_is_neither_broken_nor_held() {
 }
 
 #[test]
-fn what_is_broken_beside_a_stop_stays_broken() {
+fn violation_beside_stop_stays_broken() {
     let mut recording = stopped_for_a_second();
     recording.requirement = require("max", 100_000);
     let verdict = recording.judge();
@@ -399,7 +399,7 @@ fn what_is_broken_beside_a_stop_stays_broken() {
 }
 
 #[test]
-fn a_break_value_crossed_by_a_stop_is_not_proven() {
+fn break_value_crossed_by_stop_is_unproven() {
     let mut recording = stopped_for_a_second();
     recording.requirement = Requirement::default();
     recording.completion = Completion::Break;

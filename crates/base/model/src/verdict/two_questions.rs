@@ -16,7 +16,7 @@ fn counted(latencies_ns: &[i64], limit: u64) -> ThreadRecord {
 }
 
 #[test]
-fn the_boundary_is_the_value_of_the_requirement() {
+fn requirement_value_is_the_exact_boundary() {
     // 1,000 due periods with a p99 of exactly 100.000 µs.
     let mut latencies = vec![50_000; 980];
     latencies.extend([100_000; 10]);
@@ -52,7 +52,7 @@ fn the_boundary_is_the_value_of_the_requirement() {
 }
 
 #[test]
-fn enough_digits_tell_a_value_from_its_limit() {
+fn digits_distinguish_value_from_limit() {
     let verdict = require("max", 100_000).judge(&[thread(&[100_001], 0)]);
     assert_eq!(
         verdict.sentence,
@@ -62,7 +62,7 @@ fn enough_digits_tell_a_value_from_its_limit() {
 
 /// Another tool reports 100 µs for everything from 100 to 100.999 µs.
 #[test]
-fn figures_of_a_microsecond_do_not_decide_a_limit_within_it() {
+fn microsecond_figures_leave_inner_limits_undecided() {
     let mut imported = Histogram::imported(Nanos(1_000), Nanos(1_000));
     imported.add_row(Nanos(50_000), 980);
     imported.add_row(Nanos(100_000), 20);
@@ -175,7 +175,7 @@ fn with_a_confidence_the_machine_is_judged() {
 /// 64 CPUs at half of the allowed rate: with 5% a thread, 33 of 40 were called broken. Bursts at
 /// twice the allowed share: 60% were called held.
 #[test]
-fn many_threads_and_bursts_do_not_fool_it() {
+fn verdict_withstands_many_threads_and_bursts() {
     let mut random = fastrand::Rng::with_seed(7);
     let mut broken = 0;
     for _ in 0..5 {
@@ -199,7 +199,7 @@ fn many_threads_and_bursts_do_not_fool_it() {
 }
 
 #[test]
-fn the_bound_of_one_phase_has_the_time_of_that_phase() {
+fn bound_of_phase_uses_its_time() {
     let mut recording = minutes(1, &[Vec::new(), vec![7]]);
     for (thread, phase) in recording.threads.iter_mut().zip(["idle", "loaded"]) {
         thread.label = Some(format!("{phase}: CPU 0"));
@@ -224,7 +224,7 @@ fn the_bound_of_one_phase_has_the_time_of_that_phase() {
 }
 
 #[test]
-fn the_verdict_of_a_sender_is_not_believed() {
+fn verdict_of_sender_is_not_trusted() {
     let mut recording = minutes(1, &[vec![7]]);
     recording.requirement = require("max", 100_000);
     recording.verdict = recording.judge();

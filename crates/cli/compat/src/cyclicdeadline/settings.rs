@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn options_mean_what_they_mean_in_the_original() {
+    fn options_match_the_original() {
         let allowed = Host::live().allowed().unwrap();
         let cpus = allowed.len() as u64;
         let one = format!("-c {} -i 5000", allowed.iter().next().unwrap());

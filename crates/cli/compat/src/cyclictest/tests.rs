@@ -30,7 +30,7 @@ fn read(line: &str) -> CyclictestSettings {
 
 /// An early sample is not counted in the cycles of the file, and is not lost.
 #[test]
-fn a_file_with_early_samples_is_read_again() {
+fn early_samples_survive_rereading() {
     let recording = with_early_samples();
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let context = ToolContext {
@@ -57,7 +57,7 @@ fn a_file_with_early_samples_is_read_again() {
 }
 
 #[test]
-fn without_options_it_is_one_thread_of_the_usual_policy() {
+fn default_is_single_thread_of_usual_policy() {
     let settings = read("");
     assert_eq!(settings.threads, 1);
     assert_eq!(settings.interval_of(3), 2_500);
@@ -67,7 +67,7 @@ fn without_options_it_is_one_thread_of_the_usual_policy() {
 }
 
 #[test]
-fn affinity_takes_its_list_also_from_the_next_word() {
+fn affinity_list_may_follow_as_word() {
     let chosen = |list: &str| Affinity::Chosen(list.parse().unwrap());
     assert_eq!(read("-a").affinity, Affinity::All);
     assert_eq!(read("-a -q").affinity, Affinity::All);
@@ -121,7 +121,7 @@ fn a_histogram_makes_the_intervals_equal() {
 }
 
 #[test]
-fn the_rest_is_as_the_original_has_it() {
+fn remaining_options_match_the_original() {
     assert_eq!(read("-A 50").begin, Begin::Aligned);
     assert_eq!(read("-A 50").offset_us, 50);
     assert_eq!(read("--secaligned=7").begin, Begin::FullSecond);

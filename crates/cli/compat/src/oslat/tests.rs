@@ -78,7 +78,7 @@ fn summary(line: &str, turns: &[(u64, u64, u64)]) -> (OslatSettings, Summary) {
 }
 
 #[test]
-fn turns_go_into_buckets_and_what_is_beyond_into_the_last() {
+fn turns_beyond_buckets_fill_the_last() {
     let turns = [(0, 20, 10), (0, 1_500, 2), (0, 40_000, 1), (1, 999, 7)];
     let (settings, found) = summary("-b 5", &turns);
     assert_eq!(found.cores[0].buckets, [10, 2, 0, 0, 1]);
@@ -100,7 +100,7 @@ fn turns_go_into_buckets_and_what_is_beyond_into_the_last() {
 }
 
 #[test]
-fn narrow_buckets_and_a_bias_are_in_nanoseconds() {
+fn narrow_buckets_and_bias_use_nanoseconds() {
     let turns = [(0, 30, 5), (0, 130, 2), (1, 20, 1)];
     let (settings, found) = summary("-W 100 -b 5 -B", &turns);
     assert_eq!(found.bias_ns, 20);
@@ -117,7 +117,7 @@ fn narrow_buckets_and_a_bias_are_in_nanoseconds() {
 }
 
 #[test]
-fn options_mean_what_they_mean_in_the_original() {
+fn options_match_the_original() {
     let settings = read("-D 2m -f 90 -w memmove -m 4K -T 100 -c 0 -C 0").unwrap();
     assert_eq!((settings.common.duration_s, settings.priority), (120, 90));
     assert_eq!((settings.copies, settings.memory), (true, 4_096));

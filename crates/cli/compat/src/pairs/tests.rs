@@ -54,7 +54,7 @@ fn lines_are_the_originals() {
 }
 
 #[test]
-fn a_pair_without_a_sample_says_so_where_the_original_does() {
+fn pair_without_sample_matches_the_original() {
     let mut none = row(7, -1, 1_000, [0; 5]);
     none.min = None;
     let text = |says_not_ready| {
@@ -122,7 +122,7 @@ fn read(kind: &Kind, line: &str) -> Result<PairSettings, CompatError> {
 }
 
 #[test]
-fn options_mean_what_they_mean_in_the_originals() {
+fn options_match_the_originals() {
     let settings = |line| read(&pmqtest::KIND, line).unwrap();
     let plain = settings("");
     assert_eq!(
@@ -201,7 +201,7 @@ fn options_mean_what_they_mean_in_the_originals() {
 }
 
 #[test]
-fn a_file_with_early_samples_is_read_again() {
+fn early_samples_survive_rereading() {
     let recording = with_early_samples();
     let mut rows = Row::all(&read(&pmqtest::KIND, "-t 2").unwrap());
     for (place, row) in rows.iter_mut().enumerate() {

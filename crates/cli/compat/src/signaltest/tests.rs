@@ -33,7 +33,7 @@ fn lines_are_the_originals() {
 }
 
 #[test]
-fn options_mean_what_they_mean_in_the_original() {
+fn options_match_the_original() {
     let read = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let parsed = getopt::parse(&words, TOOL.options, false)?;
@@ -53,7 +53,7 @@ fn options_mean_what_they_mean_in_the_original() {
 }
 
 #[test]
-fn a_file_with_early_samples_is_read_again() {
+fn early_samples_survive_rereading() {
     let recording = with_early_samples();
     let additions = Some(Additions::of(&recording, None));
     let (file, after) = read_back("signaltest", &recording, &body(&recording, additions));

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_real_time_thread_met_is_comparable() {
+    fn only_real_time_recordings_are_comparable() {
         let recording = testing::recording(2, 2);
         assert_eq!(why_not(&recording), None);
         let mut other = recording.clone();

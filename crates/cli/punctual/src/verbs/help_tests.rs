@@ -74,7 +74,7 @@ fn help_is_asked_for_in_each_way() {
 }
 
 #[test]
-fn short_help_is_short_and_without_a_period() {
+fn help_is_short_and_lacks_period() {
     let mut faults = Vec::new();
     all(&mut |path, command| {
         let about = command.get_about().map(ToString::to_string);
@@ -141,7 +141,7 @@ fn faults_are_seen() {
 
 /// What a build with the feature has, and what others say of it.
 #[test]
-fn a_verb_of_the_fleet_is_there_or_said_to_be_left_out() {
+fn fleet_verb_exists_or_reports_absence() {
     for verb in OF_FLEET {
         let is_there = verbs().any(|known| known.name == *verb);
         assert_eq!(is_there, cfg!(feature = "fleet"), "{verb}");

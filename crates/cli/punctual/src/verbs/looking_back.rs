@@ -462,7 +462,7 @@ mod tests {
     /// In a collector two machines have a series of one name: each has its own slots, and
     /// the notes about it or about no machine.
     #[test]
-    fn a_series_of_a_machine_has_nothing_of_others() {
+    fn series_stays_separate_per_machine() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("fleet.db")).unwrap();
         let now = Timestamp::UNIX_EPOCH;

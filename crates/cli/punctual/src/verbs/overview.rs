@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_fits_a_terminal_of_80_columns() {
+    fn overview_lines_fit_80_columns() {
         for line in template(&command()).lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }

@@ -169,7 +169,7 @@ fn each_letter_belongs_to_one_option() {
 }
 
 #[test]
-fn an_option_takes_the_same_value_in_each_verb() {
+fn options_take_equal_values_across_verbs() {
     let mut values: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     all(&mut |path, command| {
         for (long, arg) in options(path, command) {
@@ -198,7 +198,7 @@ fn an_option_takes_the_same_value_in_each_verb() {
 }
 
 #[test]
-fn each_verb_that_prints_a_result_has_json() {
+fn verbs_with_results_offer_json() {
     let (mut lacking, mut excused) = (Vec::new(), BTreeSet::new());
     all(&mut |path, command| {
         let has = command
@@ -219,7 +219,7 @@ fn each_verb_that_prints_a_result_has_json() {
 }
 
 #[test]
-fn each_way_to_take_away_has_one_word() {
+fn removal_verbs_use_consistent_words() {
     all(&mut |path, command| {
         let name = command.get_name();
         if let Some((word, verbs)) = TAKING_AWAY.iter().find(|(word, _)| *word == name) {

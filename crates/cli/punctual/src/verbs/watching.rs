@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_waits_for_its_time_and_does_what_is_to_be_done() {
+    fn watch_waits_and_runs_its_work() {
         let never = AtomicBool::new(false);
         let mut times = 0;
         let time = Nanos::from_millis(120);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_it_is_told_to_or_when_something_fails() {
+    fn watch_ends_on_stop_or_failure() {
         let stop = AtomicBool::new(true);
         assert!(wait(None, &stop, || Ok(())).is_ok());
         let never = AtomicBool::new(false);

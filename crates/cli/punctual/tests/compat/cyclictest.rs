@@ -177,7 +177,7 @@ fn keys(json: &str) -> Vec<String> {
 }
 
 #[test]
-fn json_has_the_originals_keys_in_their_order() {
+fn json_keys_keep_the_originals_order() {
     let place = Place::new();
     let run = |store: Option<&str>| {
         let mut command = cyclictest(&place, "-t2 -h 200 -q -l 100 --json=a.json");
@@ -223,7 +223,7 @@ fn json_has_the_originals_keys_in_their_order() {
 }
 
 #[test]
-fn threads_get_cpus_and_intervals_as_in_the_original() {
+fn thread_cpus_and_intervals_match_original() {
     let place = Place::new();
     let of = |line: &str| {
         let (out, _) = done(&place, &format!("{line} -q -l 3 --json=j"));

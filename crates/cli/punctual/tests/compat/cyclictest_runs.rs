@@ -11,7 +11,7 @@ use crate::stage::{cyclictest, done, may_hold_latency, shape, without_latency};
 const BREAK: &str = include_str!("../fixtures/cyclictest-2.4-break.txt");
 
 #[test]
-fn a_break_is_said_and_strict_makes_it_a_status() {
+fn break_is_reported_strict_sets_status() {
     let place = Place::new();
     let line = "-t2 -i 200 -a -b 1 -q -D 20 --json=j";
     let (out, said) = done(&place, line);
@@ -44,7 +44,7 @@ fn a_break_is_said_and_strict_makes_it_a_status() {
 }
 
 #[test]
-fn the_deepest_idle_state_is_limited_for_the_run() {
+fn run_limits_the_deepest_idle_state() {
     let states = |cpu: &str| {
         let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
         let mut names: Vec<_> = fs::read_dir(folder)
@@ -120,7 +120,7 @@ fn what_is_wrong_is_refused_on_stderr() {
 }
 
 #[test]
-fn a_run_is_kept_unless_it_shall_not_be() {
+fn run_is_kept_unless_declined() {
     let place = Place::new();
     done(&place, "-t1 -q -l 5");
     assert_eq!(place.listed().len(), 1);
@@ -215,7 +215,7 @@ fn a_signal_ends_it_with_its_lines() {
 }
 
 #[test]
-fn an_alarm_ends_it_with_histogram_and_json() {
+fn alarm_ends_run_with_histogram_and_json() {
     let place = Place::new();
     let child = cyclictest(&place, "-t1 -q -h 50 --json=j --notrace")
         .stdout(Stdio::piped())
@@ -235,7 +235,7 @@ fn an_alarm_ends_it_with_histogram_and_json() {
 /// Scripts that redirect stderr and stdout to one file ignore lines with `#`. Warnings about
 /// missing privileges must therefore begin with `#`. They are printed once.
 #[test]
-fn what_is_lacking_is_no_row_of_a_histogram() {
+fn missing_privileges_add_no_histogram_row() {
     let place = Place::new();
     let (_, said) = done(&place, "-t1 -q -h 50 -l 20");
     assert!(said.lines().all(|line| line.starts_with('#')), "{said}");
@@ -263,7 +263,7 @@ fn readers_of_the_pipe_get_the_lines() {
 }
 
 #[test]
-fn each_way_to_run_accounts_for_its_cycles() {
+fn all_run_modes_account_for_cycles() {
     let place = Place::new();
     for line in [
         "-x",
@@ -369,7 +369,7 @@ fn threads_of_equal_intervals_make_all_cycles() {
 
 /// ChromiumOS counts the lines and adds the break value.
 #[test]
-fn the_break_value_is_no_sample_of_the_lines() {
+fn break_value_is_not_printed_as_sample() {
     let place = Place::new();
     let output = cyclictest(&place, "-v -t1 -i 1000 -b 1 -D 20")
         .output()
@@ -389,7 +389,7 @@ fn the_break_value_is_no_sample_of_the_lines() {
 }
 
 #[test]
-fn a_run_shorter_than_an_interval_is_a_run() {
+fn run_shorter_than_interval_is_valid() {
     let place = Place::new();
     for line in [
         "cyclictest -t1 -q -i 2000000 -D 1",

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::common::{Place, assert_conserved, text};
 
 #[test]
-fn deadline_threads_are_measured_or_refused_with_the_reason() {
+fn deadline_threads_are_measured_or_refusal_explained() {
     let place = Place::new();
     let output = place.run("compat cyclicdeadline -a -t 1 -i 5000 -D 1 -q --json=-");
     let out = text(&output.stdout);
@@ -29,7 +29,7 @@ fn deadline_threads_are_measured_or_refused_with_the_reason() {
 }
 
 #[test]
-fn long_deadlines_short_runs_and_units_are_taken() {
+fn long_deadlines_short_runs_units_are_accepted() {
     let place = Place::new();
     for line in [
         "-i 500000 -D 1 --histogram=50us",

@@ -76,7 +76,7 @@ fn assert_walked(file: &Value, tool: &str) {
 }
 
 #[test]
-fn json_has_the_originals_keys_in_their_order() {
+fn json_keys_keep_the_originals_order() {
     for (tool, line, original) in TOOLS {
         let place = Place::new();
         let line = format!("compat {tool} {line} -q --json=out.json");
@@ -103,7 +103,7 @@ fn json_has_the_originals_keys_in_their_order() {
 }
 
 #[test]
-fn what_they_do_not_take_ends_with_the_usage() {
+fn invalid_options_end_with_usage() {
     let place = Place::new();
     for (call, says) in [
         (
@@ -132,7 +132,7 @@ fn what_they_do_not_take_ends_with_the_usage() {
 
 /// Names on the command line may come from other people.
 #[test]
-fn nothing_that_is_printed_acts_on_a_terminal() {
+fn output_never_controls_the_terminal() {
     const HOSTILE: &str = "x\u{1b}]0;y\u{7}\u{9b}2J\u{202e}";
     let place = Place::new();
     for (name, line, option) in [

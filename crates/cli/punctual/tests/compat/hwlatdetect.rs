@@ -3,7 +3,7 @@
 use crate::common::{Place, text};
 
 #[test]
-fn the_kernels_detector_is_used_or_said_to_be_missing() {
+fn kernel_detector_is_used_or_reported_missing() {
     let place = Place::new();
     let output =
         place.run("compat hwlatdetect --duration 1 --threshold 1us --window 100ms --width 10ms");
@@ -22,7 +22,7 @@ fn the_kernels_detector_is_used_or_said_to_be_missing() {
 /// OpenShift's latency test calls it this way: the width is nearly the whole window, in which the
 /// kernel's tracer spins, not our threads.
 #[test]
-fn the_call_of_openshifts_latency_test_is_taken() {
+fn openshift_latency_test_call_is_accepted() {
     let place = Place::new();
     let output = place.run(
         "compat hwlatdetect --threshold 20 --hardlimit 20 --duration 1s --window 1000000us \

@@ -78,7 +78,7 @@ impl Drop for TracingOn {
 }
 
 #[test]
-fn a_break_is_said_and_strict_is_told_by_the_status() {
+fn strict_break_is_shown_by_status() {
     let _kept = TracingOn::keep();
     let place = Place::new();
     let call = "compat sigwaittest -b 1 -i 500 -D 20 -q";
@@ -117,7 +117,7 @@ fn semaphores() -> Vec<String> {
 }
 
 #[test]
-fn each_sender_can_be_a_process_of_its_own() {
+fn senders_can_be_separate_processes() {
     for tool in ["svsematest -a", "sigwaittest"] {
         let place = Place::new();
         let out = place.done(&format!("compat {tool} -f -t 2 -l 30 -q --json=out.json"));
@@ -170,7 +170,7 @@ fn assert_gone(processes: &[u32], before: &[String]) {
 }
 
 #[test]
-fn no_process_and_no_semaphore_outlives_the_tool() {
+fn processes_and_semaphores_end_with_tool() {
     let place = Place::new();
     let before = semaphores();
     let (child, started) = running(&place);
@@ -186,7 +186,7 @@ fn no_process_and_no_semaphore_outlives_the_tool() {
 }
 
 #[test]
-fn a_sender_that_is_killed_ends_the_tool() {
+fn killed_sender_ends_the_tool() {
     let place = Place::new();
     let before = semaphores();
     let (child, started) = running(&place);
@@ -216,7 +216,7 @@ fn timeouts_are_forced_and_counted() {
 }
 
 #[test]
-fn only_the_originals_own_processes_are_called_with_a_value() {
+fn fork_value_is_refused_from_users() {
     let place = Place::new();
     let output = place.run("compat svsematest -fr0");
     assert_eq!(output.status.code(), Some(1));

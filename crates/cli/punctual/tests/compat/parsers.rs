@@ -46,7 +46,7 @@ fn latency_plots_find_their_columns_and_maximum() {
 /// Benchmark harnesses use the last word of the line of maxima as the maximum of the system, in a
 /// file with a column for the sum.
 #[test]
-fn the_maximum_of_all_is_the_last_of_its_line() {
+fn overall_maximum_ends_its_line() {
     let place = Place::new();
     let (out, _) = done(
         &place,
@@ -138,7 +138,7 @@ fn rteval_can_start_it_and_read_it() {
 /// Command lines of test suites (Red Hat's sanity tests and unit tests, kubevirt's checkup), with
 /// shorter times.
 #[test]
-fn call_lines_of_test_suites_do_what_they_did() {
+fn test_suite_command_lines_still_work() {
     let place = Place::new();
     for (name, line) in [
         ("cyclictest", "--smp -umq -p95 --duration=1s"),
@@ -183,7 +183,7 @@ fn call_lines_of_test_suites_do_what_they_did() {
 /// kubevirt's realtime checkup takes the text between colon and unit in the first line with that
 /// word, and splits it at white space.
 #[test]
-fn the_maximum_of_oslat_is_found_by_its_word() {
+fn oslat_maximum_is_found_by_keyword() {
     let place = Place::new();
     let out = tool(&place, "oslat", "-c 0 -D 1").output().unwrap().stdout;
     let out = text(&out);

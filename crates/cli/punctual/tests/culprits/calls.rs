@@ -15,7 +15,7 @@ const CAUSED: Nanos = Nanos::from_micros(300);
 /// records when. Each outlier that it caused must name it, with the time that it ran between the
 /// post and the receipt.
 #[test]
-fn a_thread_above_the_receiver_of_a_post() {
+fn higher_thread_delaying_receiver_is_named() {
     // Held to the end, because other scenes would compete for the CPUs.
     let Some(stage) = Stage::set(2) else {
         return;

@@ -78,7 +78,7 @@ impl Redis {
 
 /// The fork of a BGSAVE delays the answers to clients.
 #[test]
-fn the_fork_of_a_redis_server_is_named() {
+fn fork_of_redis_is_named() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
@@ -147,7 +147,7 @@ fn sh(script: &str) -> Running {
 }
 
 #[test]
-fn a_program_that_renames_itself_is_watched_on() {
+fn renamed_program_stays_watched() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
@@ -165,7 +165,7 @@ fn a_program_that_renames_itself_is_watched_on() {
 }
 
 #[test]
-fn a_program_that_execs_or_ends_is_reported() {
+fn exec_or_end_of_program_is_reported() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };

@@ -114,7 +114,7 @@ const WAYS: [&str; 10] = [
 ];
 
 #[test]
-fn each_way_in_which_a_job_is_delayed_is_named() {
+fn all_job_delay_causes_are_named() {
     let Some(stage) = Stage::set(1) else {
         return;
     };
@@ -222,7 +222,7 @@ fn a_quota_of_its_group_is_named() {
 
 /// The program never waits, and ends while it is watched.
 #[test]
-fn without_a_release_wait_no_job_is_known() {
+fn job_needs_release_wait() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
@@ -273,7 +273,7 @@ fn without_a_release_wait_no_job_is_known() {
 
 /// A program of other authors: a callback delays the events of the loop of an asyncio server.
 #[test]
-fn a_callback_that_blocks_its_loop_is_its_own_work() {
+fn blocking_asyncio_callback_is_own_work() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
@@ -294,7 +294,7 @@ asyncio.run(main())
 }
 
 #[test]
-fn a_callback_of_node_that_blocks_its_loop_is_its_own_work() {
+fn blocking_node_callback_is_own_work() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
@@ -345,7 +345,7 @@ fn blocked_by_its_callback(place: &Place, program: &str, arguments: &[&str]) {
 
 /// Processes that join a control group are watched, and forks of their threads are named.
 #[test]
-fn processes_of_a_control_group_are_watched_and_their_forks_named() {
+fn control_group_processes_and_forks_are_watched() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };

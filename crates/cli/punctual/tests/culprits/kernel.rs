@@ -74,7 +74,7 @@ fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Optio
 /// If no kernel event shows that interrupts are disabled, this is one of the hypotheses, with the
 /// thread that may have disabled them.
 #[test]
-fn interrupts_that_a_thread_disables_in_the_kernel() {
+fn thread_disabling_interrupts_is_a_hypothesis() {
     let events = "/sys/kernel/tracing/events/preemptirq/irq_disable";
     let (kind, who) = if Path::new(events).exists() {
         (ShareKind::IrqsOff, "keeper-")
@@ -96,7 +96,7 @@ fn interrupts_that_a_thread_disables_in_the_kernel() {
 }
 
 #[test]
-fn preemption_that_a_thread_disables_in_the_kernel() {
+fn thread_disabling_preemption_is_named() {
     kept_from_the_victim("preempt", ShareKind::Blocking, "keeper-");
 }
 

@@ -69,7 +69,7 @@ impl Drop for Sleepers {
 }
 
 #[test]
-fn an_application_of_15_000_threads_is_explained() {
+fn latency_among_15000_threads_is_explained() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };

@@ -70,7 +70,7 @@ fn assert_exported(place: &Place, name: &str) {
 }
 
 #[test]
-fn of_a_measurement_it_is_shown_with_each_outlier() {
+fn requested_event_is_shown_with_outliers() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
@@ -88,7 +88,7 @@ fn of_a_measurement_it_is_shown_with_each_outlier() {
 
 /// With BPF programs and with the kernel's tracer.
 #[test]
-fn of_jobs_it_is_shown_whoever_records_them() {
+fn requested_event_is_shown_for_jobs() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
@@ -111,7 +111,7 @@ fn of_jobs_it_is_shown_whoever_records_them() {
 }
 
 #[test]
-fn one_that_cannot_be_recorded_is_refused_with_the_reason() {
+fn unrecordable_event_is_refused_with_reason() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };

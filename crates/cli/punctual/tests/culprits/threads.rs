@@ -10,7 +10,7 @@ use crate::stage::{
 };
 
 #[test]
-fn a_thread_of_higher_priority_on_the_same_cpu() {
+fn higher_priority_thread_is_named() {
     let Some(mut stage) = Stage::set(1) else {
         return;
     };
@@ -34,7 +34,7 @@ fn a_thread_of_higher_priority_on_the_same_cpu() {
 }
 
 #[test]
-fn the_holder_of_a_lock_of_lower_priority() {
+fn lower_priority_lock_holder_is_named() {
     let Some(mut stage) = Stage::set(1) else {
         return;
     };

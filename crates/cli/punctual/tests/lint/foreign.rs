@@ -115,7 +115,7 @@ fn the_program_of_another_user_is_named() {
 }
 
 #[test]
-fn a_hostile_symbol_table_costs_no_memory_and_is_a_reason() {
+fn hostile_symbol_table_is_reported_sparing_memory() {
     if !may_become_other("lint of another user's program") {
         return;
     }
@@ -160,7 +160,7 @@ fn status(pid: u32) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_reader_has_the_user_of_the_program_and_no_privileges() {
+fn symbol_reader_runs_unprivileged_as_program_user() {
     if !may_become_other("lint of another user's program") {
         return;
     }
@@ -214,7 +214,7 @@ fn the_reader_has_the_user_of_the_program_and_no_privileges() {
 
 /// A reader that cannot become the user reads nothing, and reports why.
 #[test]
-fn a_reader_that_keeps_its_privileges_reads_nothing() {
+fn privileged_reader_reads_nothing() {
     let mut command = if rustix::process::geteuid().is_root() {
         if !may_become_other("a reader of symbols without rights") {
             return;

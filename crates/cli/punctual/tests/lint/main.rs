@@ -121,7 +121,7 @@ fn is_found(report: &LintReport, id: &str, thread: &str, function: &str) -> bool
 }
 
 #[test]
-fn each_act_is_found_at_its_call_site() {
+fn acts_are_found_at_call_sites() {
     let place = Place::new();
     let Some(program) = Program::start(&place, &["acts"], FRAMES) else {
         return;
@@ -275,7 +275,7 @@ fn changed(place: &Place, line: &str, change: impl FnOnce()) -> LintReport {
 
 /// A thread that changes its name is still one thread. A child is not judged, which is reported.
 #[test]
-fn a_new_name_and_a_fork_are_survived() {
+fn watch_survives_rename_and_fork() {
     let place = Place::new();
     let Some(program) = Program::start(&place, &["changes"], FRAMES) else {
         return;
@@ -351,7 +351,7 @@ fn thousands_of_threads_are_watched() {
 
 /// Without symbols, the offset in the file is named, and no function.
 #[test]
-fn a_stripped_program_is_named_by_file_and_offset() {
+fn stripped_program_shows_file_and_offset() {
     let place = Place::new();
     let nm = (build(&place, FRAMES)).and_then(|whole| {
         let output = Command::new("nm").arg("-S").arg(whole).output().ok()?;
@@ -394,7 +394,7 @@ fn a_stripped_program_is_named_by_file_and_offset() {
 
 /// Facts that an ordinary user cannot read are unknown, with the reason.
 #[test]
-fn a_process_that_may_not_be_read_is_unknown_with_the_reason() {
+fn unreadable_process_is_unknown_with_reason() {
     if !may_become_other("lint of another user's process") {
         return;
     }
@@ -430,7 +430,7 @@ fn a_process_that_may_not_be_read_is_unknown_with_the_reason() {
 }
 
 #[test]
-fn a_target_that_cannot_be_watched_is_refused() {
+fn unwatchable_target_is_refused() {
     let place = Place::new();
     let own = std::process::id();
     for (line, says) in [
@@ -454,7 +454,7 @@ fn a_target_that_cannot_be_watched_is_refused() {
 
 /// Without BPF programs, violations with events are found, and the other rules are unknown.
 #[test]
-fn from_events_what_is_not_shown_is_unknown() {
+fn rules_not_shown_by_events_are_unknown() {
     let place = Place::new();
     let Some(program) = Program::start(&place, &["acts"], FRAMES) else {
         return;
@@ -489,7 +489,7 @@ fn from_events_what_is_not_shown_is_unknown() {
 
 /// A program without real-time threads is not judged as correct.
 #[test]
-fn a_target_without_real_time_threads_is_unknown() {
+fn target_without_real_time_is_unknown() {
     let place = Place::new();
     let (report, code) = report(
         &place,

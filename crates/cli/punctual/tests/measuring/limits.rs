@@ -5,7 +5,7 @@ use punctual_testing::Running;
 use super::*;
 
 #[test]
-fn real_time_priority_is_used_where_it_may_be_had() {
+fn permitted_real_time_priority_is_used() {
     let place = Place::new();
     let output = place.run("measure timer -q -D 300ms --dma-latency off");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -20,7 +20,7 @@ fn real_time_priority_is_used_where_it_may_be_had() {
 }
 
 #[test]
-fn without_the_right_it_says_so_first_and_runs_as_other() {
+fn missing_right_is_reported_before_ordinary_run() {
     let Some(prefix) = nobody() else { return };
     let place = Place::new();
     // The folder of a test belongs to root, so the store is in a folder that the user nobody can
@@ -107,7 +107,7 @@ fn open_to_all(path: &std::path::Path) {
 
 /// Time lost to a CPU quota is not attributed to other threads.
 #[test]
-fn a_cpu_quota_of_the_group_is_told() {
+fn cpu_quota_of_group_is_reported() {
     let Some(group) = QuotaGroup::new("quota") else {
         return;
     };
@@ -166,7 +166,7 @@ fn a_cpu_quota_of_the_group_is_told() {
 
 /// This also applies to watched threads.
 #[test]
-fn a_cpu_quota_of_a_watched_process_is_named() {
+fn cpu_quota_of_watched_process_is_named() {
     let Some(group) = QuotaGroup::new("watched") else {
         return;
     };
@@ -221,7 +221,7 @@ fn a_cpu_quota_of_a_watched_process_is_named() {
 /// The memory for all threads is checked first, and allocated by each thread, so that a stop need
 /// not wait for all of it.
 #[test]
-fn thousands_of_fast_threads_are_refused_or_can_be_stopped() {
+fn thousands_of_threads_are_refused_or_stoppable() {
     let place = Place::new();
     let line = format!("{PLAIN} -D 10m --threads 4096 -i 20us");
     let mut child = place.spawn(&line);
@@ -285,7 +285,7 @@ fn a_group_without_real_time_is_named() {
 
 /// The program is in the group only while it measures, and also leaves it if it is killed.
 #[test]
-fn a_measurement_joins_a_control_group_and_leaves_it() {
+fn measurement_joins_and_leaves_control_group() {
     let Some(group) = QuotaGroup::new("measured") else {
         return;
     };
@@ -319,7 +319,7 @@ fn a_measurement_joins_a_control_group_and_leaves_it() {
 
 /// Its loads, threads and processes, run outside of the group on separate CPUs.
 #[test]
-fn loads_of_a_measurement_in_a_control_group_run_outside() {
+fn loads_run_outside_the_control_group() {
     let Some(group) = QuotaGroup::new("loaded") else {
         return;
     };

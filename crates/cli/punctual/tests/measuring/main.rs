@@ -96,7 +96,7 @@ fn a_requirement_decides_the_exit_code() {
 }
 
 #[test]
-fn too_few_periods_are_not_taken_for_proof() {
+fn too_few_periods_are_no_proof() {
     let place = Place::new();
     let output = place.run(&format!(
         "{PLAIN} -D 300ms --max-percentile 99.9999=1000s --max-latency 1000s"
@@ -139,7 +139,7 @@ fn starve(cpu: u32, until: std::time::Instant) -> Option<punctual_rt::JoinHandle
 }
 
 #[test]
-fn what_a_starved_thread_missed_breaks_a_percentile() {
+fn periods_missed_by_starvation_break_percentile() {
     let place = Place::new();
     let cpus = punctual_host::Host::live().allowed().unwrap();
     let cpu = cpus.iter().last().unwrap();
@@ -231,7 +231,7 @@ fn samples_are_kept_as_measured() {
 }
 
 #[test]
-fn a_load_that_ends_early_is_told_once() {
+fn early_end_of_load_is_reported_once() {
     let place = Place::new();
     let mut command = place.command(&format!("{PLAIN} -D 1s --load"));
     let output = command.arg("command:true").output().unwrap();
@@ -246,7 +246,7 @@ fn a_load_that_ends_early_is_told_once() {
 
 /// A measurement without its load has no result: never *held*, and exit code 1.
 #[test]
-fn a_load_that_fails_makes_the_run_void() {
+fn failed_load_voids_the_run() {
     let place = Place::new();
     let mut command = place.command(&format!("{PLAIN} -D 1s --max-latency 100s --load"));
     let load = "command:echo no rule to make target >&2; exit 2";
@@ -270,7 +270,7 @@ fn a_load_that_fails_makes_the_run_void() {
 }
 
 #[test]
-fn a_load_does_not_outlive_a_killed_run() {
+fn load_ends_with_killed_run() {
     let place = Place::new();
     let marker = format!("9876{}", std::process::id());
     let mut command = place.command(&format!("{PLAIN} -D 10m --load"));

@@ -16,7 +16,7 @@ fn ctrl_c_keeps_what_was_measured() {
 }
 
 #[test]
-fn a_killed_run_is_shown_as_interrupted_with_what_was_measured() {
+fn killed_run_is_interrupted_with_data_kept() {
     let place = Place::new();
     let mut child = place.spawn(&format!("{PLAIN} -D 10m"));
     place.wait_for_rows();
@@ -36,7 +36,7 @@ fn a_killed_run_is_shown_as_interrupted_with_what_was_measured() {
 }
 
 #[test]
-fn a_stop_of_a_second_is_one_long_sample_and_a_thousand_missed() {
+fn stopped_second_counts_thousand_missed_periods() {
     let place = Place::new();
     let child = place.spawn(&format!("{PLAIN} -D 5s --warm-up 0 --cpus {}", first_cpu()));
     place.wait_for_rows();

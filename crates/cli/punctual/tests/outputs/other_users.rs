@@ -53,7 +53,7 @@ fn line(writer: &str, path: &Path) -> String {
 }
 
 #[test]
-fn no_command_writes_where_another_user_has_put_a_link_or_a_pipe() {
+fn commands_avoid_other_users_links_and_pipes() {
     if !may_become_other("links and pipes of another user") {
         return;
     }
@@ -98,7 +98,7 @@ fn no_command_writes_where_another_user_has_put_a_link_or_a_pipe() {
 }
 
 #[test]
-fn a_replaced_file_keeps_its_mode_and_a_failure_names_the_file() {
+fn replacement_keeps_mode_failure_names_file() {
     let place = Place::new();
     place.done(RUN);
     let path = place.path("report.html");
@@ -132,7 +132,7 @@ fn a_replaced_file_keeps_its_mode_and_a_failure_names_the_file() {
 }
 
 #[test]
-fn a_bundle_and_a_store_are_their_owners_alone() {
+fn bundle_and_store_are_private() {
     let place = Place::new();
     place.done("measure timer -q --policy other -D 200ms --dma-latency off --label secret");
     place.done("bundle last --without-machine -o own.tar.zst");
@@ -218,7 +218,7 @@ fn completion(place: &Place) -> String {
 }
 
 #[test]
-fn a_run_is_not_called_interrupted_where_its_process_cannot_be_seen() {
+fn run_with_unseen_process_is_not_interrupted() {
     let place = Place::new();
     let Some(mut list) = in_a_namespace(&place, "list --json") else {
         return;
@@ -240,7 +240,7 @@ fn a_run_is_not_called_interrupted_where_its_process_cannot_be_seen() {
 
 /// The PID is meaningless in the namespace, and the process still traces.
 #[test]
-fn a_trace_instance_stays_where_its_process_cannot_be_seen() {
+fn trace_instance_of_unseen_process_stays() {
     let place = Place::new();
     let line = "watch -q --no-bpf";
     let probe = place.run(&format!("{line} -D 100ms"));
@@ -272,7 +272,7 @@ fn a_trace_instance_stays_where_its_process_cannot_be_seen() {
 }
 
 #[test]
-fn a_run_that_was_killed_in_a_namespace_is_interrupted_outside() {
+fn run_killed_in_namespace_is_interrupted() {
     let place = Place::new();
     let Some(mut run) = in_a_namespace(&place, &RUN.replace("200ms", "10m")) else {
         return;
@@ -292,7 +292,7 @@ fn a_run_that_was_killed_in_a_namespace_is_interrupted_outside() {
 }
 
 #[test]
-fn an_import_is_not_swept_away_where_its_process_cannot_be_seen() {
+fn import_of_unseen_process_is_kept() {
     let place = Place::new();
     let Some(mut list) = in_a_namespace(&place, "list") else {
         return;

@@ -70,7 +70,7 @@ fn licences() -> Vec<(String, String)> {
 }
 
 #[test]
-fn dependencies_have_licences_that_may_be_given_on() {
+fn dependency_licences_allow_redistribution() {
     let allowed = Allowed::read();
     let licences = licences();
     assert!(licences.len() > 100, "{licences:?}");

@@ -182,7 +182,7 @@ fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>) {
 }
 
 #[test]
-fn only_the_items_of_tests_are_passed_over() {
+fn code_scan_skips_only_test_items() {
     let text = "use a;\n#[cfg(test)]\nmod testing;\nuse b;\n// no\n#[cfg(test)]\n#[path = \"x\"]\n\
                 mod tests {\n    fn c() {\n    }\n}\nfn d() {\n    #[cfg(test)]\n    e();\n    f();\n}";
     assert_eq!(code(text), "use a;\nuse b;\nfn d() {\n    f();\n}");
@@ -220,7 +220,7 @@ fn unsafe_code_is_where_it_may_be() {
 }
 
 #[test]
-fn only_host_and_tune_know_files_of_proc_and_sys() {
+fn only_host_and_tune_access_proc_sys() {
     // `app` reads its own identity, because an application uses that crate and not `host`. Messages
     // may contain a file name, so only strings that are a path count. Checks name facts by their
     // paths and open none (`checks_touch_nothing`). `testing` and `xtask` are not part of the
@@ -279,7 +279,7 @@ fn checks_touch_nothing() {
 }
 
 #[test]
-fn each_crate_says_what_it_is_for_and_what_it_must_not_know() {
+fn crates_state_purpose_and_forbidden_knowledge() {
     for member in crates() {
         let page = ["lib.rs", "main.rs"]
             .iter()

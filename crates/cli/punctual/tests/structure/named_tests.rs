@@ -59,13 +59,13 @@ fn assert_each_row_has_its_test(text: &str) {
 }
 
 #[test]
-fn each_line_of_the_threat_model_has_its_test() {
+fn threat_model_lines_have_tests() {
     let page = std::fs::read_to_string(root().join("docs/subjects/threat-model.md")).unwrap();
     assert_each_row_has_its_test(&page);
 }
 
 #[test]
-fn the_architecture_is_short_and_its_invariants_have_tests() {
+fn architecture_is_short_with_tested_invariants() {
     let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     assert!(
         page.lines().count() <= 150,

@@ -105,7 +105,7 @@ fn json(text: &str) -> serde_json::Value {
 }
 
 #[test]
-fn real_settings_are_applied_watched_and_put_back() {
+fn real_settings_are_applied_watched_and_restored() {
     let _alone = alone();
     let names: Vec<&str> = REAL.iter().map(|(name, _)| *name).collect();
     let _put_back = PutBack::of(&names);
@@ -171,7 +171,7 @@ fn real_settings_are_applied_watched_and_put_back() {
 }
 
 #[test]
-fn the_latency_request_is_held_until_it_is_reverted() {
+fn latency_request_is_held_until_revert() {
     let _alone = alone();
     let holder = setting("dma-latency-us").unwrap();
     if let Err(error) = punctual_tune::may_change(holder, &Host::live()) {
@@ -213,7 +213,7 @@ fn the_latency_request_is_held_until_it_is_reverted() {
 }
 
 #[test]
-fn the_priority_of_a_kernel_thread_is_put_back() {
+fn kernel_thread_priority_is_restored() {
     let _alone = alone();
     let place = Place::new();
     let wish = "tune apply --set thread-priority@ksoftirqd/0=other:-1";
@@ -229,7 +229,7 @@ fn the_priority_of_a_kernel_thread_is_put_back() {
 }
 
 #[test]
-fn without_root_a_plan_works_and_apply_says_what_it_lacks() {
+fn unprivileged_plan_works_apply_explains_lack() {
     let place = Place::new();
     let as_nobody = |line: &str| {
         let command = place.command(line);
@@ -269,7 +269,7 @@ fn without_root_a_plan_works_and_apply_says_what_it_lacks() {
 }
 
 #[test]
-fn a_profile_is_applied_but_for_what_the_kernel_refuses() {
+fn profile_applies_except_kernel_refused_settings() {
     let _alone = alone();
     let aspm = setting("aspm").unwrap();
     let swappiness = setting("swappiness").unwrap();
@@ -324,7 +324,7 @@ fn a_profile_is_applied_but_for_what_the_kernel_refuses() {
 }
 
 #[test]
-fn a_revert_whose_journal_cannot_be_written_puts_back_first() {
+fn revert_restores_despite_unwritable_journal() {
     let _alone = alone();
     let swappiness = setting("swappiness").unwrap();
     let _put_back = PutBack::of(&["swappiness"]);
@@ -354,7 +354,7 @@ fn a_revert_whose_journal_cannot_be_written_puts_back_first() {
 }
 
 #[test]
-fn a_container_with_read_only_settings_is_told_so() {
+fn read_only_container_settings_are_reported() {
     let place = Place::new();
     let program = env!("CARGO_BIN_EXE_punctual");
     let script = format!(

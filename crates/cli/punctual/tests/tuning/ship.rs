@@ -19,7 +19,7 @@ fn system(place: &Place) -> PathBuf {
 }
 
 #[test]
-fn the_command_line_is_written_when_confirmed_and_restored_exactly() {
+fn confirmed_command_line_is_written_and_restored() {
     let place = Place::new();
     let grub = system(&place).join("etc/default/grub");
     let read = || fs::read_to_string(&grub).unwrap();
@@ -60,7 +60,7 @@ fn what_is_no_parameter_is_refused() {
 }
 
 #[test]
-fn a_profile_of_every_boot_is_enabled_shown_and_disabled() {
+fn boot_profile_is_enabled_shown_and_disabled() {
     let place = Place::new();
     let root = system(&place);
     let none = place.done("tune boot status --root root");

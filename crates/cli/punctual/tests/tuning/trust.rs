@@ -53,7 +53,7 @@ fn bounded(place: &Place, line: &str, state: &Path) -> Output {
 }
 
 #[test]
-fn a_journal_of_somebody_else_is_not_obeyed() {
+fn journal_of_other_user_is_ignored() {
     if !may_become_other("files of another user") {
         return;
     }
@@ -105,7 +105,7 @@ fn a_journal_of_somebody_else_is_not_obeyed() {
 }
 
 #[test]
-fn a_journal_is_only_obeyed_where_its_values_are_those_of_the_setting() {
+fn journal_needs_valid_setting_values() {
     let place = Place::new();
     let own = place.path("state/punctual");
     fs::create_dir_all(&own).unwrap();
@@ -136,7 +136,7 @@ fn a_journal_is_only_obeyed_where_its_values_are_those_of_the_setting() {
 }
 
 #[test]
-fn root_uses_no_profile_that_others_can_write() {
+fn root_ignores_profiles_writable_by_others() {
     if !may_become_other("files of another user") {
         return;
     }
@@ -190,7 +190,7 @@ fn root_uses_no_profile_that_others_can_write() {
 }
 
 #[test]
-fn a_process_that_only_looks_like_the_holder_is_left_alone() {
+fn lookalike_of_holder_is_left_alone() {
     if !may_become_other("files of another user") {
         return;
     }
@@ -231,7 +231,7 @@ fn a_process_that_only_looks_like_the_holder_is_left_alone() {
 }
 
 #[test]
-fn a_holder_of_another_pid_namespace_is_not_forgotten() {
+fn holder_in_other_pid_namespace_is_kept() {
     let _alone = alone();
     let place = Place::new();
     let apart = |line: &str| {
@@ -278,7 +278,7 @@ fn policy_of(child: &Running) -> String {
 }
 
 #[test]
-fn rights_of_the_programs_file_are_for_ones_own_processes() {
+fn file_capabilities_serve_only_own_processes() {
     if !may_become_other("files of another user") {
         return;
     }

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_no_row_has_no_place() {
+    fn samples_beyond_rows_have_no_bucket() {
         let mut counted = micros(&[(3, 5), (4, 1)]);
         counted.beyond = 2;
         counted.from = Nanos::from_micros(20);

@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_has_begun_must_be_whole() {
+    fn begun_overflow_list_must_be_whole() {
         assert!(read_text(&IMPORT, WHOLE).is_ok());
         let begun = format!("{WHOLE}# Histogram Overflow at cycle number:\n");
         assert!(refused(&IMPORT, begun.as_bytes()).contains("truncated"));

@@ -58,7 +58,7 @@ mod tests {
     use crate::import::{Head, ImportError, recognise};
 
     #[test]
-    fn what_is_known_is_said_with_what_to_do() {
+    fn known_foreign_formats_get_advice() {
         for (sign, said) in FOREIGN {
             let head = Head {
                 bytes: sign,

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_no_cpu_where_not_all_were_measured() {
+    fn partial_measurement_leaves_thread_cpu_unknown() {
         let four = V3.replace("\"cpus_online\": 2", "\"cpus_online\": 4");
         let recording = read_text(&IMPORT, &four).unwrap();
         assert_eq!(recording.threads[1].cpu, None);

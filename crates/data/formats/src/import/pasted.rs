@@ -116,7 +116,7 @@ mod tests {
 
     /// A pasted text gives the same result as the original text.
     #[test]
-    fn what_was_pasted_comes_in_as_it_was() {
+    fn pasted_text_imports_like_original() {
         for (name, text) in [
             (
                 "hist",
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_as_it_was_written_is_left_alone() {
+    fn original_text_is_left_unchanged() {
         let of = |text: &'static str| {
             let mut source = Source::new("file", text.as_bytes());
             source.pasted().unwrap()

@@ -251,7 +251,7 @@ mod tests {
     const TEXT: &str = include_str!("../../tests/fixtures/rtla-timerlat-top.txt");
 
     #[test]
-    fn each_group_of_a_cpu_is_a_thread() {
+    fn cpu_groups_become_threads() {
         let recording = read_text(&IMPORT, TEXT).unwrap();
         let of = |place: usize| {
             let thread = &recording.threads[place];

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_usual_line_is_left() {
+    fn unusual_sample_line_is_left() {
         for bytes in [
             "       0:   12345:     -17\n",
             "       0:   12345:        \n",

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn it_belongs_to_the_thread_that_the_file_names() {
+    fn stopping_sample_belongs_to_named_thread() {
         let recording = read_text(&cyclictest_lines::IMPORT, LINES).unwrap();
         let expected = [
             ("thread 0".to_owned(), 36_211, us(52)),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_name_it_is_a_thread_of_its_own() {
+    fn unnamed_stopping_sample_becomes_own_thread() {
         let unnamed = LINES.replace("# Break thread: 16350\n", "");
         let recording = read_text(&cyclictest_lines::IMPORT, &unnamed).unwrap();
         let own = (STOPPED.to_owned(), 1, us(52));

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_stands_behind_its_name_and_blanks() {
+    fn number_follows_name_and_blanks() {
         let mut rest = "T: 0 P: 80 I:   10000 C:x";
         assert_eq!(number(&mut rest, " P:").unwrap(), Some(80));
         assert_eq!(number(&mut rest, " I:").unwrap(), Some(10_000));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_show_the_unit_only_where_they_are_aligned() {
+    fn only_aligned_columns_show_the_unit() {
         let of = |text: &str| read(text).nanos;
         let aligned = "T: 0 (1) P:80 I:200 C:      2 Min:      6 Act:";
         assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_another_run_does_not_follow() {
+    fn line_of_other_run_does_not_follow() {
         let line = |id: u64, priority: u8, interval: u64, cycles: u64| {
             read(&format!(
                 "T: 0 ({id}) P:{priority} I:{interval} C: {cycles} Min: 6 Act: 7 Avg: 7 Max: 9"

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_allow_a_unit_or_are_warned_of() {
+    fn figures_fit_unit_or_cause_warning() {
         let of = |unit, least, interval| {
             let found = FileUnit::of(unit, least, interval);
             (found.one, found.said.is_some())

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_xml_is_refused_with_its_line() {
+    fn invalid_xml_is_refused_with_line() {
         let deep = "<a>".repeat(100);
         for (text, line, reason) in [
             ("<a>\n<b></a>", ":2:", "well-formed"),

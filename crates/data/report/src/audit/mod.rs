@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_has_a_name_and_no_uri() {
+    fn non_file_source_has_name_without_uri() {
         let first_place =
             |text: &str| sarif(&audit_of(text))["runs"][0]["results"][0]["locations"][0].clone();
         let file = first_place("/proc/cmdline (since the boot)");

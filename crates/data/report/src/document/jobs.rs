@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_about_a_part_of_the_time_says_so() {
+    fn partial_time_answer_says_so() {
         let mut recording = watched_in_part();
         let answer = sentence(&recording).unwrap();
         let start = "None of 5,000 jobs, seen in 20.0% of the time, took longer than 1.00 ms";

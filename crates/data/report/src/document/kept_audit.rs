@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_never_shown_as_fine() {
+    fn unknown_is_never_shown_as_fine() {
         let none = shown(None);
         assert!(none.contains("not known"), "{none}");
         let one = |state, severity, title: &str, reason: Option<&str>| KeptFinding {

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_tell_where_they_go_and_who_handles_them() {
+    fn interrupts_show_target_and_handler() {
         let interrupt = InterruptRecord {
             id: "16".to_owned(),
             name: "IO-APIC 16-fasteoi ehci, snd".to_owned(),

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_the_measured_cpus_is_shown() {
+    fn power_facts_of_measured_cpus_are_shown() {
         let mut recording = testing::recording(2, 10);
         assert!(known(&recording).is_empty());
         recording.interference.duration_ns = Nanos::from_secs(10);

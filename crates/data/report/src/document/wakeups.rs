@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn that_events_were_counted_and_some_lost_is_said() {
+    fn counted_and_lost_events_are_reported() {
         let mut seen = seen();
         seen.source = WakeupSource::Events;
         seen.not_bpf = Some("this kernel has no BTF".to_owned());

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_step_up_before_they_print_as_1024() {
+    fn size_unit_steps_up_before_1024() {
         assert_eq!(bytes(1_023), "1023 B");
         assert_eq!(bytes(9_437_184), "9.0 MiB");
         assert_eq!(bytes(1024 * 1024 - 1), "1.0 MiB");

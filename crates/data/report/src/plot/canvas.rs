@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_where_the_room_ends() {
+    fn text_is_cut_to_available_room() {
         assert_eq!(fit("short", 10, 100.0), "short");
         for text in ["a longer text with words", "µµµµµµµµµµ", "漢字漢字漢字漢字"]
         {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_costs_no_more_than_what_fits() {
+    fn long_text_costs_only_its_visible_part() {
         // The width of this text in thousandths overflows, so the part that is cut off must not be
         // measured.
         let long = "W".repeat(60_000_000);

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_the_font_lacks_is_a_box() {
+    fn missing_glyph_is_a_box() {
         let mut canvas = canvas();
         canvas.text((10.0, 30.0), "\u{4e00}", 20, Anchor::Start, Colour::BLACK);
         let png = write(&canvas, 1.0).unwrap();

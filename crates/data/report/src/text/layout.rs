@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_little_room_short_texts_stand() {
+    fn narrow_layout_uses_short_texts() {
         let columns = vec![Column {
             short_title: Some("UTC".to_owned()),
             ..Column::left("started (UTC)")

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_laid_out_as_the_whole_table() {
+    fn pages_match_whole_table_layout() {
         let rows: Vec<ListRow> = (0..40).map(row).collect();
         for width in 40..160 {
             let style = TextStyle {

@@ -60,7 +60,7 @@ fn token(name: &str) -> Token {
 }
 
 #[test]
-fn a_text_that_is_too_long_is_refused_by_each_collection() {
+fn collections_refuse_overlong_texts() {
     each(|all| {
         let is_refused = |result: Result<(), StoreError>| {
             let refused = matches!(&result, Err(StoreError::LongText { .. }));
@@ -114,7 +114,7 @@ fn a_text_that_is_too_long_is_refused_by_each_collection() {
 }
 
 #[test]
-fn each_collection_keeps_only_so_many_notes_of_a_machine() {
+fn collections_limit_notes_per_machine() {
     each(|all| {
         for number in 0..MOST_NOTES {
             all.put_note(&note(&number.to_string())).unwrap();
@@ -132,7 +132,7 @@ fn each_collection_keeps_only_so_many_notes_of_a_machine() {
 
 /// A copy leaves out refused entries and continues.
 #[test]
-fn a_copy_leaves_out_what_is_too_long_and_says_how_much() {
+fn copy_omits_and_counts_overlong_entries() {
     each(|all| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("foreign.db");
@@ -181,7 +181,7 @@ fn a_copy_leaves_out_what_is_too_long_and_says_how_much() {
 }
 
 #[test]
-fn what_is_put_aside_of_a_machine_has_a_quota() {
+fn quarantine_of_machine_has_quota() {
     each(|all| {
         let one = recording(1, "a");
         assert_eq!(receive(all, "a", &one, None), Received::New);

@@ -96,7 +96,7 @@ fn of_machine(machine: &str, after: Option<(Timestamp, RecordingId)>) -> Wanted 
 }
 
 #[test]
-fn a_recording_is_kept_once_and_read_back() {
+fn recording_is_kept_once_and_readable() {
     each(|all| {
         all.ready().unwrap();
         let one = recording(1, "host");
@@ -448,7 +448,7 @@ fn slots_are_kept_together() {
 
 /// A machine may send any text and any number.
 #[test]
-fn what_is_hostile_is_kept_or_put_aside() {
+fn hostile_data_is_kept_or_quarantined() {
     each(|all| {
         for number in 0..3 {
             let mut one = recording(number, "\0<script>\u{202e}");

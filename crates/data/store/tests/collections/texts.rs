@@ -34,7 +34,7 @@ fn texts_are_kept_once_by_their_hash() {
 
 /// Facts that were replaced by those of another hash are not shown as the machine's facts.
 #[test]
-fn exchanged_facts_are_not_taken_for_those_of_the_hash() {
+fn exchanged_facts_do_not_match_hash() {
     let Some((cluster, url, name)) = database() else {
         return;
     };

@@ -189,7 +189,7 @@ fn equivalence_needs_many_events_and_the_end() {
 }
 
 #[test]
-fn what_cannot_be_shown_any_more_ends_early() {
+fn hopeless_experiment_ends_early() {
     let mut experiment = experiment(2, 1);
     for round in 0..8 {
         for arm in 0..2 {
@@ -233,7 +233,7 @@ fn carry_over_and_flawed_blocks_are_refused() {
 }
 
 #[test]
-fn a_hotter_or_slower_processor_is_worse_beyond_a_margin() {
+fn hotter_or_slower_processor_is_worse() {
     let guards = |milli: i64, khz: u64| {
         let mut one = experiment(2, 1);
         for round in 0..8 {
@@ -257,7 +257,7 @@ fn a_hotter_or_slower_processor_is_worse_beyond_a_margin() {
 }
 
 #[test]
-fn power_and_rounds_are_those_of_the_tables() {
+fn power_and_rounds_match_the_tables() {
     assert_eq!(
         (least_rounds(2), least_rounds(3), least_rounds(11)),
         (6, 9, 9)
@@ -320,7 +320,7 @@ fn claimed(follows: Follows, times: f64, mean: f64, rounds: u32, number: u64) ->
 /// An effect that lasts longer than a block is never called equivalent or given the wrong sign. An
 /// immediate effect is still found, and so is the absence of one.
 #[test]
-fn an_effect_that_lasts_is_neither_equivalent_nor_the_contrary() {
+fn lasting_effect_is_neither_equivalent_nor_reversed() {
     for (follows, mean, rounds) in [
         (Follows::OneBlockLater, 20.0, 12),
         (Follows::OneBlockLater, 100.0, 20),
@@ -342,7 +342,7 @@ fn an_effect_that_lasts_is_neither_equivalent_nor_the_contrary() {
 
 /// 19 pairs (0, 1) and one (20, 0): the test sees more, the sum sees fewer; neither is claimed.
 #[test]
-fn what_a_few_blocks_contradict_is_not_claimed() {
+fn effect_contradicted_by_blocks_is_unclaimed() {
     let mut one = experiment(2, 3);
     for round in 0..20 {
         let [a, b] = if round == 7 { [20, 0] } else { [0, 1] };
@@ -364,7 +364,7 @@ fn what_a_few_blocks_contradict_is_not_claimed() {
 /// If carry-over is significant, no interval is given, and longer blocks are suggested with a
 /// sufficient time.
 #[test]
-fn longer_blocks_are_offered_with_the_time_that_they_take() {
+fn carry_over_suggests_longer_blocks_with_time() {
     let mut one = experiment(2, 5);
     one.pilot = Some(punctual_model::Pilot {
         recording: None,

@@ -11,7 +11,7 @@ use crate::analysis::tests::experiment;
 /// A finished stage is taken from the store: here it raises an alarm, which ends the search before
 /// anything is measured.
 #[test]
-fn a_stage_that_was_measured_is_not_measured_again() {
+fn measured_stage_is_not_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let (store, own, mut first) = begun(folder.path());
     first.state = ExperimentState::Finished;
@@ -92,7 +92,7 @@ fn state_of(experiment: &mut Experiment) -> &mut ImprovementState {
 /// A search from another machine, or one that was changed in the store since it started, does not
 /// continue.
 #[test]
-fn only_a_search_of_ones_own_goes_on() {
+fn only_own_unchanged_search_continues() {
     let folder = tempfile::tempdir().unwrap();
     let (store, own, first) = begun(folder.path());
     store.put_experiment(&first).unwrap();

@@ -65,7 +65,7 @@ fn the_setting_that_helps_is_ranked_first() {
 }
 
 #[test]
-fn only_what_is_proven_and_harms_nothing_helps() {
+fn only_proven_harmless_settings_help() {
     assert!(helps(&result(Effect::Fewer, Some(0.6))).is_ok());
     assert!(helps(&result(Effect::Fewer, None)).is_ok());
     for (effect, high, why) in [
@@ -143,7 +143,7 @@ fn simulated_by(experiment: &mut Experiment, rate: &dyn Fn(&[String]) -> f64) {
 /// are screened first. None is kept if the A/A stage raises an alarm (4%), or if chance looks like
 /// carry-over in the confirmation or in the proof (5% each).
 #[test]
-fn the_planted_setting_is_kept_and_the_others_are_undone() {
+fn planted_setting_is_kept_others_undone() {
     // The shortest times allowed.
     for (number, seconds) in [(4, 1_610), (11, 2_210)] {
         let (mut found, mut others) = (0, 0);
@@ -214,7 +214,7 @@ fn searched_by(
 /// Leave-one-out time is planned for two settings, but four that each help are all tried if time is
 /// left. Otherwise they stay as a group, and the result says that this was not tried.
 #[test]
-fn what_is_left_of_the_time_goes_to_the_last_stages() {
+fn remaining_time_serves_the_last_stages() {
     let kept = |found: &Improvement| found.tried.iter().filter(|one| one.kept).count();
     // A search whose group is proven.
     let long = (1..20)
@@ -305,7 +305,7 @@ fn slow_settings_need_time() {
 }
 
 #[test]
-fn two_experiments_share_the_chance_of_a_false_alarm() {
+fn experiments_share_the_false_alarm_chance() {
     let of = |p: f64, wealth: f64| ArmResult {
         p,
         wealth,
@@ -342,7 +342,7 @@ fn what_is_needed_least_goes_first() {
 }
 
 #[test]
-fn stages_fit_the_time_or_say_what_is_needed() {
+fn stages_fit_time_or_state_need() {
     let mut plan = experiment(0, 1).plan;
     plan.time_ns = Nanos::from_secs(7_200);
     let names = |settings| {
@@ -373,7 +373,7 @@ fn stages_fit_the_time_or_say_what_is_needed() {
 }
 
 #[test]
-fn what_is_kept_is_a_profile_of_tune() {
+fn kept_settings_form_tune_profile() {
     let mut improvement = intended(
         vec![tried("governor=performance"), tried("irq-x=1")],
         Vec::new(),
@@ -452,7 +452,7 @@ fn of_two_redundant_settings_one_stays() {
 /// A setting with a small effect is selected because chance makes it look larger. The reported
 /// effect comes from fresh data: it is right on average, and its interval contains the truth.
 #[test]
-fn the_effect_that_is_written_is_not_the_one_it_was_chosen_for() {
+fn reported_effect_comes_from_fresh_data() {
     let names: Vec<String> = (0..4).map(|nth| format!("setting{nth}=on")).collect();
     let rate = |on: &[String]| {
         let helps = on.iter().any(|one| one == "setting2=on");

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lower_reading_than_the_other_cpus_is_a_step_back() {
+    fn lower_reading_than_other_cpu_steps_back() {
         let mut found = Agreement::default();
         // Comparing with its own reading says nothing about the other CPU.
         found.check(90, 100, 100);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_is_checked_or_each_cpu_against_the_first() {
+    fn pairs_or_first_cpu_are_checked() {
         let least = Nanos::from_millis(1);
         let (all, complete) = pairs(&[0, 2, 5], Nanos::from_millis(3), least);
         assert_eq!((&*all, complete), (&[(0, 2), (0, 5), (2, 5)][..], true));

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_smallest_step_is_not_zero_and_going_back_is_counted() {
+    fn smallest_step_is_nonzero_and_backsteps_count() {
         let steps = |readings: &[u64]| {
             let mut steps = Steps::default();
             readings.iter().for_each(|reading| steps.see(*reading));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_that_would_be_negative_is_none() {
+    fn negative_span_is_none() {
         assert_eq!(Ruler::Monotonic.nanos(10, 4), 0);
         assert_eq!(Ruler::Monotonic.nanos(10, 14), 4);
     }

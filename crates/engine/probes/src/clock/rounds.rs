@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rulers_cost_is_taken_off_once_and_the_rest_shared() {
+    fn ruler_cost_is_subtracted_once_per_batch() {
         assert_eq!(per_read(35, 10, 1), 25);
         assert_eq!(per_read(1_610, 10, 64), 25);
         assert_eq!(per_read(8, 10, 1), 0);

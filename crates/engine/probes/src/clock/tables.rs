@@ -220,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn less_than_half_of_a_system_call_is_none() {
+    fn under_half_a_call_is_no_syscall() {
         assert!(is_half(49, 100));
         assert!(!is_half(50, 100));
         assert!(!is_half(0, 0));
     }
 
     #[test]
-    fn a_step_back_is_a_warning_and_so_is_no_check_at_all() {
+    fn step_back_or_missing_check_warns() {
         let pair = |checks, backward| Pair {
             source: Some("tsc".to_owned()),
             reader: Reader::Posix(PosixClock::Monotonic),

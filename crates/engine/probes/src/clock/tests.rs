@@ -90,7 +90,7 @@ fn many_reads_can_make_one_sample() {
 }
 
 #[test]
-fn without_a_counter_the_ruler_is_a_clock() {
+fn clock_is_ruler_without_counter() {
     let mut probe = clocks(&[]);
     probe.tsc = None;
     let (lanes, measured) = measure(probe, &other(150), &Arc::new(Control::new()));
@@ -105,7 +105,7 @@ fn without_a_counter_the_ruler_is_a_clock() {
 }
 
 #[test]
-fn a_real_time_thread_leaves_half_of_its_cpu() {
+fn real_time_thread_leaves_half_the_cpu() {
     let Some(fifo) = permitted(1, 1) else {
         return;
     };
@@ -174,7 +174,7 @@ fn with_sources(sources: Sources, plan: &Plan) -> (Result<Ready, ProbeError>, Ar
 }
 
 #[test]
-fn each_source_has_its_part_and_one_that_is_refused_is_told() {
+fn each_source_is_measured_or_reported_refused() {
     let offered = Sources {
         offered: vec!["tsc", "sundial", "hpet"],
         ..Sources::default()
@@ -206,7 +206,7 @@ fn each_source_has_its_part_and_one_that_is_refused_is_told() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_the_start() {
+fn impossible_request_is_refused_before_start() {
     let offered = |locked, plan: &Plan| {
         let sources = Sources {
             offered: vec!["tsc", "hpet"],

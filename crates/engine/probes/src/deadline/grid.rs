@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_counts_from_the_start_of_the_period() {
+    fn lateness_counts_from_period_start() {
         let mut grid = grid();
         for (period, late) in [(0, 3_000), (1, 0), (2, 999_000)] {
             let start = 10_000_000 + period * PERIOD;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_that_began_while_it_was_busy_are_missed() {
+    fn periods_begun_while_busy_are_missed() {
         let mut grid = grid();
         grid.wake(9_900_000, 10_000_000);
         // Busy until 12.5 ms: the periods at 11 and 12 ms are missed.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_wake_up_shows_where_the_period_began() {
+    fn earlier_wake_up_corrects_period_start() {
         let mut grid = grid();
         assert_eq!(grid.wake(9_900_000, 9_998_000).late, 0);
         assert_eq!(grid.moved(), 0);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_that_begin_later_are_found_after_a_block() {
+    fn later_period_start_is_found_after_block() {
         let mut grid = grid();
         let mut last = 0;
         for period in 0..1_001 {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_slow_now_and_then_moves_nothing() {
+    fn occasional_slowness_leaves_the_grid_unmoved() {
         let mut grid = grid();
         for period in 0..5_000 {
             let late = if period % 100 == 0 { 4_000 } else { 90_000 };
@@ -191,7 +191,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_period_is_a_wake_up_or_missed(
+        fn each_period_wakes_or_is_missed(
             steps in prop::collection::vec((0_u64..5_000_000, 0_u64..3_000_000), 1..200),
         ) {
             let mut grid = grid();

@@ -58,7 +58,7 @@ fn work_beyond_the_runtime_is_an_overrun() {
 
 /// Like cyclicdeadline: if the period is longer than the run, the run has one period or none.
 #[test]
-fn a_run_may_be_shorter_than_a_period() {
+fn run_shorter_than_period_is_allowed() {
     let deadline = deadline(&[("period", "200ms"), ("runtime", "1ms")]);
     let plan = Plan {
         may_be_empty: true,
@@ -78,7 +78,7 @@ fn a_run_may_be_shorter_than_a_period() {
 }
 
 #[test]
-fn the_wake_ups_that_show_the_start_of_the_periods_count() {
+fn wake_ups_showing_period_start_are_counted() {
     let (recorder, _reader) = lane(Nanos::ZERO, &Arc::new(Control::new()));
     let times = Times {
         runtime: Nanos::from_micros(100),
@@ -118,7 +118,7 @@ fn the_wake_ups_that_show_the_start_of_the_periods_count() {
 }
 
 #[test]
-fn by_nanosleep_the_periods_are_those_of_the_clock() {
+fn nanosleep_periods_follow_the_clock() {
     let control = Arc::new(Control::new());
     let given = [("period", "2ms"), ("wait", "nanosleep")];
     if let Some(measured) = measure(&given, Nanos::from_millis(200), &control) {
@@ -167,7 +167,7 @@ fn a_stop_ends_it() {
 }
 
 #[test]
-fn fewer_cpus_than_all_are_refused_with_the_way_out() {
+fn cpu_subset_is_refused_with_remedy() {
     let set = |list: &str| list.parse::<CpuSet>().unwrap();
     check_cpus(&set("0-3"), &set("0-3")).unwrap();
     // Inside an exclusive cpuset these are all CPUs.
@@ -195,7 +195,7 @@ fn times_grow_in_proportion() {
 }
 
 #[test]
-fn too_much_bandwidth_is_refused_with_the_reason() {
+fn excess_bandwidth_is_refused_with_reason() {
     // 256 threads of nearly a whole CPU fit on no machine with fewer CPUs.
     let given = [("runtime", "950us"), ("threads", "256")];
     let error = testing::refusal_of_any(deadline(&given), &plan(Nanos::from_secs(1)));

@@ -73,7 +73,7 @@ fn check(lanes: &[LaneSpec], measured: &Measured) {
 }
 
 #[test]
-fn each_way_faults_as_often_as_it_says() {
+fn each_way_causes_the_stated_faults() {
     let _alone = alone();
     let (lanes, measured) = measure(&[("interval", "1ms")], OTHER);
     check(&lanes, &measured);
@@ -95,7 +95,7 @@ fn each_way_faults_as_often_as_it_says() {
 }
 
 #[test]
-fn the_memory_lock_of_the_process_changes_nothing() {
+fn process_memory_lock_has_no_effect() {
     let _alone = alone();
     let held = match lock_process_memory(LockMode::OnFault) {
         Ok(held) => held,
@@ -154,7 +154,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_batch_that_cannot_be_had_is_missed() {
+fn unavailable_batch_is_missed() {
     let _alone = alone();
     let mut fault = fault(&[("interval", "1ms")]);
     // No machine has a pool of huge pages this large.
@@ -189,7 +189,7 @@ fn a_batch_that_cannot_be_had_is_missed() {
 }
 
 #[test]
-fn advised_huge_pages_are_not_promised_where_they_cannot_be() {
+fn impossible_huge_pages_are_not_promised() {
     let _alone = alone();
     let sizes = Sizes {
         pages: 4,
@@ -211,7 +211,7 @@ fn advised_huge_pages_are_not_promised_where_they_cannot_be() {
 }
 
 #[test]
-fn why_a_way_does_not_work_is_a_sentence() {
+fn failing_way_is_explained_in_a_sentence() {
     let refused = || Error::NiceOutOfRange { nice: 20 };
     let refusal = refused().to_string();
     for (error, text) in [
@@ -232,7 +232,7 @@ fn why_a_way_does_not_work_is_a_sentence() {
 }
 
 #[test]
-fn ways_that_are_left_out_for_the_same_reason_share_a_warning() {
+fn equally_excluded_ways_share_a_warning() {
     let way = |after| Way {
         memory: Memory::HugeAdvised,
         after,

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn with_other_gaps_an_interrupt_may_have_been_one_of_them() {
+    fn other_gaps_may_account_for_an_interrupt() {
         let before = counts(100, 0, None, 0);
         let after = |interrupts| cause(&before, &counts(interrupts, 0, None, 0), 12);
         assert_eq!(after(100), Cause::Unaccounted);

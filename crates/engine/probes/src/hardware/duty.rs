@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_detector_may_take_all_of_the_window() {
+    fn kernel_detector_may_use_whole_window() {
         let kernel = |window, width| Duty::new(MS(window), Some(MS(width)), true);
         assert_eq!(kernel(1_000, 950).unwrap(), duty(1_000, 950));
         assert_eq!(kernel(1_000, 1_000).unwrap(), duty(1_000, 1_000));

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_the_samples_and_what_was_lost_is_missed() {
+    fn reports_become_samples_and_losses_missed() {
         let reports = Mutex::new(vec![vec![(1, 0), (2, 1)], vec![(5, 0)]]);
         let (lanes, kernel, measured) = run(
             "hwlat",
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_detector_that_fails_or_is_not_there_ends_the_run() {
+    fn failing_or_absent_detector_ends_run() {
         let fails = Kernel {
             fails: true,
             ..Kernel::default()

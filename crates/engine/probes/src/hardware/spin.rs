@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_clock_raises_the_floor_up_to_the_threshold() {
+    fn slow_clock_raises_floor_to_threshold() {
         let limits = |turn| limits(RawClock, Nanos(10_000), turn).floor;
         assert_eq!(limits(20), 250);
         assert_eq!(limits(400), 1_200);

@@ -61,7 +61,7 @@ fn so_it_is_at_real_time_priority() {
 }
 
 #[test]
-fn every_turn_is_counted_where_that_is_asked_for() {
+fn every_turn_is_counted_on_request() {
     let given = [
         ("window", "10ms"),
         ("width", "2ms"),
@@ -117,7 +117,7 @@ fn the_other_clock_spins_as_well() {
 }
 
 #[test]
-fn a_stop_ends_a_spin_and_a_pause() {
+fn stop_ends_spin_and_pause() {
     for (window, width) in [("110ms", "95ms"), ("1h", "1ms")] {
         let control = Arc::new(Control::new());
         testing::stop_after(&control, Duration::from_millis(10));
@@ -146,7 +146,7 @@ fn what_cannot_work_is_refused() {
 }
 
 #[test]
-fn windows_that_passed_are_counted_up_to_the_end() {
+fn passed_windows_are_counted_until_end() {
     let schedule = Schedule {
         first: Nanos(0),
         counted_from: Nanos(0),

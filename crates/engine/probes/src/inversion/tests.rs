@@ -17,7 +17,7 @@ fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
 }
 
 #[test]
-fn a_plain_lock_waits_for_the_middle_thread_and_inheritance_does_not() {
+fn only_plain_lock_awaits_middle_thread() {
     let Some(fifo) = permitted(LOWEST, 60) else {
         return;
     };

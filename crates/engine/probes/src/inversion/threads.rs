@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_that_passed_are_found_up_to_the_end() {
+    fn passed_cycles_are_found_until_end() {
         let cycles = Cycles {
             start: Nanos(100),
             end: Nanos(200),

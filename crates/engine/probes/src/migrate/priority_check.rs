@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_thread_may_wait_for_the_higher_ones() {
+    fn lower_thread_may_await_higher_threads() {
         let lives = [
             life(0, (0, 1_000), &[(0, 300), (900, 1_000)]),
             life(0, (100, 1_000), &[(105, 1_000)]),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_thread_that_runs_while_a_higher_waits_is_a_violation() {
+    fn lower_thread_running_before_higher_violates_priority() {
         let lives = [
             life(0, (0, 1_000), &[(0, 1_000)]),
             life(0, (100, 1_000), &[(105, 300), (700, 1_000)]),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_of_too_many_stretches_is_not_judged() {
+    fn overly_fragmented_life_is_not_judged() {
         let mut judge = PriorityCheck::new(1, Nanos(0), Nanos(0));
         let mut life = Life::new(0, Stretch { from: 0, to: 99 });
         (0..17).for_each(|n| life.ran(n, n + 1));

@@ -31,7 +31,7 @@ fn every_round_is_accounted_for_and_judged() {
 }
 
 #[test]
-fn threads_of_a_normal_policy_go_through_the_same_rounds() {
+fn normal_policy_threads_run_same_rounds() {
     let migrate = migrate(&[("run", "1ms"), ("interval", "10ms")]);
     let cpus = punctual_rt::affinity::current().unwrap();
     let run = Run {

@@ -53,7 +53,7 @@ fn warm_up_is_counted_and_not_recorded() {
 
 /// Each limit counts exactly the samples and missed periods above it.
 #[test]
-fn periods_above_a_limit_are_counted_by_its_value() {
+fn each_limit_counts_periods_above_it() {
     let (mut recorder, _reader, _control) = lane(10);
     recorder.count_overruns();
     recorder.count_above(&[Nanos(100), Nanos(105)]);
@@ -72,7 +72,7 @@ fn periods_above_a_limit_are_counted_by_its_value() {
 }
 
 #[test]
-fn a_lane_whose_turn_comes_later_has_its_own_warm_up() {
+fn later_lane_has_its_own_warmup() {
     let (recorder, _reader, control) = lane(30);
     let (mut late, mut reader) = Lane::open(recorder.settings, &control);
     late.start_late(Nanos(1_000), Nanos(5_000));
@@ -92,7 +92,7 @@ fn a_lane_whose_turn_comes_later_has_its_own_warm_up() {
 }
 
 #[test]
-fn missed_periods_are_split_at_the_end_of_the_warm_up() {
+fn warmup_end_splits_missed_periods() {
     let (mut recorder, mut reader, _control) = lane(30);
     recorder.sample(Nanos(1_000), SignedNanos(64));
     recorder.missed(Nanos(1_010), 6, Nanos(10));
@@ -121,7 +121,7 @@ fn missed_periods_are_split_at_the_end_of_the_warm_up() {
 }
 
 #[test]
-fn missed_periods_are_as_late_as_the_wake_up_that_came() {
+fn missed_periods_share_the_wake_up_lateness() {
     let (mut recorder, _reader, _control) = lane(30);
     recorder.count_overruns();
     // Due at 1,000, woken at 1,064: six periods have passed, the first two of them in the warm-up.
@@ -156,7 +156,7 @@ fn overruns_allocate_nothing() {
 }
 
 #[test]
-fn periods_open_at_the_end_are_missed_and_late_by_at_least_so_much() {
+fn open_periods_are_missed_with_minimum_lateness() {
     let (mut recorder, mut reader, _control) = lane(30);
     recorder.count_overruns();
     recorder.sample(Nanos(1_000), SignedNanos(5));
@@ -190,7 +190,7 @@ fn an_event_takes_24_bytes() {
 }
 
 #[test]
-fn a_full_ring_drops_and_says_so_while_the_histogram_keeps_all() {
+fn full_ring_reports_drops_histogram_keeps_all() {
     let (mut recorder, reader, _control) = lane(0);
     for period in 0..5_000 {
         recorder.sample(Nanos(1_000 + period), SignedNanos(3));
@@ -204,7 +204,7 @@ fn a_full_ring_drops_and_says_so_while_the_histogram_keeps_all() {
 }
 
 #[test]
-fn a_sample_above_the_break_value_ends_the_run() {
+fn sample_above_break_value_ends_run() {
     let (mut recorder, _reader, control) = lane(0);
     recorder.sample(Nanos(1_000), SignedNanos(500));
     assert!(!control.stopping());

@@ -364,7 +364,7 @@ mod tests {
 
     /// The second thread never passes the signal on.
     #[test]
-    fn a_round_that_does_not_come_back_is_missed() {
+    fn unreturned_round_is_missed() {
         punctual_rt::interrupt::install_interrupt_handler().unwrap();
         let control = Arc::new(Control::new());
         let interval = Nanos::from_millis(400);
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_passed_are_found_up_to_the_end() {
+    fn passed_rounds_are_found_until_end() {
         let times = Times {
             start: Nanos(1_000),
             end: Nanos(1_100),

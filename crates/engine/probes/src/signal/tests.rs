@@ -36,7 +36,7 @@ fn bursts_are_accounted_for_round_by_round() {
 }
 
 #[test]
-fn whole_rounds_are_a_lane_and_end_when_there_are_enough() {
+fn whole_rounds_form_a_bounded_lane() {
     let given = [("rounds", "yes"), ("threads", "3"), ("wakeups", "40")];
     let plan = plan(OTHER, Nanos::from_secs(60));
     let plan = Plan {
@@ -57,7 +57,7 @@ fn whole_rounds_are_a_lane_and_end_when_there_are_enough() {
 }
 
 #[test]
-fn each_way_accounts_for_every_round_in_every_lane() {
+fn each_way_accounts_for_all_rounds() {
     for via in WAYS {
         for placement in ["spread", "same"] {
             for threads in ["2", "5"] {
@@ -94,7 +94,7 @@ fn a_stop_ends_a_ring_that_waits() {
 }
 
 #[test]
-fn hops_go_from_cpu_to_cpu_in_a_ring() {
+fn hops_pass_cpus_in_a_ring() {
     let cpus = |given: &[_]| {
         let mut plan = plan(OTHER, Nanos::from_secs(1));
         plan.cpus = CpuSet::from_iter([2, 7]);

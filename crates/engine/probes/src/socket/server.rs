@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_in_pieces_is_answered_once_it_is_whole() {
+    fn fragmented_message_is_answered_when_complete() {
         let server = server();
         let mut stream = TcpStream::connect(server.address()).unwrap();
         let timeout = Some(Duration::from_secs(5));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_connections_open_and_frees_its_port() {
+    fn server_ends_despite_connections_freeing_port() {
         let server = server();
         let address = server.address();
         let open: Vec<TcpStream> = (0..3)

@@ -80,7 +80,7 @@ fn no_reply_in_time_is_missed() {
 }
 
 #[test]
-fn a_server_that_goes_away_is_a_warning() {
+fn vanished_server_is_a_warning() {
     let server = Server::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
     let name: &'static str = server.address().to_string().leak();
     let going = std::thread::spawn(move || {
@@ -98,7 +98,7 @@ fn a_server_that_goes_away_is_a_warning() {
 }
 
 #[test]
-fn a_stop_ends_the_wait_for_a_reply() {
+fn stop_ends_reply_wait() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let name: &'static str = silent.local_addr().unwrap().to_string().leak();
     let socket = socket(&[("connect", name), ("via", "default")]);
@@ -158,7 +158,7 @@ fn nobody_there_is_an_error() {
 }
 
 #[test]
-fn rates_are_messages_by_the_time_they_took() {
+fn rate_is_messages_per_elapsed_time() {
     let control = Arc::new(Control::new());
     let of = |latencies: &[i64]| {
         let (mut recorder, _reader) = lane(Nanos::ZERO, &control);

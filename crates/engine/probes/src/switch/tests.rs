@@ -38,7 +38,7 @@ fn at_real_time_priority_a_yield_switches() {
 }
 
 #[test]
-fn a_stop_ends_it_in_the_middle_of_a_batch() {
+fn stop_interrupts_a_batch() {
     for way in ["alone", "yield", "pipe", "process"] {
         let given = [("way", way), ("interval", "200ms"), ("batch", "100000")];
         let control = Arc::new(Control::new());
@@ -50,7 +50,7 @@ fn a_stop_ends_it_in_the_middle_of_a_batch() {
 }
 
 #[test]
-fn one_way_alone_has_the_lanes_to_itself() {
+fn single_way_gets_every_lane() {
     let switch = switch(&[("way", "process")]);
     let ready = testing::prepare(switch, &plan(OTHER, Nanos::from_secs(1))).unwrap();
     for lane in &ready.lanes {

@@ -27,7 +27,7 @@ fn measure(given: &[(&str, &str)], duration: Nanos) -> Accounting {
 }
 
 #[test]
-fn each_way_to_wait_accounts_for_every_period() {
+fn each_wait_accounts_for_every_period() {
     for wait in ["nanosleep", "timerfd", "signal"] {
         let accounting = measure(&[("wait", wait)], Nanos::from_millis(300));
         assert_eq!(accounting.expected, 300, "{wait}");
@@ -37,7 +37,7 @@ fn each_way_to_wait_accounts_for_every_period() {
 }
 
 #[test]
-fn loops_include_the_warm_up_as_the_duration_does() {
+fn loops_include_warmup_like_duration() {
     let loops = measure(&[("loops", "200")], Nanos::from_secs(3_600));
     let duration = measure(&[], Nanos::from_millis(200));
     for accounting in [loops, duration] {
@@ -101,7 +101,7 @@ fn made_up(wakes: &[u64], warm_up: Nanos) -> (crate::LaneOutcome, Vec<u64>) {
 
 proptest::proptest! {
     #[test]
-    fn each_missed_period_is_as_late_as_the_wake_up_that_came(
+    fn missed_period_takes_lateness_of_wake_up(
         wakes in proptest::collection::vec(0_u64..200_000, 0..40),
         warm_up in 0_u64..100_000,
     ) {
@@ -148,7 +148,7 @@ fn an_overrun_counts_each_period_that_passed() {
 
 /// If one thread is complete, the others may still finish within their interval.
 #[test]
-fn threads_of_equal_intervals_all_make_their_wakeups() {
+fn equal_interval_threads_complete_their_wakeups() {
     let given = [
         ("threads", "3"),
         ("wakeups", "1"),

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_passed_are_found_up_to_the_end() {
+    fn passed_turns_are_found_until_end() {
         // Pair 0 is due at 1000, 1010, 1040, 1050, 1080, ...
         let open = turns(2, 2, u64::MAX);
         assert_eq!(open.latest(0, 0, Nanos(1_009)), 0);

@@ -72,7 +72,7 @@ fn unmeasured_exchanges_are_not_in_the_account() {
 }
 
 #[test]
-fn who_waits_for_a_message_with_a_limit_measures_as_well() {
+fn timed_message_wait_measures_latency() {
     let given = [("via", "mq"), ("threads", "2"), ("timeout", "10s")];
     let lanes = measure_with(&given, OTHER);
     let expected: Vec<u64> = lanes.iter().map(|lane| lane.expected).collect();
@@ -86,7 +86,7 @@ fn who_waits_for_a_message_with_a_limit_measures_as_well() {
 }
 
 #[test]
-fn a_stop_ends_each_way_in_the_middle_of_a_wait() {
+fn stop_interrupts_each_ways_wait() {
     for via in WAYS {
         // Long enough to show that a stop ended it.
         let probe = probe(&[("via", via), ("interval", "10s")]);
@@ -115,7 +115,7 @@ fn pairs_are_chosen_from_the_cpus() {
 }
 
 #[test]
-fn pairs_that_run_together_have_intervals_of_their_own() {
+fn concurrent_pairs_have_own_intervals() {
     let given = [("threads", "3"), ("interval", "2ms"), ("distance", "1ms")];
     for bound in [true, false] {
         let unbound = [("unbound", "yes")];
@@ -130,7 +130,7 @@ fn pairs_that_run_together_have_intervals_of_their_own() {
 }
 
 #[test]
-fn the_first_that_has_its_wakeups_ends_all() {
+fn first_completed_pair_ends_all() {
     let given = [("threads", "2"), ("wakeups", "20"), ("distance", "10ms")];
     let lanes = measure_with(&given, OTHER);
     assert_eq!(lanes[0].recorded, 20);
@@ -138,7 +138,7 @@ fn the_first_that_has_its_wakeups_ends_all() {
 }
 
 #[test]
-fn priorities_go_down_to_one_and_names_are_told() {
+fn priorities_descend_to_one_with_labels() {
     let given = [("threads", "4"), ("priority-spread", "yes")];
     let mut plan = testing::plan(fifo(3), Nanos::from_secs(1));
     plan.cpus = [2, 5].into_iter().collect();
@@ -239,7 +239,7 @@ fn measure_apart(given: &[(&str, &str)], scheduling: Scheduling) -> Measured {
 }
 
 #[test]
-fn posts_from_another_process_are_all_accounted_for() {
+fn other_processs_posts_are_all_counted() {
     for via in cross_process::WAYS {
         let measured = measure_apart(&[("via", via)], OTHER);
         let lanes: Vec<_> = measured.lanes.iter().map(|lane| lane.accounting).collect();
@@ -269,7 +269,7 @@ fn posts_from_another_process_are_all_accounted_for() {
 }
 
 #[test]
-fn processes_are_real_time_and_warm_as_threads_are() {
+fn processes_are_real_time_and_warm() {
     let Some(fifo) = permitted(2, 2) else {
         return;
     };
@@ -286,7 +286,7 @@ fn processes_are_real_time_and_warm_as_threads_are() {
 }
 
 #[test]
-fn a_stop_reaches_the_other_process_in_its_sleep() {
+fn stop_reaches_sleeping_process() {
     for via in cross_process::WAYS {
         let plan = testing::plan(OTHER, Nanos::from_secs(3_600));
         let ready = apart(&[("via", via), ("interval", "10s")], partner(), &plan);
@@ -301,7 +301,7 @@ fn a_stop_reaches_the_other_process_in_its_sleep() {
 }
 
 #[test]
-fn the_first_that_has_its_wakeups_ends_all_processes() {
+fn first_completed_pair_ends_all_processes() {
     let given = [("threads", "2"), ("wakeups", "20"), ("distance", "10ms")];
     let lanes = measure_apart(&given, OTHER).lanes;
     assert_eq!(lanes[0].accounting.recorded, 20);
@@ -351,7 +351,7 @@ fn who_is_told_nonsense_says_so() {
 }
 
 #[test]
-fn forced_timeouts_are_counted_and_the_message_comes() {
+fn forced_timeouts_count_and_message_arrives() {
     let given = [
         ("via", "mq"),
         ("threads", "1"),

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_does_not_come_is_an_error() {
+    fn absent_message_is_an_error() {
         let queue = queue(Patience::once(Nanos::ZERO, Nanos::from_millis(2)));
         let mut end = queue.wait_end().unwrap();
         queue.post_end().unwrap().post().unwrap();

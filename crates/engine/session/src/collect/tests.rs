@@ -69,7 +69,7 @@ fn rows_hold_what_happened_in_them() {
 const TENTH: Nanos = Nanos(100_000_000);
 
 #[test]
-fn a_run_that_is_cut_off_knows_what_had_no_wake_up() {
+fn cut_off_run_knows_unwoken_periods() {
     let (mut recorder, mut collector, start) = lane();
     let at = |tenths: u64| start.monotonic + Nanos(tenths * TENTH.0);
     recorder.count_overruns();
@@ -98,7 +98,7 @@ fn a_run_that_is_cut_off_knows_what_had_no_wake_up() {
 }
 
 #[test]
-fn open_periods_of_the_warm_up_are_not_counted() {
+fn open_warmup_periods_are_not_counted() {
     let (mut recorder, mut collector, start) = lane();
     collector.grid.warm_up = SECOND;
     recorder.grid(TENTH, Nanos(u64::MAX));

@@ -119,7 +119,7 @@ mod tests {
 
     /// A thread that begins while no job is watched does not start a BPF program.
     #[test]
-    fn while_stacks_are_shut_none_are_taken_whatever_is_watched() {
+    fn closed_stacks_are_never_taken() {
         let host = Host::live();
         let armed = Explainer::arm(&host, Level::Jobs, LEAST, Delay::Wakeup);
         let mut explainer = match armed {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stack_of_timerlat_nearest_to_the_late_thread_is_its_own() {
+    fn nearest_timerlat_stack_explains_late_thread() {
         let stack = |cpu, time| TraceEvent {
             time: Nanos::from_micros(time),
             cpu,

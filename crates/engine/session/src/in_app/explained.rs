@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_is_explained_from_its_release_or_it_is_said_why_not() {
+    fn lane_is_explained_or_reason_given() {
         assert_eq!(delay_of(&head(Kind::Latency), &[7]), Ok(Delay::Timer));
         assert_eq!(delay_of(&head(Kind::Response), &[7]), Ok(Delay::Job));
         let without = LaneHead {

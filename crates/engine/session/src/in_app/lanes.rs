@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_application_counts_in_the_buckets_of_recordings() {
+    fn application_uses_the_histogram_buckets_of_recordings() {
         let mut edges: Vec<u64> = (0..1_000).collect();
         for decade in 1..=9 {
             let width = 10u64.pow(decade);

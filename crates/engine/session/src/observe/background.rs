@@ -166,7 +166,7 @@ mod tests {
     const TURN: Duration = Duration::from_millis(5);
 
     #[test]
-    fn the_policy_is_as_before_in_the_end() {
+    fn policy_is_restored_at_end() {
         let before = policy_of(current_tid()).unwrap();
         // The thread is not promoted, however busy the machine is.
         let background = Background::begin(1_000 * TURN);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_has_no_turn_is_promoted_until_it_has_one() {
+    fn starved_thread_is_promoted_until_running() {
         let begun = Instant::now();
         let background = Background::begin(TURN);
         if background.promoter.is_none() {

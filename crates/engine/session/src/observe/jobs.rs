@@ -397,7 +397,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_wait_is_one_of_the_names_or_a_system_call() {
+    fn release_wait_is_name_or_system_call() {
         for (name, release) in &RELEASES {
             assert_eq!(name.parse().as_ref(), Ok(release));
             assert_eq!(release.to_string(), *name);

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_beyond_those_of_a_recording_share_a_lane() {
+    fn excess_threads_share_a_lane() {
         let all: BTreeMap<u32, String> = (1..=5).map(|tid| (tid, "x".to_owned())).collect();
         assert_eq!(with_lanes(all.clone(), 5), (all.clone(), Vec::new()));
         let (first, notes) = with_lanes(all, 3);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_another_process_got_is_not_watched_on() {
+    fn reused_process_number_is_not_watched() {
         let (folder, host) = machine();
         let targets = Targets::Pids(vec![PID]);
         let mut watched = Watched::find(&targets, &host).unwrap();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_whose_number_another_got_is_told_apart() {
+    fn reused_thread_number_is_distinguished() {
         let (folder, host) = machine();
         let targets = Targets::Pids(vec![PID]);
         let mut watched = Watched::find(&targets, &host).unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_join_a_control_group_are_watched() {
+    fn processes_joining_a_group_are_watched() {
         let (folder, host) = machine();
         let members = folder.path().join("sys/fs/cgroup/docker/a");
         fs::create_dir_all(&members).unwrap();
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn new_threads_are_found_and_missing_processes_named() {
+    fn new_threads_found_missing_processes_named() {
         let (folder, host) = machine();
         let targets = Targets::Comm("motion".to_owned());
         let mut watched = Watched::find(&targets, &host).unwrap();

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_little_is_watched_all_the_time() {
+    fn cheap_watch_is_continuous() {
         let mut machine = Machine::new(0.02, 1);
         for _ in 0..500 {
             assert_eq!(machine.turn(IDLE), Step::Stay);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_much_is_watched_for_so_long_that_the_limit_holds() {
+    fn costly_watch_is_shortened_to_the_limit() {
         let mut machine = Machine::new(0.02, 20);
         for _ in 0..5_000 {
             machine.turn(IDLE);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn release_waits_are_looked_for_in_a_longer_first_window() {
+    fn first_window_for_release_waits_is_longer() {
         let mut machine = Machine::new(0.02, 20);
         let learning = Progress {
             learning: true,
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_closes_when_its_last_job_has_ended() {
+    fn window_closes_after_its_last_job() {
         let mut machine = Machine::new(0.02, 20);
         let long = Progress {
             oldest_open: Some(ms(50)),

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_describes_the_tracepoints_that_are_used() {
+    fn kernel_describes_the_used_tracepoints() {
         let Ok(all) = read() else {
             punctual_testing::skip!(Kernel, "this kernel has no BTF");
             return;

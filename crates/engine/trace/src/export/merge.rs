@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_before_the_record_that_had_it() {
+    fn gap_precedes_its_record() {
         let layout = layout(false);
         let (first, _) = written(layout, &vec![(9, false, vec![(1, 7), (100, 7)])], 0);
         let (second, _) = written(layout, &vec![(49, true, vec![(0, 9)])], 2);

@@ -110,7 +110,7 @@ mod tests {
 
     /// Set `PUNCTUAL_UPDATE_SEEDS=1` to rewrite it.
     #[test]
-    fn the_seed_of_the_fuzz_target_is_kept_pages() {
+    fn kept_pages_are_the_fuzz_seed() {
         let path =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds/trace-pages/whole");
         let kept = kept();

@@ -27,7 +27,7 @@ fn firsts(history: &History, from: u64, to: u64) -> Vec<u64> {
 }
 
 #[test]
-fn the_pages_of_a_stretch_and_the_one_before_it() {
+fn stretch_selects_its_pages_and_predecessor() {
     let history = history(&[
         (&[10, 20], None),
         (&[30, 40], None),
@@ -44,7 +44,7 @@ fn the_pages_of_a_stretch_and_the_one_before_it() {
 }
 
 #[test]
-fn what_was_lost_counts_where_it_was_lost() {
+fn loss_counts_at_its_place() {
     let history = history(&[
         (&[10, 20], Some(Lost::Count(1_000))),
         (&[50, 60], Some(Lost::Count(7))),
@@ -77,7 +77,7 @@ fn what_was_let_go_is_lost() {
 }
 
 #[test]
-fn a_page_that_is_none_is_a_loss() {
+fn invalid_page_is_a_loss() {
     let mut history = history(&[(&[10], None)]);
     history.push(layout(false), &[0; 7]);
     assert_eq!(history.lost(0, 100), 1);

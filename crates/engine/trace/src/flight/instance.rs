@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_instance_is_tried_again_for_a_moment() {
+    fn busy_instance_is_retried_briefly() {
         let pauses = || std::iter::repeat_n(Duration::ZERO, 19);
         let busy = |times: u32| {
             let mut tried = 0;
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_format_is_named() {
+    fn format_error_is_named() {
         let format = NotLearnt::NoFormat("/events/irq/format".into());
         assert_eq!(
             format.to_string(),
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_names_each_thread_or_all_between() {
+    fn filter_names_threads_or_their_range() {
         assert_eq!(filter("pid", &[7]), "pid == 7");
         assert_eq!(
             filter("common_pid", &[7, 9]),

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_cpu_has_later_comes_in_its_order() {
+    fn later_records_of_a_cpu_are_ordered() {
         let mut ordered = Ordered::default();
         let key = |one: &(u64, char)| (Nanos::from_millis(one.0), ());
         let now = Nanos::from_millis(12);

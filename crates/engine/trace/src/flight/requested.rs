@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_of_a_refused_filter_is_found() {
+    fn refused_filter_reason_is_found() {
         let text = "prev_pd == 3\n^\nparse_error: Field not found";
         let why = refusal(text).unwrap();
         assert_eq!(why, "Field not found at 'prev_pd == 3'");

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_threads_with_a_known_release_wait_its_calls_are_followed_alone() {
+    fn known_release_wait_narrows_followed_calls() {
         let followed = |calls: &[i64], learning: &[u32]| {
             let followed = Followed {
                 tids: vec![3, 4],
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_names_each_thread_in_each_field() {
+    fn filter_names_each_thread_per_field() {
         assert_eq!(filter(&["pid"], &[3, 4]), "pid == 3 || pid == 4");
         assert_eq!(
             filter(&["prev_pid", "next_pid"], &[3]),

@@ -103,7 +103,7 @@ fn what_the_kernel_wrote_is_cut_out() {
 }
 
 #[test]
-fn what_is_later_than_asked_for_stays_with_the_kernel() {
+fn later_records_stay_with_the_kernel() {
     let machine = machine(&[]);
     let mut flight = machine.arm(Level::Default).unwrap();
     flight.switch(true).unwrap();
@@ -124,7 +124,7 @@ fn what_is_later_than_asked_for_stays_with_the_kernel() {
 }
 
 #[test]
-fn a_brake_stops_it_at_once_and_lets_it_go() {
+fn stop_handle_stops_and_releases_recording() {
     let machine = machine(&[]);
     let flight = machine.arm(Level::Default).unwrap();
     let handle = flight.stop_handle();
@@ -148,7 +148,7 @@ fn a_brake_stops_it_at_once_and_lets_it_go() {
 }
 
 #[test]
-fn few_events_are_on_and_some_for_watched_threads_only() {
+fn few_events_enabled_some_for_watched_threads() {
     let machine = machine(&[]);
     let mut flight = machine.arm(Level::Default).unwrap();
     assert_eq!(machine.fake.switched_on().unwrap(), [""; 0]);
@@ -221,7 +221,7 @@ fn what_a_kernel_lacks_is_reported() {
 }
 
 #[test]
-fn a_field_that_is_not_there_makes_the_event_unknown() {
+fn absent_field_makes_event_unknown() {
     let machine = machine(&[]);
     let file = machine
         .tracefs
@@ -268,7 +268,7 @@ fn another_clock_is_measured() {
 }
 
 #[test]
-fn wherever_the_kernel_refuses_nothing_is_left_behind() {
+fn kernel_refusal_leaves_nothing_behind() {
     let machine = machine(&[]);
     let attempt = |first: usize| {
         machine.fake.refuse(first, 1);
@@ -310,7 +310,7 @@ fn an_event_that_is_refused_is_reported() {
 }
 
 #[test]
-fn instances_of_one_program_get_names_of_their_own() {
+fn instances_of_a_program_have_distinct_names() {
     let machine = machine(&[]);
     let (one, two) = (machine.arm(Level::Default), machine.arm(Level::Default));
     let mut names = machine.fake.instances().unwrap();
@@ -324,7 +324,7 @@ fn instances_of_one_program_get_names_of_their_own() {
 }
 
 #[test]
-fn what_a_killed_program_left_is_cleared_and_what_lives_is_not() {
+fn only_killed_programs_leftovers_are_cleared() {
     let machine = machine(&[]);
     let flight = machine.arm(Level::Default).unwrap();
     std::mem::forget(flight);
@@ -340,7 +340,7 @@ fn what_a_killed_program_left_is_cleared_and_what_lives_is_not() {
 }
 
 #[test]
-fn pages_that_are_none_are_lost_and_nothing_worse() {
+fn invalid_pages_are_only_lost() {
     let machine = machine(&[]);
     let mut flight = machine.arm(Level::Default).unwrap();
     flight.switch(true).unwrap();
@@ -365,7 +365,7 @@ fn choices(texts: &[&str]) -> Vec<EventChoice> {
 }
 
 #[test]
-fn requested_events_have_an_instance_and_filters_of_their_own() {
+fn requested_events_have_own_instance_and_filters() {
     let machine = machine(&[]);
     let mut usual = machine.arm(Level::Default).unwrap();
     usual.switch(true).unwrap();
@@ -402,7 +402,7 @@ fn requested_events_have_an_instance_and_filters_of_their_own() {
 }
 
 #[test]
-fn a_requested_event_that_cannot_be_recorded_leaves_nothing_behind() {
+fn unrecordable_requested_event_leaves_nothing() {
     let machine = machine(&[]);
     for (asked, expected) in [
         ("sched:sched_swich", "did you mean sched:sched_switch"),

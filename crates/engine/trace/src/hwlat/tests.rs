@@ -38,7 +38,7 @@ fn read(root: &Path, name: &str) -> String {
 }
 
 #[test]
-fn a_session_sets_reads_and_leaves_all_as_it_was() {
+fn session_sets_reads_and_restores_hwlat() {
     let (root, fake, tracefs) = machine("hwlat nop");
     let before = fake.in_force().unwrap();
     tracefs.may_start_hwlat().unwrap();
@@ -95,7 +95,7 @@ fn an_older_kernel_has_no_mode() {
 }
 
 #[test]
-fn a_threshold_that_was_set_is_set_again() {
+fn previous_threshold_is_restored() {
     let (root, fake, tracefs) = machine("hwlat nop");
     fs::write(root.path().join("sys/kernel/tracing/tracing_thresh"), "250").unwrap();
     let mut hwlat = tracefs.start_hwlat(&ask(), OWNER).unwrap();
@@ -105,7 +105,7 @@ fn a_threshold_that_was_set_is_set_again() {
 }
 
 #[test]
-fn a_write_that_is_refused_leaves_nothing_changed() {
+fn refused_write_changes_nothing() {
     let (_root, fake, tracefs) = machine("hwlat nop");
     let before = fake.in_force().unwrap();
     fake.refuse(usize::MAX, 0);
@@ -123,7 +123,7 @@ fn a_write_that_is_refused_leaves_nothing_changed() {
 }
 
 #[test]
-fn a_number_that_another_process_has_now_does_not_keep_it() {
+fn reused_process_number_does_not_prevent_clearing() {
     let (root, fake, tracefs) = machine("hwlat nop");
     let before = fake.in_force().unwrap();
     std::mem::forget(tracefs.start_hwlat(&ask(), OWNER).unwrap());
@@ -147,7 +147,7 @@ fn a_number_that_another_process_has_now_does_not_keep_it() {
 }
 
 #[test]
-fn what_cannot_be_put_back_is_reported_and_restored_by_the_next() {
+fn failed_restore_is_reported_and_retried_next() {
     let (_root, fake, tracefs) = machine("hwlat nop");
     let before = fake.in_force().unwrap();
     fake.refuse(usize::MAX, 0);
@@ -175,7 +175,7 @@ fn what_cannot_be_put_back_is_reported_and_restored_by_the_next() {
 }
 
 #[test]
-fn a_killed_session_is_undone_wherever_it_ended() {
+fn killed_session_is_undone_at_any_point() {
     let (_root, fake, tracefs) = machine("hwlat nop");
     let before = fake.in_force().unwrap();
     for ended in 0..10 {
@@ -258,7 +258,7 @@ fn this_machine_says_whether_it_can() {
 }
 
 #[test]
-fn nothing_that_leaves_no_pause_is_asked_of_the_kernel() {
+fn request_without_pause_is_refused() {
     let (_root, fake, tracefs) = machine("hwlat nop");
     let us = Nanos::from_micros;
     for (window, width, threshold) in [

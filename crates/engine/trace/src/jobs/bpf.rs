@@ -215,7 +215,7 @@ mod tests {
     use super::ring_length;
 
     #[test]
-    fn rings_are_powers_of_two_within_the_limit() {
+    fn rings_are_limited_powers_of_two() {
         assert_eq!(ring_length(2), 65_536);
         assert_eq!(ring_length(48), 16_384);
         assert_eq!(ring_length(1_000), 4_096);

@@ -71,7 +71,7 @@ impl Machine {
 }
 
 #[test]
-fn timerlat_is_set_read_and_leaves_all_as_it_was() {
+fn timerlat_session_sets_reads_and_restores() {
     let machine = machine(BOTH);
     // Settings that would end the trace, or worse, are turned off and then restored.
     machine.set("osnoise/stop_tracing_us", "30");
@@ -143,7 +143,7 @@ fn timerlat_is_set_read_and_leaves_all_as_it_was() {
 }
 
 #[test]
-fn user_space_waits_where_the_kernel_lets_it() {
+fn user_space_waits_if_kernel_allows() {
     let machine = machine(BOTH);
     let before = machine.fake.in_force().unwrap();
     let session = (machine.tracefs)
@@ -311,7 +311,7 @@ fn osnoise_reports_turns_and_gaps() {
 }
 
 #[test]
-fn a_write_that_is_refused_leaves_nothing_changed() {
+fn refused_write_changes_nothing() {
     for ask in [timerlat(false), timerlat(true), osnoise()] {
         let machine = machine(BOTH);
         let before = machine.fake.in_force().unwrap();
@@ -331,7 +331,7 @@ fn a_write_that_is_refused_leaves_nothing_changed() {
 }
 
 #[test]
-fn a_killed_session_is_undone_wherever_it_ended() {
+fn killed_session_is_undone_at_any_point() {
     for ask in [timerlat(false), timerlat(true), osnoise()] {
         let machine = machine(BOTH);
         let before = machine.fake.in_force().unwrap();
@@ -351,7 +351,7 @@ fn a_killed_session_is_undone_wherever_it_ended() {
 }
 
 #[test]
-fn what_cannot_be_put_back_is_reported_and_restored_by_the_next() {
+fn failed_restore_is_reported_and_retried_next() {
     let machine = machine(BOTH);
     let before = machine.fake.in_force().unwrap();
     for refused in 0..3 {
@@ -420,7 +420,7 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
-fn pages_that_are_none_are_counted_and_nothing_worse() {
+fn invalid_pages_are_only_counted() {
     let machine = machine(BOTH);
     let mut session = (machine.tracefs)
         .start_osnoise(&timerlat(false), OWNER)

@@ -128,7 +128,7 @@ mod tests {
         \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
 
     #[test]
-    fn a_page_of_64_bits_and_one_of_32() {
+    fn layout_reads_64_and_32_bit_pages() {
         let layout = Layout::parse(USUAL).unwrap();
         assert_eq!((layout.long_bytes, layout.data_at), (8, 16));
         assert_eq!(layout.page_bytes, 4_096);

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_found_with_and_without_their_system() {
+    fn events_are_found_with_or_without_system() {
         for text in [
             " irq_handler_exit: irq=1 ret=x",
             " 1 irq:irq_handler_exit:  irq=1 ret=x",

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_of_the_kernel_are_told_from_those_of_programs() {
+    fn kernel_functions_are_distinguished_from_program_functions() {
         let of_perf = "\tffffffff81c0ffee schedule+0x2e ([kernel.kallsyms])";
         assert_eq!(Frame::read(of_perf), Some(Frame::Kernel("schedule+0x2e")));
         let of_program = "        7f409cd18109 __libc_start_main+0x85 (/usr/lib/libc.so.6)";

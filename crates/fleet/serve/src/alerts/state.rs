@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_read_back_and_a_damaged_one_is_not_taken_for_empty() {
+    fn state_reads_back_and_damage_is_detected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("alerts.json");
         assert_eq!(State::read(&path).unwrap(), State::default());

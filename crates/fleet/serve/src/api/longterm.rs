@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_counts_are_exact_and_large_ones_near() {
+    fn small_counts_exact_large_counts_approximate() {
         assert_eq!([0, 1, 63].map(level), [0, 1, 63]);
         for count in [64u64, 100, 12_345, 1_000_000_000] {
             let back = EXACT as f64 * GROWTH.powi(i32::from(level(count)) - EXACT as i32);

@@ -7,7 +7,7 @@ use crate::client::{get, raw, send};
 use crate::place::{Place, json, put, recording};
 
 #[test]
-fn each_role_may_do_what_it_is_for() {
+fn each_role_has_its_permissions() {
     let place = Place::new();
     let collection = place.collection();
     let token = |name: &str, role| {
@@ -68,7 +68,7 @@ fn each_role_may_do_what_it_is_for() {
 }
 
 #[test]
-fn an_enrolled_machine_without_recordings_is_shown_as_such() {
+fn enrolled_machine_without_recordings_is_shown() {
     let place = Place::new();
     enrol(&place.collection(), "board-9", Role::Machine).unwrap();
     assert!(enrol(&place.collection(), "board-9", Role::Viewer).is_err());
@@ -100,7 +100,7 @@ fn guesses_are_limited() {
 }
 
 #[test]
-fn behind_a_proxy_guesses_are_those_of_its_client() {
+fn proxied_guesses_count_against_the_client() {
     let place = Place::new();
     let server = place.serve_as(|config| {
         config.login = true;
@@ -121,7 +121,7 @@ fn behind_a_proxy_guesses_are_those_of_its_client() {
 
 /// Another user of this machine reaches the server in the same way as the proxy.
 #[test]
-fn a_user_is_named_with_the_secret_of_the_proxy_only() {
+fn proxy_secret_is_required_to_name_user() {
     let place = Place::new();
     let server = place.serve_as(|config| {
         config.proxies = vec!["127.0.0.1".parse().unwrap()];
@@ -175,7 +175,7 @@ fn a_browser_logs_in_and_out() {
 
 /// A foreign page whose name resolves to this machine (DNS rebinding) cannot read anything.
 #[test]
-fn without_login_only_the_local_name_is_answered() {
+fn only_local_name_is_answered_without_login() {
     let place = Place::new();
     let server = place.serve();
     let ask = |host: &str| {

@@ -59,7 +59,7 @@ fn form(payload: &Value) -> Vec<String> {
 }
 
 #[test]
-fn alertmanager_takes_alerts_and_sends_the_same_form() {
+fn alertmanager_accepts_and_sends_same_form() {
     let Some(program) = installed(&NAMES) else {
         return;
     };

@@ -56,7 +56,7 @@ pub(crate) fn judged(number: u128, broken: bool) -> Recording {
 }
 
 #[test]
-fn a_requirement_broken_twice_is_sent_once_and_its_end_once() {
+fn repeated_violation_alerts_once_and_ends_once() {
     let place = Place::new();
     let receiver = Receiver::new(1);
     let alerts = alerts(&place, &receiver);
@@ -124,7 +124,7 @@ fn a_worsening_ends_when_it_is_acknowledged() {
 }
 
 #[test]
-fn a_command_reads_what_is_silent_and_a_full_disk_is_known() {
+fn command_receives_silence_and_disk_alerts() {
     let place = Place::new();
     let out = place.file("out");
     let alerts = Alerts {
@@ -173,7 +173,7 @@ fn a_command_reads_what_is_silent_and_a_full_disk_is_known() {
 }
 
 #[test]
-fn a_machine_is_silent_after_two_of_its_own_slots() {
+fn machine_is_silent_after_two_slots() {
     let place = Place::new();
     let receiver = Receiver::new(0);
     let server = serve(&place, &alerts(&place, &receiver), None);

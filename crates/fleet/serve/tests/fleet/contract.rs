@@ -8,7 +8,7 @@ use crate::client::{get, send};
 use crate::place::{Place, deliver, json, put, recording};
 
 #[test]
-fn a_delivery_is_kept_once_and_read_back() {
+fn delivery_is_stored_once_and_reads_back() {
     let place = Place::new();
     let server = place.serve();
     let one = recording(1, "board");
@@ -38,7 +38,7 @@ fn a_delivery_is_kept_once_and_read_back() {
 }
 
 #[test]
-fn what_is_no_recording_is_put_aside_with_its_reason() {
+fn non_recording_is_quarantined_with_reason() {
     let place = Place::new();
     let server = place.serve();
     let one = recording(1, "board");
@@ -69,7 +69,7 @@ fn what_is_no_recording_is_put_aside_with_its_reason() {
 }
 
 #[test]
-fn pages_of_the_list_hold_each_recording_once() {
+fn list_pages_hold_each_recording_once() {
     let place = Place::new();
     let server = place.serve();
     for number in 0..7 {

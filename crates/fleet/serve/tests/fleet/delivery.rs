@@ -84,7 +84,7 @@ fn all_that_is_finished_is_delivered_once() {
 
 /// Deliveries do not delay pages.
 #[test]
-fn deliveries_are_kept_by_threads_of_lower_priority() {
+fn lower_priority_threads_store_deliveries() {
     let place = Place::new();
     let server = place.serve();
     let sent = crate::place::deliver(server.address, &recording(1, "board"));
@@ -111,7 +111,7 @@ fn deliveries_are_kept_by_threads_of_lower_priority() {
 }
 
 #[test]
-fn what_a_restored_collector_lacks_is_sent_again() {
+fn restored_collector_receives_missing_recordings() {
     let place = Place::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = [1, 2, 3].map(|number| recording(number, "board"));
@@ -266,7 +266,7 @@ fn killed_collector(place: &Place, store: &str, crash: &dyn Fn(u64)) {
 }
 
 #[test]
-fn a_killed_collector_on_a_database_that_crashes_loses_nothing() {
+fn killed_collector_and_crashed_database_lose_nothing() {
     let cluster = match Cluster::start() {
         Ok(cluster) => cluster,
         Err(why) => return skip!(Program, "a collector on PostgreSQL: {why}"),
@@ -281,7 +281,7 @@ fn a_killed_collector_on_a_database_that_crashes_loses_nothing() {
 }
 
 #[test]
-fn a_collector_that_is_killed_loses_nothing_and_doubles_nothing() {
+fn killed_collector_neither_loses_nor_doubles() {
     let place = Place::new();
     let store = place.store.display().to_string();
     killed_collector(&place, &store, &|_| {});

@@ -30,7 +30,7 @@ fn audited(number: u128) -> Recording {
 }
 
 #[test]
-fn a_collector_that_lost_the_dictionary_gets_it_again() {
+fn lost_dictionary_is_resent_to_collector() {
     let place = Place::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all: Vec<Recording> = (0..4).map(audited).collect();
@@ -54,7 +54,7 @@ fn a_collector_that_lost_the_dictionary_gets_it_again() {
 }
 
 #[test]
-fn a_dictionary_is_what_its_name_says_or_refused() {
+fn dictionary_not_matching_name_is_refused() {
     let place = Place::new();
     let server = place.serve();
     let one = audited(1);

@@ -33,7 +33,7 @@ fn certificate(place: &Place) -> Option<(PathBuf, PathBuf)> {
 }
 
 #[test]
-fn a_machine_delivers_only_to_a_collector_that_it_trusts() {
+fn machine_delivers_only_to_trusted_collector() {
     let place = Place::new();
     let Some((certificate, key)) = certificate(&place) else {
         return;
@@ -65,7 +65,7 @@ fn a_machine_delivers_only_to_a_collector_that_it_trusts() {
 
 /// A database with TLS enabled is never accessed without it, nor with an untrusted certificate.
 #[test]
-fn a_database_is_reached_by_tls_or_refused() {
+fn database_without_trusted_tls_is_refused() {
     let place = Place::new();
     let Some((certificate, key)) = certificate(&place) else {
         return;

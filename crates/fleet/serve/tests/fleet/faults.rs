@@ -122,7 +122,7 @@ fn forward(mut client: TcpStream, mut server: TcpStream, most: usize, mut answer
 }
 
 #[test]
-fn a_network_that_is_cut_loses_nothing_and_doubles_nothing() {
+fn cut_network_neither_loses_nor_doubles() {
     let place = Place::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = recordings(0..12);
@@ -147,7 +147,7 @@ fn a_network_that_is_cut_loses_nothing_and_doubles_nothing() {
 
 /// Pages and errors of other servers are not answers of a collector.
 #[test]
-fn what_is_not_a_collector_takes_and_refuses_nothing() {
+fn foreign_server_takes_and_refuses_nothing() {
     let place = Place::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     measured(&machine, &recordings(0..1));
@@ -178,7 +178,7 @@ fn what_is_not_a_collector_takes_and_refuses_nothing() {
 /// The machine's store is replaced by an older copy. Recordings delivered since then are known,
 /// those made since then exist only in the collector, and new ones are new.
 #[test]
-fn a_machine_restored_from_a_backup_doubles_nothing() {
+fn restored_machine_doubles_nothing() {
     let place = Place::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = recordings(0..6);
@@ -210,7 +210,7 @@ fn a_machine_restored_from_a_backup_doubles_nothing() {
 /// A collector replaced by an older copy gets the later recordings again. Recordings that it
 /// removed are only delivered if all are requested.
 #[test]
-fn a_restored_collector_gets_back_what_came_since() {
+fn restored_collector_regains_later_recordings() {
     let place = Place::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = recordings(0..140);
@@ -249,7 +249,7 @@ fn ids(all: &[Recording]) -> Vec<RecordingId> {
 
 /// Damaged recordings or windows in the machine's store do not block others.
 #[test]
-fn what_is_damaged_is_named_and_the_rest_is_delivered() {
+fn damage_is_named_and_rest_delivered() {
     let place = Place::new();
     let file = place.file("machine.db");
     let machine = Store::open(&file).unwrap();
@@ -369,7 +369,7 @@ fn slots_of_years_are_sent_once() {
 /// The readiness check soon shows that the database is missing, and that it is back. Meanwhile, the
 /// machine keeps the due recordings.
 #[test]
-fn a_server_without_its_database_is_not_ready() {
+fn server_without_database_is_not_ready() {
     let cluster = match Cluster::start() {
         Ok(cluster) => cluster,
         Err(why) => return skip!(Program, "a server without its database: {why}"),
@@ -403,7 +403,7 @@ fn a_server_without_its_database_is_not_ready() {
 /// Simultaneous deliveries of many machines are stored together. Each gets its own response, and
 /// nothing is lost or duplicated.
 #[test]
-fn windows_of_many_machines_at_once_are_each_answered() {
+fn simultaneous_windows_each_get_answers() {
     let place = Place::new();
     let server = place.serve();
     let at = recordings(0..1)[0].started;

@@ -12,7 +12,7 @@ use crate::client::{get, raw, send};
 use crate::place::{Place, deliver, json, put, recording, sha256};
 
 #[test]
-fn bodies_that_are_too_large_are_refused_by_their_length() {
+fn oversized_bodies_are_refused_by_length() {
     let place = Place::new();
     let server = place.serve_as(|config| config.limits.body = 1_000);
     let one = recording(1, "board");
@@ -184,7 +184,7 @@ fn who_is_too_slow_is_cut_off() {
 
 /// Connections with incomplete requests do not block others.
 #[test]
-fn half_sent_bodies_do_not_keep_others_out() {
+fn incomplete_requests_do_not_block_others() {
     let place = Place::new();
     let token = enrol(&place.collection(), "board", Role::Machine).unwrap();
     let bearer = format!("Bearer {token}");
@@ -238,7 +238,7 @@ fn announced_bodies_take_no_room() {
 
 /// A client that sends requests but never reads is disconnected.
 #[test]
-fn a_client_that_never_reads_is_cut_off() {
+fn client_that_never_reads_is_disconnected() {
     let place = Place::new();
     let server = place.serve_as(|config| config.limits.patience = Duration::from_millis(300));
     let mut stream = TcpStream::connect(server.address).unwrap();
@@ -276,7 +276,7 @@ fn a_request_has_a_deadline() {
 }
 
 #[test]
-fn too_much_at_once_is_to_be_sent_later() {
+fn excess_deliveries_are_deferred() {
     let place = Place::new();
     let server = place.serve_as(|config| config.limits.in_flight = 1 << 10);
     let one = recording(1, "board");
@@ -287,7 +287,7 @@ fn too_much_at_once_is_to_be_sent_later() {
 }
 
 #[test]
-fn a_long_label_is_put_aside_and_what_is_put_aside_has_a_quota() {
+fn long_labels_are_quarantined_within_quota() {
     let place = Place::new();
     let server = place.serve();
     for number in 0..102_u32 {

@@ -64,8 +64,8 @@ fn link(state: &str) {
 }
 
 #[test]
-fn a_network_that_goes_away_loses_nothing_and_doubles_nothing() {
-    if !is_inside("a_network_that_goes_away_loses_nothing_and_doubles_nothing") {
+fn vanished_network_neither_loses_nor_doubles() {
+    if !is_inside("vanished_network_neither_loses_nor_doubles") {
         return;
     }
     let place = Place::new();
@@ -147,8 +147,8 @@ fn serve(store: &Path) -> Running {
 }
 
 #[test]
-fn a_full_disk_of_the_collector_loses_nothing() {
-    if !is_inside("a_full_disk_of_the_collector_loses_nothing") {
+fn full_collector_disk_loses_nothing() {
+    if !is_inside("full_collector_disk_loses_nothing") {
         return;
     }
     let place = Place::new();
@@ -179,11 +179,11 @@ fn a_full_disk_of_the_collector_loses_nothing() {
 /// With a full database disk, no delivery is acknowledged unless it is stored, and all arrive
 /// exactly once when there is space again.
 #[test]
-fn a_full_disk_of_the_database_loses_nothing() {
+fn full_database_disk_loses_nothing() {
     if let Err(why) = Cluster::installed() {
         return skip!(Program, "a database on a full disk: {why}");
     }
-    if !is_inside("a_full_disk_of_the_database_loses_nothing") {
+    if !is_inside("full_database_disk_loses_nothing") {
         return;
     }
     let small = |folder: &Path| {
@@ -231,8 +231,8 @@ fn a_full_disk_of_the_database_loses_nothing() {
 }
 
 #[test]
-fn a_full_disk_of_the_machine_loses_nothing() {
-    if !is_inside("a_full_disk_of_the_machine_loses_nothing") {
+fn full_machine_disk_loses_nothing() {
+    if !is_inside("full_machine_disk_loses_nothing") {
         return;
     }
     let place = Place::new();

@@ -38,7 +38,7 @@ fn each_page_works_without_scripts() {
 }
 
 #[test]
-fn the_keyboard_reaches_the_content_and_leads_on() {
+fn keyboard_reaches_content_and_moves_on() {
     let Some((_place, (server, _), mut tab)) = visit(served) else {
         return;
     };

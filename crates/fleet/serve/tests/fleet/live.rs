@@ -63,7 +63,7 @@ fn a_run_is_seen_until_it_ends() {
 }
 
 #[test]
-fn a_live_view_does_not_hold_up_the_end_of_the_server() {
+fn live_view_does_not_delay_shutdown() {
     let place = Place::new();
     let mut one = recording(1, "board");
     one.completion = Completion::Running;

@@ -173,7 +173,7 @@ fn weight(server: &Running, path: &str) -> usize {
 }
 
 #[test]
-fn ten_thousand_machines_are_shown_in_small_pages() {
+fn ten_thousand_machines_fit_small_pages() {
     let place = Place::new();
     let server = place.serve();
     assert_eq!(

@@ -152,7 +152,7 @@ fn somebody_turns_points_and_clicks() {
 }
 
 #[test]
-fn without_a_graphics_card_the_surface_is_drawn_by_hand() {
+fn surface_is_drawn_without_graphics_card() {
     let Some((_place, (_, server), mut tab)) = visit(|place| served(place, 1)) else {
         return;
     };
@@ -213,7 +213,7 @@ fn somebody_compares_and_acknowledges() {
 }
 
 #[test]
-fn a_machine_shows_its_series_facts_and_pictures() {
+fn machine_shows_series_facts_and_pictures() {
     let place = Place::new();
     let (_, server) = served(&place, 1);
     let page = get(server.address, "/machine?name=board-1").text();

@@ -96,7 +96,7 @@ fn facts_over_time_need_no_series() {
 }
 
 #[test]
-fn a_machine_with_an_earlier_version_delivers_what_it_knows() {
+fn older_machine_delivers_known_facts() {
     let place = Place::new();
     let server = place.serve();
     let one = recording(1, "board-1");

@@ -56,7 +56,7 @@ fn queries() -> Vec<String> {
 }
 
 #[test]
-fn each_query_of_the_dashboard_names_metrics_that_are_there() {
+fn dashboard_queries_name_existing_metrics() {
     let place = Place::new();
     let server = place.serve();
     deliver(server.address, &recording(1, "board"));

@@ -58,7 +58,7 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn a_collector_gets_the_histogram_and_the_sums() {
+fn collector_receives_histogram_and_sums() {
     let place = Place::new();
     let one = recording(1, "board");
     let due: u64 = one.accounting().recorded + one.accounting().missed;
@@ -116,7 +116,7 @@ print(json.dumps(found))
 ";
 
 #[test]
-fn the_classes_of_the_project_read_what_is_pushed() {
+fn opentelemetry_classes_read_pushed_metrics() {
     let python = |code: &str| {
         let mut command = Command::new("python3");
         command.args(["-c", code]).stdin(Stdio::piped());

@@ -4,7 +4,7 @@ use crate::client::send;
 use crate::place::{Place, deliver, small};
 
 #[test]
-fn no_request_is_answered_in_the_words_of_the_framework() {
+fn refusals_avoid_framework_wording() {
     let place = Place::new();
     let server = place.serve();
     let one = small(1, "board");

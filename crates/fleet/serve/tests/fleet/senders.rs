@@ -21,7 +21,7 @@ fn deliverer(url: String, token: Option<&str>, identity: &str) -> Deliverer {
 }
 
 #[test]
-fn two_machines_with_one_token_are_not_kept_as_one() {
+fn machines_sharing_a_token_stay_separate() {
     let place = Place::new();
     let collection = place.collection();
     let token = enrol(&collection, "board", Role::Machine).unwrap();
@@ -89,7 +89,7 @@ fn two_machines_with_one_token_are_not_kept_as_one() {
 }
 
 #[test]
-fn a_collector_is_asked_even_if_nothing_is_due() {
+fn collector_is_asked_without_due_recordings() {
     let place = Place::new();
     let empty = Store::open(&place.file("empty.db")).unwrap();
     let deliver = |url: String, token| {

@@ -56,7 +56,7 @@ impl Trends for TwoSeries {
 }
 
 #[test]
-fn series_are_listed_and_a_decision_is_logged() {
+fn series_are_listed_and_decisions_logged() {
     let place = Place::new();
     let trends = Arc::new(TwoSeries::default());
     let source = TrendSource(Some(Arc::clone(&trends) as Arc<dyn Trends>));
@@ -119,7 +119,7 @@ fn series_are_listed_and_a_decision_is_logged() {
 
 /// A custom threshold applies to the page, the API, the link to the series, and the decision.
 #[test]
-fn changes_are_judged_above_a_threshold_of_ones_own() {
+fn custom_threshold_judges_changes() {
     let place = Place::new();
     let mut nightly = Nightly::default();
     for (machine, first, worsens) in [("worse", 1_000, true), ("fine", 2_000, false)] {
@@ -161,7 +161,7 @@ fn changes_are_judged_above_a_threshold_of_ones_own() {
 
 /// The overview shows open regressions, and slots without a recording.
 #[test]
-fn the_overview_counts_open_changes_and_missed_slots() {
+fn overview_counts_regressions_and_missed_slots() {
     let place = Place::new();
     let mut nightly = Nightly::default();
     let now = Timestamp::now();

@@ -10,7 +10,7 @@ fn in_a_thread<T: Send>(test: impl FnOnce() -> T + Send) -> T {
 }
 
 #[test]
-fn system_calls_in_a_region_are_counted_and_made() {
+fn region_system_calls_are_counted_and_made() {
     in_a_thread(|| {
         let mut guard = match SystemCallGuard::new() {
             Ok(guard) => guard,
@@ -72,7 +72,7 @@ fn a_panic_leaves_the_region() {
 }
 
 #[test]
-fn page_faults_in_a_region_are_counted_with_their_address() {
+fn region_page_faults_count_with_address() {
     in_a_thread(|| {
         let mut guard = match PageFaultGuard::new() {
             Ok(guard) => guard,
@@ -109,7 +109,7 @@ fn page_faults_in_a_region_are_counted_with_their_address() {
 }
 
 #[test]
-fn an_allocator_that_does_not_count_is_said() {
+fn non_counting_allocator_is_reported() {
     // The tests of this crate use no counting allocator; `tests/hot_path.rs` does.
     let refused = AllocationGuard::new();
     assert!(matches!(refused, Err(Error::NotSupported { .. })));

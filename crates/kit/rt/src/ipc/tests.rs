@@ -33,7 +33,7 @@ fn what_is_posted_arrives() {
 }
 
 #[test]
-fn who_waits_for_a_message_may_give_up() {
+fn message_wait_may_be_given_up() {
     let queue = MessageQueue::new(1).unwrap();
     let mut message = [0; MessageQueue::MESSAGE];
     let mut wait = |patience| loop {

@@ -36,7 +36,7 @@ mod tests {
 
     #[cfg(target_env = "gnu")]
     #[test]
-    fn freed_memory_below_pieces_that_stay_is_given_back() {
+    fn freed_memory_below_kept_pieces_is_returned() {
         // Blocks too small for separate mappings; one in a hundred is kept.
         let mut all: Vec<Option<Vec<u8>>> = (0..20_000).map(|_| Some(vec![1; 1_000])).collect();
         for (place, piece) in all.iter_mut().enumerate() {

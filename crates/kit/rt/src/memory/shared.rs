@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_futex_of_one_mapping_wakes_the_other() {
+    fn futex_wakes_across_mappings() {
         let one = SharedNumbers::new().unwrap();
         let other = SharedNumbers::attach(one.as_fd().try_clone_to_owned().unwrap()).unwrap();
         std::thread::scope(|scope| {

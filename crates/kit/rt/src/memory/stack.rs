@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_is_is_an_error_and_no_overflow() {
+    fn excess_stack_is_error_not_overflow() {
         in_thread(256 << 10, || {
             for bytes in [256 << 10, 1 << 30, usize::MAX] {
                 let Err(Error::StackTooSmall { asked, available }) = prefault_stack(bytes) else {

@@ -49,7 +49,7 @@ fn skip_goes_on_at_the_next_release() {
 }
 
 #[test]
-fn catch_up_runs_the_newest_at_once_and_counts_the_others() {
+fn catch_up_runs_newest_and_counts_others() {
     let mut periodic = behind(LONG * 3 + LONG / 2, LONG, OverrunPolicy::CatchUp(2));
     let first = periodic.next_release();
     let missed: Vec<u64> = (0..3)
@@ -87,7 +87,7 @@ fn rephase_counts_from_the_overrun_on() {
 }
 
 #[test]
-fn an_interrupted_wait_counts_nothing_and_goes_on() {
+fn interrupted_wait_continues_without_counting() {
     for policy in [
         OverrunPolicy::Skip,
         OverrunPolicy::CatchUp(1),
@@ -107,7 +107,7 @@ fn an_interrupted_wait_counts_nothing_and_goes_on() {
 }
 
 #[test]
-fn an_external_phase_is_followed_in_steps_and_no_period_is_lost() {
+fn external_phase_is_followed_without_lost_periods() {
     let period = Duration::from_millis(1);
     let wakes = Rc::new(Cell::new(Wake::Due));
     let first = Instant::from_nanos(u64::MAX / 4 / MS * MS);

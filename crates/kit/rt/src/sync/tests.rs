@@ -11,7 +11,7 @@ use crate::{Error, ThreadBuilder};
 const PROTOCOLS: [Protocol; 2] = [Protocol::Plain, Protocol::Inherit];
 
 #[test]
-fn one_thread_at_a_time_has_the_value() {
+fn mutex_admits_single_thread() {
     for protocol in PROTOCOLS {
         let mutex = Mutex::new(0_u64, protocol).unwrap();
         thread::scope(|scope| {
@@ -148,7 +148,7 @@ fn a_monitor_excludes_and_wakes_all() {
 }
 
 #[test]
-fn a_wait_ends_at_its_deadline_with_the_lock_held() {
+fn timed_out_wait_holds_the_lock() {
     let monitor = Monitor::new(0).unwrap();
     let mut guard = monitor.lock().unwrap();
     let deadline = crate::Clock::Monotonic.now() + std::time::Duration::from_millis(5);
@@ -248,7 +248,7 @@ fn each_post_wakes_one_wait() {
 }
 
 #[test]
-fn a_futex_is_left_once_it_has_changed() {
+fn changed_futex_ends_the_wait() {
     let futex = Futex::default();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -269,7 +269,7 @@ fn a_futex_is_left_once_it_has_changed() {
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_a_semaphore_and_a_futex() {
+fn signal_ends_semaphore_and_futex_waits() {
     fn on_semaphore() -> Waited {
         Semaphore::new(0).unwrap().wait().unwrap()
     }

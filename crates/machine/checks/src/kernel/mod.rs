@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn each_option_is_named_once_and_has_its_reason() {
+    fn each_option_appears_once_with_reason() {
         let mut seen = std::collections::HashSet::new();
         for option in OPTIONS {
             assert!(option.option.starts_with("CONFIG_"), "{}", option.option);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_can_be_ok_fail_and_unknown() {
+    fn every_option_reaches_every_state() {
         for option in OPTIONS {
             let name = option.option;
             let needs = match option.needs {
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_does_not_know_is_never_ok() {
+    fn unknown_option_is_never_ok() {
         for option in OPTIONS {
             let finding = found("CONFIG_X=y\n", option.option, Role::Control);
             assert_ne!(finding.state, FindingState::Ok, "{}", option.option);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_option_selects_cannot_be_asked_away() {
+    fn selected_option_cannot_be_turned_off() {
         let name = "CONFIG_CPU_FREQ_GOV_SCHEDUTIL";
         let selected = format!("{name}=y\nCONFIG_X86_INTEL_PSTATE=y\n");
         let finding = found(&selected, name, Role::Control);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_sets_what_its_options_depend_on() {
+    fn fragment_sets_option_dependencies() {
         let text = fragment(Role::Control);
         let at = |line: &str| text.lines().position(|own| own == line);
         assert!(at("CONFIG_RCU_EXPERT=y") < at("CONFIG_RCU_NOCB_CPU=y"));
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_configuration_is_no_proof() {
+    fn partial_configuration_is_no_proof() {
         let name = "CONFIG_CPU_FREQ";
         // A long defconfig has no heading, and a few lines can have one.
         let defconfig: String = (0..1_500).map(|n| format!("CONFIG_X{n}=y\n")).collect();
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_has_the_name_and_the_age_of_its_kernel() {
+    fn option_name_and_age_follow_kernel() {
         let old = whole("4.14.93-rt53", "CONFIG_PREEMPT_RT_FULL=y\n");
         let rt = found(&old, "CONFIG_PREEMPT_RT", Role::Control);
         assert_eq!((rt.state, rt.found.as_str()), (FindingState::Ok, "is y"));

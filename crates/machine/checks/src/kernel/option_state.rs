@@ -129,7 +129,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_last_line_counts_and_names_are_whole() {
+    fn last_line_counts_and_names_match_fully() {
         let text = "CONFIG_A=y\n# CONFIG_A is not set\nCONFIG_AB=y\nCONFIG_S=\"x\"\n";
         assert_eq!(option_state(text, "CONFIG_A"), OptionState::Off);
         assert_eq!(option_state(text, "CONFIG_AB"), OptionState::Set("y"));
@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn read_once_or_for_each_it_says_the_same(text in "(CONFIG_PREEMPT_RT|CONFIG_DRM|# |=y|=\"n\"|=n| is not set|\n| ){0,40}") {
+        fn both_readers_report_same_option_state(text in "(CONFIG_PREEMPT_RT|CONFIG_DRM|# |=y|=\"n\"|=n| is not set|\n| ){0,40}") {
             let read = Configuration::read(&text);
             for option in ["CONFIG_PREEMPT_RT", "CONFIG_DRM", "CONFIG_PREEMPT"] {
                 prop_assert_eq!(read.get(option), option_state(&text, option));

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrap_is_distinguished_from_a_fresh_start() {
+    fn counter_wrap_is_distinguished_from_restart() {
         assert_eq!(moved(5, 0xffff_fff0), 21);
         assert_eq!(moved(5, 100), 5);
         assert_eq!(moved(5, 5), 0);
@@ -286,7 +286,7 @@ mod tests {
         }
 
         #[test]
-        fn a_counter_of_32_bits_is_followed_through_its_wrap(
+        fn wrapping_32_bit_counter_is_followed(
             old in 0u64..WRAP, step in 0u64..WRAP / 2,
         ) {
             let new = (old + step) % WRAP;

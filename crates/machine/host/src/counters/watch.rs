@@ -236,7 +236,7 @@ mod tests {
         ERR:          9\nMIS:          8\n";
 
     #[test]
-    fn a_cpus_column_is_found_by_its_name() {
+    fn cpu_column_is_found_by_name() {
         assert_eq!(interrupts_of(INTERRUPTS, 0), Some(104));
         assert_eq!(interrupts_of(INTERRUPTS, 2), Some(224));
         assert_eq!(interrupts_of(INTERRUPTS, 1), None);
@@ -244,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn with_one_cpu_errors_are_still_not_its_own() {
+    fn single_cpu_does_not_own_errors() {
         let text = b"  CPU0\n 1: 5 timer\nERR: 7\nMIS: 7\n";
         assert_eq!(interrupts_of(text, 0), Some(5));
     }
 
     #[test]
-    fn steal_is_that_of_the_cpu_and_not_the_sum() {
+    fn steal_is_per_cpu_not_summed() {
         let text = b"cpu  1 9 9 9 9 9 9 99 9 9\ncpu0 1 2 3 4 5 6 7 402 0 0\ncpu1 1 2 3\nintr 5\n";
         assert_eq!(steal_of(text, 0), Some(Nanos(402 * TICK_NS)));
         assert_eq!(steal_of(text, 1), None);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_steal_time_of_each_cpu_is_read() {
+    fn each_cpus_steal_time_is_read() {
         let text = "cpu  1 9 9 9 9 9 9 99 9 9\ncpu0 1 2 3 4 5 6 7 402 0 0\ncpu1 1 2 3\n\
                     cpu12 1 2 3 4 5 6 7 8\nintr 5\n";
         let folder = tempfile::tempdir().unwrap();

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_kept_in_part_with_a_hash_of_all() {
+    fn configuration_is_partly_kept_with_full_hash() {
         let config = find(&[("boot/config-6.1-rt", TEXT.as_bytes())]);
         let kept = [("HZ", "250"), ("HZ_250", "y")];
         let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_one_is_passed_over_and_named() {
+    fn damaged_configuration_is_skipped_and_named() {
         let damaged = &packed()[..20];
         let config = find(&[("proc/config.gz", damaged)]);
         assert!(

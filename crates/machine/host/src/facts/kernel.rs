@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_list_only_their_absence_is_certain() {
+    fn only_timer_absence_is_certain_without_list() {
         let off = ("/proc/cmdline", "quiet highres=off\n");
         let line = ("/proc/cmdline", "quiet highres=offline\n");
         let without = ("/boot/config-6.1", "# CONFIG_HIGH_RES_TIMERS is not set\n");

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_goes_before_what_was_asked_and_built() {
+    fn running_mode_precedes_requested_and_built() {
         let dynamic = (VERSION, "#1 SMP PREEMPT_DYNAMIC Debian");
         let line = ("/proc/cmdline", "quiet preempt=none preempt=full preempt=x");
         let config = (BOOT, "CONFIG_PREEMPT_VOLUNTARY=y\n");

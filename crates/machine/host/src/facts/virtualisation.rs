@@ -191,7 +191,7 @@ mod tests {
     const GUEST: (&str, &str) = (CPUINFO, "flags : fpu hypervisor\n");
 
     #[test]
-    fn hypervisors_are_found_by_flag_file_and_firmware() {
+    fn flag_file_and_firmware_reveal_hypervisors() {
         for (files, name) in [
             (vec![GUEST, (VENDOR, "QEMU\n")], Some("QEMU")),
             (vec![GUEST, (PRODUCT, "VMware20,1\n")], Some("VMware")),

@@ -61,7 +61,7 @@ fn cpus() -> CpuSet {
 }
 
 #[test]
-fn what_moved_in_between_is_in_the_recording() {
+fn counter_changes_are_in_the_recording() {
     let tree = Tree(tempfile::tempdir().unwrap());
     tree.idle(0, [5, 50, 0, 1]);
     tree.idle(2, [100, 1_000, 7, 0]);
@@ -115,7 +115,7 @@ fn what_moved_in_between_is_in_the_recording() {
 }
 
 #[test]
-fn what_is_not_there_is_unknown_with_its_reason() {
+fn absent_power_counters_are_unknown_with_reason() {
     let tree = tempfile::tempdir().unwrap();
     let root = Root::new(tree.path().to_owned());
     let mut watch = PowerWatch::begin(&root, cpus());

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_no_program_has_no_functions() {
+    fn non_program_file_has_no_functions() {
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, b"\x7fELF junk").unwrap();
         let read = Functions::read(file, &mut Allowance::whole());
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_table_of_two_gigabytes_is_not_read() {
+    fn huge_sparse_table_is_not_read() {
         let mut allowance = Allowance::whole();
         let file = with_symbols((2 << 30) / 24, "function", false);
         let before = peak_kib();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_and_kept_of_all_files_is_limited() {
+    fn total_read_and_kept_bytes_are_limited() {
         let read = |symbols, name: &str, allowance: &mut Allowance| match Functions::read(
             with_symbols(symbols, name, true),
             allowance,

@@ -360,7 +360,7 @@ mod tests {
     const FILE: Owner = Owner { user: 0, group: 0 };
 
     #[test]
-    fn a_file_is_read_here_only_where_all_is_ones_own() {
+    fn only_files_of_own_user_are_read() {
         let owner = |user| Some(Owner { user, group: user });
         let with = |own, users: [u32; 4], file| other_than(own, users, users, file);
         assert_eq!(with(0, [0; 4], FILE), None);

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_lacks_is_not_asked_of_it() {
+    fn unsupported_driver_parameters_are_not_requested() {
         let to = |from: &str, micros| limited(card(from), micros).map(|card| card.to_string());
         let full = "adaptive-rx on, rx-usecs 50, rx-frames 64";
         let none = "adaptive-rx off, rx-usecs 0, rx-frames 1";

@@ -132,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_line_is_added_changed_and_taken_away() {
+    fn line_is_added_changed_and_removed() {
         let old = "# the ones\n#IRQBALANCE_BANNED_CPULIST=\nX=1\n";
         let new = with(old, "2-3");
         assert_eq!(new, format!("{old}IRQBALANCE_BANNED_CPULIST=2-3\n"));
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_file_is_put_back_to_the_byte(
+        fn any_file_is_restored_byte_exact(
             lines in prop::collection::vec("(#|X=1|#?IRQBALANCE_BANNED_CPULIST=[\"0-9,]{0,5}|)", 0..6),
             ends in any::<bool>(),
             value in "[0-9]{1,3}",

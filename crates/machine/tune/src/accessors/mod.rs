@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_special_setting_has_its_code_and_no_other() {
+    fn only_special_settings_have_own_code() {
         for setting in SETTINGS {
             let special = matches!(setting.location, Location::Special { .. });
             let code = SPECIAL.iter().any(|(name, _)| *name == setting.name);

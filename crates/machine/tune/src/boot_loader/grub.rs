@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_block_is_named() {
+    fn block_error_is_named() {
         for (why, text) in [
             (BadBlock::NotABlock, "/x: is not an environment block"),
             (BadBlock::Full, "/x: has no room for next_entry"),

@@ -91,7 +91,7 @@ fn with_grub(custom: Option<&str>) -> (tempfile::TempDir, Host) {
 }
 
 #[test]
-fn grub_boots_an_entry_once_and_all_files_are_as_before() {
+fn grub_boots_once_and_files_are_restored() {
     for custom in [None, Some("# own\nmenuentry 'mine' {\n}"), Some("")] {
         let (folder, host) = with_grub(custom);
         let before = all(folder.path());
@@ -187,7 +187,7 @@ fn what_others_changed_is_left_alone() {
 }
 
 #[test]
-fn a_grub_that_cannot_boot_once_is_not_used() {
+fn grub_without_boot_once_is_not_used() {
     let line: (&str, &[u8]) = ("proc/cmdline", b"BOOT_IMAGE=(hd0,gpt2)/boot/vmlinuz-6.1 ro");
     let block = grubenv("");
     let fixed = GRUB.replace("next_entry", "x");

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_labels_the_one_that_is_booted_changes() {
+    fn only_the_booted_label_changes() {
         let text =
             "DEFAULT b\nLABEL a\n\tAPPEND one splash\nLABEL b\n      append ${cbootargs} two\n";
         let after = edited(&Form::Append, text).unwrap();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_so_already_stays_byte_for_byte() {
+    fn satisfied_configuration_stays_byte_exact() {
         let text = "A=1\r\nGRUB_CMDLINE_LINUX_DEFAULT=nohz=on\n";
         let changes = Changes::new(&["nohz=on".to_owned()], &[]).unwrap();
         let form = Form::Variable("GRUB_CMDLINE_LINUX_DEFAULT");

@@ -200,7 +200,7 @@ const SYSTEMS: &[(Texts, &str, Texts)] = &[
 ];
 
 #[test]
-fn each_boot_loader_is_edited_and_restored_byte_for_byte() {
+fn boot_loaders_are_edited_and_restored_exactly() {
     for (files, loader, after) in SYSTEMS {
         let system = System::new(files);
         let edit = system.write();
@@ -229,7 +229,7 @@ fn each_boot_loader_is_edited_and_restored_byte_for_byte() {
 
 /// Nothing is edited unless the file that the firmware reads is certain.
 #[test]
-fn a_raspberry_pi_is_edited_where_its_firmware_reads() {
+fn raspberry_pi_edits_the_firmwares_file() {
     let boot = |config: &str, others: &[&str]| {
         let system = System::new(&[("/boot/config.txt", config)]);
         for file in others {
@@ -327,7 +327,7 @@ fn what_somebody_edited_since_is_not_overwritten() {
 }
 
 #[test]
-fn a_second_edit_waits_for_the_revert_of_the_first() {
+fn second_edit_requires_revert_of_first() {
     let system = System::new(SYSTEMS[2].0);
     let edit = system.write();
     let again = edit.write(&system.host, &system.state()).unwrap_err();
@@ -338,7 +338,7 @@ fn a_second_edit_waits_for_the_revert_of_the_first() {
 }
 
 #[test]
-fn a_file_that_changed_since_the_plan_is_not_written() {
+fn file_changed_since_plan_is_not_written() {
     let system = System::new(SYSTEMS[0].0);
     let edit = system.plan().unwrap();
     system.put("/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=other\n");
@@ -348,7 +348,7 @@ fn a_file_that_changed_since_the_plan_is_not_written() {
 }
 
 #[test]
-fn a_write_that_was_killed_halfway_is_reverted() {
+fn half_finished_write_is_reverted() {
     let system = System::new(SYSTEMS[7].0);
     system.write();
     // As if the second and third file were not reached.
@@ -381,7 +381,7 @@ fn entries_of_a_new_kernel_are_named() {
 }
 
 #[test]
-fn image_based_systems_are_refused_with_the_command() {
+fn image_based_system_refusal_gives_command() {
     for (files, word) in [
         (
             &[

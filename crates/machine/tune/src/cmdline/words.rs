@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn words_go_with_their_space_and_others_stay_as_they_are() {
+    fn removed_words_take_only_their_space() {
         let some = changes(&["isolcpus=2-3"], &["nohz-full"]);
         for (before, after) in [
             ("quiet  isolcpus=1 splash", "quiet splash"),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_would_run_is_no_parameter() {
+    fn shell_code_is_no_parameter() {
         for bad in [
             "a=$(reboot)",
             "a b",

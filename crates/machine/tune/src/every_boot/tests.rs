@@ -42,7 +42,7 @@ fn verify(machine: &Machine) -> Verified {
 }
 
 #[test]
-fn what_is_enabled_is_removed_without_a_trace() {
+fn disabling_removes_every_trace() {
     let machine = system();
     let before = machine.snapshot();
     let written = enable(machine.host(), &machine.places(), &tune()).unwrap();
@@ -95,7 +95,7 @@ fn a_unit_that_was_edited_is_kept() {
 }
 
 #[test]
-fn each_boot_applies_and_one_that_failed_leaves_it_off() {
+fn each_boot_applies_until_a_failure() {
     let machine = system();
     let places = machine.places();
     enable(machine.host(), &places, &tune()).unwrap();
@@ -129,7 +129,7 @@ fn each_boot_applies_and_one_that_failed_leaves_it_off() {
 }
 
 #[test]
-fn what_got_lost_is_applied_again_and_a_revert_is_respected() {
+fn lost_setting_is_reapplied_unless_reverted() {
     let machine = system();
     let places = machine.places();
     enable(machine.host(), &places, &tune()).unwrap();
@@ -148,7 +148,7 @@ fn what_got_lost_is_applied_again_and_a_revert_is_respected() {
 }
 
 #[test]
-fn a_profile_that_is_a_file_is_copied() {
+fn profile_file_is_copied() {
     let machine = system();
     machine.put(
         "mine.toml",

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_unit_is_wanted_by_the_targets_that_it_names() {
+    fn named_targets_want_each_unit() {
         for unit in UNITS {
             let line = unit.text.lines().find(|line| line.starts_with("WantedBy="));
             let named = line

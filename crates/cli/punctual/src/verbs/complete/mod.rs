@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn verbs_and_options_fit_where_they_may_stand() {
+    fn completion_fits_verb_and_option_positions() {
         let verbs = values("punctual ");
         for verb in ["measure", "help", "man"] {
             assert!(verbs.contains(&verb.to_owned()), "{verbs:?}");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_source_of_values_is_of_an_argument() {
+    fn value_sources_belong_to_arguments() {
         fn ids(command: &Command, all: &mut Vec<String>) {
             let arguments = command.get_arguments();
             all.extend(arguments.map(|arg| arg.get_id().to_string()));

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spinner_that_nothing_stops_is_warned_of() {
+    fn unstoppable_spinner_causes_warning() {
         let set = |list: &str| list.parse::<CpuSet>().unwrap();
         let warned = |online: &str, cpus: &str, net| {
             spinning(&set(online), Some(&set(cpus)), net).unwrap_or_default()

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_for_the_store_the_state_is_named() {
+    fn missing_store_file_names_the_state() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("serve.toml");
         let mut config = Config::new("127.0.0.1:8090".parse().unwrap());
@@ -214,7 +214,7 @@ mod tests {
 
     /// It names a command.
     #[test]
-    fn a_configuration_that_others_can_write_is_not_obeyed() {
+    fn configuration_writable_by_others_is_ignored() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("serve.toml");

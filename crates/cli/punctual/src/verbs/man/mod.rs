@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_has_its_sections_and_no_marks() {
+    fn man_pages_have_sections_without_marks() {
         let pages = pages();
         assert!(pages.len() > 50, "{}", pages.len());
         for (name, page) in &pages {

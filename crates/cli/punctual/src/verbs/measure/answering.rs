@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_listens_on_this_machine_unless_told_otherwise() {
+    fn answering_listens_locally_by_default() {
         let read = |text| address(text).unwrap().to_string();
         assert_eq!(read("7007"), "127.0.0.1:7007");
         assert_eq!(read("0.0.0.0:7007"), "0.0.0.0:7007");

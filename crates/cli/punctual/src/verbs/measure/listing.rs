@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_fits_the_columns_and_loses_no_word() {
+    fn listing_fits_columns_without_word_loss() {
         let words =
             |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
         let fits = |text: &str, code: &str, columns| {

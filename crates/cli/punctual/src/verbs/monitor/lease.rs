@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_of_the_file_can_name_only_their_own_process() {
+    fn file_owner_names_only_own_process() {
         if !geteuid().is_root() {
             punctual_testing::skip!(User, "a file of another user: only root can make one");
             return;
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_lock_of_others_keeps_no_service_from_starting() {
+    fn others_read_lock_blocks_no_service() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db.service");
         let host = Host::live();

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_says_what_is_not_in_force() {
+    fn slot_reports_settings_not_in_force() {
         assert_eq!(words(Ok(Verified::Holds)), None);
         let none = words(Ok(Verified::NotApplied)).unwrap_or_default();
         assert!(none.contains("not applied"), "{none}");

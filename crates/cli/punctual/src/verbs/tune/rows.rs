@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_instances_that_say_the_same_are_one_row() {
+    fn many_equal_instances_share_row() {
         let row = |setting: &str, value: &str| vec![setting.to_owned(), value.to_owned()];
         let mut rows = vec![row("thp", "never")];
         rows.extend((24..29).map(|irq| row(&format!("irq-affinity@{irq}"), "CPU 0")));

@@ -78,7 +78,7 @@ fn later_versions_say_more() {
 }
 
 #[test]
-fn columns_of_one_wake_up_are_not_added_up() {
+fn columns_of_same_wake_up_not_summed() {
     const ALL: &str = include_str!("../../../tests/fixtures/rtla-timerlat-hist-all.txt");
     let recording = read_text(&TIMERLAT, ALL).unwrap();
     assert!(!recording.lanes_are_alike());
@@ -93,7 +93,7 @@ fn columns_of_one_wake_up_are_not_added_up() {
 }
 
 #[test]
-fn without_a_summary_the_maximum_is_unknown_where_samples_are_beyond() {
+fn missing_summary_leaves_maximum_unknown_beyond_rows() {
     let (rows, _) = TIMERLAT_6_1.split_once("count:").unwrap();
     let recording = read_text(&TIMERLAT, rows).unwrap();
     let histogram = &recording.threads[0].histogram;
@@ -120,7 +120,7 @@ fn one_row_says_how_it_was_taken() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line() {
+fn rtla_error_names_its_line() {
     let with = |from: &str, to: &str| {
         assert!(TIMERLAT_6_1.contains(from), "{from}");
         refused(&TIMERLAT, TIMERLAT_6_1.replacen(from, to, 1).as_bytes())

@@ -488,7 +488,7 @@ mod tests {
 
     /// A recording made for a check-up shows the verdict of the check-up in each output format.
     #[test]
-    fn a_recording_says_the_verdict_that_it_is_a_part_of() {
+    fn recording_shows_verdict_of_its_checkup() {
         use punctual_model::{JudgedBy, Judgement};
         let mut one = punctual_model::testing::recording(1, 2);
         one.requirement.limits.clear();

@@ -142,7 +142,7 @@ mod tests {
     use crate::text::{self, TextStyle};
 
     #[test]
-    fn what_helps_and_what_was_not_tried_is_shown() {
+    fn helpful_and_untried_settings_are_shown() {
         let one = Improvement {
             schema: IMPROVEMENT_SCHEMA,
             sentence: "1 setting is proven to help".to_owned(),

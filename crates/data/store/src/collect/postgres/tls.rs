@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_names_its_roots_and_its_mode() {
+    fn url_names_roots_and_tls_mode() {
         let of = |url: &str| {
             let address = Address::of(url).unwrap();
             let roots = address
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_not_sent_to_another_machine_without_encryption() {
+    fn password_is_not_sent_remotely_unencrypted() {
         let mode = |url: &str| Address::of(url).unwrap().config().unwrap().get_ssl_mode();
         for other in [
             "postgres://me:secret@db/x",

@@ -83,7 +83,7 @@ fn prepare(kernel: Kernel) -> Result<Ready, ProbeError> {
 }
 
 #[test]
-fn windows_are_the_samples_and_those_not_told_of_are_missed() {
+fn windows_become_samples_and_unreported_missed() {
     let ready = prepare(Kernel::default());
     let (lanes, measured) = testing::run_all(ready, &Arc::new(Control::new()));
     assert_eq!(lanes[0].label, None);

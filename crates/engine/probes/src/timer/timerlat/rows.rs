@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_come_before_the_end_was_missed_and_before_a_stop_was_not() {
+    fn only_whole_runs_count_absent_periods_missed() {
         for (whole, expected) in [(true, 10), (false, 3)] {
             let (mut rows, _readers) = rows(Nanos::ZERO, Some(Nanos::from_millis(10)));
             for place in 0..3 {
@@ -417,7 +417,7 @@ mod tests {
 
     /// The thread did not run from the fourth period until long after the end.
     #[test]
-    fn periods_without_a_wake_up_until_the_end_are_late_by_at_least_so_much() {
+    fn unwoken_periods_have_minimum_lateness_at_end() {
         let until = Nanos(BASE + 510 * PERIOD.0);
         for (lost, open) in [(false, Some(7)), (true, None)] {
             let (mut rows, _readers) = rows(Nanos::ZERO, Some(Nanos::from_millis(10)));
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_are_started_anew_begin_a_new_grid() {
+    fn restarted_threads_begin_a_new_grid() {
         let (mut rows, _readers) = rows(Nanos::ZERO, None);
         rows.take(&sample(IRQ, 1, 0, 900, 0));
         for place in 1..4 {

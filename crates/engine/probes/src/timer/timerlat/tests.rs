@@ -131,7 +131,7 @@ fn plan(millis: u64) -> Plan {
 }
 
 #[test]
-fn rows_split_each_latency_and_account_for_every_period() {
+fn rows_split_latencies_and_cover_all_periods() {
     for (workload, names) in [("user", 3), ("kernel", 2)] {
         let (ready, kernel) = prepare(&[("workload", workload)], Kernel::default(), 200);
         let control = Arc::new(Control::new());
@@ -162,7 +162,7 @@ fn rows_split_each_latency_and_account_for_every_period() {
 }
 
 #[test]
-fn a_stop_ends_it_and_the_account_holds_what_was_seen() {
+fn stop_ends_run_and_keeps_seen_samples() {
     let (ready, _kernel) = prepare(&[], Kernel::default(), 3_600_000);
     let control = Arc::new(Control::new());
     testing::stop_after(&control, Duration::from_millis(60));
@@ -184,7 +184,7 @@ fn what_fails_ends_the_run() {
 }
 
 #[test]
-fn user_space_is_the_usual_where_the_kernel_can() {
+fn user_space_is_default_when_supported() {
     let old = || Kernel {
         without_user: true,
         ..Kernel::default()
@@ -233,7 +233,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn periods_that_a_late_thread_skipped_are_as_late_as_it() {
+fn skipped_periods_share_late_threads_lateness() {
     let (recorder, _reader) = testing::lane(Nanos::ZERO, &Arc::new(Control::new()));
     let mut row = super::rows::Row::new(TimerlatContext::Thread, false, recorder);
     let grid = super::rows::Grid::new(Nanos::from_secs(1), Nanos::from_millis(1));

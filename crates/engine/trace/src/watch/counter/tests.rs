@@ -73,7 +73,7 @@ fn count(seen: &Wakeups) -> u64 {
 }
 
 #[test]
-fn a_wait_goes_from_the_waking_to_the_switch() {
+fn wait_lasts_from_waking_to_switch() {
     let (control, hog) = (task(7, 19), task(8, 120));
     let seen = counted(
         ASK,
@@ -102,7 +102,7 @@ fn a_wait_goes_from_the_waking_to_the_switch() {
 }
 
 #[test]
-fn a_wait_that_has_not_ended_is_open() {
+fn unfinished_wait_is_open() {
     let (control, hog) = (task(7, 49), task(8, 39));
     let mut counter = Counter::new(ASK, 0..2);
     let events = [
@@ -129,7 +129,7 @@ fn a_wait_that_has_not_ended_is_open() {
 
 /// A thread that waits while the events are being enabled waits because of this program.
 #[test]
-fn what_was_woken_before_the_start_is_not_counted() {
+fn wake_ups_before_start_are_not_counted() {
     let (early, later) = (task(7, 120), task(8, 120));
     let mut counter = Counter::new(ASK, 0..2).from(Nanos(5_000));
     let events = [
@@ -145,7 +145,7 @@ fn what_was_woken_before_the_start_is_not_counted() {
 }
 
 #[test]
-fn who_is_woken_while_it_runs_does_not_wait() {
+fn thread_woken_while_running_does_not_wait() {
     let (own, other) = (task(7, 120), task(8, 120));
     let seen = counted(
         ASK,
@@ -184,7 +184,7 @@ fn a_new_thread_waits_too() {
 
 /// A kernel can lose the events of a CPU's idle thread; switches from it then have no event.
 #[test]
-fn a_switch_in_without_an_event_is_a_lost_wake_up() {
+fn switch_in_without_event_is_lost_wakeup() {
     let own = task(7, 120);
     let shown = counted(
         ASK,
@@ -352,7 +352,7 @@ proptest! {
 
     /// Whichever events are lost, nothing is counted twice and no wait is too long.
     #[test]
-    fn of_events_that_are_missing_no_wait_is_made_up(
+    fn missing_events_invent_no_wait(
         steps in proptest::collection::vec((0u8..3, 0usize..2, 1u32..=THREADS, 1u64..5_000, proptest::bool::weighted(0.97)), 0..200),
     ) {
         let mut machine = Machine::new();
@@ -478,7 +478,7 @@ fn pages_of_the_kernel_are_counted() {
 }
 
 #[test]
-fn the_kernel_discards_what_is_not_asked_for() {
+fn kernel_discards_unrequested_events() {
     let kernel = kernel();
     let ask = WatchAsk {
         real_time_only: true,
@@ -496,7 +496,7 @@ fn the_kernel_discards_what_is_not_asked_for() {
 }
 
 #[test]
-fn a_kernel_that_refuses_is_reported_and_left_as_it_was() {
+fn kernel_refusal_is_reported_and_changes_nothing() {
     let kernel = kernel();
     kernel.fake.without_mono(1_000);
     let error = kernel.watch(ASK).unwrap_err();

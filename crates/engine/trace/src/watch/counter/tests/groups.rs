@@ -3,7 +3,7 @@ use crate::watch::{GroupAsk, GroupsOf};
 
 /// A thread keeps the group from its wake-up, because it may have ended when its switch is read.
 #[test]
-fn who_ends_at_once_is_counted_in_its_group() {
+fn immediately_ending_thread_counts_in_its_group() {
     let ask = WatchAsk {
         groups: Some(GroupAsk {
             of: GroupsOf::Unified,
