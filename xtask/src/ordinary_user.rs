@@ -14,7 +14,7 @@ use clap::Args;
 use crate::gate::{self, Gate};
 use crate::places::{program, repository};
 use crate::programs::{self, TestProgram};
-use crate::test::{Lanes, Runnable};
+use crate::test::{Queues, Runnable};
 
 /// Options of `cargo xtask ordinary-user`.
 #[derive(Args)]
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         );
         return Ok(true);
     }
-    let mut lanes = Lanes::default();
+    let mut lanes = Queues::default();
     for test in chosen {
         let user = &user;
         let command = move || {

@@ -20,7 +20,7 @@ pub(crate) struct Programs {
 
 /// Which other programs a test program may run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum Queue {
     /// Measures, traces or changes the machine: one at a time.
     Machine,
     /// Writes files: several at a time, after those of the machine.
@@ -62,22 +62,22 @@ impl TestProgram {
     }
 
     /// Returns its lane when running as root.
-    pub(crate) fn lane(&self) -> Lane {
+    pub(crate) fn lane(&self) -> Queue {
         let (package, title) = (self.package(), self.title());
         if self.is_pure() || BESIDE.contains(&package) {
-            Lane::Beside
+            Queue::Beside
         } else if SYNCS.contains(&package) || SYNCS.contains(&title.as_str()) {
-            Lane::Files
+            Queue::Files
         } else {
-            Lane::Machine
+            Queue::Machine
         }
     }
 
     /// Returns its lane when running without privileges. Then more programs cannot affect others.
-    pub(crate) fn lane_without_rights(&self) -> Lane {
+    pub(crate) fn lane_without_rights(&self) -> Queue {
         match self.lane() {
-            Lane::Machine if BESIDE_WITHOUT_RIGHTS.contains(&self.package()) => Lane::Beside,
-            Lane::Files => Lane::Beside,
+            Queue::Machine if BESIDE_WITHOUT_RIGHTS.contains(&self.package()) => Queue::Beside,
+            Queue::Files => Queue::Beside,
             lane => lane,
         }
     }

@@ -13,7 +13,7 @@ use clap::Args;
 
 use crate::gate::{self, Gate, Ran, Skip};
 use crate::places::{self, repository};
-use crate::programs::{self, Lane, TestProgram};
+use crate::programs::{self, Queue, TestProgram};
 use crate::suite::{self, Outcome, Screen};
 
 /// Options of `cargo xtask test`.
@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let wanted = |test: &&TestProgram| {
         options.crates.is_empty() || options.crates.iter().any(|name| name == test.package())
     };
-    let mut lanes = Lanes::default();
+    let mut lanes = Queues::default();
     for test in programs.tests.iter().filter(wanted) {
         let runnable = Runnable::new(test.title(), || Ok(test.command()));
         lanes.add(test.lane(), runnable);
@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if options.crates.is_empty() {
         let examples = || Ok(documentation());
         lanes.add(
-            Lane::Beside,
+            Queue::Beside,
             Runnable::new("the examples".to_owned(), examples),
         );
     }
@@ -107,19 +107,19 @@ impl<'a> Runnable<'a> {
 
 /// The programs to run, by lane.
 #[derive(Default)]
-pub(crate) struct Lanes<'a> {
+pub(crate) struct Queues<'a> {
     machine: Vec<Runnable<'a>>,
     files: Vec<Runnable<'a>>,
     beside: Vec<Runnable<'a>>,
 }
 
-impl<'a> Lanes<'a> {
+impl<'a> Queues<'a> {
     /// Adds a program to its lane.
-    pub(crate) fn add(&mut self, lane: Lane, program: Runnable<'a>) {
+    pub(crate) fn add(&mut self, lane: Queue, program: Runnable<'a>) {
         match lane {
-            Lane::Machine => self.machine.push(program),
-            Lane::Files => self.files.push(program),
-            Lane::Beside => self.beside.push(program),
+            Queue::Machine => self.machine.push(program),
+            Queue::Files => self.files.push(program),
+            Queue::Beside => self.beside.push(program),
         }
     }
 
@@ -328,13 +328,13 @@ mod tests {
     fn all_lanes_are_run_and_counted() {
         let script = "echo 'test result: ok. 2 passed; 0 failed'";
         let good = |title| program(title, script);
-        let mut lanes = Lanes::default();
-        lanes.add(Lane::Machine, good("a/t"));
+        let mut lanes = Queues::default();
+        lanes.add(Queue::Machine, good("a/t"));
         for title in ["b/t", "b/u", "b/v"] {
-            lanes.add(Lane::Files, good(title));
+            lanes.add(Queue::Files, good(title));
         }
-        lanes.add(Lane::Files, program("b/dies", "exit 1"));
-        lanes.add(Lane::Beside, good("c/t"));
+        lanes.add(Queue::Files, program("b/dies", "exit 1"));
+        lanes.add(Queue::Beside, good("c/t"));
         let summary = lanes.run().unwrap();
         assert_eq!(summary.passed(), 10);
         assert_eq!(summary.failed, ["b/dies"]);
@@ -350,8 +350,8 @@ mod tests {
             shell.args(["-c", script]).env("OF_A_TEST", "yes");
             Ok(shell)
         });
-        let mut lanes = Lanes::default();
-        lanes.add(Lane::Beside, own);
+        let mut lanes = Queues::default();
+        lanes.add(Queue::Beside, own);
         let summary = lanes.run().unwrap();
         assert_eq!((summary.passed(), summary.failed.len()), (1, 0));
     }

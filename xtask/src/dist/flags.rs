@@ -15,7 +15,7 @@ pub(super) struct Flags {
 
 impl Flags {
     /// Returns the flags of a target, for sources in a folder.
-    pub(super) fn of(target: &str, sources: &Path) -> Result<Self> {
+    pub(super) fn new(target: &str, sources: &Path) -> Result<Self> {
         let home = std::env::var("CARGO_HOME")
             .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
             .context("CARGO_HOME")?;

@@ -62,7 +62,7 @@ pub(crate) struct Build {
 /// Fails if a build or a program fails. If a packager is not installed, prints that and leaves out
 /// its package.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let mut build = Build::of(options, &places::target())?;
+    let mut build = Build::new(options, &places::target())?;
     match &options.program {
         Some(program) => build.program = fs::canonicalize(program)?,
         None => build.make(repository())?,
@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 
 impl Build {
     /// Creates a build in a target folder, without building yet.
-    fn of(options: &Options, target_folder: &Path) -> Result<Self> {
+    fn new(options: &Options, target_folder: &Path) -> Result<Self> {
         let epoch = epoch()?;
         let profile = options.profile.clone();
         let folder = if profile == "dev" { "debug" } else { &profile };
@@ -116,7 +116,7 @@ impl Build {
     /// Builds the sources in a folder. The program contains no path of this machine.
     fn make(&self, sources: &Path) -> Result<()> {
         let here = fs::canonicalize(sources)?;
-        let flags = flags::Flags::of(&self.target, &here)?;
+        let flags = flags::Flags::new(&self.target, &here)?;
         let mut command = places::cargo();
         command
             .current_dir(&here)
@@ -143,7 +143,7 @@ impl Build {
         let folder = places::target().join("second");
         let sources = folder.join("a-copy-of-the-sources");
         copy_sources(&sources)?;
-        let second = Self::of(options, &folder.join("target"))?;
+        let second = Self::new(options, &folder.join("target"))?;
         second.make(&sources)?;
         Ok(fs::read(&self.program)? == fs::read(second.program)?)
     }

@@ -41,7 +41,7 @@ pub(crate) fn write(
         archive.copy(library, place)?;
     }
     for suite in machine.suites {
-        let program = payload.of(suite)?;
+        let program = payload.folder_for(suite)?;
         archive.copy(&build::stripped(parts.arch, program)?, program)?;
         // The working directory of its tests.
         archive.folder(&crate_folder(suite.folder())?)?;
@@ -90,7 +90,7 @@ fn script(machine: &Machine, payload: &Payload) -> Result<String> {
             begin = console::BEGIN,
             end = console::END,
             folder = crate_folder(suite.folder())?.display(),
-            program = payload.of(suite)?.display(),
+            program = payload.folder_for(suite)?.display(),
             arguments = suite.arguments.join(" "),
         )?;
     }

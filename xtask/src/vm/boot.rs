@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::Parts;
 use super::arch::Arch;
-use super::console::{Asked, Console, Tally};
+use super::console::{Console, Request, Tally};
 use super::machines::Machine;
 use crate::places;
 
@@ -36,7 +36,7 @@ pub(crate) fn run(
     let mut command = emulator(parts, archive, &words, machine.cpus);
     let mut child = Machinery(command.spawn().context("qemu")?);
     let lines = lines_of(&mut child.0)?;
-    let mut console = Console::of(machine.name);
+    let mut console = Console::from_machine(machine.name);
     let deadline = Instant::now() + LIFE;
     loop {
         let patience = SILENCE.min(deadline.saturating_duration_since(Instant::now()));
@@ -50,13 +50,13 @@ pub(crate) fn run(
         };
         writeln!(log, "{line}")?;
         match console.line(&line) {
-            Asked::Stall(ms) => {
+            Request::Stall(ms) => {
                 println!("{}: the machine is stopped for {ms} ms", machine.name);
                 stall(&child.0, Duration::from_millis(ms));
             }
-            Asked::Show => println!("{}: {line}", machine.name),
-            Asked::Nothing if verbose => println!("{} | {line}", machine.name),
-            Asked::Nothing => {}
+            Request::Show => println!("{}: {line}", machine.name),
+            Request::Nothing if verbose => println!("{} | {line}", machine.name),
+            Request::Nothing => {}
         }
     }
     if !console.tally.good() {

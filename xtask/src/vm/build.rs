@@ -31,7 +31,7 @@ impl Payload {
     }
 
     /// Returns the test program of a suite.
-    pub(crate) fn of(&self, suite: &Suite) -> Result<&Path> {
+    pub(crate) fn folder_for(&self, suite: &Suite) -> Result<&Path> {
         find(&self.programs, suite)
     }
 }

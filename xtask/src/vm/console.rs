@@ -101,7 +101,7 @@ impl fmt::Display for Tally {
 
 /// The action that a line requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Request {
     /// Nothing.
     Nothing,
     /// Show it to the user.
@@ -121,7 +121,7 @@ pub(crate) struct Console {
 
 impl Console {
     /// Follows the console of the machine with this name.
-    pub(crate) fn of(machine: &'static str) -> Self {
+    pub(crate) fn from_machine(machine: &'static str) -> Self {
         Self {
             tally: Tally::default(),
             machine,
@@ -136,7 +136,7 @@ impl Console {
     }
 
     /// Processes a line.
-    pub(crate) fn line(&mut self, line: &str) -> Asked {
+    pub(crate) fn line(&mut self, line: &str) -> Request {
         // The firmware may have left text at the start of a line.
         if let Some((_, name)) = line.split_once(BEGIN) {
             self.suite = name.trim().to_owned();
@@ -145,20 +145,20 @@ impl Console {
                 ..Ran::default()
             });
             self.tally.began = true;
-            return Asked::Nothing;
+            return Request::Nothing;
         }
         if let Some(rest) = line.strip_prefix(END) {
             if !rest.ends_with(" 0") {
                 self.tally.failed.push(format!("{}{EXIT}", rest.trim()));
             }
-            return Asked::Nothing;
+            return Request::Nothing;
         }
         if line.starts_with(FINISHED) {
             self.tally.finished = true;
-            return Asked::Nothing;
+            return Request::Nothing;
         }
         if let Some((_, ms)) = line.split_once(STALL) {
-            return ms.trim().parse().map_or(Asked::Nothing, Asked::Stall);
+            return ms.trim().parse().map_or(Request::Nothing, Request::Stall);
         }
         // A test's own output may be between its name and its result.
         if let Some((_, skip)) = line.split_once("SKIP ") {
@@ -166,10 +166,10 @@ impl Console {
             if let Some(program) = self.program() {
                 program.skips.push(skip);
             }
-            return Asked::Show;
+            return Request::Show;
         }
         if line.starts_with("test result:") {
-            return Asked::Nothing;
+            return Request::Nothing;
         }
         if let Some(name) = line.strip_prefix("test ") {
             self.test = name.split(' ').next().unwrap_or_default().to_owned();
@@ -179,16 +179,16 @@ impl Console {
                 if let Some(program) = self.program() {
                     program.passed += 1;
                 }
-                return Asked::Show;
+                return Request::Show;
             }
             if line.ends_with("FAILED") {
                 self.tally
                     .failed
                     .push(format!("{} {}", self.suite, self.test));
-                return Asked::Show;
+                return Request::Show;
             }
         }
-        Asked::Nothing
+        Request::Nothing
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     fn follow(text: &str) -> Tally {
-        let mut console = Console::of("m");
+        let mut console = Console::from_machine("m");
         for line in text.lines() {
             console.line(line);
         }
@@ -257,8 +257,8 @@ mod tests {
 
     #[test]
     fn a_stall_is_asked_for() {
-        let mut console = Console::of("m");
-        assert_eq!(console.line("@@ stall 60"), Asked::Stall(60));
-        assert_eq!(console.line("@@ stall soon"), Asked::Nothing);
+        let mut console = Console::from_machine("m");
+        assert_eq!(console.line("@@ stall 60"), Request::Stall(60));
+        assert_eq!(console.line("@@ stall soon"), Request::Nothing);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Nanos, Series};
 
-use crate::counts::{Scale, Stretch, add};
+use crate::counts::{Scale, Segment, add};
 
 /// The smallest number of blocks for an interval. With fewer, their spread itself is too uncertain.
 pub const LEAST_BLOCKS: usize = 10;
@@ -19,11 +19,11 @@ const LOOKED_AT: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// A run divided into blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks {
-    pub(crate) each: Vec<Stretch>,
+    pub(crate) each: Vec<Segment>,
     /// Number of intervals of the time series in a block.
     pub(crate) length: usize,
     /// The intervals themselves.
-    pub(crate) intervals: Vec<Stretch>,
+    pub(crate) intervals: Vec<Segment>,
 }
 
 /// Why a run has no blocks. The caller adds the name of the run.
@@ -49,8 +49,8 @@ const fn rows(number: usize) -> &'static str {
 const INFLATION_WANTED: f64 = 1.2;
 
 /// Returns the intervals of the time series in order. Each combines all `threads`.
-pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<Stretch> {
-    let mut by_start: BTreeMap<Nanos, Stretch> = BTreeMap::new();
+pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<Segment> {
+    let mut by_start: BTreeMap<Nanos, Segment> = BTreeMap::new();
     for row in series
         .rows
         .iter()
@@ -80,7 +80,7 @@ pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<
 ///
 /// # Errors
 /// Fails if there are too few intervals.
-pub(crate) fn join(intervals: Vec<Stretch>) -> Result<Blocks, NoBlocks> {
+pub(crate) fn join(intervals: Vec<Segment>) -> Result<Blocks, NoBlocks> {
     let number = intervals.len();
     match number {
         0 => return Err(NoBlocks::NoSeries),
@@ -110,7 +110,7 @@ pub(crate) fn inflation(memory: f64, length: usize) -> f64 {
 }
 
 /// Returns blocks of `length` intervals. The last one also gets the remaining intervals.
-fn chunks(intervals: &[Stretch], length: usize) -> Vec<Stretch> {
+fn chunks(intervals: &[Segment], length: usize) -> Vec<Segment> {
     let number = intervals.len() / length;
     (0..number)
         .map(|block| {
@@ -119,7 +119,7 @@ fn chunks(intervals: &[Stretch], length: usize) -> Vec<Stretch> {
             } else {
                 (block + 1) * length
             };
-            let mut joined = Stretch::default();
+            let mut joined = Segment::default();
             (intervals[block * length..end].iter()).for_each(|interval| joined.join(interval));
             joined.tidy();
             joined
@@ -128,8 +128,8 @@ fn chunks(intervals: &[Stretch], length: usize) -> Vec<Stretch> {
 }
 
 /// Returns how much of an interval stays in the next: the maximum over the quantiles.
-fn memory(intervals: &[Stretch]) -> f64 {
-    let mut all = Stretch::default();
+fn memory(intervals: &[Segment]) -> f64 {
+    let mut all = Segment::default();
     intervals.iter().for_each(|interval| all.join(interval));
     all.tidy();
     let of_quantile = |quantile: &f64| {
@@ -159,7 +159,7 @@ pub(crate) fn memory_of(values: &[f64]) -> f64 {
     next.max(after).clamp(0.0, 0.99)
 }
 
-fn place_of(stretch: &Stretch, quantile: f64) -> usize {
+fn place_of(stretch: &Segment, quantile: f64) -> usize {
     let rank = (quantile * stretch.total() as f64).ceil() as u64;
     let mut seen = 0;
     let place = stretch.filled.iter().find(|(_, count)| {
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    fn stretches(values: &[i64]) -> Vec<Stretch> {
+    fn stretches(values: &[i64]) -> Vec<Segment> {
         let histograms: Vec<Histogram> = (values.iter())
             .map(|value| {
                 let mut histogram = Histogram::new();
@@ -195,11 +195,11 @@ mod tests {
                 histogram
             })
             .collect();
-        let scale = Scale::of(histograms.iter());
+        let scale = Scale::from_histograms(histograms.iter());
         histograms
             .iter()
             .map(|histogram| {
-                let mut stretch = Stretch::default();
+                let mut stretch = Segment::default();
                 stretch.add(&scale, &histogram.buckets(), 0);
                 stretch
             })
@@ -232,7 +232,7 @@ mod tests {
         let values: Vec<i64> = (0..60).map(|n| 500 + 40 * (n * 7 % 5)).collect();
         let blocks = join(stretches(&values)).unwrap();
         assert_eq!((blocks.length, blocks.each.len()), (1, 60));
-        let total: u64 = blocks.each.iter().map(Stretch::total).sum();
+        let total: u64 = blocks.each.iter().map(Segment::total).sum();
         assert_eq!(total, 60 * 11, "an interval was lost");
     }
 

@@ -5,8 +5,8 @@ use punctual_model::Recording;
 use crate::lanes::{ByFigure, Work, has_samples_above, pairs};
 use crate::permute::{ByRun, CHANCE};
 use crate::{
-    COMPARISON_SCHEMA, Change, CompareError, Comparison, Estimate, Lane, Options, Quantile, Rate,
-    RateOfSide, Side, Unit, alike, holm, permute, sentence, shortfalls,
+    COMPARISON_SCHEMA, Change, Channel, CompareError, Comparison, Estimate, Options, Quantile,
+    Rate, RateOfSide, Side, Unit, alike, holm, permute, sentence, shortfalls,
 };
 
 /// Compares `candidate` with `baseline`, based on blocks of these two runs.
@@ -32,7 +32,7 @@ pub fn compare_runs(
     options: &Options,
 ) -> Result<Comparison, CompareError> {
     let sides = [baseline, candidate];
-    let [Some(first), Some(second)] = sides.map(Side::of) else {
+    let [Some(first), Some(second)] = sides.map(Side::from_runs) else {
         return Err(CompareError::NoRun);
     };
     let all = || sides.into_iter().flatten();
@@ -49,7 +49,7 @@ pub fn compare_runs(
         });
     }
     let worked = pairs(sides)?.into_iter();
-    let (mut lanes, by_run): (Vec<Lane>, Vec<ByFigure>) = worked
+    let (mut lanes, by_run): (Vec<Channel>, Vec<ByFigure>) = worked
         .map(|pair| Work::new(sides, pair, options).lane())
         .unzip();
     let unit = match all().count() {
@@ -74,7 +74,7 @@ pub fn compare_runs(
         summary: String::new(),
         change: overall(&lanes),
         unit,
-        shortfalls: shortfalls::of(&lanes, unit, sides.map(<[&Recording]>::len)),
+        shortfalls: shortfalls::find_shortfalls(&lanes, unit, sides.map(<[&Recording]>::len)),
         baseline: first,
         candidate: second,
         measured_differently: known.measured,
@@ -85,12 +85,12 @@ pub fn compare_runs(
         replicates,
         seed: options.seed,
     };
-    comparison.summary = sentence::of(&comparison);
+    comparison.summary = sentence::comparison_sentence(&comparison);
     Ok(comparison)
 }
 
 /// Judges the figures of several runs a side by all permutations of the runs. Returns their number.
-fn judge_runs(lanes: &mut [Lane], by_run: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> u64 {
+fn judge_runs(lanes: &mut [Channel], by_run: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> u64 {
     if permute::smallest_p(runs) >= CHANCE {
         too_few_runs(lanes);
         return permute::ways((runs[0] + runs[1]) as u64, runs[0] as u64);
@@ -138,7 +138,7 @@ fn judge_runs(lanes: &mut [Lane], by_run: &[Option<ByRun>], runs: [usize; 2], se
 }
 
 /// Marks each figure that could have been judged: there are too few runs.
-fn too_few_runs(lanes: &mut [Lane]) {
+fn too_few_runs(lanes: &mut [Channel]) {
     for lane in lanes {
         let quantiles = lane.quantiles.iter_mut().map(|one| &mut one.not_known);
         let rates = lane.rates.iter_mut().map(|one| &mut one.not_known);
@@ -151,7 +151,7 @@ fn too_few_runs(lanes: &mut [Lane]) {
 }
 
 /// Judges all figures as one question, and sets the result of each.
-fn judge_together(lanes: &mut [Lane]) {
+fn judge_together(lanes: &mut [Channel]) {
     let values: Vec<Option<f64>> = (lanes.iter())
         .flat_map(|lane| {
             let quantiles = lane.quantiles.iter().map(|one| one.estimate);
@@ -207,7 +207,7 @@ fn more(one: &Rate) -> bool {
     rate(one.candidate) > rate(one.baseline)
 }
 
-fn overall(lanes: &[Lane]) -> Change {
+fn overall(lanes: &[Channel]) -> Change {
     let changes = || {
         lanes.iter().flat_map(|lane| {
             let quantiles = lane.quantiles.iter().map(|one| one.change);
@@ -223,7 +223,7 @@ fn overall(lanes: &[Lane]) -> Change {
 
 /// Returns whether a lane has a figure with enough samples that could not be judged, because of
 /// their distribution over time.
-fn is_open(lane: &Lane) -> bool {
+fn is_open(lane: &Channel) -> bool {
     let quantile = |one: &Quantile| {
         one.change == Change::Unknown
             && one.difference_ns.is_some()

@@ -89,7 +89,7 @@ pub struct Comparison {
     pub cautions: Vec<String>,
     /// The figures: one lane for all threads. If each thread measures another mechanism, a lane for
     /// each thread that both recordings have.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<Channel>,
     /// Number of resampling draws. For several runs a side, number of permutations.
     pub replicates: u64,
     /// The seed of its random numbers.
@@ -157,7 +157,7 @@ pub enum Change {
 
 /// The figures of one lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Lane {
+pub struct Channel {
     /// Its name. Null if all threads are combined.
     pub title: Option<String>,
     /// Samples of the baseline and of the candidate.
@@ -278,7 +278,7 @@ pub struct Later {
 
 impl Side {
     /// Creates a side from its runs. There must be at least one.
-    pub(crate) fn of(runs: &[&Recording]) -> Option<Self> {
+    pub(crate) fn from_runs(runs: &[&Recording]) -> Option<Self> {
         let first = runs.first()?;
         let one = runs.len() == 1;
         // The value that all runs have in common.

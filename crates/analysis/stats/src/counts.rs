@@ -22,7 +22,9 @@ pub(crate) const BEYOND: u64 = u64::MAX;
 
 impl Scale {
     /// Creates the scale of all latencies in these histograms.
-    pub(crate) fn of<'a>(histograms: impl Iterator<Item = &'a Histogram> + Clone) -> Self {
+    pub(crate) fn from_histograms<'a>(
+        histograms: impl Iterator<Item = &'a Histogram> + Clone,
+    ) -> Self {
         let resolutions = || histograms.clone().filter_map(Histogram::resolution);
         let mut scale = Self {
             values: Vec::new(),
@@ -113,14 +115,14 @@ pub(crate) struct Counts {
 
 /// A time segment, with only its filled buckets.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Stretch {
+pub(crate) struct Segment {
     /// Indexes on the scale with their counts, in ascending order.
     pub(crate) filled: Vec<(u32, u64)>,
     pub(crate) early: u64,
     pub(crate) missed: u64,
 }
 
-impl Stretch {
+impl Segment {
     /// Adds a part: its buckets, and the number of samples in no bucket.
     pub(crate) fn add(&mut self, scale: &Scale, buckets: &Buckets, beyond: u64) {
         let placed =
@@ -170,7 +172,7 @@ impl Stretch {
 
 impl Counts {
     /// Counts a whole histogram.
-    pub(crate) fn of(scale: &Scale, histogram: &Histogram, missed: u64) -> Self {
+    pub(crate) fn new(scale: &Scale, histogram: &Histogram, missed: u64) -> Self {
         let mut counts = Self {
             each: vec![0; scale.len()],
             early: histogram.early(),
@@ -192,7 +194,7 @@ impl Counts {
     }
 
     /// Adds a segment.
-    pub(crate) fn add(&mut self, stretch: &Stretch) {
+    pub(crate) fn add(&mut self, stretch: &Segment) {
         for &(place, count) in &stretch.filled {
             add(&mut self.each[place as usize], count);
         }
@@ -256,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    fn of(values: &[i64]) -> Histogram {
+    fn histogram_of(values: &[i64]) -> Histogram {
         let mut histogram = Histogram::new();
         values
             .iter()
@@ -265,16 +267,16 @@ mod tests {
     }
 
     fn both(a: &Histogram, b: &Histogram) -> (Scale, Counts, Counts) {
-        let scale = Scale::of([a, b].into_iter());
-        let counts = [a, b].map(|histogram| Counts::of(&scale, histogram, 0));
+        let scale = Scale::from_histograms([a, b].into_iter());
+        let counts = [a, b].map(|histogram| Counts::new(&scale, histogram, 0));
         let [a, b] = counts;
         (scale, a, b)
     }
 
     #[test]
     fn quantiles_are_those_of_the_histogram() {
-        let a = of(&[100, 200, 300, 4_321, 98_765]);
-        let b = of(&[-5, 50]);
+        let a = histogram_of(&[100, 200, 300, 4_321, 98_765]);
+        let b = histogram_of(&[-5, 50]);
         let (scale, counts, _) = both(&a, &b);
         for quantile in [0.2, 0.4, 0.5, 0.6, 0.8] {
             let exact = a.quantile(quantile).map(|ns| ns.0);
@@ -282,22 +284,25 @@ mod tests {
         }
         // This is the end of the last bucket. The maximum is known separately.
         assert_eq!(counts.quantile(&scale, 1.0), Some(98_799));
-        assert_eq!(Counts::of(&scale, &of(&[]), 0).quantile(&scale, 0.5), None);
+        assert_eq!(
+            Counts::new(&scale, &histogram_of(&[]), 0).quantile(&scale, 0.5),
+            None
+        );
     }
 
     #[test]
     fn later_is_counted_in_pairs() {
         // Of the nine pairs (1, 2, 2) by (2, 3, 0), 2 > 1 and 3 > 1 each win once, 3 > 2 wins
         // twice, and 2 = 2 counts half twice: 5 of 9.
-        let (_, a, b) = both(&of(&[1, 2, 2]), &of(&[2, 3, 0]));
+        let (_, a, b) = both(&histogram_of(&[1, 2, 2]), &histogram_of(&[2, 3, 0]));
         assert!((a.later(&b).unwrap() - 5.0 / 9.0).abs() < 1e-12);
         assert!((b.later(&a).unwrap() - 4.0 / 9.0).abs() < 1e-12);
         assert_eq!(a.later(&a), Some(0.5));
         // Early ones: of (-1, 5) by (-2, 7), only 7 wins, twice, and the pair of early ones counts
         // half.
-        let (_, a, b) = both(&of(&[-1, 5]), &of(&[-2, 7]));
+        let (_, a, b) = both(&histogram_of(&[-1, 5]), &histogram_of(&[-2, 7]));
         assert_eq!(a.later(&b), Some(2.5 / 4.0));
-        let (_, a, none) = both(&of(&[1]), &of(&[]));
+        let (_, a, none) = both(&histogram_of(&[1]), &histogram_of(&[]));
         assert_eq!(a.later(&none), None);
     }
 
@@ -312,7 +317,7 @@ mod tests {
         };
         let (_, a, b) = both(&unknown(50_010, 5_000), &unknown(71_020, 107_000));
         assert_eq!(a.later(&b), None);
-        let (_, a, b) = both(&of(&[5_000, 41_000]), &unknown(71_020, 107_000));
+        let (_, a, b) = both(&histogram_of(&[5_000, 41_000]), &unknown(71_020, 107_000));
         assert_eq!((a.later(&b), b.later(&a)), (Some(1.0), Some(0.0)));
         // A few of many are beyond the last row of both.
         let beyond = |count| {
@@ -329,7 +334,7 @@ mod tests {
 
     #[test]
     fn the_coarser_of_two_decides() {
-        let fine = of(&[4_010, 4_990, 5_020]);
+        let fine = histogram_of(&[4_010, 4_990, 5_020]);
         let mut coarse = Histogram::imported(Nanos(1_000), Nanos(1_000));
         coarse.add_row(Nanos(4_000), 2);
         coarse.add_row(Nanos(7_000), 1);
@@ -347,15 +352,15 @@ mod tests {
 
     #[test]
     fn stretches_add_up() {
-        let histogram = of(&[10, 20, 20, 3_000]);
-        let scale = Scale::of([&histogram].into_iter());
-        let mut stretch = Stretch::default();
-        stretch.add(&scale, &of(&[20, 10]).buckets(), 1);
-        stretch.add(&scale, &of(&[20, 3_000]).buckets(), 0);
+        let histogram = histogram_of(&[10, 20, 20, 3_000]);
+        let scale = Scale::from_histograms([&histogram].into_iter());
+        let mut stretch = Segment::default();
+        stretch.add(&scale, &histogram_of(&[20, 10]).buckets(), 1);
+        stretch.add(&scale, &histogram_of(&[20, 3_000]).buckets(), 0);
         stretch.tidy();
         assert_eq!(stretch.filled, [(0, 1), (1, 2), (2, 1), (3, 1)]);
         assert_eq!((stretch.total(), stretch.share_above(1)), (5, Some(0.4)));
-        let mut counts = Counts::of(&scale, &of(&[]), 0);
+        let mut counts = Counts::new(&scale, &histogram_of(&[]), 0);
         counts.add(&stretch);
         counts.add(&stretch);
         assert_eq!(counts.each, [2, 4, 2, 2]);

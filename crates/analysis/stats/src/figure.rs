@@ -15,7 +15,7 @@ pub(crate) enum Figure {
 
 impl Figure {
     /// Returns its value. `None` if unknown.
-    pub(crate) fn of(self, scale: &Scale, counts: &Counts) -> Option<f64> {
+    pub(crate) fn value(self, scale: &Scale, counts: &Counts) -> Option<f64> {
         let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
         let samples = counts.total().saturating_add(counts.early);
         match self {

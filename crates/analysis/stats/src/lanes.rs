@@ -8,7 +8,7 @@ use crate::figure::Figure;
 use crate::permute::ByRun;
 use crate::proportion::exact_interval;
 use crate::resample::{Drawn, Judged, Unjudged, draw};
-use crate::{Change, CompareError, Estimate, Lane, Later, Options, Quantile, Rate, RateOfSide};
+use crate::{Change, Channel, CompareError, Estimate, Later, Options, Quantile, Rate, RateOfSide};
 
 /// The smallest number of samples above a quantile for its interval. With fewer, the spread itself
 /// is too uncertain.
@@ -129,9 +129,9 @@ impl<'a> Work<'a> {
             }
             pooled
         });
-        let scale = Scale::of(pooled.iter().map(|(histogram, _)| histogram));
+        let scale = Scale::from_histograms(pooled.iter().map(|(histogram, _)| histogram));
         let counts =
-            |(histogram, missed): &(Histogram, u64)| Counts::of(&scale, histogram, *missed);
+            |(histogram, missed): &(Histogram, u64)| Counts::new(&scale, histogram, *missed);
         Self {
             counts: [0, 1].map(|side| counts(&pooled[side])),
             runs: [0, 1].map(|side| each[side].iter().map(counts).collect()),
@@ -144,7 +144,7 @@ impl<'a> Work<'a> {
     }
 
     /// Calculates the lane. For several runs a side, the caller adds the confidence of differences.
-    pub(crate) fn lane(self) -> (Lane, ByFigure) {
+    pub(crate) fn lane(self) -> (Channel, ByFigure) {
         let limit = self
             .options
             .threshold
@@ -173,7 +173,7 @@ impl<'a> Work<'a> {
         } else {
             Vec::new()
         };
-        let lane = Lane {
+        let lane = Channel {
             recorded: [0, 1].map(|side| self.histograms[side].recorded()),
             blocks: (blocks.as_ref().ok())
                 .map(|blocks| [0, 1].map(|side| blocks[side].each.len() as u64)),
@@ -244,7 +244,7 @@ impl<'a> Work<'a> {
         }
         let of = |counts: &Counts| match figure {
             Figure::Quantile(quantile) if !is_supported(counts.total(), quantile) => None,
-            _ => figure.of(&self.scale, counts),
+            _ => figure.value(&self.scale, counts),
         };
         let side = |side: usize| -> Option<Vec<f64>> { self.runs[side].iter().map(of).collect() };
         Some([side(0)?, side(1)?])

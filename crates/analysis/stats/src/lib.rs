@@ -76,7 +76,7 @@ use schemars::JsonSchema;
 pub use blocks::LEAST_BLOCKS;
 pub use compare::{compare, compare_runs};
 pub use comparison::{
-    COMPARISON_SCHEMA, Change, Comparison, Difference, Estimate, Lane, Later, Options, Quantile,
+    COMPARISON_SCHEMA, Change, Channel, Comparison, Difference, Estimate, Later, Options, Quantile,
     Rate, RateOfSide, Shortfall, Side, Unit,
 };
 

@@ -10,7 +10,7 @@
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::blocks::{Blocks, LEAST_BLOCKS, inflation, memory_of};
-use crate::counts::{Counts, Scale, Stretch};
+use crate::counts::{Counts, Scale, Segment};
 use crate::figure::Figure;
 
 /// Number of waves, if there are at least twice as many blocks.
@@ -61,7 +61,7 @@ pub(crate) fn of_all(scale: &Scale, figures: &[Figure], runs: [&Blocks; 2]) -> V
         .collect();
     all.push([0, 1].map(|side| {
         let later = later_than(&counts[1 - side]);
-        let each = |block: &Stretch| Part {
+        let each = |block: &Segment| Part {
             weight: weigh(block, &later.1) + block.early as f64 * later.0,
             of: block.total() as f64 + block.early as f64,
         };
@@ -117,7 +117,7 @@ fn later_than(other: &Counts) -> (f64, Vec<f64>) {
     (0.5 * other.early as f64 / all, each.collect())
 }
 
-fn weigh(block: &Stretch, weights: &[f64]) -> f64 {
+fn weigh(block: &Segment, weights: &[f64]) -> f64 {
     let each = block.filled.iter();
     each.map(|(place, count)| *count as f64 * weights[*place as usize])
         .sum()
@@ -166,7 +166,7 @@ pub(crate) fn welch(variances: [f64; 2], freedom: [f64; 2]) -> f64 {
     together.max(freedom[0].min(freedom[1]))
 }
 
-fn counted<'a>(scale: &Scale, blocks: impl Iterator<Item = &'a Stretch>) -> Counts {
+fn counted<'a>(scale: &Scale, blocks: impl Iterator<Item = &'a Segment>) -> Counts {
     let mut counts = Counts {
         each: vec![0; scale.len()],
         ..Counts::default()
@@ -176,14 +176,14 @@ fn counted<'a>(scale: &Scale, blocks: impl Iterator<Item = &'a Stretch>) -> Coun
 }
 
 /// Counts the samples from `place` on.
-fn above(place: usize) -> impl Fn(&Stretch) -> Part {
+fn above(place: usize) -> impl Fn(&Segment) -> Part {
     move |block| Part {
         weight: block.from(place) as f64,
         of: block.total() as f64,
     }
 }
 
-fn of_parts(run: &Blocks, part: impl Fn(&Stretch) -> Part) -> LongRun {
+fn of_parts(run: &Blocks, part: impl Fn(&Segment) -> Part) -> LongRun {
     let shares: Vec<f64> = (run.intervals.iter().map(&part))
         .filter(|part| part.of > 0.0)
         .map(|part| part.weight / part.of)
@@ -327,9 +327,9 @@ mod tests {
             histogram
         });
         let histograms: Vec<Histogram> = histograms.collect();
-        let scale = Scale::of(histograms.iter());
+        let scale = Scale::from_histograms(histograms.iter());
         let stretches = histograms.iter().map(|histogram| {
-            let mut stretch = Stretch::default();
+            let mut stretch = Segment::default();
             stretch.add(&scale, &histogram.buckets(), 0);
             stretch
         });

@@ -92,7 +92,7 @@ pub(crate) fn draw(
                 counts[side].add(&run.each[random.usize(..run.each.len())]);
             }
             for (figure, drawn) in figures.iter().zip(&mut drawn.figures) {
-                drawn[side].push(figure.of(scale, &counts[side]));
+                drawn[side].push(figure.value(scale, &counts[side]));
             }
         }
         drawn.later.push(counts[0].later(&counts[1]));
@@ -122,7 +122,7 @@ impl Drawn {
                 intervals: [0, 1].map(|side| self.long_run[nth][side].intervals_needed),
             });
         }
-        let spread = Spread::of([&a, &b], self.long_run[nth]);
+        let spread = Spread::new([&a, &b], self.long_run[nth]);
         let pairs = || a.iter().zip(&b);
         let difference = found[1] - found[0];
         let differences = sorted(pairs().map(|(a, b)| b - a));
@@ -185,7 +185,7 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(sides: [&[f64]; 2], long_run: [LongRun; 2]) -> Self {
+    fn new(sides: [&[f64]; 2], long_run: [LongRun; 2]) -> Self {
         let drawn = sides.map(variance);
         let freedom = long_run.map(|side| side.freedom);
         let true_to = [0, 1].map(|side| drawn[side] * long_run[side].wider);
@@ -266,18 +266,18 @@ mod tests {
     use punctual_model::{Histogram, SignedNanos};
 
     use super::*;
-    use crate::counts::Stretch;
+    use crate::counts::Segment;
 
     /// A run whose blocks each contain one value, 100 times.
     fn run(scale: &Scale, values: &[i64]) -> Blocks {
         let each = values.iter().map(|value| {
             let mut histogram = Histogram::new();
             (0..100).for_each(|_| histogram.record(SignedNanos(*value)));
-            let mut stretch = Stretch::default();
+            let mut stretch = Segment::default();
             stretch.add(scale, &histogram.buckets(), 0);
             stretch
         });
-        let each: Vec<Stretch> = each.collect();
+        let each: Vec<Segment> = each.collect();
         Blocks {
             intervals: each.clone(),
             each,
@@ -290,7 +290,7 @@ mod tests {
         values
             .iter()
             .for_each(|value| all.record(SignedNanos(*value)));
-        Scale::of([&all].into_iter())
+        Scale::from_histograms([&all].into_iter())
     }
 
     // Unordered, because a steady rise is too slow to be judged.

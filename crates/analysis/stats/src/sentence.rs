@@ -6,7 +6,7 @@ use crate::{Change, Comparison, Estimate, Quantile, Rate};
 
 /// Returns the answer in words: what is higher or lower and by how much, what is not significant,
 /// and what is inconclusive.
-pub(crate) fn of(comparison: &Comparison) -> String {
+pub(crate) fn comparison_sentence(comparison: &Comparison) -> String {
     let mut parts = Vec::new();
     let mut nothing = Vec::new();
     let mut unknown = Vec::new();

@@ -3,10 +3,10 @@
 use punctual_model::Nanos;
 
 use crate::permute::{CHANCE, enough_runs, smallest_p};
-use crate::{Change, Lane, Rate, Shortfall, Unit};
+use crate::{Change, Channel, Rate, Shortfall, Unit};
 
 /// Returns each reason once with all affected figures, starting with reasons for all figures.
-pub(crate) fn of(lanes: &[Lane], unit: Unit, runs: [usize; 2]) -> Vec<Shortfall> {
+pub(crate) fn find_shortfalls(lanes: &[Channel], unit: Unit, runs: [usize; 2]) -> Vec<Shortfall> {
     let mut all: Vec<Shortfall> = Vec::new();
     if unit == Unit::Run && smallest_p(runs) >= CHANCE {
         all.push(of_runs(runs));
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn too_few_runs_name_sufficient_number() {
-        let said = &of(&[], Unit::Run, [3, 3])[0];
+        let said = &find_shortfalls(&[], Unit::Run, [3, 3])[0];
         assert!(said.why.contains("p is 0.100"), "{}", said.why);
         assert!(
             said.why.contains("4 runs a side would do (0.029)"),
@@ -112,6 +112,6 @@ mod tests {
             said.why
         );
         assert_eq!(said.runs, Some(4));
-        assert!(of(&[], Unit::Run, [4, 4]).is_empty());
+        assert!(find_shortfalls(&[], Unit::Run, [4, 4]).is_empty());
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::{Mode, mkdirat};
 use rustix::io::Errno;
 
-use crate::walk::{LastLink, Place, Stopped, walk};
+use crate::walk::{LastLink, Stopped, WalkTarget, walk};
 use crate::{FileError, rule};
 
 /// Number of attempts to walk a path: other programs may create and remove folders along it.
@@ -30,7 +30,7 @@ fn make_among_others(path: &Path, mode: u32, tries: u32) -> Result<(), FileError
     // Treats `a/b/` and `a/b/.` as `a/b`.
     let plain: std::path::PathBuf = path.components().collect();
     match walk(&plain, LastLink::Followed, &rule::follow) {
-        Ok(Place::Named(named)) if named.found.is_none() => {
+        Ok(WalkTarget::Named(named)) if named.found.is_none() => {
             match mkdirat(&named.folder, &named.name, Mode::from_raw_mode(mode)) {
                 // Another program created it first.
                 Ok(()) | Err(Errno::EXIST) => Ok(()),

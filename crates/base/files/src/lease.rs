@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::walk::{LastLink, Named, Place, Stopped, walk};
+use crate::walk::{LastLink, Named, Stopped, WalkTarget, walk};
 use crate::{FileError, bounded, rule};
 
 /// Maximum length of a note that is read, in bytes.
@@ -139,8 +139,8 @@ pub fn remove(path: &Path) {
 
 fn place(path: &Path, failed: impl Fn(io::Error) -> FileError) -> Result<Named, FileError> {
     match walk(path, LastLink::Kept, &rule::follow) {
-        Ok(Place::Named(named)) => Ok(named),
-        Ok(Place::Unnamed { .. }) => Err(failed(io::ErrorKind::InvalidInput.into())),
+        Ok(WalkTarget::Named(named)) => Ok(named),
+        Ok(WalkTarget::Unnamed { .. }) => Err(failed(io::ErrorKind::InvalidInput.into())),
         Err(Stopped::By(error)) => Err(failed(error)),
         Err(Stopped::Refused(why)) => Err(FileError::Refused {
             path: PathBuf::from(path),

@@ -22,7 +22,7 @@ pub struct Lock {
 
 /// Result of a request for a lock.
 #[derive(Debug)]
-pub enum Asked {
+pub enum LockRequest {
     /// This process holds the lock now.
     Held(Lock),
     /// Another process, or another part of this one, holds the lock.
@@ -48,7 +48,7 @@ impl Drop for Lock {
 /// # Errors
 /// Returns [`FileError::Refused`] if another user may have planted the file, and the errors of
 /// flock(2).
-pub fn ask(path: &Path, note: &str) -> Result<Asked, FileError> {
+pub fn ask(path: &Path, note: &str) -> Result<LockRequest, FileError> {
     let failed = |source| FileError::Write {
         path: path.to_owned(),
         source,
@@ -58,7 +58,7 @@ pub fn ask(path: &Path, note: &str) -> Result<Asked, FileError> {
         Err(error @ FileError::Refused { .. }) => return Err(error),
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                return Ok(Asked::Impossible);
+                return Ok(LockRequest::Impossible);
             }
             _ => return Err(error),
         },
@@ -70,10 +70,10 @@ pub fn ask(path: &Path, note: &str) -> Result<Asked, FileError> {
             let note = bounded::bytes_of(&file, path, NOTE)
                 .and_then(|bytes| bounded::text_of(bytes, path));
             let note = note.ok().filter(|note| !note.trim().is_empty());
-            return Ok(Asked::Busy { note });
+            return Ok(LockRequest::Busy { note });
         }
         Err(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => {
-            return Ok(Asked::Impossible);
+            return Ok(LockRequest::Impossible);
         }
         Err(errno) => return Err(failed(errno.into())),
     }
@@ -84,7 +84,7 @@ pub fn ask(path: &Path, note: &str) -> Result<Asked, FileError> {
     };
     // The lock is valid even without its note.
     let _ = write(&mut file);
-    Ok(Asked::Held(Lock { file }))
+    Ok(LockRequest::Held(Lock { file }))
 }
 
 /// Removes the rights of the group and of others: earlier versions created the file with them.
@@ -112,11 +112,11 @@ mod tests {
     fn lock_file_opens_for_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cpu-3");
-        assert!(matches!(ask(&path, "").unwrap(), Asked::Held(_)));
+        assert!(matches!(ask(&path, "").unwrap(), LockRequest::Held(_)));
         assert_eq!(mode(&path), 0o600);
         // The mode that an earlier version used.
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(ask(&path, "").unwrap(), Asked::Held(_)));
+        assert!(matches!(ask(&path, "").unwrap(), LockRequest::Held(_)));
         assert_eq!(mode(&path), 0o600);
         // Other users could swap files in such a folder.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
@@ -127,16 +127,19 @@ mod tests {
     fn lock_has_single_visible_holder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cpu-3");
-        let Asked::Held(held) = ask(&path, "process 1").unwrap() else {
+        let LockRequest::Held(held) = ask(&path, "process 1").unwrap() else {
             panic!("not held")
         };
-        let Asked::Busy { note } = ask(&path, "process 2").unwrap() else {
+        let LockRequest::Busy { note } = ask(&path, "process 2").unwrap() else {
             panic!("held twice")
         };
         assert_eq!(note.as_deref(), Some("process 1"));
         drop(held);
-        assert!(matches!(ask(&path, "process 2").unwrap(), Asked::Held(_)));
+        assert!(matches!(
+            ask(&path, "process 2").unwrap(),
+            LockRequest::Held(_)
+        ));
         let none = ask(&folder.path().join("none/cpu-3"), "");
-        assert!(matches!(none.unwrap(), Asked::Impossible));
+        assert!(matches!(none.unwrap(), LockRequest::Impossible));
     }
 }

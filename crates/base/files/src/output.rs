@@ -12,7 +12,7 @@ use rustix::fs::{FileType, Mode, OFlags, Stat, fcntl_getfl, fcntl_setfl, fstat, 
 use rustix::io::Errno;
 
 use crate::temporary::{Rights, Temporary};
-use crate::walk::{LastLink, Named, Place, Stopped, walk};
+use crate::walk::{LastLink, Named, Stopped, WalkTarget, walk};
 use crate::{FileError, Refusal, rule};
 
 /// Who may read a written file.
@@ -99,8 +99,8 @@ impl Output {
     fn file_for(path: &Path, readers: Readers) -> Result<Self, FileError> {
         let to = walk(path, LastLink::Followed, &rule::follow)
             .and_then(|place| match place {
-                Place::Named(named) => To::named(named, readers),
-                Place::Unnamed { file, stat } => To::unnamed(&file, &stat),
+                WalkTarget::Named(named) => To::named(named, readers),
+                WalkTarget::Unnamed { file, stat } => To::unnamed(&file, &stat),
             })
             .map_err(|stopped| match stopped {
                 Stopped::By(source) => FileError::Write {
@@ -191,7 +191,7 @@ impl To {
             FileType::RegularFile => {
                 rule::replace(&folder_stat, &found).map_err(Stopped::Refused)?;
                 // Opened only to let the kernel check the permission to write.
-                let old = Rights::of(&fstat(open_old(&folder, &name)?)?);
+                let old = Rights::from_stat(&fstat(open_old(&folder, &name)?)?);
                 Ok(Self::new(folder, name, readers, Some(old))?)
             }
             FileType::Fifo => {

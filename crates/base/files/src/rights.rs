@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, openat};
 
-use crate::walk::{LastLink, Met, Named, Place, Stopped, walk};
+use crate::walk::{LastLink, Met, Named, Stopped, WalkTarget, walk};
 use crate::{FileError, Refusal, rule};
 
 /// Permission bits of the group and of others.
@@ -56,7 +56,7 @@ fn check(
     };
     match walk(path, last_link, way) {
         Err(Stopped::Refused(why)) => Err(refused(why)),
-        Ok(Place::Named(Named {
+        Ok(WalkTarget::Named(Named {
             folder_stat,
             found: Some(found),
             ..

@@ -25,7 +25,7 @@ pub(crate) struct Rights {
 
 impl Rights {
     /// Reads the rights from a stat. The set-user-ID bit is dropped.
-    pub(crate) fn of(stat: &Stat) -> Self {
+    pub(crate) fn from_stat(stat: &Stat) -> Self {
         Self {
             uid: stat.st_uid,
             gid: stat.st_gid,
@@ -67,7 +67,7 @@ impl Temporary {
     /// Gives the file the owner and mode of the file it will replace. If the group cannot be set,
     /// the group permissions are dropped, because they would apply to a different group.
     pub(crate) fn take(&self, old: Rights) -> io::Result<()> {
-        let now = Rights::of(&rustix::fs::fstat(&self.file)?);
+        let now = Rights::from_stat(&rustix::fs::fstat(&self.file)?);
         let uid = (now.uid != old.uid).then(|| Uid::from_raw(old.uid));
         let gid = (now.gid != old.gid).then(|| Gid::from_raw(old.gid));
         let mut mode = old.mode;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, fstat, openat};
 
-use crate::walk::{LastLink, Named, Place, Stopped, walk};
+use crate::walk::{LastLink, Named, Stopped, WalkTarget, walk};
 use crate::{FileError, Refusal, bounded, rule};
 
 /// How the file is accessed.
@@ -80,7 +80,7 @@ fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> 
     // Walk from the root: the parents of the current folder matter as well.
     let whole = std::path::absolute(path).map_err(failed)?;
     let place = walk(&whole, LastLink::Kept, &rule::trust_way).map_err(stopped)?;
-    let Place::Named(Named { folder, name, .. }) = place else {
+    let WalkTarget::Named(Named { folder, name, .. }) = place else {
         return Err(refused(Refusal::NotRegular));
     };
     let flags = access.flags()

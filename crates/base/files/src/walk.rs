@@ -45,7 +45,7 @@ impl<E: Into<io::Error>> From<E> for Stopped {
 }
 
 /// Target of a path.
-pub(crate) enum Place {
+pub(crate) enum WalkTarget {
     /// A name in a folder; not a link.
     Named(Named),
     /// Target of a /proc link (`/dev/stdout`), which may have no name.
@@ -87,7 +87,7 @@ pub(crate) fn walk(
     path: &Path,
     last_link: LastLink,
     judge: &dyn Fn(Met<'_>) -> Result<(), Refusal>,
-) -> Result<Place, Stopped> {
+) -> Result<WalkTarget, Stopped> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() {
         return Err(io::Error::from(io::ErrorKind::NotFound).into());
@@ -108,7 +108,7 @@ pub(crate) fn walk(
         let here = match openat(&folder, &name, PATH | OFlags::NOFOLLOW, Mode::empty()) {
             Ok(here) => here,
             Err(rustix::io::Errno::NOENT) if last && name != ".." => {
-                return Ok(Place::Named(Named {
+                return Ok(WalkTarget::Named(Named {
                     folder,
                     folder_stat,
                     name,
@@ -130,7 +130,7 @@ pub(crate) fn walk(
                             folder = file;
                             continue;
                         }
-                        (file, stat) if last => return Ok(Place::Unnamed { file, stat }),
+                        (file, stat) if last => return Ok(WalkTarget::Unnamed { file, stat }),
                         _ => return Err(rustix::io::Errno::NOTDIR.into()),
                     }
                 }
@@ -144,7 +144,7 @@ pub(crate) fn walk(
             }
             FileType::Directory => folder = here,
             _ if last => {
-                return Ok(Place::Named(Named {
+                return Ok(WalkTarget::Named(Named {
                     folder,
                     folder_stat,
                     name,

@@ -60,7 +60,7 @@ impl Buckets {
 
     /// Returns the (bucket, count) pairs in ascending order.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
-        let mut reader = Reader::of(&self.0);
+        let mut reader = Reader::from_bytes(&self.0);
         // These bytes were encoded here, so they are valid.
         std::iter::from_fn(move || reader.pair().ok().flatten())
     }
@@ -111,7 +111,7 @@ impl Buckets {
     /// # Errors
     /// Fails if the bytes end early, or a bucket is beyond the grid.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::of(bytes);
+        let mut reader = Reader::from_bytes(bytes);
         let pairs = std::iter::from_fn(|| reader.pair().transpose());
         // Encode again, because the same counts have several encodings.
         pairs.collect::<Result<Vec<_>, _>>().map(Self::from_sorted)
@@ -134,7 +134,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn of(bytes: &'a [u8]) -> Self {
+    fn from_bytes(bytes: &'a [u8]) -> Self {
         Self {
             rest: bytes,
             length: bytes.len(),

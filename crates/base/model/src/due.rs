@@ -37,7 +37,7 @@ impl Bounds {
 impl Due {
     /// Combines the periods with a sample and `missed` others. Of these, `late` got a wake-up, and
     /// `open` had none by the end.
-    pub(crate) fn of(
+    pub(crate) fn new(
         samples: &Histogram,
         missed: u64,
         late: Option<&Histogram>,

@@ -209,7 +209,7 @@ pub struct Expectation {
     pub worst_ns: Option<Nanos>,
     /// The last stored measurement of this machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub measured: Option<MeasuredWorst>,
+    pub measured: Option<MeasuredMaximum>,
     /// Why no stored measurement can be compared with the expectation.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub not_measured: Option<String>,
@@ -217,7 +217,7 @@ pub struct Expectation {
 
 /// The maximum of a recording, for comparison with the expectation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MeasuredWorst {
+pub struct MeasuredMaximum {
     /// The recording's ID.
     pub recording: String,
     /// Headline of the recording: probe and parameters.

@@ -67,7 +67,7 @@ mod tests {
         read.verdict = read.judge();
         assert_eq!(read.verdict.outcome, Outcome::Broken);
         assert_eq!(read.verdict.sentence, "broken: 3 episodes");
-        let on = MeasuredOn::of(&read);
+        let on = MeasuredOn::from_recording(&read);
         assert!(on.line().contains("kernel"), "{}", on.line());
     }
 }

@@ -11,13 +11,13 @@ const TEXT: usize = 200;
 
 /// The result of an audit without evidence, reasons and remedies, which `punctual doctor` shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct KeptAudit {
+pub struct StoredAudit {
     /// The role that the audit assumed.
     pub role: String,
     /// The CPUs on which latency matters.
     pub cpus: CpuSet,
     /// Failures, warnings and unknown findings, ordered by importance.
-    pub findings: Vec<KeptFinding>,
+    pub findings: Vec<StoredFinding>,
     /// Number of checks with the expected state.
     pub ok: usize,
     /// Number of checks that do not apply to the machine.
@@ -26,7 +26,7 @@ pub struct KeptAudit {
 
 /// A finding in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct KeptFinding {
+pub struct StoredFinding {
     /// ID of the finding, the same on every machine: `scheduler-rt-throttling`.
     pub id: String,
     /// Result of the check.
@@ -41,9 +41,9 @@ pub struct KeptFinding {
     pub reason: Option<String>,
 }
 
-impl KeptAudit {
+impl StoredAudit {
     /// Returns the summary of an audit.
-    pub fn of(audit: &Audit) -> Self {
+    pub fn from_audit(audit: &Audit) -> Self {
         let kept = audit
             .findings
             .iter()
@@ -51,7 +51,7 @@ impl KeptAudit {
         Self {
             role: audit.role.clone(),
             cpus: audit.cpus.clone(),
-            findings: kept.map(KeptFinding::of).collect(),
+            findings: kept.map(StoredFinding::from_finding).collect(),
             ok: audit.count(FindingState::Ok),
             not_applicable: audit.count(FindingState::NotApplicable),
         }
@@ -73,8 +73,8 @@ impl KeptAudit {
     }
 }
 
-impl KeptFinding {
-    fn of(finding: &Finding) -> Self {
+impl StoredFinding {
+    fn from_finding(finding: &Finding) -> Self {
         let unknown = finding.state == FindingState::Unknown;
         Self {
             id: finding.id.clone(),
@@ -151,7 +151,7 @@ mod tests {
             expectation: Expectation::default(),
             sample: None,
         };
-        let kept = KeptAudit::of(&audit);
+        let kept = StoredAudit::from_audit(&audit);
         let states: Vec<FindingState> = kept.findings.iter().map(|one| one.state).collect();
         assert_eq!(states, [Fail, Fail, Warn, Unknown]);
         assert_eq!(kept.findings[0].title.chars().count(), TEXT + 1);
@@ -165,7 +165,7 @@ mod tests {
             kept.summary()
                 .starts_with("fails: 1 fatal, 1 medium; 1 to look at")
         );
-        let grave: Vec<bool> = kept.findings.iter().map(KeptFinding::is_grave).collect();
+        let grave: Vec<bool> = kept.findings.iter().map(StoredFinding::is_grave).collect();
         assert_eq!(grave, [true, false, false, false]);
     }
 }

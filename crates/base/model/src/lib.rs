@@ -110,7 +110,7 @@ pub use facts::{
     ProcessorFacts, VirtualisationFacts,
 };
 pub use finding::{
-    AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Remedy,
+    AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredMaximum, Remedy,
     Severity,
 };
 pub use grouped::{counted, grouped};
@@ -125,7 +125,7 @@ pub use job::{
     WaitPlace,
 };
 pub use judgement::{JudgedBy, Judgement};
-pub use kept_audit::{KeptAudit, KeptFinding};
+pub use kept_audit::{StoredAudit, StoredFinding};
 pub use lint::{
     Act, ActKind, Acts, FileKind, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport,
     LintSource, LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,
@@ -159,7 +159,8 @@ pub use setting::{
     WashOut, boot_parameter, marked, mask, path_of, row_of, setting, unmask,
 };
 pub use slot::{
-    ChangeDecision, ChangeMark, CpuClass, Note, SeriesEpoch, Slot, SlotCause, SlotState, WakeWindow,
+    ChangeAnnotation, ChangeDecision, CpuClass, Note, SeriesEpoch, Slot, SlotCause, SlotState,
+    WakeWindow,
 };
 pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};
@@ -171,7 +172,7 @@ pub use text_limits::{
     cut_to,
 };
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
-pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topology};
+pub use topology::{Cache, CpuLocation, MemoryNode, Placement, PlacementError, Topology};
 pub use trace_summary::{StatedLatency, TraceSummary};
 pub use varint::{push_varint, take_varint};
 pub use verdict::{Bound, LimitResult, Outcome, Verdict};
@@ -180,4 +181,4 @@ pub use wakeups::{
     WakeupAxis, WakeupGroup, WakeupRow, WakeupSource, Wakeups,
 };
 pub use window::Window;
-pub use worst::{WorstList, WorstSample};
+pub use worst::{TopSample, TopSamples};

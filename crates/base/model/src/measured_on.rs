@@ -25,7 +25,7 @@ pub struct MeasuredOn {
 
 impl MeasuredOn {
     /// Returns the circumstances of a recording.
-    pub fn of(recording: &Recording) -> Self {
+    pub fn from_recording(recording: &Recording) -> Self {
         let host = &recording.host;
         let cpus = recording.threads.iter().filter_map(|thread| thread.cpu);
         Self {

@@ -303,11 +303,11 @@ mod tests {
     fn defaults_fill_what_was_not_given() {
         let arguments = Arguments::check(TABLE, [("aligned", "")]).unwrap();
         assert_eq!(INTERVAL.parameter.short, Some('i'));
-        assert_eq!(INTERVAL.of(&arguments), Nanos::from_millis(1));
-        assert_eq!(LOOPS.of(&arguments), None);
-        assert_eq!(WAIT.of(&arguments), "sleep");
-        assert!(ALIGNED.of(&arguments));
-        assert_eq!(FILE.of(&arguments), None);
+        assert_eq!(INTERVAL.value_in(&arguments), Nanos::from_millis(1));
+        assert_eq!(LOOPS.value_in(&arguments), None);
+        assert_eq!(WAIT.value_in(&arguments), "sleep");
+        assert!(ALIGNED.value_in(&arguments));
+        assert_eq!(FILE.value_in(&arguments), None);
         assert_eq!(
             serde_json::to_value(arguments.to_json(TABLE)).unwrap(),
             serde_json::json!({"interval_ns": 1_000_000, "wait_mode": "sleep", "aligned": true})
@@ -318,10 +318,10 @@ mod tests {
     fn what_was_given_has_its_type() {
         let given = [("interval", "2ms"), ("loops", "3"), ("file", "a b")];
         let arguments = Arguments::check(TABLE, given).unwrap();
-        assert_eq!(INTERVAL.of(&arguments), Nanos::from_millis(2));
-        assert_eq!(LOOPS.of(&arguments), Some(3));
-        assert!(!ALIGNED.of(&arguments));
-        assert_eq!(FILE.of(&arguments).as_deref(), Some("a b"));
+        assert_eq!(INTERVAL.value_in(&arguments), Nanos::from_millis(2));
+        assert_eq!(LOOPS.value_in(&arguments), Some(3));
+        assert!(!ALIGNED.value_in(&arguments));
+        assert_eq!(FILE.value_in(&arguments).as_deref(), Some("a b"));
     }
 
     #[test]

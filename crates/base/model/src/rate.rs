@@ -91,7 +91,7 @@ pub enum Decision {
 impl Rate {
     /// Creates a rate from event times since the start of the run. The shortest blocks are two gaps
     /// long.
-    pub fn of(times: &[Nanos], measured: Nanos, gap: Nanos) -> Self {
+    pub fn from_times(times: &[Nanos], measured: Nanos, gap: Nanos) -> Self {
         let block = gap.0.saturating_mul(2).max(1);
         // Events after the last whole block count, but belong to no block.
         let mut counts = vec![0; (measured.0 / block).min(MOST_BLOCKS) as usize];
@@ -121,8 +121,8 @@ impl Rate {
     }
 
     fn new(events: u64, measured: Nanos, counts: Vec<u64>, parts: [u64; 2]) -> Self {
-        let settled = Dispersion::of(counts[counts.len() / 10..].to_vec()).factor;
-        let Dispersion { factor, rises } = Dispersion::of(counts);
+        let settled = Dispersion::from_counts(counts[counts.len() / 10..].to_vec()).factor;
+        let Dispersion { factor, rises } = Dispersion::from_counts(counts);
         Self {
             events,
             measured,
@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn rate(seconds: impl IntoIterator<Item = u64>, measured: Nanos) -> Rate {
-        Rate::of(&at(seconds), measured, EPISODE_GAP)
+        Rate::from_times(&at(seconds), measured, EPISODE_GAP)
     }
 
     /// A minute without events: at most 4,314 a day. It takes 4.3 min for 1,000 a day, and 72 h for

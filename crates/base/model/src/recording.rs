@@ -11,9 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::schema::JsonSchema;
 use crate::{
     Accounting, Blame, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference,
-    Judgement, KeptAudit, LoadRecord, Nanos, Origin, ProbeRun, RecordingId, Requirement,
-    Scheduling, Series, SignedNanos, Suspension, Table, ThreadRecord, Unknown, Verdict,
-    WorstSample,
+    Judgement, LoadRecord, Nanos, Origin, ProbeRun, RecordingId, Requirement, Scheduling, Series,
+    SignedNanos, StoredAudit, Suspension, Table, ThreadRecord, TopSample, Unknown, Verdict,
 };
 
 /// The version of the JSON form. Keys are only ever added. A higher number means that the meaning
@@ -51,7 +50,7 @@ pub struct Recording {
     pub tune: Option<String>,
     /// Result of an audit before the run. Absent without an audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audit: Option<KeptAudit>,
+    pub audit: Option<StoredAudit>,
     /// Loads that ran during the measurement. Empty if there were none.
     pub load: Vec<LoadRecord>,
     /// The requirement to check.
@@ -76,7 +75,7 @@ pub struct Recording {
     #[serde(default)]
     pub samples: Option<SamplesKept>,
     /// The largest samples of all threads, in descending order.
-    pub worst: Vec<WorstSample>,
+    pub worst: Vec<TopSample>,
     /// The explanation of the outliers, if requested.
     #[serde(default)]
     pub explanation: Option<Explanation>,

@@ -188,7 +188,7 @@ words!(ChangeDecision, Acknowledged => "acknowledged", Reopened => "reopened");
 
 /// A decision about a change point. The latest one of a change counts, earlier ones are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ChangeMark {
+pub struct ChangeAnnotation {
     /// Its identity.
     pub id: RecordingId,
     /// The series.

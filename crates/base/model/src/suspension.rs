@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{Nanos, WorstSample};
+use crate::{Nanos, TopSample};
 
 /// A time during which the user suspended the measurement. Samples in it measure the suspension,
 /// not the latency of the machine.
@@ -62,7 +62,7 @@ impl Suspension {
     }
 }
 
-impl WorstSample {
+impl TopSample {
     /// Returns whether it measures one of these suspensions.
     pub fn is_suspended(&self, suspensions: &[Suspension]) -> bool {
         let covers = |one: &Suspension| one.covers(self.monotonic_ns, self.latency_ns);

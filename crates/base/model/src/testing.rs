@@ -20,7 +20,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
         .map(|cpu| thread(cpu, cpus, seconds, started, &mut rows, &mut worst))
         .collect();
     rows.sort_by_key(|row: &IntervalRow| (row.start_ns, row.thread));
-    worst.sort_by_key(|sample: &WorstSample| std::cmp::Reverse(sample.latency_ns));
+    worst.sort_by_key(|sample: &TopSample| std::cmp::Reverse(sample.latency_ns));
     worst.truncate(20);
     let requirement = Requirement {
         limits: vec![Limit {
@@ -79,7 +79,7 @@ fn thread(
     seconds: u64,
     started: Timestamp,
     rows: &mut Vec<IntervalRow>,
-    worst: &mut Vec<WorstSample>,
+    worst: &mut Vec<TopSample>,
 ) -> ThreadRecord {
     // A small linear congruential generator, for the same figures on each machine.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(cpu);
@@ -102,7 +102,7 @@ fn thread(
         }
         // The warm-up takes the first second.
         let since_start = (second + 1) * 1_000_000_000 + largest.1 * 1_000_000;
-        worst.push(WorstSample {
+        worst.push(TopSample {
             time: started + jiff::SignedDuration::from_nanos(since_start as i64),
             monotonic_ns: Nanos(86_400_000_000_000 + since_start),
             cpu: Some(cpu),

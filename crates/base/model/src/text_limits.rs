@@ -1,7 +1,7 @@
 //! Length limits of texts from other sources in a store, on a page and in a plot.
 
 use crate::cause::Cause;
-use crate::{Blame, ChangeMark, Experiment, Note, Recording, SeriesEpoch, Slot, WakeWindow};
+use crate::{Blame, ChangeAnnotation, Experiment, Note, Recording, SeriesEpoch, Slot, WakeWindow};
 
 /// The longest label of a recording or an experiment, name of a series, of an author or of
 /// a figure, in characters.
@@ -129,7 +129,7 @@ impl BoundedTexts for Note {
     }
 }
 
-impl BoundedTexts for ChangeMark {
+impl BoundedTexts for ChangeAnnotation {
     fn check_texts(&self) -> Result<(), TooLongText> {
         check_series(&self.series)?;
         characters("figure", &self.figure, LONGEST_LABEL)?;

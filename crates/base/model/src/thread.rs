@@ -178,7 +178,7 @@ impl ThreadRecord {
     pub fn due(&self) -> Due {
         let late = self.missed_histogram.as_deref();
         let missed = self.accounting.missed;
-        Due::of(&self.histogram, missed, late, self.open, &self.above)
+        Due::new(&self.histogram, missed, late, self.open, &self.above)
     }
 
     /// Returns its name for the screen: `CPU 3`, or its label.

@@ -9,7 +9,7 @@ use crate::{CpuSet, Fact};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Topology {
     /// Each CPU, in ascending order.
-    pub cpus: Vec<CpuPlace>,
+    pub cpus: Vec<CpuLocation>,
     /// Each cache once, by level, then by its first CPU.
     pub caches: Vec<Cache>,
     /// Each memory node, in ascending order. Empty if the kernel does not report any.
@@ -22,7 +22,7 @@ pub struct Topology {
 
 /// The position of a CPU in the topology.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CpuPlace {
+pub struct CpuLocation {
     /// Its number.
     pub cpu: u32,
     /// Whether it is online.
@@ -250,7 +250,7 @@ mod tests {
     /// Two sockets with two cores of two CPUs each (0 and 4 are one core), and a last-level cache
     /// for each socket.
     fn server(isolated: &str) -> Topology {
-        let place = |cpu: u32| CpuPlace {
+        let place = |cpu: u32| CpuLocation {
             cpu,
             online: true,
             package: Some(cpu % 4 / 2),

@@ -87,7 +87,7 @@ impl Outcome {
     }
 
     /// Combines the results of all limits to one outcome.
-    fn of(limits: &[LimitResult], is_of_machine: bool) -> Self {
+    fn new(limits: &[LimitResult], is_of_machine: bool) -> Self {
         let any = |held: Option<bool>| limits.iter().any(|result| result.held == held);
         match (limits.is_empty(), is_of_machine) {
             (true, _) => Self::NoRequirement,
@@ -152,7 +152,7 @@ const SHORTEST: Nanos = Nanos::from_secs(1);
 impl Bound {
     /// Returns the bound for a largest latency over a measuring time, with `unknown` periods that
     /// may have exceeded it.
-    fn of(exceeded: Nanos, measured: Nanos, unknown: u64, thread: Option<String>) -> Option<Self> {
+    fn new(exceeded: Nanos, measured: Nanos, unknown: u64, thread: Option<String>) -> Option<Self> {
         let rate = Rate::plain(unknown, measured);
         Some(Self {
             exceeded_ns: exceeded,

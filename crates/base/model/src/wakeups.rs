@@ -76,7 +76,7 @@ pub struct GroupSeen {
 
 impl GroupSeen {
     /// Creates a group with only its number.
-    pub const fn of(id: u64) -> Self {
+    pub const fn from_id(id: u64) -> Self {
         Self {
             path: None,
             container: None,
@@ -135,7 +135,7 @@ impl PriorityClass {
     /// Returns the class of a thread with the kernel's `prio` (below 0: deadline, 0 to 99:
     /// real-time) and scheduling policy number (5: SCHED_IDLE). If the policy is unknown, an idle
     /// thread counts as a fair one, because their priorities are the same.
-    pub const fn of(priority: i32, policy: Option<u32>) -> Self {
+    pub const fn new(priority: i32, policy: Option<u32>) -> Self {
         match priority {
             ..0 => Self::Deadline,
             0..100 => Self::RealTime,

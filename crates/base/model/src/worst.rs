@@ -8,7 +8,7 @@ use crate::{Blame, Nanos};
 
 /// One of the largest samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WorstSample {
+pub struct TopSample {
     /// When the thread should have woken, on the wall clock.
     pub time: Timestamp,
     /// The same time on CLOCK_MONOTONIC.
@@ -26,7 +26,7 @@ pub struct WorstSample {
 /// The `N` largest latencies so far, each with its time. Uses fixed memory and is made for the hot
 /// path: a smaller sample costs one comparison.
 #[derive(Clone, Debug)]
-pub struct WorstList<const N: usize> {
+pub struct TopSamples<const N: usize> {
     /// Unordered while it fills up. Afterwards `floor` is the smallest.
     entries: [(Nanos, Nanos); N],
     len: usize,
@@ -34,7 +34,7 @@ pub struct WorstList<const N: usize> {
     floor: Option<Nanos>,
 }
 
-impl<const N: usize> Default for WorstList<N> {
+impl<const N: usize> Default for TopSamples<N> {
     fn default() -> Self {
         Self {
             entries: [(Nanos::ZERO, Nanos::ZERO); N],
@@ -44,7 +44,7 @@ impl<const N: usize> Default for WorstList<N> {
     }
 }
 
-impl<const N: usize> WorstList<N> {
+impl<const N: usize> TopSamples<N> {
     /// Adds a latency at `time` if it is among the largest. Of equal latencies the earlier one
     /// stays.
     #[inline]
@@ -86,7 +86,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn worst_list_is_sorted_head(latencies in proptest::collection::vec(0u64..50, 0..200)) {
-            let mut list = WorstList::<20>::default();
+            let mut list = TopSamples::<20>::default();
             let mut all: Vec<_> = Vec::new();
             for (time, latency) in latencies.iter().enumerate() {
                 let entry = (Nanos(*latency), Nanos(time as u64));

@@ -85,11 +85,11 @@ fn line(test: &str, lacks: Lacks, why: fmt::Arguments<'_>) -> String {
 /// Other programs use the CPUs of this machine. A skip for that reason begins with this value:
 /// `skip!(Quiet, "{crowd}: ...")`.
 #[derive(Clone, Copy, Debug)]
-pub struct Crowd {
+pub struct Overload {
     load: f64,
 }
 
-impl fmt::Display for Crowd {
+impl fmt::Display for Overload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "crowded (load {:.1})", self.load)
     }
@@ -97,11 +97,11 @@ impl fmt::Display for Crowd {
 
 /// Returns `Some` if the 1-minute load average exceeds the number of CPUs plus one. Then durations,
 /// and checks of concurrent execution, prove nothing.
-pub fn crowded() -> Option<Crowd> {
+pub fn crowded() -> Option<Overload> {
     // In units of 1/65536 (sysinfo(2)).
     let load = rustix::system::sysinfo().loads[0] as f64 / 65_536.0;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    (load > cpus as f64 + 1.0).then_some(Crowd { load })
+    (load > cpus as f64 + 1.0).then_some(Overload { load })
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ struct HwlatdetectSettings {
 
 impl HwlatdetectSettings {
     fn read(parsed: &Parsed, context: &ToolContext<'_>) -> Result<Self, CompatError> {
-        let machine = Machine::of(&context.host)?;
+        let machine = Machine::from_host(&context.host)?;
         let mut chosen = Chosen::default();
         parsed.read_into(&mut chosen, OPTIONS, &machine)?;
         let text = |given: Option<&Given>| given.map(|given| given.text().to_owned());

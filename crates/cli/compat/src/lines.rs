@@ -4,7 +4,7 @@ use std::fmt;
 
 use punctual_formats::mean_us;
 use punctual_model::{Nanos, Recording, SignedNanos, ThreadRecord};
-use punctual_session::{LaneView, Snapshot};
+use punctual_session::{Snapshot, WorkerView};
 use serde::Serialize;
 
 /// The unit of a tool's figures.
@@ -26,7 +26,7 @@ impl Unit {
     }
 
     /// Converts a time to this unit. Rounds towards zero, like a division in C.
-    pub(crate) fn of(self, time: SignedNanos) -> i64 {
+    pub(crate) fn convert(self, time: SignedNanos) -> i64 {
         time.0 / self.one().0 as i64
     }
 
@@ -97,12 +97,12 @@ impl ThreadLine {
     }
 
     /// Updates the line.
-    pub(crate) fn update(&mut self, lane: &LaneView) {
+    pub(crate) fn update(&mut self, lane: &WorkerView) {
         let unit = self.unit;
         self.tid = lane.tid.map_or(0, punctual_rt::Tid::as_raw);
         self.cycles = lane.accounting.recorded;
         self.min = lane.min.map_or(self.min, |min| unit.whole(min) as i64);
-        self.act = lane.last.map_or(0, |last| unit.of(last));
+        self.act = lane.last.map_or(0, |last| unit.convert(last));
         self.avg = lane.mean.map_or(0, |mean| unit.whole(mean));
         self.max = lane.max.map_or(0, |max| unit.whole(max));
     }
@@ -145,7 +145,7 @@ pub(crate) struct Figures {
 
 impl Figures {
     /// Returns the figures of a thread of a recording.
-    pub(crate) fn of(thread: &ThreadRecord) -> Self {
+    pub(crate) fn from_thread(thread: &ThreadRecord) -> Self {
         let histogram = &thread.histogram;
         Self {
             cycles: histogram.count(),
@@ -247,6 +247,6 @@ mod tests {
     fn limit_crossing_matches_the_original() {
         assert_eq!(Unit::Micros.above(50), Nanos(50_999));
         assert_eq!(Unit::Nanos.above(50), Nanos(50));
-        assert_eq!(Unit::Micros.of(SignedNanos(-1_999)), -1);
+        assert_eq!(Unit::Micros.convert(SignedNanos(-1_999)), -1);
     }
 }

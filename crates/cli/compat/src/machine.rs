@@ -18,7 +18,7 @@ impl Machine {
     ///
     /// # Errors
     /// Returns an error if they cannot be read.
-    pub(crate) fn of(host: &Host) -> Result<Self, CompatError> {
+    pub(crate) fn from_host(host: &Host) -> Result<Self, CompatError> {
         let fatal = |error: HostError| CompatError::Fatal(error.to_string());
         let present = host.present().map_err(fatal)?;
         let online = host.online().map_err(fatal)?;

@@ -123,7 +123,7 @@ pub(crate) fn report_break(
     let Some(broke) = outcome.broke else {
         return;
     };
-    let value = Unit::Micros.of(broke.latency);
+    let value = Unit::Micros.convert(broke.latency);
     let hint = if context.behaviour.strict {
         "exit status 3"
     } else {

@@ -101,7 +101,7 @@ impl ToolContext<'_> {
         recording: &'r Recording,
         limit: Option<usize>,
     ) -> Option<Additions<'r>> {
-        (self.behaviour.extra_key).then(|| Additions::of(recording, limit))
+        (self.behaviour.extra_key).then(|| Additions::new(recording, limit))
     }
 
     /// Prints warnings of the recording and errors of the store. They do not change the exit

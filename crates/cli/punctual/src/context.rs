@@ -12,7 +12,7 @@ use punctual_model::Completion;
 use punctual_report::document::{Block, Document, Field, Section};
 use punctual_report::text::{self, TextStyle};
 use punctual_store::{Filter, Store, StoreError, Summary};
-use punctual_tune::{How, Places, Restored, TuneError};
+use punctual_tune::{How, Locations, Restored, TuneError};
 
 use crate::output::{self, note};
 
@@ -224,10 +224,10 @@ impl Context {
 
     /// The journals of settings: of measurements, and of settings that a user
     /// has applied.
-    pub(crate) fn tune_places(&self) -> Result<Places> {
+    pub(crate) fn tune_places(&self) -> Result<Locations> {
         let root = rustix::process::geteuid().is_root();
         let runs = punctual_tune::default_path(root, &|name| std::env::var_os(name))?;
-        Ok(Places::beside(runs))
+        Ok(Locations::beside(runs))
     }
 
     /// Restores the settings that a killed run, or a killed `tune apply`, left

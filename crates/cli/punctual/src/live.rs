@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_model::{Nanos, Recording, grouped, sanitize};
-use punctual_session::{LaneView, Snapshot, Watcher};
+use punctual_session::{Snapshot, Watcher, WorkerView};
 
 use crate::output;
 
@@ -148,8 +148,8 @@ impl Watcher for LiveView {
 }
 
 /// The lanes in their order; if not all fit, those with the largest maxima.
-fn shown(snapshot: &Snapshot, fitting: usize) -> Vec<&LaneView> {
-    let mut lanes: Vec<&LaneView> = snapshot.lanes.iter().collect();
+fn shown(snapshot: &Snapshot, fitting: usize) -> Vec<&WorkerView> {
+    let mut lanes: Vec<&WorkerView> = snapshot.lanes.iter().collect();
     if lanes.len() > fitting {
         lanes.sort_by_key(|lane| std::cmp::Reverse(lane.max));
         lanes.truncate(fitting);
@@ -161,7 +161,7 @@ const HEADINGS: [&str; 8] = [
     "", "recorded", "missed", "min", "last", "mean", "p99", "max",
 ];
 
-fn cells(lane: &LaneView) -> [String; 8] {
+fn cells(lane: &WorkerView) -> [String; 8] {
     let show = |value: Option<Nanos>| value.map_or("-".to_owned(), |value| value.to_string());
     [
         sanitize(&lane.title).into_owned(),
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn each_run_has_lanes_of_its_own() {
         let recording = punctual_model::testing::recording(2, 1);
-        let lane = |title: &str| LaneView {
+        let lane = |title: &str| WorkerView {
             title: title.to_owned(),
             accounting: punctual_model::Accounting::default(),
             tid: None,

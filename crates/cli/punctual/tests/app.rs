@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::{Place, text};
-use punctual_app::{Figures, Kind, LaneSpec};
+use common::{Sandbox, text};
+use punctual_app::{ChannelSpec, Figures, Kind};
 use punctual_model::{Completion, Outlier, Recording, ShareKind};
 use punctual_rt::{Clock, OverrunPolicy, Periodic};
 
 /// The response times of its jobs.
-const WORK: LaneSpec<'static> = LaneSpec {
+const WORK: ChannelSpec<'static> = ChannelSpec {
     name: "work",
     kind: Kind::Response,
     period_ns: 0,
@@ -38,7 +38,7 @@ impl Application {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let figures = Figures::create(&name, 2).unwrap();
-            let spec = LaneSpec {
+            let spec = ChannelSpec {
                 name: "control\x1b[31m",
                 kind: Kind::Latency,
                 period_ns: 2_000_000,
@@ -81,7 +81,7 @@ impl Drop for Application {
 }
 
 /// Explains jobs above the budget from the releases that the application marks.
-fn explained_by_its_own_marks(place: &Place) {
+fn explained_by_its_own_marks(place: &Sandbox) {
     if !rustix::process::geteuid().is_root() {
         punctual_testing::skip!(Right, "app record --explain: no right to trace");
         return;
@@ -134,7 +134,7 @@ const INTRUDING: &str = "ptrace,process_vm_writev,process_vm_readv,kill,tkill,tg
 #[test]
 fn attach_only_reads() {
     let _alone = alone();
-    let place = Place::new();
+    let place = Sandbox::new();
     let _application = Application::start("only-read");
     let own = std::process::id();
     for line in [
@@ -188,7 +188,7 @@ fn attach_only_reads() {
 #[test]
 fn an_application_is_listed_and_recorded() {
     let _alone = alone();
-    let place = Place::new();
+    let place = Sandbox::new();
     let application = Application::start("motion-of-this-test");
     let own = std::process::id();
     let listed: serde_json::Value = serde_json::from_str(&place.done("app list --json")).unwrap();
@@ -260,7 +260,7 @@ fn an_application_is_listed_and_recorded() {
 
 #[test]
 fn what_is_not_there_is_named() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let why = place.refused("app record 4194999 -D 1s", 2);
     assert!(why.contains("there is no process 4194999"), "{why}");
     let why = place.refused("app record no-such-application -D 1s", 2);

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
-use common::{Place, text};
+use common::{Sandbox, text};
 
 /// Command line, exit code, and texts that the message must contain.
 const WRONG: &[(&str, i32, &[&str])] = &[
@@ -114,7 +114,7 @@ const WRONG: &[(&str, i32, &[&str])] = &[
 
 #[test]
 fn each_mistake_is_named_with_its_value() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // A recording for the commands below.
     place.done("measure timer -q --policy other -D 200ms --dma-latency off");
     for (line, code, named) in WRONG {
@@ -138,7 +138,7 @@ fn each_mistake_is_named_with_its_value() {
 
 #[test]
 fn foreign_file_is_named_and_untouched() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let foreign = place.path("notes.txt");
     std::fs::write(&foreign, "my notes, not a store\n".repeat(100)).unwrap();
     std::fs::set_permissions(&foreign, std::fs::Permissions::from_mode(0o644)).unwrap();
@@ -161,7 +161,7 @@ fn foreign_file_is_named_and_untouched() {
 
 #[test]
 fn list_accepts_missing_store() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.run("list");
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stderr).contains("no recordings yet"));
@@ -172,7 +172,7 @@ fn list_accepts_missing_store() {
 /// Verbs that make recordings do not store them, and verbs that read recordings report an error.
 #[test]
 fn a_store_named_none_keeps_nothing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     std::fs::write(
         place.path("hist.txt"),
         "T: 0 ( 1229) P:95 I:200 C:   1293 Min:      6 Act:   12 Avg:    7 Max:     112\n",
@@ -222,7 +222,7 @@ fn a_store_named_none_keeps_nothing() {
 
 #[test]
 fn usage_does_not_ask_for_a_store() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // PUNCTUAL_STORE is set for these commands.
     for line in ["export", "show --nothing", "compare"] {
         let said = place.refused(line, 2);
@@ -234,7 +234,7 @@ fn usage_does_not_ask_for_a_store() {
 #[test]
 fn a_closed_pipe_is_no_error() {
     use std::process::Stdio;
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut child = place
         .command("schema")
         .stdout(Stdio::piped())
@@ -253,7 +253,7 @@ fn a_full_device_is_named() {
         punctual_testing::skip!(Kernel, "full device: no /dev/full");
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let full = std::fs::OpenOptions::new()
         .write(true)
         .open("/dev/full")
@@ -269,7 +269,7 @@ fn a_full_device_is_named() {
 
 #[test]
 fn missing_tracer_is_refused_before_measuring() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (probe, source) in [
         ("hardware", "hwlat"),
         ("hardware", "both"),
@@ -295,7 +295,7 @@ fn missing_tracer_is_refused_before_measuring() {
 /// A recording contains the command line, which may not be UTF-8.
 #[test]
 fn non_utf8_path_does_not_end_program() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut store = place.path("store-").into_os_string();
     store.push(OsStr::from_bytes(b"\xff"));
     let mut command = place.command("explain --pid 2147483647");

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use common::server::Server;
-use common::{Place, text};
+use common::{Sandbox, text};
 use punctual_model::Recording;
 
 /// Returns the files of a bundle by their names without the folder.
@@ -30,7 +30,7 @@ fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn bundle_holds_recording_and_machine() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done("measure timer -i 1ms -D 300ms --warm-up 0 --samples -q --policy other");
     let recording = place.last();
     place.done("bundle last -o b.tar.zst");
@@ -62,7 +62,7 @@ fn bundle_holds_recording_and_machine() {
 
 #[test]
 fn bundle_can_omit_the_machine() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done("measure timer -i 1ms -D 100ms --warm-up 0 -q --policy other");
     place.done("bundle last --without-machine");
     let id = place.last().id.short();
@@ -76,7 +76,7 @@ fn bundle_can_omit_the_machine() {
 
 #[test]
 fn what_cannot_be_written_leaves_nothing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.refused("bundle last", 1);
     place.done("measure timer -i 1ms -D 100ms --warm-up 0 -q --policy other");
     let told = place.refused("bundle last -o nowhere/b.tar.zst", 1);
@@ -93,7 +93,7 @@ fn what_cannot_be_written_leaves_nothing() {
 
 #[test]
 fn server_sends_bundle_of_kept_recordings() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done("measure timer -i 1ms -D 300ms --warm-up 0 --samples -q --policy other");
     let recording = place.last();
     let server = Server::start(place.command("serve --listen 127.0.0.1:0"));

@@ -4,11 +4,11 @@
 
 mod common;
 
-use common::{Place, text};
+use common::{Sandbox, text};
 use punctual_model::{Checkup, Outcome};
 
 /// Runs `check` with JSON on stdout.
-fn checked(place: &Place, line: &str) -> (Checkup, Option<i32>) {
+fn checked(place: &Sandbox, line: &str) -> (Checkup, Option<i32>) {
     let output = place.run(&format!("check --json -q {line}"));
     let checkup = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{line}: {error}: {}", text(&output.stderr)));
@@ -26,7 +26,7 @@ fn code(checkup: &Checkup) -> i32 {
 /// A run of seconds proves neither ten episodes a day nor the absence of disturbances.
 #[test]
 fn a_short_check_is_never_held() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let line = "-D 4s --load cpu --budget 500us --junit junit.xml -o page.html --label bench";
     let (checkup, exit) = checked(&place, line);
     assert_ne!(checkup.outcome, Outcome::Held, "{}", checkup.sentence);
@@ -95,7 +95,7 @@ fn a_short_check_is_never_held() {
 /// The run ends at the longest time, and is never *held* if it was too short.
 #[test]
 fn until_proven_ends_at_the_longest_time() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let line = "-D 1s --load none --until-proven=3s --max-misses-per-day 1000000000";
     let (checkup, exit) = checked(&place, line);
     assert_eq!(exit, Some(code(&checkup)), "{}", checkup.sentence);
@@ -108,7 +108,7 @@ fn until_proven_ends_at_the_longest_time() {
 
 #[test]
 fn screen_names_verdict_conditions_and_next_command() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.run("check -D 2s --load none -q");
     let screen = text(&output.stdout);
     assert!(matches!(output.status.code(), Some(3 | 4)), "{output:?}");
@@ -126,7 +126,7 @@ fn screen_names_verdict_conditions_and_next_command() {
 
 #[test]
 fn senseless_options_are_refused_before_measuring() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (line, why) in [
         ("check --budget 2ms", "longer than the period"),
         (

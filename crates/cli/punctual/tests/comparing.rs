@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use common::{Place, text};
+use common::{Sandbox, text};
 use serde_json::Value;
 
 /// Imports verbose samples of a thread: a constant level with noise of a few microseconds.
-fn verbose(place: &Place, name: &str, level_us: u64, seed: u64) {
+fn verbose(place: &Sandbox, name: &str, level_us: u64, seed: u64) {
     let mut state = seed;
     let mut lines = String::new();
     for cycle in 0..24_000u64 {
@@ -27,17 +27,17 @@ fn verbose(place: &Place, name: &str, level_us: u64, seed: u64) {
 }
 
 /// Returns the length of a row of the last recording's time series, in ns.
-fn row_length(place: &Place) -> u64 {
+fn row_length(place: &Sandbox) -> u64 {
     place.last().series.interval_ns.0
 }
 
-fn json(place: &Place, line: &str) -> Value {
+fn json(place: &Sandbox, line: &str) -> Value {
     serde_json::from_str(&place.done(line)).unwrap()
 }
 
 #[test]
 fn histograms_of_other_tools_are_compared() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for name in ["cyclictest-2.10-h200.txt", "cyclictest-2.4-h400.txt"] {
         let fixture =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/formats/tests/fixtures");
@@ -66,7 +66,7 @@ fn histograms_of_other_tools_are_compared() {
 
 #[test]
 fn shift_in_samples_closes_the_gate() {
-    let place = Place::new();
+    let place = Sandbox::new();
     verbose(&place, "before", 20, 1);
     verbose(&place, "after", 23, 2);
     verbose(&place, "again", 20, 3);
@@ -99,7 +99,7 @@ fn shift_in_samples_closes_the_gate() {
 
 #[test]
 fn what_old_scripts_measured_is_compared() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for interval in ["1000", "2000"] {
         place.done(&format!("compat cyclictest -q -t1 -l30 -i{interval}"));
     }
@@ -124,7 +124,7 @@ fn what_old_scripts_measured_is_compared() {
 
 #[test]
 fn several_runs_a_side_are_the_unit() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // Alternating runs; the candidate is 4 µs later.
     for nth in 0..4 {
         verbose(&place, &format!("a{nth}"), 20, 10 + nth);
@@ -156,7 +156,7 @@ fn several_runs_a_side_are_the_unit() {
 
 #[test]
 fn a_report_of_two_contains_their_comparison() {
-    let place = Place::new();
+    let place = Sandbox::new();
     verbose(&place, "before", 20, 1);
     verbose(&place, "after", 23, 2);
     for ending in ["html", "md", "txt"] {
@@ -181,7 +181,7 @@ fn a_report_of_two_contains_their_comparison() {
 /// Two runs of ten seconds have enough rows to be compared.
 #[test]
 fn a_run_of_seconds_has_rows_enough() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for _ in 0..2 {
         place.done("measure timer -D 3s -q --policy other --dma-latency off --cpus 0");
     }
@@ -201,7 +201,7 @@ fn a_run_of_seconds_has_rows_enough() {
 
 #[test]
 fn what_cannot_be_compared_is_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     verbose(&place, "one", 20, 1);
     place.refused("compare last", 2);
     place.refused("compare last nowhere", 1);

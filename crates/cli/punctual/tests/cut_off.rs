@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Place, eventually, signal, stop};
+use common::{Sandbox, eventually, signal, stop};
 use punctual_model::{
-    Completion, Nanos, Outcome, Recording, Suspension, SuspensionKind, WorstSample,
+    Completion, Nanos, Outcome, Recording, Suspension, SuspensionKind, TopSample,
 };
 
 /// Occupies a CPU at a priority above all measuring threads until it is dropped.
@@ -60,13 +60,13 @@ impl Drop for Hog {
 }
 
 /// Returns the recording of a run in progress.
-fn so_far(place: &Place) -> Recording {
+fn so_far(place: &Sandbox) -> Recording {
     Recording::from_json(&place.done("show last --json")).unwrap()
 }
 
 #[test]
 fn open_periods_of_killed_run_break_limit() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let cpus = punctual_host::Host::live().allowed().unwrap();
     let cpu = cpus.iter().last().unwrap();
     if cpus.len() < 2 {
@@ -122,7 +122,7 @@ fn open_periods_of_killed_run_break_limit() {
 /// For the missed periods, only their lateness is known.
 #[test]
 fn lateness_of_missed_periods_survives_kill() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let cpus = punctual_host::Host::live().allowed().unwrap();
     let cpu = cpus.iter().last().unwrap();
     if !Hog::is_possible(cpu) {
@@ -158,7 +158,7 @@ fn lateness_of_missed_periods_survives_kill() {
 /// Ctrl-Z, then a kill: lateness caused by the stop is not a latency of the machine.
 #[test]
 fn known_stop_survives_kill() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let line = "measure timer -q --policy other --dma-latency off -D 10m --max-latency 500ms";
     let mut child = place.spawn(line);
     place.wait_for_rows();
@@ -186,7 +186,7 @@ fn known_stop_survives_kill() {
 /// threads missed periods when the SIGCONT arrived.
 #[test]
 fn a_short_stop_is_marked_as_well() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let line = "measure timer -q --policy other --dma-latency off -D 3s --max-latency 60ms";
     let child = place.spawn(line);
     place.wait_for_rows();
@@ -202,7 +202,7 @@ fn a_short_stop_is_marked_as_well() {
     };
     assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
     // Except for another wait that this machine made equally long.
-    let late = |sample: &&WorstSample| sample.latency_ns > Nanos::from_millis(60);
+    let late = |sample: &&TopSample| sample.latency_ns > Nanos::from_millis(60);
     let mut late = recording.worst.iter().filter(late);
     if late.all(|sample| sample.is_suspended(found)) {
         assert_eq!(recording.verdict.outcome, Outcome::NotDecidable);

@@ -6,7 +6,7 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{Place, text};
+use common::{Sandbox, text};
 use punctual_model::{Audit, FindingState};
 
 fn tree(name: &str) -> PathBuf {
@@ -15,7 +15,7 @@ fn tree(name: &str) -> PathBuf {
         .join(name)
 }
 
-fn audit(place: &Place, line: &str) -> Audit {
+fn audit(place: &Sandbox, line: &str) -> Audit {
     let output = place.run(line);
     let code = output.status.code();
     assert!(
@@ -31,7 +31,7 @@ fn audit(place: &Place, line: &str) -> Audit {
 
 #[test]
 fn this_machine_is_audited() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let audit = audit(&place, "doctor --json --sample 20ms");
     assert!(audit.findings.len() > 100);
     assert!(audit.sample.is_some());
@@ -46,7 +46,7 @@ fn this_machine_is_audited() {
 /// A compressed configuration of Linux 4.14-rt from Debian, and the defconfig of a board.
 #[test]
 fn compressed_configurations_and_defconfigs_are_recognised() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let state = |name: &str, option: &str| {
         let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("tests/fixtures")
@@ -84,7 +84,7 @@ fn compressed_configurations_and_defconfigs_are_recognised() {
 
 #[test]
 fn folder_and_file_audits_are_equal() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let controller = tree("controller").display().to_string();
     let of_tree = audit(&place, &format!("doctor --json --facts {controller}"));
     assert_eq!(of_tree.host.hostname.as_deref(), Some("press-3"));
@@ -98,7 +98,7 @@ fn folder_and_file_audits_are_equal() {
 
 #[test]
 fn audit_text_covers_absent_machine() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let laptop = tree("laptop").display().to_string();
     let output = place.run(&format!("doctor --role audio --facts {laptop}"));
     insta::assert_snapshot!(text(&output.stdout));
@@ -108,7 +108,7 @@ fn audit_text_covers_absent_machine() {
 
 #[test]
 fn last_measurement_is_shown_beside_expectation() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let before = audit(&place, "doctor --json --no-sample");
     assert_eq!(before.expectation.measured, None);
     assert_eq!(before.expectation.not_measured, None);
@@ -139,7 +139,7 @@ fn last_measurement_is_shown_beside_expectation() {
 
 #[test]
 fn sarif_and_junit_are_written() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let laptop = tree("laptop").display().to_string();
     let output = place.run(&format!(
         "doctor --facts {laptop} --sarif a.sarif --junit a.xml"
@@ -169,7 +169,7 @@ fn sarif_and_junit_are_written() {
 
 #[test]
 fn fix_script_is_valid_shell() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for name in ["laptop", "controller", "cloud", "arm-board"] {
         let facts = tree(name).display().to_string();
         let script = text(
@@ -215,7 +215,7 @@ fn fix_script_is_valid_shell() {
 
 #[test]
 fn findings_make_tune_plan() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let audit = audit(&place, "doctor --json --no-sample --role lab");
     let remedies = || audit.findings.iter().flat_map(|finding| &finding.remedies);
     let output = place.done("tune plan --from-doctor --role lab --json");
@@ -249,7 +249,7 @@ fn findings_make_tune_plan() {
 
 #[test]
 fn script_changes_settings_only_by_tune() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let facts = tree("laptop").display().to_string();
     let output = place.run(&format!("doctor --fix-script --facts {facts} --cpus 2-3"));
     let script = text(&output.stdout);
@@ -274,7 +274,7 @@ fn script_changes_settings_only_by_tune() {
 
 #[test]
 fn configuration_is_judged_before_build() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let fragment = place.done("kernel fragment --role control");
     std::fs::write(place.path("good"), &fragment).unwrap();
     place.done("kernel check --config good");
@@ -293,7 +293,7 @@ fn configuration_is_judged_before_build() {
 
 #[test]
 fn bad_input_is_refused_with_remedy() {
-    let place = Place::new();
+    let place = Sandbox::new();
     std::fs::write(place.path("empty"), "").unwrap();
     std::fs::write(place.path("binary"), [0xff, 0xfe, 0, 1]).unwrap();
     std::fs::write(place.path("newer"), "{\"schema\": 99}").unwrap();
@@ -328,7 +328,7 @@ fn bad_input_is_refused_with_remedy() {
 
 #[test]
 fn a_recording_keeps_what_doctor_finds() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done("measure timer -q --policy other --dma-latency off -D 200ms --cpus 0");
     let kept = place.last().audit.unwrap();
     let audit = audit(&place, "doctor --json --no-sample --cpus 0");

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Place, signal, text};
+use common::{Sandbox, signal, text};
 
 /// Commands that are not run, because they change the machine or need something from the reader.
 /// Other tests check that their options exist, and that documented experiments fit their time.
@@ -92,7 +92,7 @@ fn ended(mut child: Child, runs_on: bool) -> Output {
 }
 
 /// Creates a store with a series of eight runs, and the files that the pages name.
-fn prepared(place: &Place) {
+fn prepared(place: &Sandbox) {
     for _ in 0..8 {
         place.done(
             "measure timer -q --policy other --dma-latency off -D 100ms --cpus 0 --samples --label nightly",
@@ -114,7 +114,7 @@ fn commands_are_not_refused(page: &str) {
         punctual_testing::skip!(Right, "most commands of {page} need root");
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     prepared(&place);
     let mut other = Command::new("sleep").arg("600").spawn().unwrap();
     let (mut ran, mut refused) = (0, Vec::new());

@@ -3,13 +3,13 @@
 
 mod common;
 
-use common::{Place, eventually, signal, text};
+use common::{Sandbox, eventually, signal, text};
 use punctual_model::{Completion, Recording};
 use punctual_probes::PROBES;
 
 #[test]
 fn each_measures_accounts_and_is_drawn() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for probe in PROBES {
         let name = probe.name;
         let output = place.run(&format!("measure {name} -q -D 1s --dma-latency off --json"));
@@ -46,7 +46,7 @@ fn each_measures_accounts_and_is_drawn() {
 
 #[test]
 fn each_ends_when_it_is_told_to() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for probe in PROBES {
         let name = probe.name;
         let before = place.listed().len();

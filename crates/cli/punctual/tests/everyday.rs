@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Place, text};
+use common::{Sandbox, text};
 use serde_json::Value;
 
 fn json(text: &str) -> Value {
@@ -27,7 +27,7 @@ fn niceness() -> Option<(i64, i64)> {
 
 #[test]
 fn command_runs_as_requested_keeping_status() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some((_, nice)) = niceness() else { return };
     let output = place.run(&format!(
         "exec --nice {nice} --cpus 0 -- cat /proc/self/status"
@@ -51,7 +51,7 @@ fn command_runs_as_requested_keeping_status() {
 
 #[test]
 fn permitted_user_gets_real_time() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.run("exec --policy fifo -p 2 -- cat /proc/self/stat");
     if !output.status.success() {
         let stderr = text(&output.stderr);
@@ -73,7 +73,7 @@ fn permitted_user_gets_real_time() {
 
 #[test]
 fn a_deadline_command_may_start_others() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // The shell waits for a child, which reads the state of both.
     let output = place
         .command("exec --runtime 5ms --period 50ms -- sh -c")
@@ -94,7 +94,7 @@ fn a_deadline_command_may_start_others() {
 
 #[test]
 fn what_runs_is_changed_and_told() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some((own, nice)) = niceness() else {
         return;
     };
@@ -121,7 +121,7 @@ fn what_runs_is_changed_and_told() {
 /// A process whose threads start and end: all of them are changed.
 #[test]
 fn all_threads_of_what_runs_are_changed() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let sleeping = |stop: &std::sync::Arc<std::sync::atomic::AtomicBool>| {
         let stop = stop.clone();
@@ -146,7 +146,7 @@ fn all_threads_of_what_runs_are_changed() {
 
 #[test]
 fn threads_and_interrupts_show_their_rates() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let all = json(&place.done("threads --json"));
     let kinds = |kind: &str| all.as_array().unwrap().iter().any(|t| t["kind"] == kind);
     assert!(kinds("user"));
@@ -173,7 +173,7 @@ fn threads_and_interrupts_show_their_rates() {
 
 #[test]
 fn the_machine_is_told_and_drawn() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let all = json(&place.done("topology --json"));
     assert!(!all["cpus"].as_array().unwrap().is_empty());
     assert!(place.done("topology").contains("housekeeping"));
@@ -194,7 +194,7 @@ fn the_machine_is_told_and_drawn() {
 
 #[test]
 fn an_interrupt_is_moved_and_put_back() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let interrupts = json(&place.done("irqs --all --devices --json"));
     // Interrupts with a line can be moved. A device with several queues may manage its interrupts
     // itself. The permissions of the file show whether this user may write it.
@@ -221,7 +221,7 @@ fn an_interrupt_is_moved_and_put_back() {
 
 #[test]
 fn clock_source_is_changed_and_restored() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let clocks = json(&place.done("clocks --json"));
     let now = clocks["source"]["value"]
         .as_str()

@@ -8,7 +8,7 @@ mod common;
 use std::process::Output;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{Place, eventually, signal, text};
+use common::{Sandbox, eventually, signal, text};
 use punctual_model::{Effect, Experiment, ExperimentState, Improvement};
 use punctual_testing::skip;
 
@@ -33,7 +33,7 @@ fn experiment(output: &Output) -> Experiment {
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
 }
 
-fn with_commands(place: &Place, a: &str, b: &str, more: &str) -> Output {
+fn with_commands(place: &Sandbox, a: &str, b: &str, more: &str) -> Output {
     let mut command = place.command(&format!("experiment --json {SHORT} {more}"));
     command.args(["--a", a, "--b", b]).output().unwrap()
 }
@@ -78,7 +78,7 @@ fn changing() -> Option<(String, &'static str, String)> {
 
 #[test]
 fn two_commands_are_compared_in_random_order() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let hog = "echo $PUNCTUAL_SIDE $PUNCTUAL_BLOCK; while :; do :; done &";
     let output = with_commands(&place, "true", hog, "--seed 11 --no-early-end -o page.html");
     let one = experiment(&output);
@@ -155,7 +155,7 @@ fn two_commands_are_compared_in_random_order() {
 
 #[test]
 fn a_setting_is_applied_and_put_back() {
-    let (place, _alone) = (Place::new(), alone());
+    let (place, _alone) = (Sandbox::new(), alone());
     let Some((value, tried, line)) = changing() else {
         return;
     };
@@ -176,7 +176,7 @@ fn a_setting_is_applied_and_put_back() {
 /// with its blocks.
 #[test]
 fn a_killed_experiment_is_undone_and_resumed() {
-    let (place, _alone) = (Place::new(), alone());
+    let (place, _alone) = (Sandbox::new(), alone());
     let Some((value, tried, line)) = changing() else {
         return;
     };
@@ -216,7 +216,7 @@ fn a_killed_experiment_is_undone_and_resumed() {
 /// without another command.
 #[test]
 fn settings_return_after_hang_or_kill() {
-    let (place, _alone) = (Place::new(), alone());
+    let (place, _alone) = (Sandbox::new(), alone());
     let Some((value, tried, line)) = changing() else {
         return;
     };
@@ -244,7 +244,7 @@ fn settings_return_after_hang_or_kill() {
 
 #[test]
 fn stopped_experiment_explains_how_to_resume() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let long = SHORT.replace("--pairs 6", "--pairs 60 --no-early-end");
     let child = place.spawn(&format!("experiment --b true {long}"));
     let begun = || place.run("experiment list --json").stdout.len() > 10;
@@ -284,7 +284,7 @@ fn stopped_experiment_explains_how_to_resume() {
     assert!(text(&output.stderr).contains("punctual experiment resume"));
     place.refused("experiment delete abcdabcd", 1);
     // In the store of another user or machine, the experiment is only shown.
-    let other = Place::new();
+    let other = Sandbox::new();
     other.done(&format!("store merge {}", place.path("store.db").display()));
     let listed = other.done("experiment list --json");
     let listed: Vec<Experiment> = serde_json::from_str(&listed).unwrap();
@@ -298,7 +298,7 @@ fn stopped_experiment_explains_how_to_resume() {
 
 #[test]
 fn inconclusive_experiment_is_refused_before_measuring() {
-    let (place, _alone) = (Place::new(), alone());
+    let (place, _alone) = (Sandbox::new(), alone());
     for (line, code, why) in [
         ("", 2, "nothing to compare"),
         ("--set swapiness=1", 2, "did you mean 'swappiness'"),
@@ -345,7 +345,7 @@ fn inconclusive_experiment_is_refused_before_measuring() {
 /// Ctrl-C in the first stage: no result is claimed, and all settings are restored.
 #[test]
 fn improve_plans_tries_and_stops() {
-    let (place, _alone) = (Place::new(), alone());
+    let (place, _alone) = (Sandbox::new(), alone());
     let plan: Improvement = serde_json::from_str(&place.done("improve --dry-run --json")).unwrap();
     assert!(
         plan.tried
@@ -382,7 +382,7 @@ fn improve_plans_tries_and_stops() {
         "{stopped:?}"
     );
     assert!(!place.path("improve.toml").exists());
-    let experiments = |place: &Place| -> Vec<Experiment> {
+    let experiments = |place: &Sandbox| -> Vec<Experiment> {
         serde_json::from_str(&place.done("experiment list --json")).unwrap()
     };
     let before = experiments(&place);
@@ -411,7 +411,7 @@ fn improve_plans_tries_and_stops() {
 /// is in force.
 #[test]
 fn killed_improve_restores_all_settings() {
-    let (place, _alone) = (Place::new(), alone());
+    let (place, _alone) = (Sandbox::new(), alone());
     let plan: Improvement = serde_json::from_str(&place.done("improve --dry-run --json")).unwrap();
     let files = || -> Vec<(&str, Option<String>)> {
         let read = |file| std::fs::read_to_string(file).ok();

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use common::{Place, text};
+use common::{Sandbox, text};
 use serde_json::Value;
 
 /// A recorded trace in the text of a tool.
@@ -22,7 +22,7 @@ fn fixture(name: &str) -> PathBuf {
 /// Traces of the same second of one machine by three tools. The first two also have a mark.
 const TOOLS: [&str; 3] = ["tracefs", "trace-cmd-flags", "perf-script"];
 
-fn json(place: &Place, line: &str) -> Value {
+fn json(place: &Sandbox, line: &str) -> Value {
     serde_json::from_str(&place.done(&format!("explain --json {line}"))).unwrap()
 }
 
@@ -47,7 +47,7 @@ fn latencies(explained: &Value) -> Vec<u64> {
 
 #[test]
 fn a_trace_of_each_tool_is_explained() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for tool in TOOLS {
         let file = fixture(tool);
         let of = format!("--trace {} --comm cyclictest", file.display());
@@ -74,8 +74,8 @@ fn a_trace_of_each_tool_is_explained() {
 }
 
 #[test]
-fn a_trace_from_stdin_is_as_from_its_file() {
-    let place = Place::new();
+fn trace_from_stdin_equals_its_file() {
+    let place = Sandbox::new();
     let file = fixture("tracefs");
     let of_file = place.done(&format!("explain --trace {}", file.display()));
     let mut child = place.command("explain --trace -");
@@ -102,8 +102,8 @@ fn a_trace_from_stdin_is_as_from_its_file() {
 }
 
 #[test]
-fn the_latency_of_a_mark_ends_at_the_mark() {
-    let place = Place::new();
+fn marked_latency_ends_at_the_mark() {
+    let place = Sandbox::new();
     let explained = json(&place, &format!("--trace {}", fixture("tracefs").display()));
     let stated = &explained["explanation"]["trace"]["stated"][0];
     assert_eq!(stated["text"], "hit latency threshold (120 > 100)");
@@ -114,7 +114,7 @@ fn the_latency_of_a_mark_ends_at_the_mark() {
 
 #[test]
 fn only_what_is_asked_for_is_explained() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let file = fixture("tracefs");
     let count = |options: &str| {
         let explained = json(&place, &format!("--trace {} {options}", file.display()));
@@ -147,7 +147,7 @@ fn only_what_is_asked_for_is_explained() {
 }
 
 /// Writes a trace without some events.
-fn without(place: &Place, events: &[&str], vectors: bool) -> PathBuf {
+fn without(place: &Sandbox, events: &[&str], vectors: bool) -> PathBuf {
     let content = fs::read_to_string(fixture("tracefs")).unwrap();
     let kept = content.lines().filter(|line| {
         let has = |event: &&str| line.contains(&format!(" {event}: "));
@@ -159,8 +159,8 @@ fn without(place: &Place, events: &[&str], vectors: bool) -> PathBuf {
 }
 
 #[test]
-fn what_was_not_recorded_is_said_once_and_how_to_record_it() {
-    let place = Place::new();
+fn missing_events_are_reported_once_with_remedy() {
+    let place = Sandbox::new();
     let handlers = [
         "irq_handler_entry",
         "irq_handler_exit",
@@ -188,8 +188,8 @@ fn what_was_not_recorded_is_said_once_and_how_to_record_it() {
 
 /// As kernels before 4.3 record.
 #[test]
-fn without_waking_a_latency_begins_at_the_run_queue() {
-    let place = Place::new();
+fn without_waking_latency_begins_at_wakeup() {
+    let place = Sandbox::new();
     let whole = format!("--trace {} --comm cyclictest", fixture("tracefs").display());
     let whole = latencies(&json(&place, &whole));
     // Without its timers a wait begins at its wake-up.
@@ -211,7 +211,7 @@ fn without_waking_a_latency_begins_at_the_run_queue() {
 
 #[test]
 fn options_of_other_sources_are_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let file = fixture("tracefs");
     let trace = format!("--trace {}", file.display());
     for (line, expected) in [
@@ -252,7 +252,7 @@ struct Truth<'a> {
 }
 
 impl<'a> Truth<'a> {
-    fn of(line: &'a str) -> Self {
+    fn from_line(line: &'a str) -> Self {
         let (trace, fields) = line.split_once(' ').unwrap();
         let field = |name: &str| {
             let fields = fields.split(' ').filter_map(|field| field.split_once('='));
@@ -271,12 +271,12 @@ impl<'a> Truth<'a> {
 
 /// The program that made the victim late measured for how long.
 #[test]
-fn a_cause_is_named_with_the_length_that_the_program_measured() {
-    let place = Place::new();
+fn induced_causes_are_named_with_their_length() {
+    let place = Sandbox::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/traces");
     let truths = fs::read_to_string(folder.join("truths.txt")).unwrap();
     assert_eq!(truths.lines().count(), 11);
-    for truth in truths.lines().map(Truth::of) {
+    for truth in truths.lines().map(Truth::from_line) {
         let file = folder.join(format!("{}.txt.xz", truth.trace));
         let explained = json(
             &place,
@@ -311,8 +311,8 @@ fn a_cause_is_named_with_the_length_that_the_program_measured() {
 }
 
 #[test]
-fn an_imported_trace_is_a_recording_with_its_outliers() {
-    let place = Place::new();
+fn imported_trace_keeps_its_outliers() {
+    let place = Sandbox::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/traces");
     let file = folder.join("above.trace-cmd.txt.xz");
     let imported = place.done(&format!("import {}", file.display()));

@@ -6,14 +6,14 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{Place, assert_conserved, eventually, instances_of, signal, text};
+use common::{Sandbox, assert_conserved, eventually, instances_of, signal, text};
 use punctual_model::{Completion, Nanos, Outlier, Recording, Share, ShareKind, Wakeups};
 
 /// Every wake-up is late, so there is always something to explain.
 const RUN: &str = "measure timer -q --policy other --dma-latency off --explain";
 
 /// Returns whether tracing is permitted here.
-fn may_trace(place: &Place) -> bool {
+fn may_trace(place: &Sandbox) -> bool {
     let output = place.run(&format!("{RUN} --threshold 10s -D 300ms"));
     let able = output.status.code() == Some(0);
     if !able {
@@ -46,7 +46,7 @@ fn assert_explained(recording: &Recording) {
 }
 
 /// Asserts the output for a user: the list, one outlier, and the report with its picture.
-fn assert_told(place: &Place, recording: &Recording) {
+fn assert_told(place: &Sandbox, recording: &Recording) {
     let found = recording.explanation.as_ref().unwrap();
     let number = found.outliers[0].number;
     let list = place.done("explain last");
@@ -85,7 +85,7 @@ fn assert_told(place: &Place, recording: &Recording) {
 /// Outliers of two threads at the same time are both explained.
 #[test]
 fn simultaneous_outliers_are_both_explained() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !may_trace(&place) {
         return;
     }
@@ -123,7 +123,7 @@ fn simultaneous_outliers_are_both_explained() {
 /// CLOCK_MONOTONIC of a process may differ from the kernel's clock for events (time_namespaces(7)).
 #[test]
 fn events_are_found_despite_clock_offset() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !may_trace(&place) {
         return;
     }
@@ -171,7 +171,7 @@ struct Took {
     outliers: u64,
 }
 
-fn memory_of(place: &Place, options: &str) -> Took {
+fn memory_of(place: &Sandbox, options: &str) -> Took {
     let mut child = place.spawn(&format!(
         "measure timer -q --policy other --dma-latency off --threads 2 -i 200us -D 2s {options}"
     ));
@@ -213,7 +213,7 @@ fn memory_of(place: &Place, options: &str) -> Took {
 /// reads all types of the kernel, and frees them before the measurement starts.
 #[test]
 fn recorder_memory_stays_within_16_mb() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !may_trace(&place) {
         return;
     }
@@ -236,7 +236,7 @@ fn recorder_memory_stays_within_16_mb() {
 
 #[test]
 fn run_continues_after_explaining_outliers() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !may_trace(&place) {
         return;
     }
@@ -287,7 +287,7 @@ fn run_continues_after_explaining_outliers() {
 /// Probes with two threads: a delay of either thread is explained.
 #[test]
 fn calls_from_thread_to_thread_are_explained() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !may_trace(&place) {
         return;
     }
@@ -319,7 +319,7 @@ fn calls_from_thread_to_thread_are_explained() {
 
 /// Returns the explained recording of `measure` with these options. `None`, with the reason
 /// printed, if this machine does not permit the run.
-fn explained(place: &Place, line: &str) -> Option<Recording> {
+fn explained(place: &Sandbox, line: &str) -> Option<Recording> {
     let output = place.run(&format!("measure {line} -q --dma-latency off --explain"));
     if output.status.code() != Some(0) {
         punctual_testing::skip_refused(line, text(&output.stderr));
@@ -341,7 +341,7 @@ fn shares_of(recording: &Recording) -> impl Iterator<Item = &Share> {
 /// priority keeps the holder from running.
 #[test]
 fn lock_wait_names_holder_and_its_obstacle() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !may_trace(&place) {
         return;
     }
@@ -387,7 +387,7 @@ fn lock_wait_names_holder_and_its_obstacle() {
 /// Steps of one thread, and switches to another.
 #[test]
 fn steps_between_clock_readings_are_explained() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !may_trace(&place) {
         return;
     }
@@ -419,7 +419,7 @@ fn steps_between_clock_readings_are_explained() {
 /// Without a finer counter, samples are means.
 #[test]
 fn individually_timed_clock_reads_are_explained() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !may_trace(&place) {
         return;
     }
@@ -446,7 +446,7 @@ fn individually_timed_clock_reads_are_explained() {
 /// Threads without an affinity: the output names the CPU on which they woke.
 #[test]
 fn moving_threads_are_explained_since_due() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !may_trace(&place) {
         return;
     }
@@ -464,7 +464,7 @@ fn moving_threads_are_explained_since_due() {
 
 #[test]
 fn break_stops_at_first_and_keeps_trace() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !may_trace(&place) {
         return;
     }
@@ -482,7 +482,7 @@ fn break_stops_at_first_and_keeps_trace() {
 
 #[test]
 fn nothing_is_left_behind_however_it_ends() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !may_trace(&place) {
         return;
     }
@@ -523,7 +523,7 @@ fn nothing_is_left_behind_however_it_ends() {
 
 #[test]
 fn unexplainable_measurement_is_refused_before_start() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (line, says) in [
         ("measure timer --explain", "--threshold 100us"),
         ("measure timer --threshold 100us", "--explain"),
@@ -548,7 +548,7 @@ fn unexplainable_measurement_is_refused_before_start() {
 
 #[test]
 fn missing_right_is_reported_with_remedy() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let program = env!("CARGO_BIN_EXE_punctual");
     let copy: PathBuf = place.path("punctual");
     std::fs::copy(program, &copy).unwrap();

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use common::server::Server;
-use common::{Place, eventually, signal, text};
+use common::{Sandbox, eventually, signal, text};
 use punctual_testing::postgres::Cluster;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn fleet_database_is_served_and_copied() {
         Err(why) => return punctual_testing::skip!(Program, "a fleet in PostgreSQL: {why}"),
     };
     let (_, database) = cluster.database().unwrap();
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done("measure timer -q --policy other --dma-latency off -D 200ms");
     let mut serve = place.command("serve --listen 127.0.0.1:0 --store");
     serve.arg(&database);
@@ -45,7 +45,7 @@ fn fleet_database_is_served_and_copied() {
 }
 
 /// Returns the finished recordings of a series by ID.
-fn finished(place: &Place) -> BTreeMap<String, Value> {
+fn finished(place: &Sandbox) -> BTreeMap<String, Value> {
     let output = place.run("list --json --series short");
     let all: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let id = |one: Value| (one["id"].as_str().unwrap().to_owned(), one);
@@ -59,7 +59,7 @@ fn finished(place: &Place) -> BTreeMap<String, Value> {
 /// if the collector is unavailable at times.
 #[test]
 fn a_service_delivers_what_it_records() {
-    let (machine, collector) = (Place::new(), Place::new());
+    let (machine, collector) = (Sandbox::new(), Sandbox::new());
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let address = free.unwrap().to_string();
     let serve = || Server::start(collector.command(&format!("serve --listen {address}")));
@@ -100,7 +100,7 @@ fn a_service_delivers_what_it_records() {
         sent.keys().collect::<Vec<_>>(),
         kept.keys().collect::<Vec<_>>()
     );
-    let stats = |place: &Place| -> Value {
+    let stats = |place: &Sandbox| -> Value {
         serde_json::from_str(&place.done("store stats --json")).unwrap()
     };
     let (of_machine, of_collector) = (stats(&machine), stats(&collector));
@@ -126,7 +126,7 @@ fn asked(address: &str, head: &str) -> String {
 
 #[test]
 fn refusal_is_logged_once_with_address() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = Server::start(place.command("serve --listen 127.0.0.1:0"));
     let path = "PUT /v1/recordings/0190163d-8694-739b-aea5-966c26f8ad91 HTTP/1.1";
     let hash = format!("Punctual-SHA256: {}", "0".repeat(64));

@@ -8,11 +8,11 @@ mod common;
 
 use std::path::Path;
 
-use common::Place;
+use common::Sandbox;
 
 #[test]
 fn the_checks_have_their_page() {
-    let page = Place::new().done("doctor --list");
+    let page = Sandbox::new().done("doctor --list");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/checks.md");
     if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
         std::fs::write(&path, &page).unwrap();
@@ -26,7 +26,7 @@ fn the_checks_have_their_page() {
 
 #[test]
 fn the_rules_of_lint_have_their_page() {
-    let page = Place::new().done("lint --list");
+    let page = Sandbox::new().done("lint --list");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/lint.md");
     if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
         std::fs::write(&path, &page).unwrap();
@@ -40,7 +40,7 @@ fn the_rules_of_lint_have_their_page() {
 
 #[test]
 fn each_probe_has_its_page() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/probes");
     let update = std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some();
     let mut names: Vec<String> = Vec::new();
@@ -69,7 +69,7 @@ fn each_probe_has_its_page() {
 
 #[test]
 fn the_compatible_commands_have_their_page() {
-    let page = Place::new().done("compat --page");
+    let page = Sandbox::new().done("compat --page");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/compat.md");
     if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
         std::fs::write(&path, &page).unwrap();
@@ -85,7 +85,7 @@ fn the_compatible_commands_have_their_page() {
 
 #[test]
 fn all_settings_have_their_page() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/settings.md");
     let page = place.done("tune settings --markdown");
     if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
@@ -98,7 +98,7 @@ fn all_settings_have_their_page() {
 
 #[test]
 fn the_exit_codes_have_their_page() {
-    let help = Place::new().done("--help");
+    let help = Sandbox::new().done("--help");
     let codes = &help[help.find("Exit codes:").unwrap()..];
     let codes = codes.split("\n\nExamples:").next().unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/exit-codes.md");
@@ -206,7 +206,7 @@ fn the_formats_have_their_page() {
 
 #[test]
 fn the_schemas_have_their_page() {
-    let help = Place::new().done("schema --help");
+    let help = Sandbox::new().done("schema --help");
     let mut page = String::from(
         "# Schemas\n\n`punctual schema OF` prints the JSON Schema of what a command writes. A \
          key that is there stays,\nwith its meaning and its unit; keys are added.\n\n\

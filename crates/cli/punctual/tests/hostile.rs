@@ -15,7 +15,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Place, text};
+use common::{Sandbox, text};
 use punctual_model::{
     Blame, Comm, EventKind, Explanation, Nanos, Outlier, Recording, RecordingId, Sample, Share,
     SignedNanos, TraceEvent, Victim, Window, testing,
@@ -309,7 +309,7 @@ fn keep(path: &Path, recording: &Recording, attached: &Attached) {
 }
 
 /// Creates a store and a file to import for one case. Returns the file.
-fn prepare(case: usize, place: &Place, seed: &[u8]) -> PathBuf {
+fn prepare(case: usize, place: &Sandbox, seed: &[u8]) -> PathBuf {
     let dice = &mut Dice::new(case);
     let store = place.path("store.db");
     let file = place.path(&format!("in{HOSTILE}.json"));
@@ -357,7 +357,7 @@ fn prepare(case: usize, place: &Place, seed: &[u8]) -> PathBuf {
 }
 
 /// Runs a command with limits. `None` if it did not end.
-fn limited(place: &Place, words: &[String]) -> Option<Output> {
+fn limited(place: &Sandbox, words: &[String]) -> Option<Output> {
     let mut command = Command::new("prlimit");
     command
         .args([MEMORY, "--core=0", env!("CARGO_BIN_EXE_punctual")])
@@ -406,7 +406,7 @@ type Runs = [[AtomicUsize; 2]; COMMANDS.len()];
 
 /// Returns the errors of the commands for a case. Empty if there are none.
 fn judge(case: usize, commands: usize, seed: &[u8], runs: &Runs) -> String {
-    let place = Place::new();
+    let place = Sandbox::new();
     let file = prepare(case, &place, seed);
     let mut wrong = String::new();
     let chosen = (0..commands).map(|nth| {
@@ -464,7 +464,7 @@ fn mutated_recordings_give_result_or_message() {
         Ok(number) => (number.parse().unwrap(), COMMANDS.len()),
         Err(_) => FEW,
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     keep(&place.path("seed.db"), &good(), &Attached::good());
     keep(&place.path("seed.db"), &good(), &Attached::good());
     let seed = fs::read(place.path("seed.db")).unwrap();
@@ -495,7 +495,7 @@ fn mutated_recordings_give_result_or_message() {
 /// Any user can choose the name of a thread.
 #[test]
 fn hostile_names_do_not_reach_terminal() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let program = place.path("w\u{1b}[2J\u{9b}\u{202e}");
     fs::copy("/bin/sleep", &program).unwrap();
     let mut child = Command::new(&program).arg("60").spawn().unwrap();
@@ -547,7 +547,7 @@ fn hostile_names_do_not_reach_terminal() {
 
 #[test]
 fn endless_file_is_not_read_whole() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for line in [
         "tune plan /dev/zero",
         "import /dev/zero",

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use common::{Place, eventually, signal, text};
+use common::{Sandbox, eventually, signal, text};
 use punctual_model::{Completion, Recording, Unknown};
 use serde_json::Value;
 
@@ -18,11 +18,11 @@ fn fixtures() -> PathBuf {
 }
 
 /// Copies a fixture to `place`.
-fn bring(place: &Place, name: &str) {
+fn bring(place: &Sandbox, name: &str) {
     fs::copy(fixtures().join(name), place.path(name)).unwrap();
 }
 
-fn recordings(place: &Place) -> Vec<Recording> {
+fn recordings(place: &Sandbox) -> Vec<Recording> {
     let ids = place.listed();
     ids.iter()
         .map(|row| {
@@ -34,7 +34,7 @@ fn recordings(place: &Place) -> Vec<Recording> {
 
 #[test]
 fn a_list_shows_what_is_asked_for() {
-    let place = Place::new();
+    let place = Sandbox::new();
     bring(&place, "cyclictest-2.10-h200.txt");
     for label in ["before", "after", "again"] {
         place.done(&format!("import cyclictest-2.10-h200.txt --label {label}"));
@@ -69,7 +69,7 @@ fn a_list_shows_what_is_asked_for() {
 
 #[test]
 fn histogram_survives_import_and_export() {
-    let place = Place::new();
+    let place = Sandbox::new();
     bring(&place, "cyclictest-2.10-h200.txt");
     let said = place.done("import cyclictest-2.10-h200.txt --label lab");
     assert!(
@@ -115,7 +115,7 @@ fn histogram_survives_import_and_export() {
 
 #[test]
 fn imported_samples_are_kept_and_exported() {
-    let place = Place::new();
+    let place = Sandbox::new();
     bring(&place, "cyclictest-2.4-verbose.txt");
     let said = place.done("import cyclictest-2.4-verbose.txt");
     assert!(said.contains("every sample kept"), "{said}");
@@ -147,7 +147,7 @@ fn imported_samples_are_kept_and_exported() {
 
 #[test]
 fn bad_file_is_reported_others_imported() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let good = ["cyclictest-2.4-lines.txt", "pmq-2.4.json"];
     let bad = [
         (
@@ -261,7 +261,7 @@ fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
 
 #[test]
 fn what_is_not_whole_leaves_nothing_behind() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (name, content, words) in hostile() {
         fs::write(place.path(name), content).unwrap();
         let stderr = place.refused(&format!("import {name}"), 1);
@@ -282,7 +282,7 @@ fn what_is_not_whole_leaves_nothing_behind() {
 /// cyclictest -N writes figures in ns without naming the unit.
 #[test]
 fn nanoseconds_are_not_taken_for_microseconds() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let row = |thread: u32, cycle: u64, ns: u64| format!("{thread:8}:{cycle:8}:{ns:8}\n");
     let samples: String = (0..50).map(|cycle| row(0, cycle, 18_000 + cycle)).collect();
     fs::write(
@@ -350,7 +350,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
 
 #[test]
 fn standard_input_is_imported_as_file() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let verbose = fs::read(fixtures().join("cyclictest-2.4-verbose.txt")).unwrap();
     let mut child = place
         .command("import -")
@@ -369,7 +369,7 @@ fn standard_input_is_imported_as_file() {
 /// Columns of one wake-up are not added up, and the sample that stopped a run is included.
 #[test]
 fn import_summary_is_correct() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (name, told) in [
         (
             "rtla-timerlat-hist-all.txt",
@@ -404,7 +404,7 @@ fn import_summary_is_correct() {
 
 #[test]
 fn a_recording_moves_to_another_store() {
-    let place = Place::new();
+    let place = Sandbox::new();
     bring(&place, "cyclictest-2.10-h200.json");
     place.done("import cyclictest-2.10-h200.json");
     let recording = place.last();
@@ -420,7 +420,7 @@ fn a_recording_moves_to_another_store() {
 /// An import that is killed midway leaves no recording.
 #[test]
 fn a_killed_import_is_swept_away() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let file = place.path("large.txt");
     let mut out = std::io::BufWriter::new(fs::File::create(&file).unwrap());
     for cycle in 0..1_500_000u64 {
@@ -453,13 +453,13 @@ fn a_killed_import_is_swept_away() {
     drop(recordings(&place));
 }
 
-fn slots(place: &Place) -> Vec<Value> {
+fn slots(place: &Sandbox) -> Vec<Value> {
     serde_json::from_str(&place.done("monitor slots --json")).unwrap()
 }
 
 #[test]
 fn dated_files_join_a_series() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let fixtures = fixtures();
     let mut joined = 0;
     for entry in fs::read_dir(&fixtures).unwrap() {
@@ -487,7 +487,7 @@ fn dated_files_join_a_series() {
 /// --host. A refusal names the file and the options.
 #[test]
 fn options_supply_missing_date_and_machine() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let name = "rtla-timerlat-top.txt";
     bring(&place, name);
     let refused = place.refused(&format!("import {name} --series farm"), 2);
@@ -524,7 +524,7 @@ fn options_supply_missing_date_and_machine() {
         note.contains("names no machine") && note.contains("--host"),
         "{note}"
     );
-    let starts = |place: &Place| -> Vec<String> {
+    let starts = |place: &Sandbox| -> Vec<String> {
         let listed = place.listed();
         let start = |row: &Value| row["started"].as_str().unwrap().to_owned();
         listed.iter().map(start).collect()

@@ -11,7 +11,7 @@ mod devtools;
 use std::process::Stdio;
 
 use common::server::Server;
-use common::{Place, signal};
+use common::{Sandbox, signal};
 use devtools::{Tab, browser};
 
 #[test]
@@ -19,7 +19,7 @@ fn a_measurement_is_watched_until_its_verdict() {
     let Some(browser) = browser() else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done("measure timer -q --policy other --dma-latency off -D 200ms --cpus 0");
     let server = Server::start(place.command("serve --listen 127.0.0.1:0"));
     let mut tab = Tab::open(browser, &place.path("profile"));

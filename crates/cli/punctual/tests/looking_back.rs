@@ -6,7 +6,7 @@ mod common;
 
 use std::fs;
 
-use common::{Place, signal, text};
+use common::{Sandbox, signal, text};
 use jiff::{SignedDuration, Timestamp};
 use punctual_model::{
     Completion, Fact, Histogram, Recording, RecordingId, SeriesEpoch, SignedNanos, Slot, SlotCause,
@@ -94,7 +94,7 @@ fn planned(store: &Store) -> SeriesEpoch {
 }
 
 /// The example from the guide.
-fn guide(place: &Place) -> Vec<Recording> {
+fn guide(place: &Sandbox) -> Vec<Recording> {
     let store = Store::open(&place.path("store.db")).unwrap();
     let epoch = planned(&store);
     let made: Vec<Recording> = (0..RUNS)
@@ -123,7 +123,7 @@ fn guide(place: &Place) -> Vec<Recording> {
     made
 }
 
-fn json(place: &Place, line: &str, code: i32) -> Value {
+fn json(place: &Sandbox, line: &str, code: i32) -> Value {
     let output = place.run(line);
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{line}: {stderr}");
@@ -132,7 +132,7 @@ fn json(place: &Place, line: &str, code: i32) -> Value {
 
 #[test]
 fn trend_names_changed_parameters() {
-    let place = Place::in_memory();
+    let place = Sandbox::in_memory();
     let made = guide(&place);
     // The maximum is higher again since the second period. No acknowledgement covers this.
     let trend = json(&place, "trend osadl --json", 3);
@@ -181,7 +181,7 @@ fn trend_names_changed_parameters() {
     decisions(&place);
 }
 
-fn pictures(place: &Place) {
+fn pictures(place: &Sandbox) {
     for kind in ["surface", "heatmap", "trend"] {
         place.done(&format!("plot osadl --kind {kind} -o {kind}.svg"));
         place.done(&format!(
@@ -194,7 +194,7 @@ fn pictures(place: &Place) {
 }
 
 /// The monthly report in each format that shows a series.
-fn monthly(place: &Place) {
+fn monthly(place: &Sandbox) {
     place.done("report --series osadl -o month.html");
     let page = fs::read_to_string(place.path("month.html")).unwrap();
     for what in [
@@ -219,7 +219,7 @@ fn monthly(place: &Place) {
 }
 
 /// Acknowledges the open regression with a reason, and reopens it.
-fn decisions(place: &Place) {
+fn decisions(place: &Sandbox) {
     let open = json(place, "trend changes osadl --open --json", 0);
     let id = open[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(open.as_array().unwrap().len(), 1, "{open:#}");
@@ -241,7 +241,7 @@ fn decisions(place: &Place) {
 /// possible way. The printed command works unchanged and closes the regression.
 #[test]
 fn the_printed_command_works_as_printed() {
-    let place = Place::in_memory();
+    let place = Sandbox::in_memory();
     let other = place.path("a store.db");
     let store = Store::open(&other).unwrap();
     let epoch = |machine: &str, host: &str| {
@@ -351,7 +351,7 @@ fn next_of(shown: &str) -> Option<String> {
 
 #[test]
 fn a_label_makes_a_series() {
-    let place = Place::in_memory();
+    let place = Sandbox::in_memory();
     let store = Store::open(&place.path("store.db")).unwrap();
     for number in 0..6 {
         let mut recording = run(number, 300, CMDLINE);
@@ -370,7 +370,7 @@ fn a_label_makes_a_series() {
 
 #[test]
 fn followed_trend_is_rejudged_each_run() {
-    let place = Place::in_memory();
+    let place = Sandbox::in_memory();
     let store = Store::open(&place.path("store.db")).unwrap();
     let epoch = planned(&store);
     for number in 0..8 {
@@ -397,7 +397,7 @@ fn followed_trend_is_rejudged_each_run() {
 
 #[test]
 fn notes_and_facts() {
-    let place = Place::in_memory();
+    let place = Sandbox::in_memory();
     let store = Store::open(&place.path("store.db")).unwrap();
     keep(&store, None, &run(1, 300, CMDLINE));
     keep(

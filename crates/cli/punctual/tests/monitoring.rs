@@ -7,10 +7,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Place, eventually, signal, text};
+use common::{Sandbox, eventually, signal, text};
 use serde_json::Value;
 
-fn plan(place: &Place, text: &str) -> String {
+fn plan(place: &Sandbox, text: &str) -> String {
     let path = place.path("plan.toml");
     std::fs::write(&path, text).unwrap();
     path.display().to_string()
@@ -28,7 +28,7 @@ every = "2s"
 rows = "2y"
 "#;
 
-fn slots(place: &Place) -> Vec<Value> {
+fn slots(place: &Sandbox) -> Vec<Value> {
     let output = place.run("monitor slots --json");
     serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
@@ -55,7 +55,7 @@ fn each_two_seconds(due: &[i64]) -> Vec<i64> {
 
 #[test]
 fn service_records_slots_until_stopped() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let plan = plan(&place, SHORT);
     let service = place.spawn(&format!("monitor run --plan {plan}"));
     assert!(eventually(|| count(&slots(&place), "recorded") >= 1));
@@ -90,7 +90,7 @@ fn kills() -> usize {
 
 #[test]
 fn killed_service_neither_loses_nor_doubles_slots() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let plan = plan(&place, SHORT);
     let mut state = 7u64;
     for _ in 0..kills() {
@@ -195,7 +195,7 @@ fn full_disk_ends_slots_not_the_service() {
     if !has_own_mounts("full_disk_ends_slots_not_the_service") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let disk = place.path("disk");
     small_disk(&disk);
     let command = |line: &str| {
@@ -253,7 +253,7 @@ fn full_disk_allows_reading_and_deleting_recordings() {
     if !has_own_mounts("full_disk_allows_reading_and_deleting_recordings") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let disk = place.path("disk");
     small_disk(&disk);
     let run = |line: &str| {
@@ -313,7 +313,7 @@ fn status(pid: u32, name: &str) -> Option<u64> {
 
 #[test]
 fn slot_is_measured_in_own_process() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let plan = plan(
         &place,
         &SHORT.replace("\"1s\"", "\"3s\"").replace("2s", "4s"),
@@ -357,7 +357,7 @@ fn slot_is_measured_in_own_process() {
 
 #[test]
 fn snapshot_keeps_flight_recorder_events() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let plan = plan(&place, "[flight]\nlast = \"30s\"\nmemory = \"4MB\"\n");
     let shown = place.done(&format!("monitor check --plan {plan}"));
     assert!(
@@ -397,7 +397,7 @@ fn snapshot_keeps_flight_recorder_events() {
 
 #[test]
 fn window_is_kept_or_refusal_explained() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let plan = plan(&place, "[watch]\nwindow = \"1s\"\n");
     let service = place.spawn(&format!("monitor run --plan {plan}"));
     let windows = || -> u64 {
@@ -426,7 +426,7 @@ fn window_is_kept_or_refusal_explained() {
 
 #[test]
 fn slot_runs_now_unless_cpu_busy() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let plan = plan(&place, SHORT);
     let done = place.done(&format!("monitor once short --plan {plan}"));
     assert!(done.starts_with("short: recorded, recording "), "{done}");
@@ -453,7 +453,7 @@ fn slot_runs_now_unless_cpu_busy() {
 
 #[test]
 fn plan_is_checked_and_unit_printed() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let good = plan(&place, SHORT);
     let shown = place.done(&format!("monitor check --plan {good}"));
     assert!(shown.contains("every 2.00 s"), "{shown}");
@@ -481,7 +481,7 @@ fn plan_is_checked_and_unit_printed() {
 
 #[test]
 fn store_is_shown_checked_copied_and_merged() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done("measure timer -D 200ms --policy other -q --samples");
     let stats: Value = serde_json::from_str(&place.done("store stats --json")).unwrap();
     assert_eq!(

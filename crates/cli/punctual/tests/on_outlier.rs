@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::Place;
+use common::Sandbox;
 
 const MEASURE: [&str; 8] = [
     "measure",
@@ -19,7 +19,7 @@ const MEASURE: [&str; 8] = [
 
 #[test]
 fn outlier_command_knows_recording_and_latency() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let said = place.path("said");
     let script = format!(
         "echo $PUNCTUAL_RECORDING $PUNCTUAL_LATENCY_NS $PUNCTUAL_CPU >> {}; echo on stdout",
@@ -45,7 +45,7 @@ fn outlier_command_knows_recording_and_latency() {
 
 #[test]
 fn failed_command_is_reported_recording_kept() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut command = place.command("");
     command.args(MEASURE).args(["exit 7", "--threshold", "1ns"]);
     let output = command.output().unwrap();
@@ -57,7 +57,7 @@ fn failed_command_is_reported_recording_kept() {
 
 #[test]
 fn a_limit_and_its_use_belong_together() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let wrong = place.refused("measure timer -D 1s --on-outlier true", 2);
     assert!(wrong.contains("--on-outlier needs a limit"), "{wrong}");
     let wrong = place.refused("measure timer -D 1s --threshold 50us", 2);

@@ -8,11 +8,11 @@ mod other_users;
 #[path = "outputs/shells.rs"]
 mod shells;
 
-use common::Place;
+use common::Sandbox;
 
 #[test]
 fn a_recording_becomes_pictures_pages_and_files() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done("measure timer -q --policy other -D 1s --dma-latency off --max-latency 100s");
     place.done("measure timer -q --policy other -D 1s --dma-latency off --label second");
     let starts = |name: &str, start: &[u8]| {
@@ -85,7 +85,7 @@ fn a_recording_becomes_pictures_pages_and_files() {
 
 #[test]
 fn json_goes_to_stdout_or_file() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let json = place.done("measure timer -q --policy other -D 200ms --dma-latency off --json");
     let recording = punctual_model::Recording::from_json(&json).unwrap();
     assert_eq!(recording, place.last());
@@ -101,7 +101,7 @@ fn json_goes_to_stdout_or_file() {
 
 #[test]
 fn schema_has_keys_used_by_scripts() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let schema: serde_json::Value = serde_json::from_str(&place.done("schema")).unwrap();
     let has = |of: &serde_json::Value, keys: &[&str]| {
         for key in keys {
@@ -174,7 +174,7 @@ fn schema_has_keys_used_by_scripts() {
 
 #[test]
 fn help_completions_and_manual_pages() {
-    let place = Place::new();
+    let place = Sandbox::new();
     insta::assert_snapshot!("help", place.done("--help"));
     insta::assert_snapshot!("help_measure_timer", place.done("measure timer --help"));
     // Both ways to get its help.
@@ -192,7 +192,7 @@ fn help_completions_and_manual_pages() {
 }
 
 /// Returns the completions of bash at the end of a line, with the printed script.
-fn offered_by_bash(place: &Place, line: &str) -> Vec<String> {
+fn offered_by_bash(place: &Sandbox, line: &str) -> Vec<String> {
     // bash splits words at its COMP_WORDBREAKS, which include `=`.
     let parted = line.replace('=', " = ");
     let script = format!(
@@ -232,7 +232,7 @@ fn bash_completes_verbs_values_and_recordings() {
     {
         punctual_testing::skip!(Program, "no bash here");
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let script = place.done("completions bash");
     std::fs::write(place.path("completions.bash"), script).unwrap();
     assert_eq!(offered_by_bash(&place, "punctual show "), ["last"]);

@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Place, text};
+use common::{Sandbox, text};
 use punctual_model::{Audit, Completion, FindingState, Recording};
 
 /// Returns whether this is such a machine; prints if not.
@@ -33,7 +33,7 @@ fn latency_is_measured_without_any_of_it() {
     if !poor() {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let json = place.done("measure timer -D 1s -q --json");
     let recording = Recording::from_json(&json).unwrap();
     assert_eq!(recording.completion, Completion::Finished);
@@ -48,7 +48,7 @@ fn tracing_commands_are_refused_with_reason() {
     if !poor() {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     for line in [
         "measure timer -D 1s -q --threshold 1us --explain",
         "measure timer -D 1s -q --source timerlat",
@@ -72,7 +72,7 @@ fn check_up_reports_unknowable_causes() {
     if !poor() {
         return;
     }
-    let output = Place::new().run("check -D 5s --budget 1us");
+    let output = Sandbox::new().run("check -D 5s --budget 1us");
     let shown = text(&output.stdout);
     assert!(says_why(&shown), "{}\n{shown}", text(&output.stderr));
 }
@@ -82,7 +82,7 @@ fn unreadable_facts_are_not_fine() {
     if !poor() {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.run("kernel check --json");
     // Everything is unknown, and unknown is not fine.
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
@@ -110,7 +110,7 @@ fn lint_works_with_remaining_sources() {
         return;
     }
     // 4: a relevant rule is unknown.
-    let output = Place::new().run("lint --pid 1 -D 1s");
+    let output = Sandbox::new().run("lint --pid 1 -D 1s");
     let shown = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(4), "{shown}");
     assert!(says_why(&shown), "{shown}");

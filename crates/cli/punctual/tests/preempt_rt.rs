@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Place, text};
+use common::{Sandbox, text};
 use punctual_model::{Audit, Completion, CpuSet, FindingState, Recording, ShareKind};
 
 /// Returns whether this is such a kernel; prints if not.
@@ -38,7 +38,7 @@ fn preempt_rt_kernel_is_recognised() {
     if !real_time("facts") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let json = place.done("measure timer -q -D 2s --interval 10ms --json");
     let recording = Recording::from_json(&json).unwrap();
     assert_eq!(recording.completion, Completion::Finished);
@@ -52,7 +52,7 @@ fn kernel_hardware_latency_detector_is_a_source() {
     if !real_time("hwlat") || !has_tracer("hwlat") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     for source in ["hwlat", "both"] {
         let output = place.run(&format!(
             "measure hardware --source {source} --threshold 1us -D 3s -q --json"
@@ -93,7 +93,7 @@ fn the_kernels_timers_are_a_source() {
     if !real_time("timerlat") || !has_tracer("timerlat") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let before = noise_settings();
     let rows = ["interrupt", "thread", "user space"];
     for (workload, rows) in [("user", &rows[..]), ("kernel", &rows[..2])] {
@@ -129,7 +129,7 @@ fn next_command_undoes_killed_timerlat() {
     if !real_time("timerlat") || !has_tracer("timerlat") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let before = noise_settings();
     for (name, workload) in [("KILL", "kernel"), ("KILL", "user"), ("INT", "user")] {
         let line = format!("measure timer --source timerlat --workload {workload} -D 10m -q");
@@ -152,7 +152,7 @@ fn late_timers_of_the_kernel_are_explained() {
     if !real_time("timerlat --explain") || !has_tracer("timerlat") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     for workload in ["user", "kernel"] {
         let line = format!("measure timer --source timerlat --workload {workload} --interval 50ms");
         let json = place.done(&format!("{line} --threshold 1us --explain -D 3s -q --json"));
@@ -197,7 +197,7 @@ fn late_timers_of_the_kernel_are_explained() {
 }
 
 /// Asserts that most outliers have the stack of the interrupt, with function names.
-fn assert_stacks_of_timerlat(place: &Place, outliers: usize) {
+fn assert_stacks_of_timerlat(place: &Sandbox, outliers: usize) {
     let json = place.done("explain last --json");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let shown = json["outliers"].as_array().unwrap();
@@ -272,7 +272,7 @@ fn version_2_control_group_is_judged() {
 }
 
 fn assert_judged(group: &std::path::Path) {
-    let place = Place::new();
+    let place = Sandbox::new();
     let inside = |line: &str| {
         let output = std::process::Command::new("sh")
             .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
@@ -327,7 +327,7 @@ fn the_kernels_spinning_threads_are_a_source() {
     if !real_time("osnoise") || !has_tracer("osnoise") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let before = noise_settings();
     let json =
         place.done("measure hardware --source osnoise --window 200ms --width 20ms -D 4s -q --json");
@@ -359,7 +359,7 @@ fn an_isolated_cpu_is_known_and_measured() {
         punctual_testing::skip!(Emulation, "no CPU is isolated here");
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let cpus = isolated.trim();
     let json = place.done(&format!(
         "measure timer --cpus {cpus} -q -D 2s --interval 10ms --json"
@@ -423,7 +423,7 @@ fn idle_service_leaves_isolated_cpu_alone() {
         );
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let plan = "[[series]]\nname = \"yearly\"\nprobe = \"timer\"\ncpus = \"0\"\nevery = \"1y\"\n";
     std::fs::write(place.path("plan.toml"), plan).unwrap();
     let length = std::time::Duration::from_secs(10);
@@ -472,7 +472,7 @@ fn audit_sees_real_time_kernel_without_frequency() {
     if !real_time("doctor") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let json = place.done("doctor --no-sample --report-only --json");
     let audit: Audit = serde_json::from_str(&json).unwrap();
     assert_eq!(finding(&audit, "kernel-preempt-rt"), FindingState::Ok);
@@ -495,7 +495,7 @@ fn threaded_interrupt_priority_is_set_and_restored() {
     if !real_time("tune thread-priority") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let handlers = || -> serde_json::Value {
         serde_json::from_str(&place.done("threads --type interrupt --json")).unwrap()
     };
@@ -533,7 +533,7 @@ fn outliers_are_explained_and_nothing_stays_armed() {
     if !real_time("explain") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let output =
         place.run("measure timer --threshold 1us --explain --interval 20ms -D 3s -q --json");
     let stderr = text(&output.stderr);
@@ -566,7 +566,7 @@ fn whole_machine_stall_is_named_silence() {
         punctual_testing::skip!(Emulation, "nobody outside stops this machine");
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     // The emulated clock follows the host's clock, so a stop is a jump of time.
     for _ in 0..3 {
         let mut child = place

@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::Place;
+use common::Sandbox;
 use punctual_model::{Completion, Histogram, Recording, RecordingId, SignedNanos};
 use punctual_store::{Lease, Store};
 use serde_json::Value;
@@ -117,7 +117,7 @@ fn unfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
 }
 
 /// Checks the output of a command against a schema, and returns it.
-fn follows(place: &Place, form: &str, line: &str) -> Value {
+fn follows(place: &Sandbox, form: &str, line: &str) -> Value {
     let schema: Value = serde_json::from_str(&place.done(&format!("schema {form}"))).unwrap();
     let output = place.run(line);
     let printed: Value = serde_json::from_slice(&output.stdout)
@@ -130,7 +130,7 @@ fn follows(place: &Place, form: &str, line: &str) -> Value {
 
 #[test]
 fn what_is_printed_follows_its_schema() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done("measure timer -q --policy other -D 200ms --dma-latency off");
     for (form, line) in FORMS {
         follows(&place, form, line);
@@ -139,7 +139,7 @@ fn what_is_printed_follows_its_schema() {
 
 #[test]
 fn so_does_what_is_explained_and_watched() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let watched = place.run("watch --no-bpf -q -D 200ms --json");
     match watched.status.code() {
         Some(0) => {
@@ -164,7 +164,7 @@ fn so_does_what_is_explained_and_watched() {
 }
 
 /// Stores sixteen runs; the second half is slower.
-fn keep_runs(place: &Place) {
+fn keep_runs(place: &Sandbox) {
     let store = Store::open(&place.path("store.db")).unwrap();
     for number in 0..16u32 {
         let mut recording = punctual_model::testing::recording(1, 1);
@@ -192,7 +192,7 @@ fn keep_runs(place: &Place) {
 
 #[test]
 fn so_does_what_looks_back() {
-    let place = Place::in_memory();
+    let place = Sandbox::in_memory();
     keep_runs(&place);
     let trend = follows(&place, "trend", "trend nightly --json");
     assert_eq!(trend["groups"][0]["runs"].as_array().unwrap().len(), 16);
@@ -207,7 +207,7 @@ fn so_does_what_looks_back() {
 
 #[test]
 fn apply_status_and_revert_follow_schemas() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let swappiness = punctual_tune::setting("swappiness").unwrap();
     let host = punctual_host::Host::live();
     let before = punctual_tune::value(swappiness, &host).unwrap_or_default();
@@ -228,7 +228,7 @@ fn apply_status_and_revert_follow_schemas() {
 
 #[test]
 fn imports_plans_and_merges_follow_their_schemas() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let lines = "T: 0 ( 1229) P:95 I:200 C:   1293 Min:      6 Act:   12 Avg:    7 Max:     112\n";
     std::fs::write(place.path("lines.txt"), lines).unwrap();
     std::fs::write(place.path("words.txt"), "no figures\n").unwrap();
@@ -240,7 +240,7 @@ fn imports_plans_and_merges_follow_their_schemas() {
     std::fs::write(place.path("plan.toml"), plan).unwrap();
     let checked = follows(&place, "monitor", "monitor check --json --plan plan.toml");
     assert_eq!(checked["series"][0]["name"], "night", "{checked:#}");
-    let other = Place::new();
+    let other = Sandbox::new();
     other.done("measure timer -q --policy other -D 200ms --dma-latency off");
     let merge = format!("store merge --json {}", other.path("store.db").display());
     assert_eq!(follows(&place, "merged", &merge)["recordings"], 1);
@@ -248,7 +248,7 @@ fn imports_plans_and_merges_follow_their_schemas() {
 
 #[test]
 fn value_violating_schema_is_found() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let schema: Value = serde_json::from_str(&place.done("schema plan")).unwrap();
     let mut plan: Value =
         serde_json::from_str(&place.done("tune plan --json --set swappiness=61")).unwrap();
@@ -262,7 +262,7 @@ fn value_violating_schema_is_found() {
 
 #[test]
 fn unknown_form_is_refused_with_known_ones() {
-    let error = Place::new().refused("schema plans", 2);
+    let error = Sandbox::new().refused("schema plans", 2);
     assert!(
         error.contains("plan") && error.contains("clocks"),
         "{error}"
@@ -271,7 +271,7 @@ fn unknown_form_is_refused_with_known_ones() {
 
 #[test]
 fn a_trace_of_another_tool_follows_them() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let trace = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../engine/tracefile/tests/fixtures/text/tracefs.txt"

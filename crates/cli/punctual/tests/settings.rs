@@ -6,7 +6,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::Place;
+use common::Sandbox;
 use punctual_host::Host;
 use punctual_model::Setting;
 use punctual_tune::setting;
@@ -49,7 +49,7 @@ fn settings_return_after_killed_or_whole_run() {
     }
     let before = source();
     let _put_back = PutBack(before.clone());
-    let place = Place::new();
+    let place = Sandbox::new();
 
     place.done("measure clock --sources -D 400ms -q --policy other --dma-latency off");
     assert_eq!(source(), before);

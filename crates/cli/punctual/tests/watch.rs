@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Place, eventually, instances_of, signal, text};
+use common::{Sandbox, eventually, instances_of, signal, text};
 use punctual_model::{Nanos, WakeupSource, Wakeups};
 use punctual_testing::Running;
 
 /// Returns whether wake-ups can be watched here with these options; prints the reason if not.
-fn can_watch(place: &Place, options: &str) -> bool {
+fn can_watch(place: &Sandbox, options: &str) -> bool {
     let output = place.run(&format!("watch -q -D 100ms --json {options}"));
     let stderr = text(&output.stderr);
     if !output.status.success() {
@@ -27,7 +27,7 @@ fn can_watch(place: &Place, options: &str) -> bool {
     output.status.success()
 }
 
-fn watched(place: &Place, line: &str) -> Wakeups {
+fn watched(place: &Sandbox, line: &str) -> Wakeups {
     serde_json::from_str(&place.done(line)).unwrap()
 }
 
@@ -50,7 +50,7 @@ fn assert_counted(seen: &Wakeups) {
 
 #[test]
 fn all_wake_ups_are_counted_and_told() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !can_watch(&place, "") {
         return;
     }
@@ -66,7 +66,7 @@ fn all_wake_ups_are_counted_and_told() {
 
 #[test]
 fn events_are_counted_without_bpf() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !can_watch(&place, "--no-bpf") {
         return;
     }
@@ -85,7 +85,7 @@ fn events_are_counted_without_bpf() {
 /// Root without the capabilities that BPF programs need, but tracefs does not.
 #[test]
 fn reason_for_missing_bpf_is_reported() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // Mounted before, because mounting needs one of these capabilities.
     let script = "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
                   exec setpriv --bounding-set=-sys_admin,-bpf,-perfmon \"$@\"";
@@ -125,7 +125,7 @@ fn reason_for_missing_bpf_is_reported() {
 
 #[test]
 fn no_trace_instance_is_left_behind() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !can_watch(&place, "--no-bpf") {
         return;
     }
@@ -145,7 +145,7 @@ fn no_trace_instance_is_left_behind() {
 
 #[test]
 fn watch_ends_on_ctrl_c_with_results() {
-    let place = Place::new();
+    let place = Sandbox::new();
     if !can_watch(&place, "") {
         return;
     }
@@ -278,7 +278,7 @@ fn scene(seen: &Wakeups) -> Scene {
 /// cause.
 #[test]
 fn open_wait_is_reported() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for options in ["", "--no-bpf"] {
         if !can_watch(&place, options) {
             continue;
@@ -325,7 +325,7 @@ fn open_wait_is_reported() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for line in [
         "watch --by node",
         "watch -D 1parsec",
@@ -344,7 +344,7 @@ fn waits_are_told_by_control_group() {
     let Some(group) = common::group::QuotaGroup::new("watched") else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "while :; do sleep 0.01; done"]);
     let _app = Running(group.inside(&command).spawn().unwrap());

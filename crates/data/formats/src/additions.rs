@@ -45,21 +45,21 @@ struct ThreadAdditions<'a> {
 
 impl<'a> Additions<'a> {
     /// Returns the additions for a file with `limit` rows of 1 µs, if it has such rows.
-    pub fn of(recording: &'a Recording, limit: Option<usize>) -> Self {
+    pub fn new(recording: &'a Recording, limit: Option<usize>) -> Self {
         Self {
             recording: recording.id.to_string(),
             program: &recording.probe.program,
             completion: recording.completion,
             histogram_us: limit,
             thread: (recording.threads.iter().enumerate())
-                .map(|(place, thread)| (place, ThreadAdditions::of(recording, thread, limit)))
+                .map(|(place, thread)| (place, ThreadAdditions::new(recording, thread, limit)))
                 .collect(),
         }
     }
 }
 
 impl<'a> ThreadAdditions<'a> {
-    fn of(recording: &Recording, thread: &'a ThreadRecord, limit: Option<usize>) -> Self {
+    fn new(recording: &Recording, thread: &'a ThreadRecord, limit: Option<usize>) -> Self {
         let account = &thread.accounting;
         let (missed, warm_up) = (
             recording.knows(Unknown::Missed),
@@ -73,7 +73,7 @@ impl<'a> ThreadAdditions<'a> {
             missed: missed.then_some(account.missed),
             early: histogram.early(),
             warm_up: warm_up.then_some(account.warm_up),
-            overflow: limit.map(|limit| Micros::of(histogram, limit).beyond),
+            overflow: limit.map(|limit| Micros::new(histogram, limit).beyond),
             min_ns: histogram.min(),
             mean_ns: histogram.mean(),
             sum_ns: histogram.mean().map(|_| histogram.sum()),

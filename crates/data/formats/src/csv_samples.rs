@@ -69,7 +69,7 @@ mod tests {
     use punctual_model::{Nanos, Sample, SamplesKept, SignedNanos, testing};
 
     use super::*;
-    use crate::testing::{Kept, try_written};
+    use crate::testing::{CollectedSamples, try_written};
     use crate::{ExportOptions, NoSamples};
 
     fn samples(latencies: &[i64]) -> Vec<Sample> {
@@ -89,7 +89,7 @@ mod tests {
             ..SamplesKept::default()
         });
         recording.threads[1].cpu = None;
-        let kept = Kept(vec![
+        let kept = CollectedSamples(vec![
             samples(&[3_210, -12, 4_000]),
             samples(&[9, 2_000_000]),
         ]);
@@ -120,7 +120,7 @@ mod tests {
             count: 3,
             ..SamplesKept::default()
         });
-        let kept = Kept(vec![samples(&[1, 2])]);
+        let kept = CollectedSamples(vec![samples(&[1, 2])]);
         let error = try_written("csv", &recording, &kept, ExportOptions::default()).unwrap_err();
         assert!(
             matches!(
@@ -150,7 +150,7 @@ mod tests {
     fn full_disk_differs_from_unreadable_samples() {
         let mut recording = testing::recording(1, 0);
         recording.samples = Some(SamplesKept::default());
-        let kept = Kept(vec![samples(&[1])]);
+        let kept = CollectedSamples(vec![samples(&[1])]);
         let export = Export {
             recording: &recording,
             samples: &kept,

@@ -44,7 +44,7 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     }
     let mut columns = Vec::new();
     for (place, thread) in export.recording.threads.iter().enumerate() {
-        let mut column = HistogramColumn::of(thread, MICROSECOND, limit);
+        let mut column = HistogramColumn::new(thread, MICROSECOND, limit);
         column.overflow_cycles = overflow_cycles(export, place, column.overflows, limit)?;
         columns.push(column);
     }

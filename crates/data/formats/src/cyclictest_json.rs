@@ -83,18 +83,18 @@ fn body<'a>(export: &Export<'a>, limit: usize) -> JsonThreads<'a, Thread> {
     };
     let threads = recording.threads.iter();
     JsonThreads::new(
-        threads.map(|thread| Thread::of(thread, node, limit)),
-        (export.options.extra_key).then(|| Additions::of(recording, Some(limit))),
+        threads.map(|thread| Thread::new(thread, node, limit)),
+        (export.options.extra_key).then(|| Additions::new(recording, Some(limit))),
     )
     .in_nanos(false)
 }
 
 impl Thread {
-    fn of(thread: &ThreadRecord, node: i64, limit: usize) -> Self {
+    fn new(thread: &ThreadRecord, node: i64, limit: usize) -> Self {
         let histogram = &thread.histogram;
         let micros = |ns: Option<Nanos>| ns.map_or(0, Nanos::whole_micros);
         Self {
-            histogram: Micros::of(histogram, limit),
+            histogram: Micros::new(histogram, limit),
             cycles: histogram.count(),
             min: micros(histogram.min()),
             max: micros(histogram.max()),

@@ -41,7 +41,7 @@ pub use additions::Additions;
 pub use error::FormatError;
 pub use export::{Export, ExportOptions, Format};
 pub use import::{
-    CountSamples, Head, IMPORTS, Import, ImportError, Line, Place, SampleSink, Source, import,
+    CountSamples, Head, IMPORTS, Import, ImportError, Line, Location, SampleSink, Source, import,
     recognise,
 };
 pub use micros::{MAX_ROWS, mean_us};

@@ -20,7 +20,7 @@ pub(crate) struct Micros {
 }
 
 impl Micros {
-    pub(crate) fn of(histogram: &Histogram, limit: usize) -> Self {
+    pub(crate) fn new(histogram: &Histogram, limit: usize) -> Self {
         let mut rows = BTreeMap::new();
         let mut beyond = histogram.overflow().saturating_add(histogram.unplaced());
         for (lower, _, count) in histogram.rows() {
@@ -156,7 +156,7 @@ mod tests {
         ) {
             let mut histogram = Histogram::new();
             values.iter().for_each(|ns| histogram.record(SignedNanos(*ns)));
-            let micros = Micros::of(&histogram, limit);
+            let micros = Micros::new(&histogram, limit);
             let (rows, beyond) = histogram.micros(limit);
             prop_assert_eq!(micros.beyond, beyond);
             for (row, count) in rows.iter().enumerate() {
@@ -169,7 +169,7 @@ mod tests {
         fn a_latency_is_in_its_row(ns in prop_oneof![0u64..2_000, 0u64..20_000_000, 0u64..900_000_000_000]) {
             let mut histogram = Histogram::new();
             histogram.record(SignedNanos(ns as i64));
-            let micros = Micros::of(&histogram, usize::MAX);
+            let micros = Micros::new(&histogram, usize::MAX);
             prop_assert_eq!(micros.rows.keys().copied().collect::<Vec<_>>(), [row_of(Nanos(ns))]);
         }
     }

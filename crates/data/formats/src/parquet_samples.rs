@@ -221,7 +221,7 @@ mod tests {
     use parquet::record::RowAccessor;
     use punctual_model::{Nanos, Recording, Sample, SamplesKept, SignedNanos, testing};
 
-    use crate::testing::Kept;
+    use crate::testing::CollectedSamples;
     use crate::{Export, ExportOptions, FormatError, NoSamples, SampleSource, format};
 
     fn parquet(recording: &Recording, samples: &dyn SampleSource) -> Result<Vec<u8>, FormatError> {
@@ -259,7 +259,7 @@ mod tests {
         // More than one row group for the first thread.
         let all = vec![samples(300_001), samples(3)];
         let recording = recording_with(300_004);
-        let bytes = parquet(&recording, &Kept(all.clone())).unwrap();
+        let bytes = parquet(&recording, &CollectedSamples(all.clone())).unwrap();
         // Differences of a few bits instead of two numbers of eight bytes.
         assert!(bytes.len() < 300_004 * 5, "{}", bytes.len());
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
@@ -289,7 +289,7 @@ mod tests {
         let recording = testing::recording(1, 1);
         let error = parquet(&recording, &NoSamples).unwrap_err().to_string();
         assert!(error.contains("--samples"), "{error}");
-        let error = parquet(&recording_with(9), &Kept(vec![samples(2)])).unwrap_err();
+        let error = parquet(&recording_with(9), &CollectedSamples(vec![samples(2)])).unwrap_err();
         assert!(matches!(
             error,
             FormatError::SamplesMissing {

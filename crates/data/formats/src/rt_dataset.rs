@@ -55,7 +55,7 @@ fn write_dated(
     // Four spaces, like the original.
     let layout = PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut *out, layout);
-    Dataset::of(export, limit, now).serialize(&mut serializer)?;
+    Dataset::new(export, limit, now).serialize(&mut serializer)?;
     writeln!(out)?;
     Ok(())
 }
@@ -134,11 +134,11 @@ struct Columns {
 }
 
 impl<'a> Dataset<'a> {
-    fn of(export: &Export<'a>, limit: usize, now: Timestamp) -> Self {
+    fn new(export: &Export<'a>, limit: usize, now: Timestamp) -> Self {
         let recording = export.recording;
         let host = &recording.host;
         let columns: Vec<Micros> = (recording.threads.iter())
-            .map(|thread| Micros::of(&thread.histogram, limit))
+            .map(|thread| Micros::new(&thread.histogram, limit))
             .collect();
         let micros = |ns: Option<Nanos>| ns.map_or(0, Nanos::whole_micros);
         Self {
@@ -167,7 +167,7 @@ impl<'a> Dataset<'a> {
                 version: or_unknown(&host.kernel.release),
                 cmdline: or_unknown(&host.kernel.command_line),
             },
-            condition: Condition::of(recording),
+            condition: Condition::from_recording(recording),
             latency: Latency {
                 granularity: "microseconds",
                 maxima: (recording.threads.iter())
@@ -178,13 +178,13 @@ impl<'a> Dataset<'a> {
                     threads: columns,
                 },
             },
-            punctual: (export.options.extra_key).then(|| Additions::of(recording, Some(limit))),
+            punctual: (export.options.extra_key).then(|| Additions::new(recording, Some(limit))),
         }
     }
 }
 
 impl Condition {
-    fn of(recording: &Recording) -> Self {
+    fn from_recording(recording: &Recording) -> Self {
         let loads: Vec<&str> = recording.load.iter().map(|l| l.name.as_str()).collect();
         Self {
             load: match loads.as_slice() {

@@ -42,7 +42,7 @@ impl HistogramColumn {
     /// no row of the histogram is wider than `unit`; otherwise a row contains the samples of the
     /// wider one. An imported sample of unknown latency is an overflow, and a figure that the other
     /// tool did not record is 0.
-    pub fn of(thread: &ThreadRecord, unit: Nanos, limit: usize) -> Self {
+    pub fn new(thread: &ThreadRecord, unit: Nanos, limit: usize) -> Self {
         let histogram = &thread.histogram;
         let unit = unit.0.max(1);
         let whole = |time: Option<Nanos>| time.map_or(0, |time| time.0 / unit);

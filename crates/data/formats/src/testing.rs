@@ -7,9 +7,9 @@ use punctual_model::{Recording, Sample};
 use crate::{Export, ExportOptions, FormatError, NoSamples, SampleSource, format};
 
 /// Samples in memory, passed two at a time.
-pub(crate) struct Kept(pub(crate) Vec<Vec<Sample>>);
+pub(crate) struct CollectedSamples(pub(crate) Vec<Vec<Sample>>);
 
-impl SampleSource for Kept {
+impl SampleSource for CollectedSamples {
     fn for_each(
         &self,
         thread: u32,

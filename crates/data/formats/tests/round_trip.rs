@@ -144,9 +144,9 @@ prop_assert_eq!(
 
 /// Samples in memory.
 #[derive(Default)]
-struct Kept(Vec<Vec<Sample>>);
+struct CollectedSamples(Vec<Vec<Sample>>);
 
-impl SampleSink for Kept {
+impl SampleSink for CollectedSamples {
     fn take(&mut self, thread: u32, samples: &[Sample]) -> io::Result<()> {
         let thread = thread as usize;
         self.0.resize_with(self.0.len().max(thread + 1), Vec::new);
@@ -188,7 +188,7 @@ proptest! {
         let unit = Some(Nanos::from_micros(1));
         let mut source = Source::new("file", text.as_bytes()).with_unit(unit);
         let import = recognise("file", &source.head().unwrap()).unwrap();
-        let mut kept = Kept::default();
+        let mut kept = CollectedSamples::default();
         let recording = (import.read)(&mut source, &mut kept).unwrap();
         for (place, thread) in recording.threads.iter().enumerate() {
             let number = thread.label.clone().unwrap().replace("thread ", "");
@@ -220,7 +220,7 @@ proptest! {
         let mut source = Source::new("file", bytes.as_slice());
         let import = recognise("file", &source.head().unwrap()).unwrap();
         prop_assert_eq!(import.name, "jitterdebugger-samples");
-        let mut kept = Kept::default();
+        let mut kept = CollectedSamples::default();
         let recording = (import.read)(&mut source, &mut kept).unwrap();
         for (place, thread) in recording.threads.iter().enumerate() {
             let number: usize = thread.label.clone().unwrap().replace("thread ", "").parse().unwrap();

@@ -21,9 +21,9 @@ const H20_TEXT: &str = include_str!("fixtures/cyclictest-2.10-h20-overflows.txt"
 const QUOTE_JSON: &str = include_str!("fixtures/cyclictest-2.10-quote-in-cmdline-invalid.json");
 
 /// Samples in memory.
-struct Kept(Vec<Vec<Sample>>);
+struct CollectedSamples(Vec<Vec<Sample>>);
 
-impl SampleSource for Kept {
+impl SampleSource for CollectedSamples {
     fn for_each(
         &self,
         thread: u32,
@@ -128,7 +128,7 @@ fn thread_record(figures: &Figures, latencies_us: impl Iterator<Item = u64>) -> 
 
 /// Returns a recording with the content of the file. Samples beyond `limit` are first placed at the
 /// cycles listed in the text file, and the others after these.
-fn recording_of(json: &str, text: &str, limit: u64) -> (Recording, Kept) {
+fn recording_of(json: &str, text: &str, limit: u64) -> (Recording, CollectedSamples) {
     let file: Value = serde_json::from_str(json).unwrap();
     let string = |value: &Value| value.as_str().unwrap().to_owned();
     let fact = |key: &str| Fact::known(string(&file["sysinfo"][key]), "uname");
@@ -152,7 +152,7 @@ fn recording_of(json: &str, text: &str, limit: u64) -> (Recording, Kept) {
         .unwrap();
     recording.duration_ns = Nanos::from_secs(second("end_time") - second("start_time"));
     recording.threads.clear();
-    let mut kept = Kept(Vec::new());
+    let mut kept = CollectedSamples(Vec::new());
     for (place, thread) in file["thread"].as_object().unwrap().values().enumerate() {
         let figures = figures(thread);
         let (inside, outside) = latencies(&figures, limit);

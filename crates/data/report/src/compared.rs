@@ -2,7 +2,7 @@
 
 use punctual_model::{SignedNanos, grouped};
 use punctual_stats::{
-    Change, Comparison, Difference, Estimate, Lane, Quantile, Rate, RateOfSide, Shortfall, Side,
+    Change, Channel, Comparison, Difference, Estimate, Quantile, Rate, RateOfSide, Shortfall, Side,
     Unit,
 };
 
@@ -25,7 +25,7 @@ pub(crate) const HEADINGS: [&str; 8] = [
 ];
 
 /// Returns one row for each figure of a lane.
-pub(crate) fn rows(lane: &Lane) -> Vec<Vec<String>> {
+pub(crate) fn rows(lane: &Channel) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = lane.quantiles.iter().map(quantile).collect();
     rows.extend((lane.rates.iter()).filter(|one| is_shown(one)).map(rate));
     rows
@@ -75,7 +75,7 @@ pub(crate) fn shortfall(one: &Shortfall) -> String {
 
 /// Returns the probability that a candidate wake-up is later than a baseline one, or `None` without
 /// samples.
-pub(crate) fn later(lane: &Lane) -> Option<String> {
+pub(crate) fn later(lane: &Channel) -> Option<String> {
     let probability = lane.later.probability?;
     let range = match (lane.later.low, lane.later.high) {
         (Some(low), Some(high)) => format!(" ({low:.3} to {high:.3})"),

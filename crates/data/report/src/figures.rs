@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use punctual_model::{
     Accounting, Achieved, Explanation, Histogram, LoadRecord, Nanos, Outcome, Recording,
-    ThreadRecord, ThreadUsage, Unknown, UnseenTheft, WorstSample, counted, grouped,
+    ThreadRecord, ThreadUsage, TopSample, Unknown, UnseenTheft, counted, grouped,
 };
 
 mod accounting;
@@ -83,7 +83,7 @@ impl ThreadFigures {
         cells
     }
 
-    fn of(recording: &Recording, thread: &ThreadRecord) -> Self {
+    fn from_recording(recording: &Recording, thread: &ThreadRecord) -> Self {
         let title = thread.title();
         Self::new(recording, title, &thread.accounting, &thread.histogram)
     }
@@ -94,7 +94,7 @@ impl ThreadFigures {
 pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
     let threads = recording.threads.iter();
     let mut rows: Vec<_> = threads
-        .map(|thread| ThreadFigures::of(recording, thread))
+        .map(|thread| ThreadFigures::from_recording(recording, thread))
         .collect();
     if rows.len() > 1 && recording.lanes_are_alike() {
         let (account, all) = (recording.accounting(), recording.all_latencies());
@@ -294,7 +294,7 @@ pub(crate) fn outcome_word(outcome: Outcome) -> &'static str {
 }
 
 /// Returns where a top sample was measured, and whether the user had suspended the run then.
-pub(crate) fn worst_place(recording: &Recording, sample: &WorstSample) -> String {
+pub(crate) fn worst_place(recording: &Recording, sample: &TopSample) -> String {
     let place = place(recording, sample.thread, sample.cpu);
     match sample.is_suspended(&recording.suspensions) {
         true => format!("{place}, suspended"),

@@ -31,7 +31,7 @@ pub(crate) struct Interference {
 }
 
 /// Returns the interference on the measured CPUs by source, the most frequent first.
-pub(crate) fn of(recording: &Recording) -> Interference {
+pub(crate) fn interference_in(recording: &Recording) -> Interference {
     let interference = &recording.interference;
     let seconds = interference.duration_ns.as_secs_f64();
     let measured: Vec<&CpuInterference> = interference
@@ -135,7 +135,7 @@ mod tests {
     fn only_measured_cpus_count() {
         let mut recording = testing::recording(3, 10);
         recording.interference.cpus[2].measured = false;
-        let found = of(&recording);
+        let found = interference_in(&recording);
         assert_eq!(found.cpus.to_string(), "0-1");
         assert_eq!(found.interrupts[0].count, 2 * 10_040);
         assert_eq!(found.interrupts[1].count, 17 + 34);
@@ -155,7 +155,7 @@ mod tests {
             throttled: 43,
             throttled_ns: Nanos::from_millis(2_130),
         }];
-        let quota = &of(&recording).quotas[0];
+        let quota = &interference_in(&recording).quotas[0];
         assert_eq!(quota.name, "43 of 60 periods, 2.13 s");
         assert_eq!(quota.rate, 43.0 / seconds);
     }

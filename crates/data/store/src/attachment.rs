@@ -45,7 +45,7 @@ impl Writer {
         body: &[u8],
     ) -> Result<(), StoreError> {
         let (key, id) = (self.key, self.id());
-        let row = Row::of(key, kind, number, about, body)?;
+        let row = Row::new(key, kind, number, about, body)?;
         self.link.write(|connection, context| {
             still_there(connection, context, key, id)?;
             let written = row.write(connection, key, kind, number);

@@ -53,7 +53,7 @@ pub fn unpack_attachment(kind: &str, length: u64, packed: &[u8]) -> Option<Vec<u
 }
 
 fn crc_of(recording: i64, kind: &str, number: u64, about: &str, length: u64, body: &[u8]) -> u32 {
-    Crc::of("attachment", recording)
+    Crc::new("attachment", recording)
         .text(kind)
         .number(number)
         .text(about)
@@ -73,7 +73,7 @@ pub(crate) struct Row {
 
 impl Row {
     /// Builds the row of an attachment of the recording `key`.
-    pub(crate) fn of(
+    pub(crate) fn new(
         key: i64,
         kind: &str,
         number: u64,

@@ -26,7 +26,7 @@ pub(crate) struct Crc(Vec<u8>);
 impl Crc {
     /// Starts the checksum of a row in `table` that belongs to the recording with the key
     /// `recording`. A row that a damaged index assigns to another recording will not match.
-    pub(crate) fn of(table: &str, recording: i64) -> Self {
+    pub(crate) fn new(table: &str, recording: i64) -> Self {
         // Hashed in one go at the end: many short updates take several times as long, and a list
         // has thousands of rows.
         Self(Vec::with_capacity(512))

@@ -62,7 +62,7 @@ pub(crate) struct Packed {
 
 impl Packed {
     /// Compresses `samples`, at most [`FULL`] of them.
-    pub(crate) fn of(samples: &[Sample], packing: Packing) -> Result<Self, PcoError> {
+    pub(crate) fn new(samples: &[Sample], packing: Packing) -> Result<Self, PcoError> {
         let [of_expected, of_latency] = packing.configs();
         let expected: Vec<u64> = samples.iter().map(|sample| sample.expected.0).collect();
         let latency: Vec<i64> = samples.iter().map(|sample| sample.latency.0).collect();
@@ -85,7 +85,7 @@ impl Packed {
     }
 
     fn crc(&self, recording: i64, thread: u32, sequence: u64) -> u32 {
-        Crc::of("chunk", recording)
+        Crc::new("chunk", recording)
             .number(thread.into())
             .number(sequence)
             .number(self.count)
@@ -270,7 +270,7 @@ impl Tail {
         let mut rest = &self.pending[result.written..];
         while rest.len() >= FULL || (extent != Extent::Full && !rest.is_empty()) {
             let (chunk, after) = rest.split_at(rest.len().min(FULL));
-            let packed = Packed::of(chunk, packing).map_err(WriteError::Pack)?;
+            let packed = Packed::new(chunk, packing).map_err(WriteError::Pack)?;
             packed.write(connection, recording, thread, result.next)?;
             result.next += 1;
             result.chunks += 1;

@@ -192,7 +192,7 @@ impl Summary {
     }
 
     /// Builds the list entry of `recording`.
-    pub(crate) fn of(recording: &Recording) -> Self {
+    pub(crate) fn from_recording(recording: &Recording) -> Self {
         let all = recording.all_latencies();
         let accounting = recording.accounting();
         Self {
@@ -228,7 +228,7 @@ impl Entry {
         let s = &self.summary;
         let lease = s.lease.as_ref();
         // The checksum contains the ID instead of the key.
-        Crc::of("recording", 0)
+        Crc::new("recording", 0)
             .text(&id_text(s.id))
             .maybe_blob(s.label.as_deref().map(str::as_bytes))
             .text(&s.probe)

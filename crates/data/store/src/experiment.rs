@@ -195,7 +195,7 @@ impl Store {
 }
 
 fn crc(id: &str, json: &str) -> u32 {
-    Crc::of("experiment", 0).text(id).text(json).end()
+    Crc::new("experiment", 0).text(id).text(json).end()
 }
 
 fn read(context: &Context, id: &str, json: &str, found: u32) -> Result<Experiment, StoreError> {

@@ -39,7 +39,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 fn crc_of(hash: &str, length: u64, body: &[u8]) -> u32 {
-    let crc = Crc::of("facts", 0).text(hash).number(length);
+    let crc = Crc::new("facts", 0).text(hash).number(length);
     crc.blob(body).end()
 }
 

@@ -15,7 +15,7 @@ use crate::{Store, StoreError, pack};
 /// Limits for recordings that belong to a series; `None` removes nothing. Histograms, counters and
 /// facts are kept. Recordings that a user made by hand are never changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeepLimits {
+pub struct RetentionLimits {
     /// Removes samples of recordings that began before this time.
     pub samples: Option<Timestamp>,
     /// Removes trace events of recordings that began before this time.
@@ -81,7 +81,7 @@ impl Part {
         }
     }
 
-    const fn limit(self, limits: &KeepLimits) -> Option<Timestamp> {
+    const fn limit(self, limits: &RetentionLimits) -> Option<Timestamp> {
         match self {
             Self::Samples => limits.samples,
             Self::Traces => limits.traces,
@@ -96,7 +96,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
-    pub fn age(&self, limits: &KeepLimits) -> Result<Aged, StoreError> {
+    pub fn age(&self, limits: &RetentionLimits) -> Result<Aged, StoreError> {
         let mut aged = Aged::default();
         for part in Part::ALL {
             if let Some(before) = part.limit(limits) {

@@ -90,7 +90,7 @@ pub use entry::{Lease, Summary};
 pub use error::StoreError;
 pub use experiment::ExperimentLease;
 pub use filter::Filter;
-pub use keep::{Aged, Entered, KeepLimits};
+pub use keep::{Aged, Entered, RetentionLimits};
 pub use merge::Merged;
 pub use parts::{Lateness, commit_interval};
 pub use place::default_path;

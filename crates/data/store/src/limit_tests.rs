@@ -75,7 +75,7 @@ fn merge_omits_and_counts_overlong_entries() {
             written: recording(1).started,
         };
         let (id, json) = (id_text(id), serde_json::to_string(&note).unwrap());
-        let crc = Crc::of("note", 0).text(&id).text(&json).end();
+        let crc = Crc::new("note", 0).text(&id).text(&json).end();
         let sql = "INSERT INTO note (id, json, crc) VALUES (?1, ?2, ?3)";
         let values = rusqlite::params![id, json, crc];
         other.link.connection.execute(sql, values).unwrap();
@@ -85,7 +85,7 @@ fn merge_omits_and_counts_overlong_entries() {
     let machine = "m".repeat(300);
     let sql = "INSERT INTO plan_series (machine, host, name, epoch, definition, begun_ns, crc)
                VALUES (?1, NULL, 'night', 1, '{}', 0, ?2)";
-    let crc = Crc::of("plan_series", 0)
+    let crc = Crc::new("plan_series", 0)
         .text(&machine)
         .maybe_blob(None)
         .text("night")

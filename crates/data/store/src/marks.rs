@@ -1,7 +1,7 @@
 //! Annotations that users add to results: notes, and decisions on change points.
 
 use jiff::Timestamp;
-use punctual_model::{ChangeMark, Note, RecordingId};
+use punctual_model::{ChangeAnnotation, Note, RecordingId};
 use rusqlite::params;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,7 +30,7 @@ const CHANGE: Kind = Kind {
 
 impl Kind {
     fn crc(self, id: &str, json: &str) -> u32 {
-        Crc::of(self.table, 0).text(id).text(json).end()
+        Crc::new(self.table, 0).text(id).text(json).end()
     }
 
     fn put(self, store: &Store, id: RecordingId, what: &impl Serialize) -> Result<(), StoreError> {
@@ -125,7 +125,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::LongText`], and what writing can fail with.
-    pub fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
+    pub fn put_change_mark(&self, mark: &ChangeAnnotation) -> Result<(), StoreError> {
         texts::check(self.path(), format!("decision {}", mark.id), mark)?;
         CHANGE.put(self, mark.id, mark)
     }
@@ -135,10 +135,12 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Damaged`], or any error while reading.
-    pub fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError> {
-        let mut all: Vec<ChangeMark> = CHANGE.all(self)?;
+    pub fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeAnnotation>, StoreError> {
+        let mut all: Vec<ChangeAnnotation> = CHANGE.all(self)?;
         all.retain(|mark| series.is_none_or(|series| mark.series == series));
-        all.sort_by_key(|mark: &ChangeMark| -> (Timestamp, RecordingId) { (mark.at, mark.id) });
+        all.sort_by_key(|mark: &ChangeAnnotation| -> (Timestamp, RecordingId) {
+            (mark.at, mark.id)
+        });
         Ok(all)
     }
 }

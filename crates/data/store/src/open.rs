@@ -58,13 +58,13 @@ impl Stamp {
             let is_recent = (fs::metadata(path).ok()?.modified().ok()?.elapsed())
                 .is_ok_and(|passed| passed < TICK);
             if !is_recent || Instant::now() > deadline {
-                return Self::of(path);
+                return Self::from_path(path);
             }
             sleep(Duration::from_millis(1));
         }
     }
 
-    fn of(path: &Path) -> Option<Self> {
+    fn from_path(path: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
         let data = fs::metadata(path).ok()?;
         Some(Self {
@@ -146,7 +146,7 @@ impl Link {
     pub(crate) fn check_at_rest(&self) -> Result<(), StoreError> {
         let path = &self.context.path;
         match &self.at_rest {
-            Some(before) if Stamp::of(path).as_ref() != Some(before) => {
+            Some(before) if Stamp::from_path(path).as_ref() != Some(before) => {
                 Err(StoreError::Changed { path: path.clone() })
             }
             _ => Ok(()),

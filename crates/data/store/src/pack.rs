@@ -23,7 +23,7 @@ pub(crate) struct Unpacked {
 }
 
 fn crc_of(recording: i64, length: u64, body: &[u8]) -> u32 {
-    let crc = Crc::of("pack", recording).number(length);
+    let crc = Crc::new("pack", recording).number(length);
     crc.blob(body).end()
 }
 

@@ -2,7 +2,7 @@
 
 use punctual_model::{
     Accounting, Buckets, Histogram, IntervalRow, Nanos, OpenPeriods, Recording, SamplesKept,
-    Series, Suspension, ThreadRecord, WorstSample,
+    Series, Suspension, ThreadRecord, TopSample,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ pub(crate) fn head_with_suspensions(head: &str, suspensions: &[Suspension]) -> S
 /// Data that replaces parts of the head while a recording runs.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Progress {
-    pub(crate) worst: Vec<WorstSample>,
+    pub(crate) worst: Vec<TopSample>,
     pub(crate) warnings: Vec<String>,
     pub(crate) dropped: u64,
 }
@@ -118,7 +118,7 @@ pub struct Lateness {
 fn crc_of(table: &str, recording: i64, texts: &[&str], number: u64) -> u32 {
     texts
         .iter()
-        .fold(Crc::of(table, recording), |crc, text| crc.text(text))
+        .fold(Crc::new(table, recording), |crc, text| crc.text(text))
         .number(number)
         .end()
 }
@@ -326,7 +326,7 @@ pub(crate) fn read_threads(
 }
 
 fn crc_of_row(recording: i64, row: &IntervalRow, buckets: &[u8]) -> u32 {
-    Crc::of("series", recording)
+    Crc::new("series", recording)
         .number(row.thread.into())
         .number(row.start_ns.0)
         .number(row.count)

@@ -15,7 +15,7 @@ const RUNS_AT_ONCE: usize = 256;
 const COLUMNS: &str = "key, machine, host, name, epoch, definition, begun_ns, crc";
 
 fn crc_of(epoch: &SeriesEpoch) -> u32 {
-    Crc::of("plan_series", 0)
+    Crc::new("plan_series", 0)
         .text(&epoch.machine)
         .maybe_blob(epoch.host.as_deref().map(str::as_bytes))
         .text(&epoch.name)

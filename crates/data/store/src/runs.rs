@@ -20,7 +20,7 @@ struct Head {
 }
 
 fn crc_of(recording: i64, body: &[u8]) -> u32 {
-    Crc::of("run", recording).blob(body).end()
+    Crc::new("run", recording).blob(body).end()
 }
 
 /// Encodes length and JSON of the head, then length and content of each group's buckets.

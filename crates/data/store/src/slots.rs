@@ -29,7 +29,7 @@ pub struct SlotFilter {
 
 fn crc_of(slot: &Slot) -> u32 {
     let id = slot.recording.map(id_text);
-    Crc::of("slot", 0)
+    Crc::new("slot", 0)
         .text(&slot.series)
         .number(slot.epoch.into())
         .number(started_ns(slot.due).cast_unsigned())

@@ -119,7 +119,7 @@ impl Store {
                 .map(|entry| match entry {
                     Ok(entry) if self.is_presumed_dead(entry.summary.id) => {
                         let recording = load(connection, context, entry.summary.id, true)?;
-                        Ok(Summary::of(&recording))
+                        Ok(Summary::from_recording(&recording))
                     }
                     Ok(entry) => Ok(entry.summary),
                     Err(changed) => Err(context.damaged(changed.to_string())),
@@ -215,7 +215,7 @@ impl Store {
                 return remove(connection, context, key).map(|()| true);
             }
             match load(connection, context, seen.id, true) {
-                Ok(recording) => entry.summary = Summary::of(&recording),
+                Ok(recording) => entry.summary = Summary::from_recording(&recording),
                 // The recording is damaged; loading it will report that. Here it only stops
                 // running.
                 Err(StoreError::Damaged { .. } | StoreError::Recording { .. }) => {

@@ -413,7 +413,7 @@ proptest! {
         let samples: Vec<Sample> = (0..length as u64)
             .map(|nth| Sample { expected: Nanos(nth * 1_000), latency: SignedNanos((nth * nth) as i64 % 977) })
             .collect();
-        let packed = Packed::of(&samples, Packing::Small).unwrap();
+        let packed = Packed::new(&samples, Packing::Small).unwrap();
         let [mut expected, mut latency] = packed.streams().map(<[u8]>::to_vec);
         for (place, byte) in flips {
             *place.get_mut(&mut expected) ^= byte;
@@ -433,7 +433,7 @@ proptest! {
             })
             .collect();
         for packing in [Packing::Small, Packing::Quick] {
-            let packed = Packed::of(&samples, packing).unwrap();
+            let packed = Packed::new(&samples, packing).unwrap();
             let unpacked = packed.unpack();
             prop_assert_eq!(unpacked.as_ref(), Some(&samples));
         }

@@ -52,7 +52,7 @@ pub(crate) fn unpack(length: u64, body: &[u8]) -> Option<WakeWindow> {
 }
 
 pub(crate) fn crc_of(machine: &str, start: i64, length: u64, body: &[u8]) -> u32 {
-    Crc::of("wake_window", 0)
+    Crc::new("wake_window", 0)
         .text(machine)
         .number(start.cast_unsigned())
         .number(length)
@@ -80,7 +80,7 @@ struct Packed {
 }
 
 impl Packed {
-    fn of(window: &WakeWindow) -> Result<Self, StoreError> {
+    fn from_window(window: &WakeWindow) -> Result<Self, StoreError> {
         let (length, body) = pack(window, LEVEL)?;
         let start = started_ns(window.start);
         Ok(Self {
@@ -118,7 +118,7 @@ impl Store {
             texts::check(self.path(), "a window of wake-ups", window)?;
         }
         let packed = |windows: &Vec<WakeWindow>| -> Result<Vec<Packed>, StoreError> {
-            windows.iter().map(Packed::of).collect()
+            windows.iter().map(Packed::from_window).collect()
         };
         let packed: Vec<Vec<Packed>> = deliveries.iter().map(packed).collect::<Result<_, _>>()?;
         self.link.write(|connection, context| {

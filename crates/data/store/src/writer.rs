@@ -3,7 +3,7 @@
 use punctual_files::lease::Lease as Held;
 use punctual_model::{
     Accounting, Completion, IntervalRow, Nanos, Outcome, Recording, RecordingId, Sample,
-    SamplesKept, Suspension, WorstSample,
+    SamplesKept, Suspension, TopSample,
 };
 use rusqlite::Connection;
 
@@ -32,7 +32,7 @@ pub struct Batch {
     /// Suspensions of the measurement so far; replaces the earlier ones.
     pub suspensions: Vec<Suspension>,
     /// Largest samples so far, in descending order; replaces the earlier ones.
-    pub worst: Vec<WorstSample>,
+    pub worst: Vec<TopSample>,
     /// Number of samples so far that are in no interval ([`punctual_model::Series`]).
     pub dropped: u64,
     /// Warnings; known ones are not repeated.
@@ -87,7 +87,7 @@ impl Writer {
                 max_ns: None,
                 p99_ns: None,
                 lease: Some(lease.clone()),
-                ..Summary::of(recording)
+                ..Summary::from_recording(recording)
             },
             threads: recording.threads.len() as u64,
             rows: 0,
@@ -283,7 +283,7 @@ impl Writer {
         self.check_final(recording)?;
         synchronous(&self.link, Durability::PowerCut)?;
         let mut entry = self.entry.clone();
-        entry.summary = Summary::of(recording);
+        entry.summary = Summary::from_recording(recording);
         entry.threads = recording.threads.len() as u64;
         let (key, tails) = (self.key, (self.tails.as_slice(), self.packing));
         self.link.write(|connection, context| {

@@ -10,14 +10,14 @@ use common::{lease, outlier, window};
 use proptest::prelude::*;
 use punctual_model::cause::{Cause, Source};
 use punctual_model::{
-    Blame, BoundedTexts, LONGEST_CAUSE, Nanos, Outlier, Segment, Share, WorstSample, testing,
+    Blame, BoundedTexts, LONGEST_CAUSE, Nanos, Outlier, Segment, Share, TopSample, testing,
 };
 use punctual_store::{Store, StoreError};
 
 fn with_blame(blame: Blame) -> punctual_model::Recording {
     let mut recording = testing::recording(1, 1);
     recording.worst.truncate(1);
-    let sample: &mut WorstSample = &mut recording.worst[0];
+    let sample: &mut TopSample = &mut recording.worst[0];
     sample.blame = Some(blame);
     recording
 }
@@ -28,7 +28,7 @@ fn refused(blame: Blame) -> String {
 }
 
 #[test]
-fn a_long_name_in_a_cause_is_refused() {
+fn long_name_in_cause_is_refused() {
     let share = |length| Share::new(testing::interrupt(&"x".repeat(length)), Nanos(1), 1);
     let text = refused(testing::blame(vec![share(LONGEST_CAUSE)]));
     assert!(text.starts_with("the cause has 16"), "{text}");
@@ -37,7 +37,7 @@ fn a_long_name_in_a_cause_is_refused() {
 }
 
 #[test]
-fn more_shares_than_the_analysis_makes_are_refused() {
+fn too_many_shares_are_refused() {
     let share = Share::new(Cause::new(Source::TimerLate), Nanos(1), 1);
     let most = Blame::MOST_SHARES;
     assert_eq!(
@@ -74,7 +74,7 @@ proptest! {
 }
 
 #[test]
-fn a_window_with_a_long_cause_is_not_shown() {
+fn window_with_long_cause_is_hidden() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("punctual.db")).unwrap();
     let recording = common::recording(1, 1);

@@ -6,10 +6,10 @@ mod common;
 use common::{at_start, batch, keep, lease, outlier, place, recording, samples, window};
 use jiff::Timestamp;
 use punctual_model::{
-    FindingState, KeptAudit, KeptFinding, Note, Recording, RecordingId, SeriesEpoch, Severity,
-    Slot, SlotCause, SlotState,
+    FindingState, Note, Recording, RecordingId, SeriesEpoch, Severity, Slot, SlotCause, SlotState,
+    StoredAudit, StoredFinding,
 };
-use punctual_store::{Aged, KeepLimits, SlotFilter, Store, StoreError, WINDOW};
+use punctual_store::{Aged, RetentionLimits, SlotFilter, Store, StoreError, WINDOW};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -55,11 +55,11 @@ fn run_parts_age_out_histograms_stay() {
     let old = whole(&store, Some(&epoch), 0);
     let new = whole(&store, Some(&epoch), 1_000);
     let by_hand = whole(&store, None, 0);
-    let limits = KeepLimits {
+    let limits = RetentionLimits {
         samples: Some(at(2_000)),
         traces: Some(at(500)),
         rows: Some(at(500)),
-        ..KeepLimits::default()
+        ..RetentionLimits::default()
     };
     let aged = store.age(&limits).unwrap();
     let expected = Aged {
@@ -97,10 +97,10 @@ fn a_wrong_clock_makes_no_run_older() {
     let [old, first, past, future, last] = [0, 5_000, 1, 900_000, 6_000].map(run);
     let rows = |id| parts(&store, id).2;
     let age = |before, now| {
-        let limits = KeepLimits {
+        let limits = RetentionLimits {
             rows: Some(at(before)),
             now: Some(at(now)),
-            ..KeepLimits::default()
+            ..RetentionLimits::default()
         };
         store.age(&limits).unwrap().rows
     };
@@ -123,10 +123,10 @@ fn recording_added_after_marking_stays() {
     let (last, began) = store.last_entered().unwrap().unwrap();
     assert_eq!(began, at(10));
     let merged = whole(&store, Some(&epoch), 5).id;
-    let limits = KeepLimits {
+    let limits = RetentionLimits {
         rows: Some(at(1_000)),
         last: Some(last),
-        ..KeepLimits::default()
+        ..RetentionLimits::default()
     };
     assert_eq!(store.age(&limits).unwrap().rows, 1);
     assert!(!parts(&store, marked).2 && parts(&store, merged).2);
@@ -140,9 +140,9 @@ fn size_limit_removes_oldest_parts_first() {
     let first = whole(&store, Some(&epoch), 0);
     let second = whole(&store, Some(&epoch), 10);
     let used = store.stats().unwrap().used_bytes;
-    let size = |size| KeepLimits {
+    let size = |size| RetentionLimits {
         size: Some(size),
-        ..KeepLimits::default()
+        ..RetentionLimits::default()
     };
     assert_eq!(store.age(&size(used)).unwrap(), Aged::default());
     let aged = store.age(&size(used - 1)).unwrap();
@@ -267,11 +267,11 @@ fn conflicting_epoch_definitions_are_not_merged() {
     assert!(store.list().unwrap().is_empty());
 }
 
-fn audit(title: &str) -> KeptAudit {
-    KeptAudit {
+fn audit(title: &str) -> StoredAudit {
+    StoredAudit {
         role: "control".to_owned(),
         cpus: "0-1".parse().unwrap(),
-        findings: vec![KeptFinding {
+        findings: vec![StoredFinding {
             id: "governor".to_owned(),
             state: FindingState::Warn,
             severity: Severity::High,

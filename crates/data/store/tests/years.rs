@@ -6,8 +6,8 @@ mod common;
 use common::{at_start, batch, keep, lease, place, recording};
 use jiff::Timestamp;
 use punctual_model::{
-    ChangeDecision, ChangeMark, Nanos, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
-    SlotCause, SlotState, WaitHistogram, WakeWindow, run_groups,
+    ChangeAnnotation, ChangeDecision, Nanos, Note, Recording, RecordingId, SeriesEpoch, SeriesRun,
+    Slot, SlotCause, SlotState, WaitHistogram, WakeWindow, run_groups,
 };
 use punctual_store::{Filter, SlotFilter, Store, StoreError};
 
@@ -300,7 +300,7 @@ fn windows_notes_and_decisions_read_back() {
     assert!(!store.delete_note(later.id).unwrap());
     assert_eq!(store.notes().unwrap(), [earlier]);
 
-    let mark = |decision, second: i64| ChangeMark {
+    let mark = |decision, second: i64| ChangeAnnotation {
         id: RecordingId::new(),
         series: "osadl".to_owned(),
         figure: "idle, general, p99".to_owned(),

@@ -87,7 +87,7 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
         asked: asked.requirement.clone(),
         started,
         host: around.audit.host.clone(),
-        measured_on: recordings.first().map(MeasuredOn::of),
+        measured_on: recordings.first().map(MeasuredOn::from_recording),
         findings: findings(&around.audit, &causes),
         conditions,
         causes,

@@ -52,8 +52,8 @@ impl Noted {
         let time = |number: u64| Nanos(number.saturating_mul(asked.period_ns.0));
         let late: Vec<Nanos> = self.late.iter().map(|number| time(*number)).collect();
         let start = self.span.map_or(Nanos::ZERO, |(first, _)| time(first));
-        let episodes = Episodes::of(&late, asked.episode_gap_ns);
-        Rate::of(&episodes.begins(start), measured, asked.episode_gap_ns)
+        let episodes = Episodes::new(&late, asked.episode_gap_ns);
+        Rate::from_times(&episodes.begins(start), measured, asked.episode_gap_ns)
     }
 }
 

@@ -43,7 +43,7 @@ impl Grounds<'_> {
         let rate = match self.noted.rate(self.asked, measured) {
             // Missed periods without any sample.
             rate if rate.events == 0 && missed > 0 => {
-                Rate::of(&[Nanos::ZERO], measured, self.asked.episode_gap_ns)
+                Rate::from_times(&[Nanos::ZERO], measured, self.asked.episode_gap_ns)
             }
             rate => rate,
         };

@@ -41,7 +41,7 @@ struct Search {
 }
 
 impl Search {
-    fn of(experiment: &Experiment) -> Option<Self> {
+    fn from_experiment(experiment: &Experiment) -> Option<Self> {
         let state = experiment.improvement.as_deref()?;
         let tried = state.improvement.tried.iter();
         Some(Self {
@@ -68,7 +68,7 @@ impl OwnExperiments {
         let entry = Entry {
             plan: experiment.plan.clone(),
             files: Vec::new(),
-            search: Search::of(experiment),
+            search: Search::from_experiment(experiment),
         };
         self.write(experiment.id, &entry)
     }
@@ -126,7 +126,7 @@ impl OwnExperiments {
             Err(error) => return Err(error.into()),
         };
         let entry: Entry = serde_json::from_str(&text).map_err(|_| foreign())?;
-        if entry.plan == experiment.plan && entry.search == Search::of(experiment) {
+        if entry.plan == experiment.plan && entry.search == Search::from_experiment(experiment) {
             Ok(entry)
         } else {
             Err(foreign())

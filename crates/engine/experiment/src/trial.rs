@@ -287,7 +287,7 @@ impl Trial<'_, '_> {
         )?;
         self.leave(0)?;
         experiment.host = outcome.host.hostname.get().cloned();
-        experiment.measured_on = Some(MeasuredOn::of(&outcome));
+        experiment.measured_on = Some(MeasuredOn::from_recording(&outcome));
         experiment.warnings = outcome.warnings.clone();
         let zones = self.bench.host.thermal_zones();
         if self.sides.as_ref().is_some_and(Sides::holds_journal)

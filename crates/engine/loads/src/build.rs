@@ -58,7 +58,7 @@ done
 
 fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
     let folder = DIR
-        .of(arguments)
+        .value_in(arguments)
         .map(PathBuf::from)
         .ok_or_else(|| unfit("dir must be given: build:dir=FOLDER".to_owned()))?;
     #[allow(clippy::disallowed_methods, reason = "it is read, not written")]
@@ -72,13 +72,13 @@ fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
     if !has_makefile(&folder) {
         return Err(unfit(format!("{} has no Makefile", folder.display())));
     }
-    let in_place = IN_PLACE.of(arguments);
+    let in_place = IN_PLACE.value_in(arguments);
     let scratch = if in_place {
         None
     } else {
         Some(room_for_copy(&folder)?)
     };
-    let jobs = JOBS.of(arguments).unwrap_or(cpus.len() as u64);
+    let jobs = JOBS.value_in(arguments).unwrap_or(cpus.len() as u64);
     Ok(Script {
         shell: BUILDS.to_owned(),
         title: format!(

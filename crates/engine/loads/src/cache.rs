@@ -33,7 +33,7 @@ const LINE: usize = 64;
 const BLOCK: usize = 4096;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let all = match SIZE.of(arguments) {
+    let all = match SIZE.value_in(arguments) {
         Some(mib) => space::asked(ENTRY.name, mib * MIB)?,
         None => space::usual(2 * space::last_level_cache()),
     };

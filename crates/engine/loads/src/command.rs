@@ -27,7 +27,7 @@ parameters! {
 const GRACE: Duration = Duration::from_secs(2);
 
 fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
-    let command = COMMAND.of(arguments).unwrap_or_default();
+    let command = COMMAND.value_in(arguments).unwrap_or_default();
     Ok(Script {
         // Its output is not read.
         shell: format!("exec >/dev/null\n{command}"),

@@ -34,8 +34,8 @@ parameters! {
 }
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let share = SHARE.of(arguments);
-    let period = Duration::from(PERIOD.of(arguments));
+    let share = SHARE.value_in(arguments);
+    let period = Duration::from(PERIOD.value_in(arguments));
     let busy = period.mul_f64(share as f64 / 100.0);
     Ok(one_each(arguments, cpus)
         .iter()

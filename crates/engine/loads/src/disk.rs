@@ -51,18 +51,18 @@ parameters! {
 const BLOCK: usize = 64 << 10;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let threads = THREADS.of(arguments);
-    let size = SIZE.of(arguments) * MIB;
+    let threads = THREADS.value_in(arguments);
+    let size = SIZE.value_in(arguments) * MIB;
     let files = Files {
         folder: DIR
-            .of(arguments)
+            .value_in(arguments)
             .map_or_else(scratch::folder, PathBuf::from),
         size,
-        sync: SYNC.of(arguments) * MIB,
+        sync: SYNC.value_in(arguments) * MIB,
         all: size * threads,
     };
     files.fit(ENTRY.name)?;
-    let rate = RATE.of(arguments).map(|mega| mega * 1_000_000);
+    let rate = RATE.value_in(arguments).map(|mega| mega * 1_000_000);
     Ok((0..threads)
         .map(|_| {
             let files = files.clone();

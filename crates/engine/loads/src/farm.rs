@@ -55,10 +55,15 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         all: 16 * MIB,
     };
     files.fit(ENTRY.name)?;
-    let file = FILE.of(arguments) * 1_000_000;
-    let memory = MEMORY.of(arguments) * 1_000_000;
-    let network = workers_of_pair(true, cpus, MESSAGE, Some(NETWORK.of(arguments) * MEGABIT))
-        .map_err(|source| LoadError::start(ENTRY.name, "cannot open a connection", source))?;
+    let file = FILE.value_in(arguments) * 1_000_000;
+    let memory = MEMORY.value_in(arguments) * 1_000_000;
+    let network = workers_of_pair(
+        true,
+        cpus,
+        MESSAGE,
+        Some(NETWORK.value_in(arguments) * MEGABIT),
+    )
+    .map_err(|source| LoadError::start(ENTRY.name, "cannot open a connection", source))?;
     let mut workers: Vec<Worker> = network.into();
     workers
         .push(Worker::new(cpus, move |shift| files.write(shift, Pace::new(Some(file)))).counts(1));

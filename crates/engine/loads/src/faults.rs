@@ -38,9 +38,9 @@ const BLOCK: usize = 64;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
     let each_on = one_each(arguments, cpus);
-    let bytes = SIZE.of(arguments) * MIB;
+    let bytes = SIZE.value_in(arguments) * MIB;
     space::asked(ENTRY.name, bytes.saturating_mul(each_on.len() as u64))?;
-    let rate = RATE.of(arguments);
+    let rate = RATE.value_in(arguments);
     Ok(each_on
         .iter()
         .map(|cpu| Worker::new(cpu, move |shift| fault(shift, bytes as usize, rate)))

@@ -47,7 +47,7 @@ storm
 const PROCESSES_A_LINE: u64 = 4;
 
 fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
-    let shells = PROCESSES.of(arguments).unwrap_or(cpus.len() as u64);
+    let shells = PROCESSES.value_in(arguments).unwrap_or(cpus.len() as u64);
     Ok(Script {
         shell: STORM.to_owned(),
         arguments: vec![shells.to_string().into()],

@@ -36,11 +36,11 @@ const BLOCK: usize = 256 << 10;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
     let each_on = one_each(arguments, cpus);
-    let all = match SIZE.of(arguments) {
+    let all = match SIZE.value_in(arguments) {
         Some(mib) => space::asked(ENTRY.name, mib * MIB)?,
         None => space::usual((4 * space::last_level_cache()).max(32 * MIB * each_on.len() as u64)),
     };
-    let rate = RATE.of(arguments).map(|mega| mega * 1_000_000);
+    let rate = RATE.value_in(arguments).map(|mega| mega * 1_000_000);
     // Half to copy from, half to copy to.
     let half = (all as usize / each_on.len() / 2).max(BLOCK);
     Ok(each_on

@@ -51,10 +51,10 @@ type Writer = Box<dyn Write + Send>;
 type Reader = Box<dyn Read + Send>;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let groups = GROUPS.of(arguments).unwrap_or(cpus.len() as u64);
-    let fan = FAN.of(arguments) as usize;
-    let size = SIZE.of(arguments) as usize;
-    let pipes = VIA.of(arguments) == "pipe";
+    let groups = GROUPS.value_in(arguments).unwrap_or(cpus.len() as u64);
+    let fan = FAN.value_in(arguments) as usize;
+    let size = SIZE.value_in(arguments) as usize;
+    let pipes = VIA.value_in(arguments) == "pipe";
     let mut workers = Vec::new();
     for _ in 0..groups {
         group(&mut workers, cpus, fan, size, pipes).map_err(|source| {

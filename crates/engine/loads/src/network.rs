@@ -53,11 +53,11 @@ const MOMENT: Duration = Duration::from_millis(50);
 pub(crate) const MEGABIT: u64 = 125_000;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let size = SIZE.of(arguments) as usize;
-    let rate = RATE.of(arguments).map(|mega| mega * MEGABIT);
+    let size = SIZE.value_in(arguments) as usize;
+    let rate = RATE.value_in(arguments).map(|mega| mega * MEGABIT);
     let mut workers = Vec::new();
-    for pair in 0..PAIRS.of(arguments) {
-        let tcp = match PROTOCOL.of(arguments) {
+    for pair in 0..PAIRS.value_in(arguments) {
+        let tcp = match PROTOCOL.value_in(arguments) {
             "tcp" => true,
             "udp" => false,
             _ => pair % 2 == 0,

@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const REAL_TIME: &[&str] = &["--sched", "--schedpolicy", "--schedmix", "--cyclic"];
 
 fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
-    let options = OPTIONS.of(arguments).unwrap_or_default();
+    let options = OPTIONS.value_in(arguments).unwrap_or_default();
     let refused = options.split_whitespace().find(|word| {
         let name = word.split('=').next().unwrap_or(word);
         REAL_TIME.contains(&name)

@@ -34,7 +34,7 @@ const BLOCK: u64 = 16;
 const CALLS_A_TURN: u64 = 5;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let rate = RATE.of(arguments);
+    let rate = RATE.value_in(arguments);
     Ok(one_each(arguments, cpus)
         .iter()
         .map(|cpu| Worker::new(cpu, move |shift| call(shift, rate)))

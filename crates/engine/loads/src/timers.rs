@@ -46,8 +46,8 @@ const MOMENT: Timespec = Timespec {
 };
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
-    let timers = TIMERS.of(arguments);
-    let interval = INTERVAL.of(arguments);
+    let timers = TIMERS.value_in(arguments);
+    let interval = INTERVAL.value_in(arguments);
     let mut workers = Vec::new();
     for cpu in one_each(arguments, cpus) {
         let set = Timers::open(timers, interval)

@@ -59,7 +59,7 @@ impl Worker {
 /// Returns the CPU of each thread: [`THREADS`] threads if set, otherwise one on each CPU. Each is
 /// pinned; otherwise the scheduler might leave a CPU without load for a while.
 pub(crate) fn one_each(arguments: &Arguments, cpus: &[u32]) -> Vec<[u32; 1]> {
-    let threads = THREADS.of(arguments).unwrap_or(cpus.len() as u64);
+    let threads = THREADS.value_in(arguments).unwrap_or(cpus.len() as u64);
     cpus.iter()
         .cycle()
         .take(threads as usize)

@@ -4,11 +4,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_model::Nanos;
-use punctual_store::{Entered, KeepLimits, Store, StoreError};
+use punctual_store::{Entered, RetentionLimits, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
-use crate::plan::Keep;
+use crate::plan::Retention;
 
 /// Name of [`Ageing`] in the state of a plan.
 const STATE: &str = "ageing";
@@ -74,7 +74,7 @@ struct Suspended {
 
 /// Input of a check.
 #[derive(Clone, Debug)]
-struct Look {
+struct View {
     clocks: Seen,
     synchronized: bool,
     /// The recording stored last, and its start time by its own clock.
@@ -88,7 +88,7 @@ struct Jump {
 }
 
 impl Before {
-    fn of(keep: &Keep, now: Timestamp) -> Self {
+    fn new(keep: &Retention, now: Timestamp) -> Self {
         let before = |age: Option<Nanos>| {
             let age = std::time::Duration::from(age?);
             Some(now.checked_sub(age).unwrap_or(Timestamp::MIN))
@@ -132,10 +132,10 @@ impl Ageing {
         store: &Store,
         (machine, boot_id): (&str, &str),
         clock: &dyn Clock,
-        keep: &Keep,
-    ) -> Result<(KeepLimits, Option<String>), StoreError> {
+        keep: &Retention,
+    ) -> Result<(RetentionLimits, Option<String>), StoreError> {
         let mut this = Self::read(store, machine)?;
-        let look = Look {
+        let look = View {
             clocks: Seen {
                 wall: clock.now(),
                 since_boot: clock.since_boot(),
@@ -149,7 +149,7 @@ impl Ageing {
         let text = serde_json::to_string(&this).unwrap_or_default();
         store.set_plan_state(machine, STATE, &text)?;
         let (before, last) = removed.unwrap_or_default();
-        let limits = KeepLimits {
+        let limits = RetentionLimits {
             samples: before.samples,
             traces: before.traces,
             rows: before.rows,
@@ -194,8 +194,8 @@ impl Ageing {
 
     fn look(
         &mut self,
-        look: &Look,
-        keep: &Keep,
+        look: &View,
+        keep: &Retention,
     ) -> (Option<(Before, Option<Entered>)>, Option<String>) {
         let ran = self.ran(&look.clocks);
         let jump = self.jump(look);
@@ -210,7 +210,7 @@ impl Ageing {
         if self.suspended.is_some() {
             return (None, said);
         }
-        let now = Before::of(keep, look.clocks.wall);
+        let now = Before::new(keep, look.clocks.wall);
         let due = self.marked.take_if(|marked| marked.ran >= MARKED);
         // Check again with the current clock and plan: they may have been wrong when the mark was
         // made.
@@ -238,7 +238,7 @@ impl Ageing {
     }
 
     /// Detects a jump since the last check or, at the first check, since the last recording.
-    fn jump(&self, look: &Look) -> Option<Jump> {
+    fn jump(&self, look: &View) -> Option<Jump> {
         let now = &look.clocks;
         let (from, most, what) = match (&self.seen, look.last) {
             (Some(seen), _) if seen.boot_id == now.boot_id => (seen.wall, TOLERANCE, ""),
@@ -304,7 +304,7 @@ mod tests {
         boot_id: &'static str,
         synchronized: bool,
         last: Option<(Entered, Timestamp)>,
-        keep: Keep,
+        keep: Retention,
     }
 
     impl Machine {
@@ -316,15 +316,15 @@ mod tests {
                 boot_id: "a",
                 synchronized: false,
                 last: None,
-                keep: Keep {
+                keep: Retention {
                     rows: Some(Nanos(100 * 24 * HOUR)),
-                    ..Keep::default()
+                    ..Retention::default()
                 },
             }
         }
 
         fn look(&mut self) -> (Option<Timestamp>, Option<String>) {
-            let look = Look {
+            let look = View {
                 clocks: Seen {
                     wall: self.wall,
                     since_boot: Nanos(self.boot),

@@ -26,7 +26,7 @@ pub use ageing::Ageing;
 pub use clock::{Clock, SystemClock};
 pub use flight::{FlightRecorder, FlightTrace};
 pub use notify::Notify;
-pub use plan::{FlightPlan, Keep, Plan, Push, SeriesPlan};
+pub use plan::{FlightPlan, Plan, Push, Retention, SeriesPlan};
 pub use read::{PlanError, read_plan};
 pub use run::SessionRunner;
 pub use schedule::{due_between, next_due};

@@ -17,7 +17,7 @@ pub struct Notify {
 
 impl Notify {
     /// Connects using the variables `NOTIFY_SOCKET` and `WATCHDOG_USEC` of `env`.
-    pub fn of(env: &dyn Fn(&str) -> Option<OsString>) -> Self {
+    pub fn from_env(env: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let socket = env("NOTIFY_SOCKET").and_then(|path| {
             let address = match path.as_bytes().strip_prefix(b"@") {
                 Some(name) => SocketAddr::from_abstract_name(name),
@@ -80,7 +80,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
-        let mut notify = Notify::of(&|name| match name {
+        let mut notify = Notify::from_env(&|name| match name {
             "NOTIFY_SOCKET" => Some(path.clone().into()),
             "WATCHDOG_USEC" => Some("30000000".into()),
             _ => None,
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(received(), "WATCHDOG=1");
         assert_eq!(received(), "STOPPING=1");
         // Without a manager, nothing is sent.
-        let mut none = Notify::of(&|_| None);
+        let mut none = Notify::from_env(&|_| None);
         none.ready("");
         none.alive();
     }

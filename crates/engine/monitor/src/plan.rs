@@ -18,7 +18,7 @@ pub struct Plan {
     /// Flight recorder between the runs; `None` to disable.
     pub flight: Option<FlightPlan>,
     /// How long parts of recordings are kept.
-    pub keep: Keep,
+    pub keep: Retention,
     /// Where recordings are pushed to; `None` to disable.
     pub push: Option<Push>,
 }
@@ -62,7 +62,7 @@ impl Push {
 /// How long parts of recordings are kept; `None` means forever. Histograms and facts are always
 /// kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Keep {
+pub struct Retention {
     /// Samples.
     pub samples: Option<Nanos>,
     /// Trace events of explained outliers.

@@ -9,7 +9,7 @@ use punctual_trace::LARGEST_TRACE;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use crate::plan::{FlightPlan, Keep, Plan, Push, SeriesPlan};
+use crate::plan::{FlightPlan, Plan, Push, Retention, SeriesPlan};
 
 /// Error in a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -379,8 +379,8 @@ impl Reader<'_> {
         Ok(push)
     }
 
-    fn keep(&self, table: &DeTable<'_>) -> Result<Keep, PlanError> {
-        let mut keep = Keep::default();
+    fn keep(&self, table: &DeTable<'_>) -> Result<Retention, PlanError> {
+        let mut keep = Retention::default();
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "samples" => keep.samples = Some(self.duration(value)?),

@@ -79,7 +79,7 @@ struct Pending {
 
 /// The clocks at a poll.
 #[derive(Clone, Copy)]
-struct Look {
+struct View {
     wall: Timestamp,
     since_boot: Nanos,
     awake: Nanos,
@@ -96,7 +96,7 @@ pub struct Service<'a> {
     looked: Vec<Timestamp>,
     /// Whether no poll has happened yet, so that no service ran before.
     first: bool,
-    last: Look,
+    last: View,
     pending: VecDeque<Pending>,
     /// Time since boot when old parts of recordings were last removed.
     aged: Option<Nanos>,
@@ -379,7 +379,7 @@ impl<'a> Service<'a> {
     }
 
     /// Returns the reason why due slots were not seen earlier.
-    fn why_late(&self, now: Look) -> String {
+    fn why_late(&self, now: View) -> String {
         if self.first {
             return "the service was not running".to_owned();
         }
@@ -490,8 +490,8 @@ pub fn epoch_of(
     store.put_series(id, host, &series.name, &series.definition(), now)
 }
 
-fn look(clock: &dyn Clock) -> Look {
-    Look {
+fn look(clock: &dyn Clock) -> View {
+    View {
         wall: clock.now(),
         since_boot: clock.since_boot(),
         awake: clock.awake(),

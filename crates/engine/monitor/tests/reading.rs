@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 use punctual_model::Nanos;
-use punctual_monitor::{FlightPlan, Keep, read_plan};
+use punctual_monitor::{FlightPlan, Retention, read_plan};
 
 const WHOLE: &str = r#"
 [[series]]
@@ -77,7 +77,7 @@ fn a_plan_is_read_whole() {
     );
     assert_eq!((push.ca, push.every), (None, Nanos::from_secs(60)));
     let day = Nanos::from_secs(86_400).0;
-    let keep = Keep {
+    let keep = Retention {
         samples: Some(Nanos(14 * day)),
         traces: Some(Nanos(90 * day)),
         rows: Some(Nanos(730 * day)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box, counter::ItemsCount};
 use punctual_model::{Histogram, Nanos, SignedNanos};
-use punctual_probes::{Control, Lane, LaneSettings};
+use punctual_probes::{Control, RecorderSlot, WorkerSettings};
 
 fn main() {
     divan::main();
@@ -49,12 +49,12 @@ fn histogram(bencher: Bencher) {
 fn recorder_with_sample_capture(bencher: Bencher) {
     let latencies = latencies();
     let control = Arc::new(Control::new());
-    let settings = LaneSettings {
+    let settings = WorkerSettings {
         warm_up: Nanos::ZERO,
         break_above: None,
         rate_hz: 1,
     };
-    let (mut recorder, mut reader) = Lane::open(settings, &control);
+    let (mut recorder, mut reader) = RecorderSlot::open(settings, &control);
     recorder.start(Nanos(1));
     bencher
         .counter(ItemsCount::new(SAMPLES))

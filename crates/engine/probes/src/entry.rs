@@ -7,8 +7,8 @@ use punctual_model::{
 };
 
 use crate::{
-    Control, Lane, LaneOutcome, LaneReader, LaneSettings, PartnerError, Recorder, Resources,
-    SettingsError, TracerError,
+    Control, PartnerError, Recorder, RecorderSlot, Resources, SettingsError, TracerError,
+    WorkerOutcome, WorkerReader, WorkerSettings,
 };
 
 /// The complete description of a probe, without running it. The command line, its help and the
@@ -72,7 +72,7 @@ impl Plan {
     /// warm-up.
     pub(crate) fn ready(
         &self,
-        lanes: impl IntoIterator<Item = LaneSpec>,
+        lanes: impl IntoIterator<Item = WorkerSpec>,
         run: impl FnOnce(Vec<Recorder>, &Arc<Control>) -> Result<Measured, ProbeError> + Send + 'static,
     ) -> Ready {
         Ready {
@@ -99,7 +99,7 @@ pub fn usual_warm_up(duration: Option<Nanos>) -> Nanos {
 
 /// One lane that a probe needs: a measuring thread, a pair, or a mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneSpec {
+pub struct WorkerSpec {
     /// A label, if the CPU does not identify it.
     pub label: Option<String>,
     /// The CPU it is bound to.
@@ -112,7 +112,7 @@ pub struct LaneSpec {
     pub rate_hz: u64,
 }
 
-impl LaneSpec {
+impl WorkerSpec {
     /// Returns its name for display: `CPU 3`, or its label.
     pub fn title(&self) -> String {
         punctual_model::thread_title(self.label.as_deref(), self.from_cpu, self.cpu)
@@ -126,7 +126,7 @@ pub type Run = Box<dyn FnOnce(Vec<Recorder>, &Arc<Control>) -> Result<Measured, 
 /// A checked measurement that can start.
 pub struct Ready {
     /// Its lanes.
-    pub lanes: Vec<LaneSpec>,
+    pub lanes: Vec<WorkerSpec>,
     /// Its length with warm-up; `None` until stopped.
     pub duration: Option<Nanos>,
     /// The part at the start to discard.
@@ -144,14 +144,14 @@ impl Ready {
         &self,
         break_above: Option<Nanos>,
         control: &Arc<Control>,
-    ) -> impl Iterator<Item = (Recorder, LaneReader)> {
+    ) -> impl Iterator<Item = (Recorder, WorkerReader)> {
         self.lanes.iter().map(move |lane| {
-            let settings = LaneSettings {
+            let settings = WorkerSettings {
                 warm_up: self.warm_up,
                 break_above,
                 rate_hz: lane.rate_hz,
             };
-            Lane::open(settings, control)
+            RecorderSlot::open(settings, control)
         })
     }
 }
@@ -160,7 +160,7 @@ impl Ready {
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// The result of each lane, in the order of the lanes.
-    pub lanes: Vec<LaneOutcome>,
+    pub lanes: Vec<WorkerOutcome>,
     /// Results other than latencies.
     pub tables: Vec<Table>,
     /// Warnings for the reader.

@@ -156,11 +156,11 @@ fn rates(interference: &Interference, cpus: &CpuSet) -> Table {
 }
 
 /// Numbers sort before names, and by value.
-type Place = (u64, String);
+type LineKey = (u64, String);
 
 /// Returns the interrupts that occurred on any of the CPUs, as far as possible in the kernel's
 /// order: numbers first.
-fn kinds(cpus: &[&CpuInterference]) -> BTreeMap<Place, String> {
+fn kinds(cpus: &[&CpuInterference]) -> BTreeMap<LineKey, String> {
     cpus.iter()
         .flat_map(|cpu| &cpu.interrupts)
         .map(|delta| {

@@ -42,13 +42,14 @@ mod wakeup;
 
 pub use control::{Broke, Control, Entered, Gate, OnBreak, Opening};
 pub use entry::{
-    AddressError, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Run, usual_warm_up,
+    AddressError, Measured, Plan, ProbeEntry, ProbeError, Ready, Run, WorkerSpec, usual_warm_up,
 };
 pub use partner_error::PartnerError;
 pub use policy::rt_policy;
 pub use provider_error::ProviderError;
 pub use recorder::{
-    Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
+    Event, Recorder, RecorderSlot, SelfCost, WORST_KEPT, WorkerOutcome, WorkerReader,
+    WorkerSettings,
 };
 pub use resources::{Resources, Settings, SettingsError};
 pub use socket::server as echo;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_model::{
     AboveLimit, Accounting, Delay, Histogram, Nanos, OpenPeriods, SignedNanos, ThreadUsage,
-    WorstList,
+    TopSamples,
 };
 use punctual_rt::Tid;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -81,7 +81,7 @@ pub enum Event {
 
 /// The settings of one lane.
 #[derive(Clone, Copy, Debug)]
-pub struct LaneSettings {
+pub struct WorkerSettings {
     /// Samples expected within this time after the start are warm-up.
     pub warm_up: Nanos,
     /// A latency above this ends the run.
@@ -92,9 +92,9 @@ pub struct LaneSettings {
 
 /// The connection from one measuring thread to the session: a recording end and a reading end.
 #[derive(Debug)]
-pub struct Lane;
+pub struct RecorderSlot;
 
-impl Lane {
+impl RecorderSlot {
     /// The ring holds the samples of this many milliseconds, so that none is lost if the
     /// housekeeping thread cannot run for this long. Real-time threads that never sleep leave it 50
     /// ms of each second.
@@ -125,17 +125,17 @@ impl Lane {
     }
 
     /// Creates both ends.
-    pub fn open(settings: LaneSettings, control: &Arc<Control>) -> (Recorder, LaneReader) {
+    pub fn open(settings: WorkerSettings, control: &Arc<Control>) -> (Recorder, WorkerReader) {
         let capacity = Self::capacity(settings.rate_hz);
         Self::with(settings, control, capacity, Histogram::new())
     }
 
     fn with(
-        settings: LaneSettings,
+        settings: WorkerSettings,
         control: &Arc<Control>,
         capacity: u64,
         histogram: Histogram,
-    ) -> (Recorder, LaneReader) {
+    ) -> (Recorder, WorkerReader) {
         let (mut producer, mut consumer) = RingBuffer::new(capacity as usize);
         touch(&mut producer, &mut consumer);
         let dropped = Arc::new(AtomicU64::new(0));
@@ -144,7 +144,7 @@ impl Lane {
             overruns: None,
             open: None,
             has_grid: false,
-            worst: WorstList::default(),
+            worst: TopSamples::default(),
             above: Box::default(),
             accounting: Accounting::default(),
             settings,
@@ -160,7 +160,7 @@ impl Lane {
         };
         (
             recorder,
-            LaneReader {
+            WorkerReader {
                 ring: consumer,
                 dropped,
             },
@@ -189,11 +189,11 @@ pub struct Recorder {
     open: Option<OpenPeriods>,
     /// Whether the session knows when periods come due.
     has_grid: bool,
-    worst: WorstList<WORST_KEPT>,
+    worst: TopSamples<WORST_KEPT>,
     /// Periods above each limit of a requirement.
     above: Box<[AboveLimit]>,
     accounting: Accounting,
-    settings: LaneSettings,
+    settings: WorkerSettings,
     break_above: i64,
     warm_until: Nanos,
     /// The thread's usage at the end of its warm-up.
@@ -368,7 +368,7 @@ impl Recorder {
     }
 
     /// Ends the recording. `expected` is the number of wake-ups that came due, by the clock.
-    pub fn finish(mut self, expected: u64, cost: SelfCost) -> LaneOutcome {
+    pub fn finish(mut self, expected: u64, cost: SelfCost) -> WorkerOutcome {
         self.accounting.expected = expected;
         self.accounting.early = self.histogram.early();
         self.accounting.overflow = self.histogram.overflow();
@@ -376,7 +376,7 @@ impl Recorder {
             .usage_before
             .filter(|_| !self.foreign)
             .map_or(ThreadUsage::default(), used_since);
-        LaneOutcome {
+        WorkerOutcome {
             accounting: self.accounting,
             worst: self.worst.sorted(),
             dropped: self.dropped.load(Ordering::Relaxed),
@@ -447,7 +447,7 @@ pub(crate) fn usage_now() -> ThreadUsage {
 
 /// The result of one lane.
 #[derive(Clone, Debug)]
-pub struct LaneOutcome {
+pub struct WorkerOutcome {
     /// The sample accounting: the result of each expected wake-up.
     pub accounting: Accounting,
     /// The latencies.
@@ -470,12 +470,12 @@ pub struct LaneOutcome {
 
 /// The reading end of a lane.
 #[derive(Debug)]
-pub struct LaneReader {
+pub struct WorkerReader {
     ring: Consumer<Event>,
     dropped: Arc<AtomicU64>,
 }
 
-impl LaneReader {
+impl WorkerReader {
     /// Passes on the events since the last call.
     pub fn drain(&mut self, mut take: impl FnMut(Event)) {
         // Events that arrive during the read wait for the next call; otherwise a fast lane could

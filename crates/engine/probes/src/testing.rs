@@ -9,8 +9,8 @@ use punctual_model::{Arguments, Cell, CpuSet, Nanos, Parameter, Policy, Scheduli
 
 use crate::entry::Probe;
 use crate::{
-    Control, HardwareTracer, Lane, LaneReader, LaneSettings, LaneSpec, Measured, NoiseTracer, Plan,
-    ProbeError, Ready, Recorder, Resources, Settings, TracerError,
+    Control, HardwareTracer, Measured, NoiseTracer, Plan, ProbeError, Ready, Recorder,
+    RecorderSlot, Resources, Settings, TracerError, WorkerReader, WorkerSettings, WorkerSpec,
 };
 
 /// Returns arguments for these parameters.
@@ -70,13 +70,13 @@ pub(crate) fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
 }
 
 /// Opens a single lane.
-pub(crate) fn lane(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, LaneReader) {
-    let settings = LaneSettings {
+pub(crate) fn lane(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, WorkerReader) {
+    let settings = WorkerSettings {
         warm_up,
         break_above: None,
         rate_hz: 1_000,
     };
-    Lane::open(settings, control)
+    RecorderSlot::open(settings, control)
 }
 
 /// The resources that a test offers to a probe.
@@ -136,7 +136,7 @@ pub(crate) fn run(ready: Ready, control: &Arc<Control>) -> Result<Measured, Prob
 pub(crate) fn run_all(
     ready: Result<Ready, ProbeError>,
     control: &Arc<Control>,
-) -> (Vec<LaneSpec>, Measured) {
+) -> (Vec<WorkerSpec>, Measured) {
     let ready = ready.unwrap();
     let lanes = ready.lanes.clone();
     (lanes, run(ready, control).unwrap())
@@ -147,7 +147,7 @@ pub(crate) fn measure(
     probe: impl Probe,
     plan: &Plan,
     control: &Arc<Control>,
-) -> (Vec<LaneSpec>, Measured) {
+) -> (Vec<WorkerSpec>, Measured) {
     run_all(prepare(probe, plan), control)
 }
 

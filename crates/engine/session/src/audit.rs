@@ -2,7 +2,7 @@
 
 use punctual_checks::Request;
 use punctual_host::Host;
-use punctual_model::{CpuSet, FactSet, HostFacts, KeptAudit, Role};
+use punctual_model::{CpuSet, FactSet, HostFacts, Role, StoredAudit};
 
 /// State of the machine, as far as requested.
 pub(crate) enum Seen {
@@ -14,7 +14,7 @@ pub(crate) enum Seen {
 
 impl Seen {
     /// Reads the state. For an audit, this reads a few hundred files and all processes.
-    pub(crate) fn of(host: &Host, role: Option<Role>) -> Self {
+    pub(crate) fn new(host: &Host, role: Option<Role>) -> Self {
         match role {
             None => Self::Facts(Box::new(host.facts())),
             Some(role) => Self::All(Box::new(host.capture(&punctual_checks::patterns())), role),
@@ -22,14 +22,14 @@ impl Seen {
     }
 
     /// Returns the facts, and the audit's findings for the measured CPUs.
-    pub(crate) fn judged(self, cpus: &CpuSet) -> (HostFacts, Option<KeptAudit>) {
+    pub(crate) fn judged(self, cpus: &CpuSet) -> (HostFacts, Option<StoredAudit>) {
         match self {
             Self::Facts(facts) => (*facts, None),
             Self::All(all, role) => {
                 let cpus = Some(cpus.clone());
                 // CPUs that went offline meanwhile are reported by the run itself.
                 let audit = punctual_checks::audit(&all, &Request { role, cpus }).ok();
-                (all.host, audit.as_ref().map(KeptAudit::of))
+                (all.host, audit.as_ref().map(StoredAudit::from_audit))
             }
         }
     }

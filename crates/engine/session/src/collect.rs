@@ -3,17 +3,17 @@
 mod grid;
 
 use punctual_model::{
-    Accounting, Delay, Histogram, IntervalRow, Nanos, Sample, Scheduling, SignedNanos, WorstList,
-    WorstSample,
+    Accounting, Delay, Histogram, IntervalRow, Nanos, Sample, Scheduling, SignedNanos, TopSample,
+    TopSamples,
 };
-use punctual_probes::{Event, LaneReader, LaneSpec, WORST_KEPT};
+use punctual_probes::{Event, WORST_KEPT, WorkerReader, WorkerSpec};
 
 use punctual_rt::Tid;
 use punctual_store::Lateness;
 
-use grid::Grid;
+use grid::Schedule;
 
-use crate::outlier_command::Occasion;
+use crate::outlier_command::OutlierEvent;
 use crate::suspension::Wait;
 use crate::time::Start;
 
@@ -22,7 +22,7 @@ pub(crate) struct Collector {
     thread: u32,
     cpu: Option<u32>,
     scheduling: Scheduling,
-    reader: LaneReader,
+    reader: WorkerReader,
     /// First expected wake-up of the lane; its rows count from here.
     started: Nanos,
     /// Offset of this time from the start of the recording: the duration of the phases before.
@@ -30,7 +30,7 @@ pub(crate) struct Collector {
     row: OpenRow,
     finished: Vec<IntervalRow>,
     accounting: Accounting,
-    grid: Grid,
+    grid: Schedule,
     /// Number of samples without space in the ring at the last drain.
     dropped_before: u64,
     /// Longest wait of this drain and the previous one, if the lane has periods.
@@ -39,7 +39,7 @@ pub(crate) struct Collector {
     late: Option<Box<Histogram>>,
     /// Sum of the closed rows.
     closed: Histogram,
-    worst: WorstList<WORST_KEPT>,
+    worst: TopSamples<WORST_KEPT>,
     last: Option<SignedNanos>,
     /// Samples are rounded down to a multiple of this; `None` if samples are not stored.
     resolution: Option<Nanos>,
@@ -54,14 +54,14 @@ pub(crate) struct Collector {
     watched: Option<Vec<Sample>>,
     /// Threshold for outliers; `None` if nothing requires them.
     threshold: Option<Nanos>,
-    outliers: Vec<Sighting>,
+    outliers: Vec<RawOutlier>,
     /// Number of outliers that are not a time span of a thread.
     beyond: u64,
 }
 
 /// An outlier as measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sighting {
+pub(crate) struct RawOutlier {
     /// Index of the lane in `threads`.
     pub(crate) thread: u32,
     /// Thread ID.
@@ -76,10 +76,10 @@ pub(crate) struct Sighting {
     pub(crate) delay: Option<Delay>,
 }
 
-impl Sighting {
+impl RawOutlier {
     /// Converts the outlier for the user's command.
-    pub(crate) fn occasion(&self) -> Occasion {
-        Occasion {
+    pub(crate) fn occasion(&self) -> OutlierEvent {
+        OutlierEvent {
             latency: self.latency,
             cpu: self.cpu,
             tid: self.tid,
@@ -115,7 +115,7 @@ impl Timeouts {
 
 /// State of one lane, for a live view.
 #[derive(Clone, Debug)]
-pub struct LaneView {
+pub struct WorkerView {
     /// Name on the screen.
     pub title: String,
     /// Account so far.
@@ -148,16 +148,16 @@ pub struct Snapshot {
     /// Planned duration; `None` if the run lasts until stopped.
     pub duration: Option<Nanos>,
     /// State of each lane.
-    pub lanes: Vec<LaneView>,
+    pub lanes: Vec<WorkerView>,
     /// Largest sample so far.
-    pub worst: Option<WorstSample>,
+    pub worst: Option<TopSample>,
 }
 
 impl Collector {
     pub(crate) fn new(
         thread: u32,
-        spec: &LaneSpec,
-        reader: LaneReader,
+        spec: &WorkerSpec,
+        reader: WorkerReader,
         after: Nanos,
         warm_up: Nanos,
         resolution: Option<Nanos>,
@@ -176,15 +176,15 @@ impl Collector {
             },
             finished: Vec::new(),
             accounting: Accounting::default(),
-            grid: Grid {
+            grid: Schedule {
                 warm_up,
-                ..Grid::default()
+                ..Schedule::default()
             },
             dropped_before: 0,
             longest: [None; 2],
             late: None,
             closed: Histogram::new(),
-            worst: WorstList::default(),
+            worst: TopSamples::default(),
             last: None,
             resolution,
             samples: Vec::new(),
@@ -205,7 +205,7 @@ impl Collector {
     }
 
     /// Returns the outliers since the last call.
-    pub(crate) fn take_outliers(&mut self) -> Vec<Sighting> {
+    pub(crate) fn take_outliers(&mut self) -> Vec<RawOutlier> {
         std::mem::take(&mut self.outliers)
     }
 
@@ -333,7 +333,7 @@ impl Collector {
     fn outlier(&mut self, expected: Nanos, latency: Nanos) {
         self.beyond += u64::from(matches!(self.spans, Some((None, _))));
         if let Some(tid) = self.spans.map_or(self.tid, |(tid, _)| tid) {
-            self.outliers.push(Sighting {
+            self.outliers.push(RawOutlier {
                 thread: self.thread,
                 tid: number(tid),
                 delay: self.spans.map(|(_, delay)| delay),
@@ -361,7 +361,7 @@ impl Collector {
     /// Returns the open row in its current state.
     pub(crate) fn open_row(&self, row_length: Nanos) -> Option<IntervalRow> {
         let start = Nanos(self.row.number? * row_length.0);
-        let row = IntervalRow::of(self.thread, start, self.row.missed, &self.row.histogram);
+        let row = IntervalRow::new(self.thread, start, self.row.missed, &self.row.histogram);
         Some(row)
     }
 
@@ -408,14 +408,14 @@ impl Collector {
         self.reader.dropped()
     }
 
-    pub(crate) fn worst(&self, start: &Start) -> Vec<WorstSample> {
+    pub(crate) fn worst(&self, start: &Start) -> Vec<TopSample> {
         worst_samples(self.thread, self.cpu, &self.worst.sorted(), start)
     }
 
-    pub(crate) fn view(&self, title: String) -> LaneView {
+    pub(crate) fn view(&self, title: String) -> WorkerView {
         let mut all = self.closed.clone();
         all.merge(&self.row.histogram);
-        LaneView {
+        WorkerView {
             title,
             accounting: self.accounting,
             tid: self.tid,
@@ -441,10 +441,10 @@ pub(crate) fn worst_samples(
     cpu: Option<u32>,
     worst: &[(Nanos, Nanos)],
     start: &Start,
-) -> Vec<WorstSample> {
+) -> Vec<TopSample> {
     worst
         .iter()
-        .map(|(latency, expected)| WorstSample {
+        .map(|(latency, expected)| TopSample {
             time: start.wall_at(*expected),
             monotonic_ns: *expected,
             cpu,
@@ -456,7 +456,7 @@ pub(crate) fn worst_samples(
 }
 
 /// Returns the largest samples of all lanes, in descending order.
-pub(crate) fn worst_of_all(mut samples: Vec<WorstSample>) -> Vec<WorstSample> {
+pub(crate) fn worst_of_all(mut samples: Vec<TopSample>) -> Vec<TopSample> {
     samples.sort_by(|a, b| {
         (b.latency_ns.cmp(&a.latency_ns)).then(a.monotonic_ns.cmp(&b.monotonic_ns))
     });

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use punctual_files::lock::{Asked, Lock, ask};
+use punctual_files::lock::{Lock, LockRequest, ask};
 use punctual_files::{FileError, Output, folder, rights, trusted};
 use punctual_host::Host;
 use punctual_model::{CpuSet, ProcessId};
@@ -59,16 +59,16 @@ impl CpuLocks {
                 let name = format!("cpu-{cpu}");
                 let state = place.join(&name);
                 match ask(&locks.join(&name), &note) {
-                    Ok(Asked::Held(lock)) => {
+                    Ok(LockRequest::Held(lock)) => {
                         let said = say(&state, this, &note);
                         all.held.push(Held { state, _lock: lock });
                         said.unwrap_or_else(|error| all.refused(&error));
                     }
-                    Ok(Asked::Busy { note }) => {
+                    Ok(LockRequest::Busy { note }) => {
                         let who = note.unwrap_or_else(|| "another program".to_owned());
                         return Err(SessionError::CpuInUse { cpu, who });
                     }
-                    Ok(Asked::Impossible) => {
+                    Ok(LockRequest::Impossible) => {
                         if let Some(who) = measures(&state) {
                             return Err(SessionError::CpuInUse { cpu, who });
                         }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use punctual_culprit::Tally;
 use punctual_host::{Host, OwnThread};
 use punctual_model::{
-    Comm, Delay, EventKind, Evidence, Explanation, HostFacts, Nanos, Outlier, TraceEvent, Victim,
-    Window, WorstSample,
+    Comm, Delay, EventKind, Evidence, Explanation, HostFacts, Nanos, Outlier, TopSample,
+    TraceEvent, Victim, Window,
 };
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{
@@ -32,7 +32,7 @@ use recorder::Recorder;
 use requested::Requested;
 use theft::TheftWatch;
 
-use crate::collect::Sighting;
+use crate::collect::RawOutlier;
 use crate::noise::TimerlatStacks;
 use crate::time::{Start, monotonic};
 
@@ -270,7 +270,7 @@ impl Explainer {
     /// Returns an error of the store. Outliers that were not stored are retried in the next call.
     pub(crate) fn explain(
         &mut self,
-        mut seen: Vec<Sighting>,
+        mut seen: Vec<RawOutlier>,
         start: &Start,
         mut writer: Option<&mut Writer>,
     ) -> Result<(), StoreError> {
@@ -299,7 +299,7 @@ impl Explainer {
         seen.sort_by_key(|sighting| sighting.expected);
         let first = self.seen + 1;
         self.seen += seen.len() as u64;
-        let mut numbered: Vec<(u64, Sighting)> = (first..).zip(seen).collect();
+        let mut numbered: Vec<(u64, RawOutlier)> = (first..).zip(seen).collect();
         numbered.sort_by_key(|(_, sighting)| std::cmp::Reverse(sighting.latency));
         let fit = TURN.0 / self.cost.0.max(1);
         numbered.truncate((fit as usize).clamp(1, AT_ONCE));
@@ -316,7 +316,7 @@ impl Explainer {
         stored
     }
 
-    fn explain_one(&mut self, number: u64, sighting: &Sighting, start: &Start) {
+    fn explain_one(&mut self, number: u64, sighting: &RawOutlier, start: &Start) {
         let actual = sighting.expected + sighting.latency;
         // After the break, only the beginning was recorded.
         let stopped = self.flight.stop_handle();
@@ -325,7 +325,7 @@ impl Explainer {
             return;
         }
         let from = sighting.story_from.saturating_sub(BEFORE);
-        let Sighting { tid, cpu, .. } = *sighting;
+        let RawOutlier { tid, cpu, .. } = *sighting;
         let delay = sighting.delay.unwrap_or(self.delay);
         let cut = match delay {
             Delay::Job => self.flight.cut_all(from, actual + AFTER),
@@ -373,12 +373,12 @@ impl Explainer {
     /// Builds the window of an outlier: its events and stacks, and the evidence from counters.
     fn window_of(
         &mut self,
-        sighting: &Sighting,
+        sighting: &RawOutlier,
         delay: Delay,
         mut events: Vec<TraceEvent>,
         lost: u64,
     ) -> Window {
-        let Sighting {
+        let RawOutlier {
             tid, expected, cpu, ..
         } = *sighting;
         let actual = expected + sighting.latency;
@@ -429,7 +429,7 @@ impl Explainer {
     }
 
     /// Fills in the causes of the largest samples.
-    pub(crate) fn blame(&self, worst: &mut [WorstSample]) {
+    pub(crate) fn blame(&self, worst: &mut [TopSample]) {
         for sample in worst {
             let same = |outlier: &&Outlier| {
                 (outlier.thread, outlier.monotonic_ns) == (sample.thread, sample.monotonic_ns)

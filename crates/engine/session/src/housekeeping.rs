@@ -1,18 +1,18 @@
 //! Tasks that run during the measurement in addition to the measuring threads, at normal priority.
 
-use punctual_model::{IntervalRow, Nanos, Suspension, WorstSample};
+use punctual_model::{IntervalRow, Nanos, Suspension, TopSample};
 use punctual_store::Batch;
 
-use crate::collect::{Collector, Sighting, Snapshot, worst_of_all};
+use crate::collect::{Collector, RawOutlier, Snapshot, worst_of_all};
 use crate::explain::Explainer;
 use crate::lifecycle::{RowLog, StoreWriter};
-use crate::outlier_command::{Occasion, OutlierCommand};
+use crate::outlier_command::{OutlierCommand, OutlierEvent};
 use crate::suspension::SuspensionWatch;
 use crate::time::Start;
 use crate::watcher::Watcher;
 
 /// Drains the lanes and builds the time series.
-pub(crate) struct Housekeeping {
+pub(crate) struct PeriodicTasks {
     pub(crate) collectors: Vec<Collector>,
     pub(crate) titles: Vec<String>,
     pub(crate) start: Start,
@@ -27,7 +27,7 @@ pub(crate) struct Housekeeping {
     pub(crate) suspensions: SuspensionWatch,
 }
 
-impl Housekeeping {
+impl PeriodicTasks {
     pub(crate) fn new(
         titles: Vec<String>,
         start: Start,
@@ -103,8 +103,8 @@ impl Housekeeping {
             let covers = |stop: &Suspension| stop.covers(one.expected, one.latency);
             found.iter().any(covers)
         });
-        let mut occasions: Vec<Occasion> = match self.command {
-            Some(_) => seen.iter().map(Sighting::occasion).collect(),
+        let mut occasions: Vec<OutlierEvent> = match self.command {
+            Some(_) => seen.iter().map(RawOutlier::occasion).collect(),
             None => Vec::new(),
         };
         if let Some(explainer) = &mut self.explainer {
@@ -166,7 +166,7 @@ impl Housekeeping {
         }
     }
 
-    fn worst(&self) -> Vec<WorstSample> {
+    fn worst(&self) -> Vec<TopSample> {
         let collectors = self.collectors.iter();
         let mut worst = worst_of_all(collectors.flat_map(|c| c.worst(&self.start)).collect());
         if let Some(explainer) = &self.explainer {

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use punctual_app::find::{self, Found, Refusal};
-use punctual_app::{Counts, LaneHead, Unfit};
+use punctual_app::{ChannelHead, Counts, Unfit};
 use punctual_host::Host;
 use punctual_model::{
     Chart, Completion, HostFacts, Nanos, Policy, ProbeRun, Recording, Requirement, Scheduling,
@@ -26,8 +26,8 @@ use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError};
-use explained::Marks;
-use lanes::Lanes;
+use explained::Annotations;
+use lanes::ChannelTracks;
 
 /// Maximum time between two readings, so that a ring of largest samples is read before it is full,
 /// unless an application exceeds its budget all the time.
@@ -58,14 +58,14 @@ pub struct Application {
     /// Name that the application chose for its figures.
     pub name: String,
     /// Lanes of the application.
-    pub lanes: Vec<LaneState>,
+    pub lanes: Vec<ChannelState>,
 }
 
 /// A lane of an application, with its counts since the application created it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneState {
+pub struct ChannelState {
     /// Description of the lane.
-    pub head: LaneHead,
+    pub head: ChannelHead,
     /// Counters of the lane.
     pub counts: Counts,
 }
@@ -104,7 +104,7 @@ fn state_of(found: &Found) -> Result<Application, Unfit> {
     let heads = found.reader.lanes()?;
     let lanes = (0..).zip(heads).map(|(number, head)| {
         let counts = found.reader.counts(number)?;
-        Ok(LaneState { head, counts })
+        Ok(ChannelState { head, counts })
     });
     Ok(Application {
         pid: found.pid,
@@ -143,7 +143,7 @@ pub fn record_application(
     recording.started = start.wall;
     let own: Vec<u32> = tasks.iter().map(|task| task.tid).collect();
     let marks = request.explain.then(|| {
-        Marks::begin(
+        Annotations::begin(
             host,
             &recording.host,
             &heads,
@@ -153,10 +153,10 @@ pub fn record_application(
         )
     });
     let marks = marks.transpose()?;
-    recording.explanation = marks.as_ref().map(Marks::head);
+    recording.explanation = marks.as_ref().map(Annotations::head);
     let application = ApplicationMemory {
         marks,
-        lanes: Lanes::begin(&found, heads, &start, recording.series.interval_ns)?,
+        lanes: ChannelTracks::begin(&found, heads, &start, recording.series.interval_ns)?,
         found,
         host: host.clone(),
         tasks,
@@ -174,13 +174,13 @@ pub fn record_application(
 struct ApplicationMemory {
     found: Found,
     host: Host,
-    lanes: Lanes,
+    lanes: ChannelTracks,
     /// Threads of the application at the start.
     tasks: Vec<TaskRecord>,
     start: Start,
     duration: Option<Nanos>,
     /// Explains outliers, if requested.
-    marks: Option<Marks>,
+    marks: Option<Annotations>,
     warnings: Vec<String>,
 }
 
@@ -290,7 +290,7 @@ fn head(
     host: &Host,
     facts: HostFacts,
     found: &Found,
-    heads: &[LaneHead],
+    heads: &[ChannelHead],
 ) -> Recording {
     let mut parameters = BTreeMap::new();
     let duration = request.length.duration();

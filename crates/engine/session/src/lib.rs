@@ -52,11 +52,11 @@ mod tracer_handle;
 mod wakeups;
 mod watcher;
 
-pub use collect::{LaneView, Snapshot};
+pub use collect::{Snapshot, WorkerView};
 pub use cpu_locks::CpuLocks;
 pub use error::SessionError;
 pub use export::export_trace;
-pub use in_app::{Application, InAppRequest, LaneState, applications, record_application};
+pub use in_app::{Application, ChannelState, InAppRequest, applications, record_application};
 pub use lease::{lease, may_live};
 pub use lint::{LintRequest, lint};
 pub use membership::Membership;

@@ -17,7 +17,7 @@ use crate::lifecycle::{RunClock, sleep_until_poll};
 use crate::no_programs::NoPrograms;
 use crate::time::Start;
 use crate::{SessionError, Targets};
-use places::Places;
+use places::CallLocations;
 use targets::LintTargets;
 
 /// Parameters of `lint`.
@@ -65,7 +65,7 @@ struct Lint {
     host: Host,
     targets: LintTargets,
     watch: Option<LintWatch>,
-    places: Places,
+    places: CallLocations,
     /// Each real-time thread with its usage when first seen, and whether it existed from the start.
     threads: BTreeMap<u32, (TaskRecord, TaskUsage, bool)>,
     processes: BTreeMap<u32, LintProcess>,
@@ -111,7 +111,7 @@ impl Lint {
         };
         let mut lint = Self {
             host: host.clone(),
-            places: Places::new(host, request.reader.clone()),
+            places: CallLocations::new(host, request.reader.clone()),
             targets,
             watch,
             threads: BTreeMap::new(),

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
-use punctual_host::{GroupPlace, Host};
+use punctual_host::{GroupLocation, Host};
 use punctual_loads::Outside;
 use punctual_model::GroupFacts;
 
@@ -15,7 +15,7 @@ use crate::{SessionError, TargetError};
 /// however it ends.
 #[derive(Debug)]
 pub struct Membership {
-    joined: Vec<GroupPlace>,
+    joined: Vec<GroupLocation>,
     outside: Outside,
     facts: GroupFacts,
 }

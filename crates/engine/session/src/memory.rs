@@ -1,6 +1,6 @@
 //! Limits the memory of a run: its lanes are reduced to fit before any of it is touched.
 
-use punctual_probes::{Lane, LaneSpec};
+use punctual_probes::{RecorderSlot, WorkerSpec};
 
 use crate::SessionError;
 
@@ -20,14 +20,19 @@ const LEAST: u64 = 5;
 /// # Errors
 /// [`SessionError::Memory`] if the lanes would use more than half of the `available` memory (in
 /// bytes; `None` if unknown).
-pub(crate) fn fit(lanes: &mut [&mut LaneSpec], available: Option<u64>) -> Result<(), SessionError> {
-    let rings = |lanes: &[&mut LaneSpec]| {
-        let bytes = lanes.iter().map(|lane| Lane::ring_bytes(lane.rate_hz));
+pub(crate) fn fit(
+    lanes: &mut [&mut WorkerSpec],
+    available: Option<u64>,
+) -> Result<(), SessionError> {
+    let rings = |lanes: &[&mut WorkerSpec]| {
+        let bytes = lanes
+            .iter()
+            .map(|lane| RecorderSlot::ring_bytes(lane.rate_hz));
         bytes.fold(0, u64::saturating_add)
     };
     let count = lanes.len() as u64;
     if rings(lanes) > RINGS {
-        let rate = Lane::rate_within(RINGS / count.max(1));
+        let rate = RecorderSlot::rate_within(RINGS / count.max(1));
         for lane in lanes.iter_mut() {
             lane.rate_hz = lane.rate_hz.min(rate.max(lane.rate_hz / LEAST));
         }
@@ -51,8 +56,8 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn lanes(count: usize, rate_hz: u64) -> Vec<LaneSpec> {
-        let lane = LaneSpec {
+    fn lanes(count: usize, rate_hz: u64) -> Vec<WorkerSpec> {
+        let lane = WorkerSpec {
             label: None,
             cpu: Some(0),
             from_cpu: None,
@@ -65,15 +70,15 @@ mod tests {
         vec![lane; count]
     }
 
-    fn fitted(lanes: &mut [LaneSpec], available: Option<u64>) -> Result<(), SessionError> {
-        let mut all: Vec<&mut LaneSpec> = lanes.iter_mut().collect();
+    fn fitted(lanes: &mut [WorkerSpec], available: Option<u64>) -> Result<(), SessionError> {
+        let mut all: Vec<&mut WorkerSpec> = lanes.iter_mut().collect();
         fit(&mut all, available)
     }
 
-    fn bytes(lanes: &[LaneSpec]) -> u64 {
+    fn bytes(lanes: &[WorkerSpec]) -> u64 {
         lanes
             .iter()
-            .map(|lane| Lane::ring_bytes(lane.rate_hz))
+            .map(|lane| RecorderSlot::ring_bytes(lane.rate_hz))
             .sum()
     }
 

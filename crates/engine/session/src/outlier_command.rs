@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// An outlier, as passed to the command in its environment.
 #[derive(Clone, Debug)]
-pub(crate) struct Occasion {
+pub(crate) struct OutlierEvent {
     pub(crate) latency: Nanos,
     pub(crate) cpu: Option<u32>,
     pub(crate) tid: u32,
@@ -69,7 +69,7 @@ impl OutlierCommand {
     }
 
     /// Reaps the previous command, and runs the command for the largest of these outliers.
-    pub(crate) fn turn(&mut self, mut seen: Vec<Occasion>) {
+    pub(crate) fn turn(&mut self, mut seen: Vec<OutlierEvent>) {
         self.reap();
         seen.retain(|one| one.latency > self.asked.threshold);
         seen.sort_by_key(|one| one.latency);
@@ -88,7 +88,7 @@ impl OutlierCommand {
         }
     }
 
-    fn command(&self, outlier: &Occasion) -> Command {
+    fn command(&self, outlier: &OutlierEvent) -> Command {
         let mut command = Command::new("sh");
         command
             .arg("-c")
@@ -200,8 +200,8 @@ impl Drop for OutlierCommand {
 mod tests {
     use super::*;
 
-    fn outlier(us: u64) -> Occasion {
-        Occasion {
+    fn outlier(us: u64) -> OutlierEvent {
+        OutlierEvent {
             latency: Nanos::from_micros(us),
             cpu: Some(3),
             tid: 77,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual_host::Host;
 use punctual_loads::{LoadRequest, Running};
 use punctual_model::{CpuSet, LoadRecord, Nanos, Scheduling};
-use punctual_probes::{Control, LaneSpec, Measured, Plan, ProbeError, Ready, Recorder};
+use punctual_probes::{Control, Measured, Plan, ProbeError, Ready, Recorder, WorkerSpec};
 
 use crate::collect::Collector;
 use crate::guards::Elsewhere;
@@ -99,11 +99,11 @@ impl Phase {
         self.name.as_deref()
     }
 
-    pub(crate) fn lanes_mut(&mut self) -> impl Iterator<Item = &mut LaneSpec> {
+    pub(crate) fn lanes_mut(&mut self) -> impl Iterator<Item = &mut WorkerSpec> {
         self.ready.lanes.iter_mut()
     }
 
-    pub(crate) fn lanes(&self) -> &[LaneSpec] {
+    pub(crate) fn lanes(&self) -> &[WorkerSpec] {
         &self.ready.lanes
     }
 
@@ -309,7 +309,7 @@ fn stop(loads: Vec<Running>, phase: Option<&str>, warnings: &mut Vec<String>) ->
 }
 
 /// Returns the CPUs of both ends of these lanes.
-fn cpus_of(lanes: &[LaneSpec]) -> CpuSet {
+fn cpus_of(lanes: &[WorkerSpec]) -> CpuSet {
     let ends = lanes.iter().flat_map(|lane| [lane.cpu, lane.from_cpu]);
     ends.flatten().collect()
 }

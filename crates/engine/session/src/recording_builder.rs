@@ -1,10 +1,10 @@
 //! Builds a recording, before and after it is measured.
 
 use punctual_model::{Nanos, ProbeRun, Recording, Scheduling, ThreadRecord};
-use punctual_probes::{LaneOutcome, LaneSpec, Measured};
+use punctual_probes::{Measured, WorkerOutcome, WorkerSpec};
 
 use crate::collect::{worst_of_all, worst_samples};
-use crate::housekeeping::Housekeeping;
+use crate::housekeeping::PeriodicTasks;
 use crate::phase::Phase;
 use crate::{Request, Session};
 
@@ -82,12 +82,12 @@ impl Session {
         &mut self,
         recording: &mut Recording,
         measured: Measured,
-        housekeeping: &mut Housekeeping,
+        housekeeping: &mut PeriodicTasks,
     ) {
         let start = housekeeping.start;
         let mut worst = Vec::new();
         let mut dropped = 0;
-        let slowest = |of: fn(&LaneOutcome) -> Nanos| measured.lanes.iter().map(of).max();
+        let slowest = |of: fn(&WorkerOutcome) -> Nanos| measured.lanes.iter().map(of).max();
         recording.observer.clock_read_ns = slowest(|lane| lane.cost.clock_read).unwrap_or_default();
         recording.observer.loop_ns = slowest(|lane| lane.cost.turn).unwrap_or_default();
         for (place, (thread, lane)) in (0..).zip(recording.threads.iter_mut().zip(measured.lanes)) {
@@ -125,7 +125,7 @@ impl Session {
         }
     }
     /// Adds the explanation of outliers, and ends the recorder.
-    fn explained(&mut self, recording: &mut Recording, housekeeping: &mut Housekeeping) {
+    fn explained(&mut self, recording: &mut Recording, housekeeping: &mut PeriodicTasks) {
         let Some(explainer) = housekeeping.explainer.take() else {
             return;
         };
@@ -134,7 +134,7 @@ impl Session {
     }
 }
 
-fn thread_of(lane: &LaneSpec) -> ThreadRecord {
+fn thread_of(lane: &WorkerSpec) -> ThreadRecord {
     ThreadRecord {
         label: lane.label.clone(),
         from_cpu: lane.from_cpu,

@@ -16,7 +16,7 @@ use crate::break_handler::BreakHandler;
 use crate::collect::Collector;
 use crate::explain::Explainer;
 use crate::guards::Guards;
-use crate::housekeeping::Housekeeping;
+use crate::housekeeping::PeriodicTasks;
 use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter};
 use crate::outcome::Outcome;
 use crate::outlier_command::OutlierCommand;
@@ -63,7 +63,7 @@ impl Session {
         let titles = recording.threads.iter().map(ThreadRecord::title).collect();
         let begun = Begun::new(recording, &mut context, self.cpus(), &[])?;
         let mut housekeeping =
-            Housekeeping::new(titles, Start::now(), self.row_length, self.duration());
+            PeriodicTasks::new(titles, Start::now(), self.row_length, self.duration());
         housekeeping.explainer = explainer;
         guards.lock_memory(&mut self.warnings);
         let mut probe = ProbeThreads {
@@ -155,7 +155,7 @@ struct ProbeThreads {
     handler: Arc<BreakHandler>,
     /// Held until the threads have ended.
     guards: Option<Guards>,
-    housekeeping: Housekeeping,
+    housekeeping: PeriodicTasks,
     /// Phases that have not begun.
     waiting: VecDeque<(Phase, Vec<Recorder>)>,
     running: Option<RunningPhase>,

@@ -3,7 +3,7 @@
 use std::thread;
 
 use punctual_host::Host;
-use punctual_model::{CpuSet, HostFacts, KeptAudit, Nanos, Scheduling};
+use punctual_model::{CpuSet, HostFacts, Nanos, Scheduling, StoredAudit};
 use punctual_probes::{PROBES, ProbeEntry};
 use punctual_trace::Tracefs;
 
@@ -17,7 +17,7 @@ pub struct Session {
     pub(crate) request: Request,
     pub(crate) host: Host,
     pub(crate) facts: HostFacts,
-    pub(crate) audit: Option<KeptAudit>,
+    pub(crate) audit: Option<StoredAudit>,
     pub(crate) scheduling: Scheduling,
     /// Requested CPUs.
     pub(crate) cpus: CpuSet,
@@ -40,13 +40,13 @@ impl Session {
         // The facts require many small reads, and the checks wait for threads. Both run in
         // parallel, because some programs must begin to measure immediately.
         let (seen, checked) = thread::scope(|scope| {
-            let seen = scope.spawn(|| Seen::of(&host, request.audit));
-            let checked = Checked::of(&request, &host);
+            let seen = scope.spawn(|| Seen::new(&host, request.audit));
+            let checked = Checked::new(&request, &host);
             (seen.join(), checked)
         });
         let checked = checked?;
         // A panic there is a bug; repeating it without the thread shows it.
-        let seen = seen.unwrap_or_else(|_| Seen::of(&host, request.audit));
+        let seen = seen.unwrap_or_else(|_| Seen::new(&host, request.audit));
         let (facts, audit) = seen.judged(&checked.cpus);
         let phases = &checked.phases;
         let row_length = (request.series_interval).unwrap_or_else(|| {
@@ -126,7 +126,7 @@ struct Checked {
 }
 
 impl Checked {
-    fn of(request: &Request, host: &Host) -> Result<Self, SessionError> {
+    fn new(request: &Request, host: &Host) -> Result<Self, SessionError> {
         let cpus = cpus_to_measure(request, host)?;
         let (scheduling, warning) = rights::scheduling(request, host)?;
         rights::may_use(&cpus)?;

@@ -6,7 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use punctual_host::Host;
 use punctual_model::{CpuSet, Recording};
 use punctual_probes::{Settings, SettingsError};
-use punctual_tune::{How, Journal, Phase, Places, Restored, Status, TuneError, deeper_idle_states};
+use punctual_tune::{
+    How, Journal, Locations, Phase, Restored, Status, TuneError, deeper_idle_states,
+};
 
 /// Settings that a probe may change: those that it named, recorded in a journal.
 ///
@@ -136,7 +138,7 @@ impl Settings for MachineSettings {
 /// text for the recording, `None` if unknown; and a warning if settings are in force.
 pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, Option<String>) {
     let read = journal.map(|journal| {
-        let places = Places::beside(journal.to_owned());
+        let places = Locations::beside(journal.to_owned());
         Status::read(&places.applied, host)
     });
     let status = match read {

@@ -43,7 +43,7 @@ impl Targets {
             Self::Pids(pids) => pids,
             Self::Comm(_) => return self.to_string(),
             Self::Group(path) => {
-                return match Container::of(path) {
+                return match Container::from_group(path) {
                     Some(container) => format!("{self} ({container})"),
                     None => self.to_string(),
                 };

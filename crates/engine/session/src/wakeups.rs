@@ -105,7 +105,7 @@ impl Groups {
     fn name(&self, seen: &mut Wakeups) {
         for group in seen.rows.iter_mut().filter_map(|row| row.group.as_mut()) {
             group.path = self.tree.path(group.id).map(str::to_owned);
-            let container = group.path.as_deref().and_then(Container::of);
+            let container = group.path.as_deref().and_then(Container::from_group);
             group.container = container.map(|container| container.to_string());
         }
     }

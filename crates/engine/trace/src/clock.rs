@@ -15,7 +15,7 @@ pub struct ClockMap {
 /// A marker written into the trace: its time on the trace clock, and the readings of
 /// CLOCK_MONOTONIC before and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct ClockMark {
     pub(crate) before: u64,
     pub(crate) after: u64,
     pub(crate) traced: u64,
@@ -38,8 +38,8 @@ impl ClockMap {
     /// Computes the conversion from marks. Each mark allows the offsets that place it between its
     /// two readings. The result is in the intersection; it is 0 if that contains 0, because both
     /// are then the same clock. `None` without marks.
-    pub(crate) fn measure(marks: &[Mark]) -> Option<Self> {
-        let allowed = |mark: &Mark| {
+    pub(crate) fn measure(marks: &[ClockMark]) -> Option<Self> {
+        let allowed = |mark: &ClockMark| {
             let offset = |read: u64| read.wrapping_sub(mark.traced) as i64;
             (offset(mark.before), offset(mark.after))
         };
@@ -65,8 +65,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn mark(before: u64, traced: u64, after: u64) -> Mark {
-        Mark {
+    fn mark(before: u64, traced: u64, after: u64) -> ClockMark {
+        ClockMark {
             before,
             after,
             traced,
@@ -100,7 +100,7 @@ mod tests {
             offset in -1_000_000_000_000_i64..1_000_000_000_000,
             marks in proptest::collection::vec((0_u64..1 << 50, 0_u64..50_000, 0_u64..50_000), 1..40),
         ) {
-            let marks: Vec<Mark> = marks
+            let marks: Vec<ClockMark> = marks
                 .iter()
                 .map(|(traced, before, after)| {
                     let traced = traced + (1 << 45);
@@ -114,7 +114,7 @@ mod tests {
 
         #[test]
         fn no_marks_panic(marks in proptest::collection::vec(any::<(u64, u64, u64)>(), 0..9)) {
-            let marks: Vec<Mark> = marks.iter().map(|(b, t, a)| mark(*b, *t, *a)).collect();
+            let marks: Vec<ClockMark> = marks.iter().map(|(b, t, a)| mark(*b, *t, *a)).collect();
             if let Some(map) = ClockMap::measure(&marks) {
                 let _ = map.monotonic(u64::MAX);
             }

@@ -32,9 +32,9 @@ const WORDS: usize = 8 + FRAMES;
 
 /// `struct record`, as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Record([u64; WORDS]);
+struct LateRecord([u64; WORDS]);
 
-impl Record {
+impl LateRecord {
     const fn time(&self) -> Nanos {
         Nanos(self.0[0])
     }
@@ -164,7 +164,7 @@ impl LateStacks {
     }
 
     /// Returns a record from `since` on that is not being written.
-    fn record(&self, place: usize, since: Nanos) -> Option<Record> {
+    fn record(&self, place: usize, since: Nanos) -> Option<LateRecord> {
         let first = place * WORDS;
         if self.records.word(first) < since.0 {
             return None;
@@ -172,7 +172,7 @@ impl LateStacks {
         let sequence = || self.records.word(first + 3) as u32;
         let before = sequence();
         fence(Ordering::Acquire);
-        let record = Record(std::array::from_fn(|word| self.records.word(first + word)));
+        let record = LateRecord(std::array::from_fn(|word| self.records.word(first + word)));
         fence(Ordering::Acquire);
         (before != 0 && sequence() == before).then_some(record)
     }
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn any_bytes_make_an_event_or_none() {
         for kind in [0, TIMER, BLOCKER, 3, u32::MAX] {
-            let mut record = Record([5; WORDS]);
+            let mut record = LateRecord([5; WORDS]);
             record.0[..8].copy_from_slice(&[7, 9, 1, 0, 0, u64::MAX, u64::MAX, u64::MAX]);
             let halves = |one: u32, two: u32| {
                 let bytes = [one, two].map(u32::to_ne_bytes);

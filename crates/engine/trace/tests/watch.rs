@@ -66,7 +66,7 @@ fn sleep_often(name: &str, times: u32) {
 }
 
 /// Returns the waits of the threads with a name.
-fn of(seen: &Wakeups, name: &str) -> WaitHistogram {
+fn waits_of(seen: &Wakeups, name: &str) -> WaitHistogram {
     let mut waits = WaitHistogram::new();
     for row in seen
         .rows
@@ -104,7 +104,7 @@ fn wake_ups_count_by_name_and_class() {
         watch.keep_up().unwrap();
         let seen = watch.read().unwrap();
         assert_sound(&seen);
-        let waits = of(&seen, name);
+        let waits = waits_of(&seen, name);
         // Events may be lost.
         assert!(waits.count > 250 && waits.max_ns.0 > 0, "{seen:?}");
         watch.stop().unwrap();
@@ -122,7 +122,7 @@ fn both_sources_count_the_same() {
     sleep_often(name, 300);
     std::thread::sleep(Duration::from_millis(5));
     let (counted, by_events) = (programs.read().unwrap(), events.read().unwrap());
-    let (a, b) = (of(&counted, name), of(&by_events, name));
+    let (a, b) = (waits_of(&counted, name), waits_of(&by_events, name));
     eprintln!(
         "by programs {} wake-ups of {} ns, by events {} of {} ns ({} lost, {} events lost)",
         a.count, a.sum_ns, b.count, b.sum_ns, by_events.lost, by_events.events_lost

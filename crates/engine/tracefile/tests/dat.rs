@@ -62,7 +62,7 @@ fn items_are_those_of_trace_cmd_report() {
 }
 
 #[test]
-fn the_report_of_an_installed_trace_cmd_is_the_same() {
+fn installed_trace_cmd_reports_the_same() {
     let folder = tempfile::tempdir().unwrap();
     for name in FIXTURES {
         let file = folder.path().join(name);
@@ -118,7 +118,7 @@ fn the_head_tells_what_the_file_says() {
 }
 
 #[test]
-fn a_file_a_pipe_and_compressed_files_are_the_same() {
+fn all_inputs_read_the_same() {
     let bytes = dat("v6");
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&bytes).unwrap();

@@ -85,7 +85,7 @@ fn shown(items: &[Item]) -> Vec<String> {
 }
 
 #[test]
-fn every_byte_order_word_size_and_compression_is_read() {
+fn every_file_layout_is_read() {
     for form in forms() {
         let (items, head) = read(&form.file("mono", &[], &cpus(&form)));
         let expected = [
@@ -174,7 +174,7 @@ fn clocks_that_count_something_else_are_refused() {
 }
 
 #[test]
-fn an_option_that_is_too_short_is_skipped() {
+fn short_option_is_skipped() {
     for (version, id) in [(6, 12), (7, 14), (6, 3), (7, 3)] {
         let form = Form { version, ..USUAL };
         let usual = read(&form.file("mono", &[], &cpus(&form)));
@@ -248,7 +248,7 @@ fn damaged_pages_are_gaps() {
 }
 
 #[test]
-fn a_file_that_is_cut_is_read_up_to_there() {
+fn cut_file_is_read_to_its_end() {
     for form in forms() {
         let whole = form.file("mono", &[], &cpus(&form));
         let items = shown(&read(&whole).0);
@@ -310,7 +310,7 @@ fn absurd_numbers_are_refused_or_skipped() {
 }
 
 #[test]
-fn the_text_of_a_latency_tracer_is_read() {
+fn latency_tracer_text_is_read() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/text");
     let text = fs::read_to_string(folder.join("tracefs-latency.txt")).unwrap();
     let expected = sound::text(text.as_bytes()).unwrap();

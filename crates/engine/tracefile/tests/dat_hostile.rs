@@ -135,7 +135,7 @@ fn mutated_files_are_read_or_refused() {
 }
 
 #[test]
-fn small_files_cannot_claim_much_memory_or_time() {
+fn small_files_cost_little() {
     let form = Form {
         version: 7,
         packing: "zstd",
@@ -167,7 +167,7 @@ fn small_files_cannot_claim_much_memory_or_time() {
 }
 
 #[test]
-fn an_export_of_punctual_has_the_events_of_its_pages() {
+fn own_export_has_its_pages_events() {
     let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds/trace-pages/whole");
     let seed = fs::read(seed).unwrap();
     let zero = seed.iter().position(|byte| *byte == 0).unwrap();

@@ -28,7 +28,7 @@ use punctual_store::{Collection, Listed, StoreError, Wanted};
 use crate::parquet_file::{File, Table};
 use crate::tables::Tables;
 
-pub use crate::place::Place;
+pub use crate::place::Target;
 
 /// Recordings listed per query.
 const PAGE: usize = 1_000;
@@ -93,7 +93,7 @@ pub struct Exported {
 /// See [`LakeError`]. Files written before an error are complete.
 pub fn export(
     all: &dyn Collection,
-    place: &Place,
+    place: &Target,
     by: By,
     since: Option<Timestamp>,
 ) -> Result<Exported, LakeError> {
@@ -109,7 +109,7 @@ pub fn export(
         By::Day => partitions(all, place, None, since, &mut exported)?,
     }
     let changes = tables::changes(&all.change_marks(None)?);
-    let mut file = File::of(&changes)?;
+    let mut file = File::from_table(&changes)?;
     file.add(&changes)?;
     exported.bytes += write(place, changes.name, "", file)?;
     Ok(exported)
@@ -118,7 +118,7 @@ pub fn export(
 /// Exports the days of one machine, or of all.
 fn partitions(
     all: &dyn Collection,
-    place: &Place,
+    place: &Target,
     machine: Option<&str>,
     since: Option<Date>,
     exported: &mut Exported,
@@ -152,7 +152,7 @@ fn partitions(
 fn add(files: &mut BTreeMap<&'static str, File>, table: &Table) -> Result<(), LakeError> {
     let file = match files.entry(table.name) {
         Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(new) => new.insert(File::of(table)?),
+        Entry::Vacant(new) => new.insert(File::from_table(table)?),
     };
     Ok(file.add(table)?)
 }
@@ -195,7 +195,7 @@ fn days(
 }
 
 /// Writes a file of a partition and returns its size in bytes.
-fn write(place: &Place, table: &str, partition: &str, file: File) -> Result<u64, LakeError> {
+fn write(place: &Target, table: &str, partition: &str, file: File) -> Result<u64, LakeError> {
     let bytes = file.into_bytes()?;
     let folder = match partition {
         "" => table.to_owned(),

@@ -27,7 +27,7 @@ pub(crate) struct File(SerializedFileWriter<Vec<u8>>);
 
 impl File {
     /// Creates a file for tables with the same columns as `table`.
-    pub(crate) fn of(table: &Table) -> Result<Self, ParquetError> {
+    pub(crate) fn from_table(table: &Table) -> Result<Self, ParquetError> {
         let fields = table
             .columns
             .iter()

@@ -7,7 +7,7 @@ use crate::s3::Bucket;
 
 /// A folder, or the part of a bucket below a prefix.
 #[derive(Debug)]
-pub struct Place(Kind);
+pub struct Target(Kind);
 
 #[derive(Debug)]
 enum Kind {
@@ -15,14 +15,17 @@ enum Kind {
     Bucket(Bucket),
 }
 
-impl Place {
+impl Target {
     /// Parses a URL: `file:///FOLDER`, or `s3://BUCKET/PREFIX` with the keys and the region from
     /// the environment (`AWS_ACCESS_KEY_ID` and so on).
     ///
     /// # Errors
     /// Returns [`LakeError::Place`] for an unsupported URL, and [`LakeError::Object`] if keys are
     /// missing.
-    pub fn of(url: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, LakeError> {
+    pub fn from_url(
+        url: &str,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, LakeError> {
         let unusable = || LakeError::Place(url.to_owned());
         if let Some(rest) = url.strip_prefix("s3://") {
             let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -70,7 +73,7 @@ mod tests {
                 .then(|| "http://127.0.0.1".to_owned())
         };
         for valid in ["file:///lake", "s3://bucket", "s3://my-bucket/a/b/"] {
-            assert!(Place::of(valid, &keys).is_ok(), "{valid}");
+            assert!(Target::from_url(valid, &keys).is_ok(), "{valid}");
         }
         for bad in [
             "lake",
@@ -81,11 +84,11 @@ mod tests {
             "",
         ] {
             assert!(
-                matches!(Place::of(bad, &keys), Err(LakeError::Place(_))),
+                matches!(Target::from_url(bad, &keys), Err(LakeError::Place(_))),
                 "{bad}"
             );
         }
-        let without = Place::of("s3://bucket", &|_| None).unwrap_err();
+        let without = Target::from_url("s3://bucket", &|_| None).unwrap_err();
         assert!(
             without.to_string().contains("AWS_ACCESS_KEY_ID"),
             "{without}"

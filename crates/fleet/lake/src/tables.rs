@@ -1,7 +1,7 @@
 //! The tables: runs, histograms, worst, facts, changes.
 
 use jiff::Timestamp;
-use punctual_model::{ChangeDecision, ChangeMark, Nanos, Outcome, Recording, SeriesEpoch};
+use punctual_model::{ChangeAnnotation, ChangeDecision, Nanos, Outcome, Recording, SeriesEpoch};
 use punctual_stats::trend::facts_of;
 
 use crate::parquet_file::{Column, Table};
@@ -183,11 +183,11 @@ impl Tables {
 
 /// Builds the table of decisions on changes, for all machines. The last decision on a change is the
 /// valid one.
-pub(crate) fn changes(marks: &[ChangeMark]) -> Table {
-    let texts = |of: &dyn Fn(&ChangeMark) -> String| {
+pub(crate) fn changes(marks: &[ChangeAnnotation]) -> Table {
+    let texts = |of: &dyn Fn(&ChangeAnnotation) -> String| {
         Column::Texts(marks.iter().map(|mark| Some(of(mark))).collect())
     };
-    let at = |mark: &ChangeMark| i64::try_from(mark.at.as_nanosecond()).ok();
+    let at = |mark: &ChangeAnnotation| i64::try_from(mark.at.as_nanosecond()).ok();
     Table {
         name: "changes",
         columns: vec![

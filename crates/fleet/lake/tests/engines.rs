@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use punctual_lake::{By, Exported, Place, export};
+use punctual_lake::{By, Exported, Target, export};
 use punctual_model::{Fact, Recording, RecordingId};
 use punctual_store::{Collection, Delivery, SqliteCollection};
 use punctual_testing::skip;
@@ -68,7 +68,7 @@ fn lake(folder: &Path) -> (Vec<Recording>, Exported) {
         all.receive(&delivery).unwrap();
         sent.push(one);
     }
-    let to = |name: &str| Place::folder(&folder.join(name));
+    let to = |name: &str| Target::folder(&folder.join(name));
     let exported = export(&all, &to("lake"), By::Machine, None).unwrap();
     // A second export replaces the first.
     assert_eq!(
@@ -207,7 +207,7 @@ fn a_bucket_gets_the_same_files() {
         _ => None,
     };
     let all = SqliteCollection::open(&folder.path().join("all.db")).unwrap();
-    let to = Place::of("s3://bucket/a", &variable).unwrap();
+    let to = Target::from_url("s3://bucket/a", &variable).unwrap();
     let exported = export(&all, &to, By::Day, None).unwrap();
     let mut end = TcpStream::connect(address).unwrap();
     write!(end, "PUT /end HTTP/1.1\r\nContent-Length: 0\r\n\r\n").unwrap();

@@ -126,7 +126,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn of(one: &Recording, token: &str) -> Self {
+    fn new(one: &Recording, token: &str) -> Self {
         let body = serde_json::to_vec(one).unwrap();
         let hash: String = Sha256::digest(&body)
             .iter()
@@ -157,7 +157,7 @@ fn prepare(machines: u64, runs: u64, logins: &Logins) -> Vec<Prepared> {
     };
     let one = |number: u64| {
         let one = recording(&like, number % machines, number / machines);
-        Prepared::of(&one, &logins.of(number % machines))
+        Prepared::new(&one, &logins.token_for(number % machines))
     };
     let all = machines * runs;
     std::thread::scope(|scope| {
@@ -187,7 +187,7 @@ impl Logins {
         Self { tokens, viewer }
     }
 
-    fn of(&self, machine: u64) -> String {
+    fn token_for(&self, machine: u64) -> String {
         let token = self.tokens.get(usize::try_from(machine).unwrap());
         token.cloned().unwrap_or_default()
     }
@@ -384,7 +384,7 @@ fn main() {
             let at = |window: u32| first + due + PERIOD * window;
             let windows = (0..together)
                 .map(|number_of_window| window(number % machines, at(number_of_window)));
-            let token = logins.of(number % machines);
+            let token = logins.token_for(number % machines);
             post(connection, &windows.collect::<Vec<_>>(), &token)
         },
     );

@@ -320,7 +320,7 @@ impl Deliverer {
         };
         let series = match store.epoch_of(id)? {
             None => None,
-            Some(epoch) => match Membership::of(&epoch).header() {
+            Some(epoch) => match Membership::from_epoch(&epoch).header() {
                 Some(header) => Some(header),
                 None => {
                     let name = epoch.name;
@@ -333,7 +333,7 @@ impl Deliverer {
         // Serialisation cannot fail: map keys are texts, and numbers fit JSON.
         let body = serde_json::to_vec(&recording).unwrap_or_default();
         let send = |hash: &str, text: &str| self.put_dictionary(hash, text);
-        let common = dictionary::offered(store, to, Dictionary::of(&recording), send)?;
+        let common = dictionary::offered(store, to, Dictionary::from_recording(&recording), send)?;
         let put = |common: Option<&Dictionary>| self.put(id, &body, series.as_deref(), common);
         if common.is_some() {
             match put(common.as_ref()) {

@@ -161,7 +161,7 @@ fn by_month(store: &Store) -> Result<BTreeMap<String, Vec<SlotOf>>, StoreError> 
         let own = |epoch: &&SeriesEpoch| {
             (&epoch.machine, &epoch.name, epoch.epoch) == (&slot.machine, &slot.series, slot.epoch)
         };
-        let Some(epoch) = epochs.iter().find(own).map(Membership::of) else {
+        let Some(epoch) = epochs.iter().find(own).map(Membership::from_epoch) else {
             continue;
         };
         let month = slot.due.to_zoned(TimeZone::UTC).strftime("%Y-%m");

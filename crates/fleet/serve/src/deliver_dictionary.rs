@@ -1,7 +1,7 @@
 //! The client side: sends the parts that recordings of a machine have in common once, as a
 //! compression dictionary for their bodies.
 
-use punctual_model::{HostFacts, KeptAudit, Recording};
+use punctual_model::{HostFacts, Recording, StoredAudit};
 use punctual_store::{Destination, Store, StoreError, text_hash};
 use serde::Serialize;
 use zstd::bulk::Compressor;
@@ -16,7 +16,7 @@ const KNOWN: usize = 8;
 #[derive(Serialize)]
 struct Common<'a> {
     host: &'a HostFacts,
-    audit: &'a Option<KeptAudit>,
+    audit: &'a Option<StoredAudit>,
 }
 
 /// A dictionary that the collector has.
@@ -27,7 +27,7 @@ pub(crate) struct Dictionary {
 
 impl Dictionary {
     /// Returns the parts that a recording may have in common with others.
-    pub(crate) fn of(recording: &Recording) -> Self {
+    pub(crate) fn from_recording(recording: &Recording) -> Self {
         let common = Common {
             host: &recording.host,
             audit: &recording.audit,
@@ -86,7 +86,7 @@ mod tests {
     fn dictionary_shortens_bodies_with_common_content() {
         let one = punctual_model::testing::recording(2, 3);
         let body = serde_json::to_vec(&one).unwrap();
-        let dictionary = Dictionary::of(&one);
+        let dictionary = Dictionary::from_recording(&one);
         let plain = zstd::bulk::compress(&body, 3).unwrap();
         let packed = dictionary.compress(&body, 3).unwrap();
         let common = zstd::bulk::compress(dictionary.text.as_bytes(), 3).unwrap();

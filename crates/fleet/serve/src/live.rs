@@ -44,7 +44,7 @@ struct Recent {
 }
 
 impl Progress {
-    fn of(recording: &Recording) -> Self {
+    fn from_recording(recording: &Recording) -> Self {
         let mut all = Histogram::new();
         for thread in &recording.threads {
             all.merge(&thread.histogram);
@@ -101,7 +101,7 @@ async fn follow(app: &App, id: RecordingId, to: &mpsc::Sender<Bytes>) {
         let read = app.stored(move |all| Ok(all.load(id)?.1)).await;
         let Ok(recording) = read else { return };
         let running = recording.completion == Completion::Running && !app.streams.is_closed();
-        let progress = serde_json::json!(Progress::of(&recording));
+        let progress = serde_json::json!(Progress::from_recording(&recording));
         let event = format!("event: progress\ndata: {progress}\n\n");
         if to.send(Bytes::from(event)).await.is_err() {
             return;

@@ -17,7 +17,7 @@ use crate::trends::{SeriesOf, Trends};
 /// The view, as given in the query.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Look {
+pub(crate) struct ViewParams {
     pub(crate) series: String,
     pub(crate) machine: String,
     /// Only runs from this day or time on; empty for no limit.
@@ -62,8 +62,8 @@ pub(crate) fn threshold(text: &str) -> Result<Option<Nanos>, Problem> {
         .map_err(|error| Problem::bad_request(format!("threshold: {error}")))
 }
 
-impl Look {
-    pub(crate) fn of(&self) -> SeriesOf {
+impl ViewParams {
+    pub(crate) fn series(&self) -> SeriesOf {
         SeriesOf {
             series: self.series.clone(),
             machine: Some(self.machine.clone()).filter(|name| !name.is_empty()),
@@ -98,7 +98,7 @@ impl Look {
         let threshold = threshold(&self.threshold)?;
         let trends = app.config.trends.0.as_ref();
         let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
-        let (trend, mut runs) = trends.trend(&self.of())?;
+        let (trend, mut runs) = trends.trend(&self.series())?;
         if from.is_none() && to.is_none() && threshold.is_none() {
             return Ok((trend, runs));
         }
@@ -156,10 +156,10 @@ mod tests {
 
     #[test]
     fn query_contains_the_whole_look() {
-        let look = Look {
+        let look = ViewParams {
             series: "a b".to_owned(),
             threshold: "100us".to_owned(),
-            ..Look::default()
+            ..ViewParams::default()
         };
         assert_eq!(look.query(), "series=a%20b&machine=&threshold=100us");
         let read = threshold(&look.threshold).unwrap();

@@ -25,7 +25,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    pub(crate) fn of(epoch: &SeriesEpoch) -> Self {
+    pub(crate) fn from_epoch(epoch: &SeriesEpoch) -> Self {
         Self {
             name: epoch.name.clone(),
             epoch: epoch.epoch,

@@ -25,7 +25,7 @@ impl Strangers {
     }
 
     /// Returns the refused machines that used the token of `name`: their names, and since when.
-    pub(crate) fn of(&self, name: &str) -> Vec<(String, Timestamp)> {
+    pub(crate) fn named(&self, name: &str) -> Vec<(String, Timestamp)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = all.iter().filter(|((token, _), _)| token == name);
         own.map(|((_, stranger), since)| (stranger.clone(), *since))

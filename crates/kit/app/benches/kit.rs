@@ -3,7 +3,7 @@
 //! `cargo bench -p punctual-app`
 
 use divan::{Bencher, black_box, counter::ItemsCount};
-use punctual_app::{Figures, Kind, LaneSpec};
+use punctual_app::{ChannelSpec, Figures, Kind};
 use punctual_rt::{Clock, Error, Instant, OverrunPolicy, Periodic, PeriodicWait, Wake};
 
 fn main() {
@@ -25,7 +25,7 @@ fn latencies() -> Vec<i64> {
     (0..SAMPLES).map(next).collect()
 }
 
-const SPEC: LaneSpec<'static> = LaneSpec {
+const SPEC: ChannelSpec<'static> = ChannelSpec {
     name: "bench",
     kind: Kind::Latency,
     period_ns: 1_000_000,

@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use punctual_app::{Figures, Kind, LaneSpec};
+use punctual_app::{ChannelSpec, Figures, Kind};
 use punctual_rt::{
     Clock, LockMode, OverrunPolicy, Periodic, Policy, ThreadBuilder, lock_process_memory,
     max_permitted_priority,
@@ -45,13 +45,13 @@ pub(crate) fn main() -> Result<(), Failure> {
 pub(crate) fn control(length: Duration) -> Result<(), Failure> {
     let figures = Figures::create("control-loop", 2)?;
     let period_ns = PERIOD.as_nanos() as u64;
-    let mut latency = figures.lane(&LaneSpec {
+    let mut latency = figures.lane(&ChannelSpec {
         name: "control",
         kind: Kind::Latency,
         period_ns,
         budget_ns: BUDGET_NS,
     })?;
-    let mut response = figures.lane(&LaneSpec {
+    let mut response = figures.lane(&ChannelSpec {
         name: "control",
         kind: Kind::Response,
         period_ns,

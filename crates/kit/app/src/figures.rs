@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::layout::{self, header, lane};
 use crate::memory::Memory;
-use crate::{Error, Identity, Lane, LaneSpec};
+use crate::{Channel, ChannelSpec, Error, Identity};
 
 /// The figures of this application. `punctual app list` shows them from [`create`](Self::create)
 /// until this value and all its lanes are dropped.
@@ -65,7 +65,7 @@ impl Figures {
     ///
     /// # Errors
     /// Returns [`Error::NoLaneLeft`] if all lanes are in use.
-    pub fn lane(&self, spec: &LaneSpec<'_>) -> Result<Lane, Error> {
+    pub fn lane(&self, spec: &ChannelSpec<'_>) -> Result<Channel, Error> {
         let memory = &self.memory;
         // Nothing panics while holding the lock.
         let mut used = memory.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,6 +91,6 @@ impl Figures {
         memory
             .word(header::LANES_USED)
             .store(*used as u64, Ordering::Release);
-        Ok(Lane::new(Arc::clone(memory), first, spec.budget_ns))
+        Ok(Channel::new(Arc::clone(memory), first, spec.budget_ns))
     }
 }

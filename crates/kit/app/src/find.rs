@@ -93,7 +93,7 @@ pub fn of_process(proc: &Path, pid: u32) -> Result<Found, Refusal> {
     let folder = proc.join(pid.to_string());
     let refused = |source: io::Error| refusal(&folder, pid, source);
     let comm = comm(&folder);
-    let identity = Identity::of(proc, pid).map_err(refused)?;
+    let identity = Identity::new(proc, pid).map_err(refused)?;
     let mut unfit = None;
     for entry in fs::read_dir(folder.join("fd")).map_err(refused)? {
         let entry = entry.map_err(refused)?;
@@ -131,7 +131,7 @@ pub fn of_process(proc: &Path, pid: u32) -> Result<Found, Refusal> {
 /// Returns whether the same process still has the figures open.
 pub fn is_open(proc: &Path, found: &Found) -> bool {
     let path = proc.join(format!("{}/fd/{}", found.pid, found.fd));
-    let same = Identity::of(proc, found.pid).is_ok_and(|now| now == found.identity);
+    let same = Identity::new(proc, found.pid).is_ok_and(|now| now == found.identity);
     same && fs::read_link(path).is_ok_and(|target| is_named_so(&target))
 }
 

@@ -18,7 +18,7 @@ impl Identity {
     ///
     /// # Errors
     /// Returns an error if the process does not exist, or if /proc does not show it.
-    pub fn of(proc: &Path, pid: u32) -> io::Result<Self> {
+    pub fn new(proc: &Path, pid: u32) -> io::Result<Self> {
         Self::read(proc, &pid.to_string())
     }
 
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn this_process_is_itself() {
         let own = Identity::own().unwrap();
-        let again = Identity::of(Path::new("/proc"), std::process::id()).unwrap();
+        let again = Identity::new(Path::new("/proc"), std::process::id()).unwrap();
         assert_eq!(own, again);
     }
 }

@@ -37,7 +37,7 @@ impl Kind {
     }
 
     /// Returns the kind with this number. Unknown numbers become [`Kind::Other`].
-    pub(crate) fn of(number: u64) -> Self {
+    pub(crate) fn from_number(number: u64) -> Self {
         let known = Self::ALL.into_iter().find(|kind| *kind as u64 == number);
         known.unwrap_or(Self::Other)
     }
@@ -45,7 +45,7 @@ impl Kind {
 
 /// Configuration of a lane.
 #[derive(Clone, Copy, Debug)]
-pub struct LaneSpec<'a> {
+pub struct ChannelSpec<'a> {
     /// Name, truncated to 32 bytes: `control`.
     pub name: &'a str,
     /// Meaning of its samples.
@@ -63,7 +63,7 @@ const WINDOW_NS: u64 = 1_000_000_000;
 /// A lane. Recording a sample makes no system call, does not allocate or lock, and uses no floating
 /// point. It costs about 5 ns.
 #[derive(Debug)]
-pub struct Lane {
+pub struct Channel {
     memory: Arc<Memory>,
     /// Index of its first word.
     first: usize,
@@ -78,7 +78,7 @@ pub struct Lane {
     ring_head: u64,
 }
 
-impl Lane {
+impl Channel {
     pub(crate) fn new(memory: Arc<Memory>, first: usize, budget_ns: u64) -> Self {
         Self {
             memory,

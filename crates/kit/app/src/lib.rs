@@ -29,6 +29,6 @@ mod reader;
 pub use error::{Error, Unfit};
 pub use figures::Figures;
 pub use identity::Identity;
-pub use lane::{Kind, Lane, LaneSpec};
+pub use lane::{Channel, ChannelSpec, Kind};
 pub use layout::ABI_VERSION;
-pub use reader::{Counts, LaneHead, Reader, Ring, Snapshot, Source, WorstEntry};
+pub use reader::{ChannelHead, Counts, Reader, Ring, Snapshot, Source, TopEntry};

@@ -60,7 +60,7 @@ pub struct Reader<S> {
 
 /// Configuration of a lane, as declared by its process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneHead {
+pub struct ChannelHead {
     /// Name, without control characters.
     pub name: String,
     /// Meaning of its samples.
@@ -100,7 +100,7 @@ pub struct Counts {
 
 /// One of the top samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorstEntry {
+pub struct TopEntry {
     /// Release time of the job, in ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// The sample in ns.
@@ -111,7 +111,7 @@ pub struct WorstEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ring {
     /// Entries, oldest first.
-    pub entries: Vec<WorstEntry>,
+    pub entries: Vec<TopEntry>,
     /// Entries that were overwritten before they were read.
     pub dropped: u64,
     /// Ring position to continue from.
@@ -198,7 +198,7 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// Returns [`Unfit::Layout`] if there are more lanes than allocated, and [`Unfit::Io`] if
     /// reading fails.
-    pub fn lanes(&self) -> Result<Vec<LaneHead>, Unfit> {
+    pub fn lanes(&self) -> Result<Vec<ChannelHead>, Unfit> {
         let mut used = [0];
         read_words(&self.source, header::LANES_USED, &mut used)?;
         if used[0] > self.lanes as u64 {
@@ -212,9 +212,9 @@ impl<S: Source> Reader<S> {
                 let mut words = [0; lane::NAME + layout::NAME_BYTES / layout::WORD];
                 read_words(&self.source, first_of(number), &mut words)?;
                 let some = |number| (number != 0).then_some(number);
-                Ok(LaneHead {
+                Ok(ChannelHead {
                     name: layout::name_of(&words[lane::NAME..]),
-                    kind: Kind::of(words[lane::KIND]),
+                    kind: Kind::from_number(words[lane::KIND]),
                     tid: u32::try_from(words[lane::TID]).unwrap_or(0),
                     period_ns: some(words[lane::PERIOD_NS]),
                     budget_ns: some(words[lane::BUDGET_NS]),
@@ -282,7 +282,7 @@ impl<S: Source> Reader<S> {
             let entry = place as usize % layout::RING_ENTRIES;
             let entry = lane::RING + entry * layout::RING_ENTRY_WORDS;
             if words[entry] == place.wrapping_mul(2).wrapping_add(2) {
-                ring.entries.push(WorstEntry {
+                ring.entries.push(TopEntry {
                     at_ns: words[entry + 1],
                     ns: words[entry + 2],
                 });

@@ -12,10 +12,10 @@ use proptest::prelude::*;
 use punctual_app::find::{self, Refusal};
 use punctual_app::grid::index_of;
 use punctual_app::layout::{self, header, lane};
-use punctual_app::{Error, Figures, Kind, LaneSpec, Reader, Unfit};
+use punctual_app::{ChannelSpec, Error, Figures, Kind, Reader, Unfit};
 use sound::{WRITER, bytes_of, image};
 
-const SPEC: LaneSpec<'static> = LaneSpec {
+const SPEC: ChannelSpec<'static> = ChannelSpec {
     name: "control",
     kind: Kind::Latency,
     period_ns: 1_000_000,
@@ -111,7 +111,7 @@ fn the_largest_of_each_second_is_kept() {
     let _alone = alone();
     let figures = Figures::create("motion", 1).unwrap();
     let mut lane = figures
-        .lane(&LaneSpec {
+        .lane(&ChannelSpec {
             budget_ns: 0,
             ..SPEC
         })

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use punctual_app::{Figures, Kind, Lane, LaneSpec};
+use punctual_app::{Channel, ChannelSpec, Figures, Kind};
 
 use crate::error::{Failure, answer};
 use crate::handle::{Object, end, fits, get, put, share};
@@ -43,7 +43,7 @@ pub struct punctual_lane_t {
     /// Private to the library.
     pub reserved: [u64; 16],
 }
-const _: () = fits::<Lane, punctual_lane_t>();
+const _: () = fits::<Channel, punctual_lane_t>();
 
 /// Opaque type behind a handle.
 pub struct punctual_lane(());
@@ -60,7 +60,7 @@ pub type punctual_lane_h_ref = *mut punctual_lane;
 pub unsafe extern "C" fn punctual_lane_drop(handle: punctual_lane_h) {
     let _ = answer(|| {
         // SAFETY: as the caller promises.
-        unsafe { end(handle.cast::<Object<Lane>>()) };
+        unsafe { end(handle.cast::<Object<Channel>>()) };
         Ok(())
     });
 }
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn punctual_lane_new(
             return Err(Failure::new(libc::EINVAL, why));
         };
         let ns = |ns, what| Ok::<_, Failure>(duration(ns, what)?.as_nanos() as u64);
-        let spec = LaneSpec {
+        let spec = ChannelSpec {
             // SAFETY: as the caller promises.
             name: unsafe { text(spec.name, "the name")? },
             kind,
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn punctual_lane_record(
 ) -> c_int {
     answer(|| {
         // SAFETY: as the caller promises.
-        unsafe { get::<Lane>(handle.cast())? }.record(at_ns.max(0).cast_unsigned(), ns);
+        unsafe { get::<Channel>(handle.cast())? }.record(at_ns.max(0).cast_unsigned(), ns);
         Ok(())
     })
 }
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn punctual_lane_account(
 ) -> c_int {
     answer(|| {
         // SAFETY: as the caller promises.
-        let (lane, account) = unsafe { (get::<Lane>(handle.cast())?, read(account)?) };
+        let (lane, account) = unsafe { (get::<Channel>(handle.cast())?, read(account)?) };
         lane.account(account.due, account.missed, account.late);
         Ok(())
     })

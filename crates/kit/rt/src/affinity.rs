@@ -22,14 +22,14 @@ const CEILING: u32 = 65_536;
 /// # Errors
 /// Returns only [`Error::Os`].
 pub fn current() -> Result<Vec<u32>, Error> {
-    of(ThreadRef::Current)
+    allowed_cpus(ThreadRef::Current)
 }
 
 /// Returns the online CPUs that `thread` may run on, in ascending order.
 ///
 /// # Errors
 /// Returns [`Error::NoSuchThread`] if the thread has ended.
-pub fn of(thread: impl Into<ThreadRef>) -> Result<Vec<u32>, Error> {
+pub fn allowed_cpus(thread: impl Into<ThreadRef>) -> Result<Vec<u32>, Error> {
     let thread = thread.into();
     // The kernel requires a mask of at least nr_cpu_ids bits. No call returns that number, so grow
     // the mask until the kernel accepts it.
@@ -70,7 +70,7 @@ pub fn of(thread: impl Into<ThreadRef>) -> Result<Vec<u32>, Error> {
 pub fn set(thread: impl Into<ThreadRef>, cpus: &[u32]) -> Result<(), Error> {
     let thread = thread.into();
     check(cpus)?;
-    let before = of(thread)?;
+    let before = allowed_cpus(thread)?;
     if let Err(source) = write_mask(thread, &to_mask(cpus)) {
         return Err(match source.raw_os_error() {
             // All are online, so none of them is in the cpuset.
@@ -86,7 +86,7 @@ pub fn set(thread: impl Into<ThreadRef>, cpus: &[u32]) -> Result<(), Error> {
         });
     }
     // The kernel silently drops CPUs outside the cpuset if at least one is inside.
-    let granted = of(thread)?;
+    let granted = allowed_cpus(thread)?;
     let Some(&cpu) = cpus.iter().find(|cpu| !granted.contains(cpu)) else {
         return Ok(());
     };

@@ -138,7 +138,7 @@ fn finding(
     cpus: &CpuSet,
     others: &CpuSet,
 ) -> Finding {
-    let reader = FactReader::new(facts, role, cpus, others).of(check.setting);
+    let reader = FactReader::new(facts, role, cpus, others).for_setting(check.setting);
     let (state, found) = outcome((check.judge)(&reader));
     let stance = check.stances.iter().find(|s| s.roles.contains(&role));
     let problem = matches!(state, FindingState::Fail | FindingState::Warn);

@@ -28,7 +28,7 @@ pub(crate) enum Verdict {
 
 impl Verdict {
     /// Returns *ok* or *fail*.
-    pub(crate) fn of(good: bool, found: impl Into<String>) -> Self {
+    pub(crate) fn new(good: bool, found: impl Into<String>) -> Self {
         if good {
             Self::Ok(found.into())
         } else {
@@ -99,7 +99,7 @@ impl<'a> FactReader<'a> {
     }
 
     /// Makes a reader for the check of this setting.
-    pub(crate) fn of(self, name: &str) -> Self {
+    pub(crate) fn for_setting(self, name: &str) -> Self {
         let own = setting(name).map_or("", Setting::path);
         Self { own, ..self }
     }
@@ -170,7 +170,7 @@ impl<'a> FactReader<'a> {
     /// Checks a file that contains a number.
     pub(crate) fn number(&self, file: &str, good: impl Fn(i64) -> bool) -> Judged {
         let number: i64 = self.value(file)?;
-        Ok(Verdict::of(good(number), format!("is {number}")))
+        Ok(Verdict::new(good(number), format!("is {number}")))
     }
 
     /// As [`number`](Self::number), but returns *warn* instead of *fail*.
@@ -185,7 +185,7 @@ impl<'a> FactReader<'a> {
         if word.is_empty() {
             return Err(Missing::unknown(format!("{file} is empty")));
         }
-        Ok(Verdict::of(
+        Ok(Verdict::new(
             good.contains(&word),
             format!("is {}", line(word)),
         ))
@@ -196,7 +196,7 @@ impl<'a> FactReader<'a> {
         let text = self.text(file)?;
         let chosen = marked(text)
             .ok_or_else(|| Missing::unknown(format!("{file} reads '{}'", line(text))))?;
-        Ok(Verdict::of(
+        Ok(Verdict::new(
             good.contains(&chosen),
             format!("is {}", line(chosen)),
         ))

@@ -166,7 +166,7 @@ fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
         files.extend([put(Reading::Absent)]);
     }
     for card in cards {
-        let reading = match Coalescing::of(card) {
+        let reading = match Coalescing::read(card) {
             // The card answers, but without parameters for received packets.
             Ok(found) if found == Coalescing::default() => Reading::Absent,
             Ok(found) => Reading::Text(found.to_string()),

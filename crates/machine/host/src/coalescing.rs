@@ -55,10 +55,10 @@ impl Coalescing {
     /// # Errors
     /// The kernel's error: `Unsupported` if the driver has no coalescing, `ENODEV`
     /// if this network namespace has no such device.
-    pub fn of(device: &str) -> io::Result<Self> {
+    pub fn read(device: &str) -> io::Result<Self> {
         let link = Netlink::open(ETHTOOL)?;
         let answer = link.ask(GET, &header(device)?)?;
-        Ok(Self::read(&answer))
+        Ok(Self::parse(&answer))
     }
 
     /// Returns the attributes that name `device` and set the parameters that are not `None`.
@@ -90,7 +90,7 @@ impl Coalescing {
         }
     }
 
-    fn read(answer: &[u8]) -> Self {
+    fn parse(answer: &[u8]) -> Self {
         let value = |(_, wanted, width): (&str, u16, Width)| {
             let (_, bytes) = Attributes(answer).find(|(number, _)| *number == wanted)?;
             match width {
@@ -172,7 +172,7 @@ mod tests {
             frames: None,
         };
         let request = all.request("eth0").unwrap();
-        assert_eq!(Coalescing::read(&request), all);
+        assert_eq!(Coalescing::parse(&request), all);
         // The device's name is first, in a nested attribute.
         let (number, nest) = Attributes(&request).next().unwrap();
         assert_eq!(number, HEADER);
@@ -185,12 +185,12 @@ mod tests {
     #[test]
     fn the_kernel_lists_its_devices() {
         // The loopback supports no coalescing and exists in every network namespace.
-        let error = Coalescing::of("lo").unwrap_err();
+        let error = Coalescing::read("lo").unwrap_err();
         if error.kind() != io::ErrorKind::Unsupported {
             punctual_testing::skip_refused("the family ethtool is not to be had", &error);
             return;
         }
-        let none = Coalescing::of("no-such-card").unwrap_err();
+        let none = Coalescing::read("no-such-card").unwrap_err();
         assert_eq!(none.raw_os_error(), Some(19), "{none}");
     }
 
@@ -217,7 +217,7 @@ mod tests {
 
         #[test]
         fn no_answer_panics(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "\\PC{0,40}") {
-            let _ = Coalescing::read(&bytes);
+            let _ = Coalescing::parse(&bytes);
             let _ = text.parse::<Coalescing>();
         }
     }

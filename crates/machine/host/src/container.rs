@@ -143,7 +143,7 @@ const SHORT: usize = 12;
 
 impl Container {
     /// Identifies the container by the name of a control group. The innermost known part counts.
-    pub fn of(group: &str) -> Option<Self> {
+    pub fn from_group(group: &str) -> Option<Self> {
         let parts: Vec<&str> = group.split('/').filter(|part| !part.is_empty()).collect();
         let known = |place: usize| Self::of_part(&parts, place);
         (0..parts.len()).rev().find_map(known)
@@ -279,7 +279,7 @@ mod tests {
                 "systemd unit session-2.scope",
             ),
         ] {
-            let found = Container::of(&group).map(|one| one.to_string());
+            let found = Container::from_group(&group).map(|one| one.to_string());
             assert_eq!(found.as_deref(), Some(expected), "{group}");
         }
         for none in [
@@ -290,7 +290,7 @@ mod tests {
             "/docker/short",
             "/podcast",
         ] {
-            assert_eq!(Container::of(none), None, "{none}");
+            assert_eq!(Container::from_group(none), None, "{none}");
         }
     }
 

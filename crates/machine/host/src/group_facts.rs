@@ -22,7 +22,7 @@ const HIERARCHIES: [(&str, Option<&str>, &str); 5] = [
 
 /// The files to move a process into a group and back to its current one. Both take a PID.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupPlace {
+pub struct GroupLocation {
     /// File of the group to join.
     pub group: PathBuf,
     /// File of the group that this process is in.
@@ -47,13 +47,13 @@ fn folders(root: &Root, name: &str) -> Vec<(String, &'static str, Option<&'stati
 }
 
 /// Returns the files to join a group. Empty if no hierarchy that limits anything has it.
-pub(crate) fn places(root: &Root, group: &ControlGroup) -> Vec<GroupPlace> {
+pub(crate) fn places(root: &Root, group: &ControlGroup) -> Vec<GroupLocation> {
     let own = root.raw_text("/proc/self/cgroup").unwrap_or_default();
     let folders = folders(root, &group.name).into_iter();
     let place = |(folder, place, controller): (String, &str, Option<&str>)| {
         let home = group_in(&own, controller)?;
         let path = |file: String| root.path().join(file.trim_start_matches('/'));
-        Some(GroupPlace {
+        Some(GroupLocation {
             group: path(format!("{folder}/cgroup.procs")),
             home: path(format!("{MOUNT}{place}{home}/cgroup.procs")),
         })
@@ -63,7 +63,7 @@ pub(crate) fn places(root: &Root, group: &ControlGroup) -> Vec<GroupPlace> {
 
 pub(crate) fn facts(root: &Root, group: &ControlGroup) -> GroupFacts {
     let folders = folders(root, &group.name);
-    let container = Container::of(&group.name);
+    let container = Container::from_group(&group.name);
     let (cpus, exclusive) = cpuset(root, &folders);
     let (quota, quota_known) = quota(root, &group.name, &folders);
     let mut facts = GroupFacts {
@@ -228,7 +228,7 @@ mod tests {
             "/a/b: CPU 2-3, quota of /a 20.0 ms in 100 ms, CPUs exclusive, cores shared with CPU 0-1"
         );
         let path = |file: &str| folder.path().join(file);
-        let place = GroupPlace {
+        let place = GroupLocation {
             group: path("sys/fs/cgroup/a/b/cgroup.procs"),
             home: path("sys/fs/cgroup/mine/cgroup.procs"),
         };

@@ -56,7 +56,7 @@ pub use counters::{Counters, CpuCounts, CpuWatch, SmiWatch, StealWatch};
 pub use error::{HostError, NoHeader};
 pub use facts::{NoConfig, NotAConfig, keeps_option};
 pub use fingerprint::fingerprint;
-pub use group_facts::GroupPlace;
+pub use group_facts::GroupLocation;
 pub use group_tree::{GroupHierarchy, GroupTree};
 pub use power::PowerWatch;
 pub use process::OwnThread;
@@ -198,7 +198,7 @@ impl Host {
 
     /// Returns the `cgroup.procs` files to move this process into a control group and back to its
     /// current one, in each hierarchy that limits CPUs or their time and has the group.
-    pub fn group_places(&self, group: &ControlGroup) -> Vec<GroupPlace> {
+    pub fn group_places(&self, group: &ControlGroup) -> Vec<GroupLocation> {
         group_facts::places(&self.root, group)
     }
 

@@ -1,7 +1,7 @@
 //! The topology of CPUs, caches and memory nodes
 //! (Documentation/ABI/stable/sysfs-devices-system-cpu and -node).
 
-use punctual_model::{Cache, CpuPlace, CpuSet, MemoryNode, Topology};
+use punctual_model::{Cache, CpuLocation, CpuSet, MemoryNode, Topology};
 
 use crate::HostError;
 use crate::capacity;
@@ -48,10 +48,10 @@ fn outside(sets: impl Iterator<Item = CpuSet>, cpus: &CpuSet) -> CpuSet {
     sets.flat_map(beside).collect()
 }
 
-fn place(root: &Root, cpu: u32, online: &CpuSet, nodes: &[MemoryNode]) -> CpuPlace {
+fn place(root: &Root, cpu: u32, online: &CpuSet, nodes: &[MemoryNode]) -> CpuLocation {
     let file = |name: &str| format!("{CPUS}/cpu{cpu}/topology/{name}");
     let siblings = root.cpu_list(&file("thread_siblings_list")).value;
-    CpuPlace {
+    CpuLocation {
         cpu,
         online: online.contains(cpu),
         package: root.number(&file("physical_package_id")).value,

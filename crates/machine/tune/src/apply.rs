@@ -14,10 +14,10 @@ use crate::frequency;
 use crate::fs::{FileSystem, Files};
 use crate::lock::Lock;
 use crate::planned::LeftOut;
-use crate::record::{Kept, Record};
+use crate::record::{Committed, JournalEntry};
 use crate::recover::undo_since_boot;
 use crate::target::Target;
-use crate::undo::Book;
+use crate::undo::UndoJournal;
 use crate::{Change, How, Journal, Plan, Restored, Step, TuneError};
 
 /// How long to wait for another program that changes settings.
@@ -27,14 +27,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// undoes if the measurement was killed. The other records the changes that a user applied, which
 /// stay until they are reverted.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct Locations {
     /// Journal of measurements ([`default_path`](crate::default_path)).
     pub runs: PathBuf,
     /// Journal of the user's changes.
     pub applied: PathBuf,
 }
 
-impl Places {
+impl Locations {
     /// Places both journals in the same folder.
     pub fn beside(runs: PathBuf) -> Self {
         Self {
@@ -102,7 +102,7 @@ pub struct Applied {
 pub fn apply(
     plan: &Plan,
     host: &Host,
-    places: &Places,
+    places: &Locations,
     options: Options,
 ) -> Result<Applied, TuneError> {
     apply_on(Box::new(Files), plan, host, places, options)
@@ -112,7 +112,7 @@ pub(crate) fn apply_on(
     files: Box<dyn FileSystem>,
     plan: &Plan,
     host: &Host,
-    places: &Places,
+    places: &Locations,
     options: Options,
 ) -> Result<Applied, TuneError> {
     let mut applied = Applied {
@@ -169,7 +169,7 @@ pub(crate) fn apply_on(
         applied.remarks.extend(remark);
     }
     if !applied.changes.is_empty() {
-        journal.keep(Kept {
+        journal.keep(Committed {
             label: plan.label.clone(),
             cpus: plan.cpus.as_ref().map(ToString::to_string),
             at: Timestamp::now(),
@@ -218,7 +218,7 @@ fn none_in_force(
     host: &Host,
     path: &Path,
 ) -> Result<Box<dyn FileSystem>, TuneError> {
-    let book = Book::read(files, path, host)?;
+    let book = UndoJournal::read(files, path, host)?;
     let Some(kept) = &book.state.kept else {
         return Ok(book.files);
     };
@@ -261,18 +261,18 @@ fn roll_back(mut journal: Journal, cause: TuneError) -> TuneError {
 /// which stay in the journal. [`TuneError::NotRecorded`] if everything was restored but the
 /// journal could not be written. [`TuneError::Locked`] while another program changes
 /// settings; [`TuneError::Damaged`].
-pub fn revert(host: &Host, places: &Places, forget: bool) -> Result<Vec<Restored>, TuneError> {
+pub fn revert(host: &Host, places: &Locations, forget: bool) -> Result<Vec<Restored>, TuneError> {
     revert_on(Box::new(Files), host, places, forget)
 }
 
 pub(crate) fn revert_on(
     files: Box<dyn FileSystem>,
     host: &Host,
-    places: &Places,
+    places: &Locations,
     forget: bool,
 ) -> Result<Vec<Restored>, TuneError> {
     let path = &places.applied;
-    let mut book = Book::read(files, path, host)?;
+    let mut book = UndoJournal::read(files, path, host)?;
     if book.state.is_settled() {
         return Ok(Vec::new());
     }
@@ -283,7 +283,7 @@ pub(crate) fn revert_on(
         return Ok(Vec::new());
     }
     if book.is_of_this_boot()? && book.state.damaged_line.is_none() {
-        book.note(Record::Reverting);
+        book.note(JournalEntry::Reverting);
     }
     let result = match undo_since_boot(&mut book) {
         Err(TuneError::NotRestored {

@@ -208,7 +208,7 @@ impl FileSystem for Files {
 
     fn coalescing(&self, root: &Path, card: &str) -> io::Result<Coalescing> {
         of_this_machine(root)?;
-        Coalescing::of(card)
+        Coalescing::read(card)
     }
 
     fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()> {

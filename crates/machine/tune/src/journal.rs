@@ -9,9 +9,9 @@ use punctual_model::Setting;
 use crate::accessors::access;
 use crate::fs::{FileSystem, Files};
 use crate::lock::Lock;
-use crate::record::{Kept, Owner, Pending, Record, State};
+use crate::record::{Committed, JournalEntry, Owner, Pending, State};
 use crate::target::Target;
-use crate::undo::{Book, undo_after};
+use crate::undo::{UndoJournal, undo_after};
 use crate::validity::{check, check_kept};
 use crate::{Restored, TuneError};
 
@@ -21,7 +21,7 @@ use crate::{Restored, TuneError};
 /// undoes the remaining changes. Changes that cannot be undone, and those of a killed program, stay
 /// on disk for [`recover`](crate::recover).
 pub struct Journal {
-    book: Box<Book>,
+    book: Box<UndoJournal>,
     _lock: Lock,
 }
 
@@ -56,7 +56,7 @@ impl Journal {
         host: &Host,
     ) -> Result<Self, TuneError> {
         let lock = Lock::take(path, Duration::ZERO)?;
-        let mut book = Book::read(files, path, host)?;
+        let mut book = UndoJournal::read(files, path, host)?;
         if book.is_of_this_boot()? {
             if let Some(line) = book.state.damaged_line {
                 return Err(book.damaged(line));
@@ -68,7 +68,7 @@ impl Journal {
             }
         }
         book.start_anew()?;
-        book.write(Record::Owner(Owner::this(host)?))?;
+        book.write(JournalEntry::Owner(Owner::this(host)?))?;
         Ok(Self {
             book: Box::new(book),
             _lock: lock,
@@ -119,7 +119,7 @@ impl Journal {
             check_kept(setting, &book.target(), instance, value)?;
         }
         let number = book.state.made + 1;
-        book.write(Record::Change(Pending {
+        book.write(JournalEntry::Change(Pending {
             number,
             setting: setting.name.to_owned(),
             instance: instance.to_owned(),
@@ -133,7 +133,7 @@ impl Journal {
                 let _ = if access.has_vanished(&error) {
                     // The file disappeared before it accepted the value, so there is nothing to
                     // undo.
-                    book.write(Record::Undone { number })
+                    book.write(JournalEntry::Undone { number })
                 } else {
                     book.undo_last()
                 };
@@ -153,9 +153,9 @@ impl Journal {
     }
 
     /// Keeps the changes until a revert undoes them.
-    pub(crate) fn keep(mut self, kept: Kept) -> Result<(), TuneError> {
+    pub(crate) fn keep(mut self, kept: Committed) -> Result<(), TuneError> {
         // If this fails, dropping the journal undoes them.
-        self.book.write(Record::Kept(kept))
+        self.book.write(JournalEntry::Kept(kept))
     }
 
     /// Undoes all changes, the last first. Changes that cannot be undone stay in the journal. The

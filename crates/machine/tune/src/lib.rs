@@ -71,7 +71,7 @@ mod validity;
 use schemars::JsonSchema;
 
 pub use accessors::{HOLD_VERB, deeper_idle_states, hold_latency};
-pub use apply::{Applied, Options, Places, Refusals, apply, revert};
+pub use apply::{Applied, Locations, Options, Refusals, apply, revert};
 pub use boot::BootArgument;
 pub use cmdline::{
     Changes, CmdlineEdit, CmdlineError, CmdlineFile, CmdlineRevert, CmdlineState, CmdlineWritten,

@@ -57,7 +57,7 @@ pub(crate) struct Spot {
 }
 
 impl Spot {
-    fn of(file: &str, whole: &str, span: Range<usize>) -> Self {
+    fn new(file: &str, whole: &str, span: Range<usize>) -> Self {
         let start = (0..=span.start.min(whole.len()))
             .rev()
             .find(|place| whole.is_char_boundary(*place))
@@ -237,7 +237,7 @@ impl Profile {
     /// # Errors
     /// [`TuneError::Profile`] with line and column.
     pub fn parse(name: &str, text: &str) -> Result<Self, TuneError> {
-        let spot = |span: Range<usize>| Spot::of(name, text, span);
+        let spot = |span: Range<usize>| Spot::new(name, text, span);
         let table = DeTable::parse(text)
             .map_err(|error| spot(error.span().unwrap_or(0..0)).error(error.message()))?;
         let mut profile = Self {
@@ -432,7 +432,7 @@ mod tests {
     fn built_in_profiles_repeat_no_recommended_value() {
         for built_in in PROFILES {
             let table = DeTable::parse(built_in.text).unwrap();
-            let spot = |span: Range<usize>| Spot::of("x", built_in.text, span);
+            let spot = |span: Range<usize>| Spot::new("x", built_in.text, span);
             let role = read_role(table.get_ref(), &spot).unwrap();
             let settings = table.get_ref().get("settings").unwrap().get_ref();
             let DeValue::Table(settings) = settings else {

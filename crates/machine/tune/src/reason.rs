@@ -28,7 +28,7 @@ enum Caller {
 
 impl Caller {
     /// Detects the privileges. Returns `None` without the fields in /proc.
-    fn of(target: &Target<'_>) -> Option<Self> {
+    fn from_target(target: &Target<'_>) -> Option<Self> {
         let status = target.text("/proc/self/status")?;
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -64,7 +64,7 @@ impl Caller {
 /// kernel refuses this setting to root, if known.
 fn reason(target: &Target<'_>, source: &io::Error, known: &str) -> String {
     let text = match source.kind() {
-        io::ErrorKind::PermissionDenied => match Caller::of(target) {
+        io::ErrorKind::PermissionDenied => match Caller::from_target(target) {
             Some(Caller::User) | None => "only root may change settings: use sudo".to_owned(),
             Some(Caller::Namespace) => "root of a user namespace (a container) is not root of \
                                         the machine: run it on the machine itself"

@@ -13,7 +13,7 @@ use crate::setting::{setting, shown};
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
-pub(crate) enum Record {
+pub(crate) enum JournalEntry {
     /// The owner of the journal; always the first line.
     Owner(Owner),
     /// A change that is about to be made.
@@ -24,14 +24,14 @@ pub(crate) enum Record {
         number: u64,
     },
     /// All changes are made, and stay until they are reverted.
-    Kept(Kept),
+    Kept(Committed),
     /// The changes are being undone. If this was interrupted, any later command finishes it.
     Reverting,
 }
 
 /// Changes that were applied to stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct Committed {
     /// Name of the profile, or the settings.
     pub(crate) label: String,
     /// CPUs that they were for.
@@ -84,7 +84,7 @@ pub(crate) struct State {
     /// Pending changes, the oldest first.
     pub(crate) pending: Vec<Pending>,
     /// Set if the changes are to stay.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<Committed>,
     /// Whether the changes are being undone.
     pub(crate) reverting: bool,
     /// Number of changes made so far.
@@ -95,7 +95,7 @@ pub(crate) struct State {
     pub(crate) damaged_line: Option<usize>,
 }
 
-impl Record {
+impl JournalEntry {
     /// Formats the record as a line.
     pub(crate) fn line(&self) -> Result<String, serde_json::Error> {
         let json = serde_json::to_string(self)?;
@@ -149,7 +149,7 @@ impl State {
             let Some(whole) = line.strip_suffix('\n') else {
                 break;
             };
-            if !Record::read(whole).is_some_and(|record| state.take(record)) {
+            if !JournalEntry::read(whole).is_some_and(|record| state.take(record)) {
                 state.damaged_line = Some(place + 1);
                 break;
             }
@@ -159,14 +159,16 @@ impl State {
     }
 
     /// Adds a record. Returns false if it is invalid in this state.
-    pub(crate) fn take(&mut self, record: Record) -> bool {
+    pub(crate) fn take(&mut self, record: JournalEntry) -> bool {
         match record {
-            Record::Owner(owner) if self.owner.is_none() => self.owner = Some(owner),
-            Record::Change(change) if self.owner.is_some() && change.number == self.made + 1 => {
+            JournalEntry::Owner(owner) if self.owner.is_none() => self.owner = Some(owner),
+            JournalEntry::Change(change)
+                if self.owner.is_some() && change.number == self.made + 1 =>
+            {
                 self.made = change.number;
                 self.pending.push(change);
             }
-            Record::Undone { number } => {
+            JournalEntry::Undone { number } => {
                 let Some(undone) = self.pending.iter().find(|c| c.number == number) else {
                     return false;
                 };
@@ -178,10 +180,10 @@ impl State {
                 self.pending
                     .retain(|change| change.number < number || !same(change));
             }
-            Record::Kept(kept) if self.owner.is_some() && self.kept.is_none() => {
+            JournalEntry::Kept(kept) if self.owner.is_some() && self.kept.is_none() => {
                 self.kept = Some(kept);
             }
-            Record::Reverting if self.owner.is_some() => self.reverting = true,
+            JournalEntry::Reverting if self.owner.is_some() => self.reverting = true,
             _ => return false,
         }
         true
@@ -203,9 +205,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn records() -> Vec<Record> {
+    fn records() -> Vec<JournalEntry> {
         let change = |number, old: &str, new: &str| {
-            Record::Change(Pending {
+            JournalEntry::Change(Pending {
                 number,
                 setting: "clocksource".to_owned(),
                 instance: String::new(),
@@ -214,18 +216,18 @@ mod tests {
             })
         };
         vec![
-            Record::Owner(Owner {
+            JournalEntry::Owner(Owner {
                 pid: 4,
                 process_start: 77,
                 boot_id: "a".to_owned(),
             }),
             change(1, "tsc", "hpet"),
             change(2, "hpet", "acpi_pm"),
-            Record::Undone { number: 2 },
+            JournalEntry::Undone { number: 2 },
         ]
     }
 
-    fn text(records: &[Record]) -> String {
+    fn text(records: &[JournalEntry]) -> String {
         records
             .iter()
             .map(|record| record.line().unwrap())

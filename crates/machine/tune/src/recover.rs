@@ -7,7 +7,7 @@ use punctual_host::Host;
 
 use crate::fs::{FileSystem, Files};
 use crate::lock::Lock;
-use crate::undo::{Book, undo_all};
+use crate::undo::{UndoJournal, undo_all};
 use crate::{How, Restored, TuneError, setting};
 
 /// How long to wait for another program that does the same.
@@ -32,7 +32,7 @@ pub(crate) fn recover_on(
     path: &Path,
     host: &Host,
 ) -> Result<Vec<Restored>, TuneError> {
-    let mut book = Book::read(files, path, host)?;
+    let mut book = UndoJournal::read(files, path, host)?;
     if nothing_to_do(&book)? {
         return Ok(Vec::new());
     }
@@ -47,7 +47,7 @@ pub(crate) fn recover_on(
 
 /// Undoes all pending changes. The reboot has undone those from before it, except for files on
 /// disk.
-pub(crate) fn undo_since_boot(book: &mut Book) -> Result<Vec<Restored>, TuneError> {
+pub(crate) fn undo_since_boot(book: &mut UndoJournal) -> Result<Vec<Restored>, TuneError> {
     if book.is_of_this_boot()? {
         return match book.state.damaged_line {
             Some(line) => Err(book.damaged(line)),
@@ -67,7 +67,7 @@ pub(crate) fn undo_since_boot(book: &mut Book) -> Result<Vec<Restored>, TuneErro
     Ok(restored)
 }
 
-fn nothing_to_do(book: &Book) -> Result<bool, TuneError> {
+fn nothing_to_do(book: &UndoJournal) -> Result<bool, TuneError> {
     if book.state.is_settled() || book.state.stays() {
         return Ok(true);
     }

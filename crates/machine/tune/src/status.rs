@@ -12,7 +12,7 @@ use crate::accessors::access;
 use crate::fs::{FileSystem, Files};
 use crate::record::Pending;
 use crate::setting::{setting, shown};
-use crate::undo::Book;
+use crate::undo::UndoJournal;
 
 /// Settings that a user has applied.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -102,7 +102,7 @@ impl Status {
         journal: &Path,
         host: &Host,
     ) -> Result<Option<Self>, TuneError> {
-        let book = Book::read(files, journal, host)?;
+        let book = UndoJournal::read(files, journal, host)?;
         let state = &book.state;
         if state.is_settled() {
             return Ok(None);
@@ -147,7 +147,7 @@ impl Status {
     }
 }
 
-fn one(book: &Book, change: &Pending) -> SettingStatus {
+fn one(book: &UndoJournal, change: &Pending) -> SettingStatus {
     let target = book.target();
     let mut status = SettingStatus {
         label: change.setting.clone(),

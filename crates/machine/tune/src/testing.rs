@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use punctual_host::{Coalescing, Host};
 use punctual_rt::{Policy, Tid};
 
-use crate::apply::Places;
+use crate::apply::Locations;
 use crate::fs::{FileSystem, Files};
 use crate::testing_kernel::Kernel;
 
@@ -42,8 +42,8 @@ impl Machine {
     }
 
     /// Paths of the journals.
-    pub(crate) fn places(&self) -> Places {
-        Places::beside(self.journal())
+    pub(crate) fn places(&self) -> Locations {
+        Locations::beside(self.journal())
     }
 
     /// Returns a file's trimmed text.

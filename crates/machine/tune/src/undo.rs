@@ -8,7 +8,7 @@ use punctual_model::Setting;
 
 use crate::accessors::access;
 use crate::fs::FileSystem;
-use crate::record::{Pending, Record, State};
+use crate::record::{JournalEntry, Pending, State};
 use crate::restored::{How, Restored};
 use crate::setting::setting;
 use crate::target::Target;
@@ -16,7 +16,7 @@ use crate::validity::check_kept;
 use crate::{Failure, TuneError};
 
 /// A journal's file, the state that it describes, and its machine. The caller holds the lock.
-pub(crate) struct Book {
+pub(crate) struct UndoJournal {
     pub(crate) files: Box<dyn FileSystem>,
     pub(crate) path: PathBuf,
     pub(crate) host: Host,
@@ -25,7 +25,7 @@ pub(crate) struct Book {
     pub(crate) unwritten: Option<io::Error>,
 }
 
-impl Book {
+impl UndoJournal {
     /// Reads the journal. A missing one is empty.
     pub(crate) fn read(
         files: Box<dyn FileSystem>,
@@ -70,21 +70,21 @@ impl Book {
     }
 
     /// Adds a record, and returns when it is on disk.
-    pub(crate) fn write(&mut self, record: Record) -> Result<(), TuneError> {
+    pub(crate) fn write(&mut self, record: JournalEntry) -> Result<(), TuneError> {
         self.add(record)
             .map_err(|source| self.failed("write", source))
     }
 
     /// Adds a record while changes are undone. If the journal cannot be written, they are still
     /// undone, and [`undo_all`] returns that error at the end.
-    pub(crate) fn note(&mut self, record: Record) {
+    pub(crate) fn note(&mut self, record: JournalEntry) {
         if let Err(source) = self.add(record.clone()) {
             self.unwritten.get_or_insert(source);
             self.state.take(record);
         }
     }
 
-    fn add(&mut self, record: Record) -> io::Result<()> {
+    fn add(&mut self, record: JournalEntry) -> io::Result<()> {
         let length = self.state.sound_bytes;
         let written = record.line().map_err(io::Error::from).and_then(|line| {
             // Removes the rest of an earlier record that could not be written completely.
@@ -136,7 +136,7 @@ impl Book {
             return Ok(());
         };
         self.undo(&change)?;
-        self.write(Record::Undone {
+        self.write(JournalEntry::Undone {
             number: change.number,
         })
     }
@@ -183,12 +183,12 @@ impl Book {
 /// earlier change of the same setting is sufficient: the kernel may no longer offer the value in
 /// between. Failed changes are tried once more at the end, because they may depend on settings that
 /// were restored after them.
-pub(crate) fn undo_all(book: &mut Book) -> Result<Vec<Restored>, TuneError> {
+pub(crate) fn undo_all(book: &mut UndoJournal) -> Result<Vec<Restored>, TuneError> {
     undo_after(book, 0)
 }
 
 /// Undoes all changes except the first `stay`.
-pub(crate) fn undo_after(book: &mut Book, stay: usize) -> Result<Vec<Restored>, TuneError> {
+pub(crate) fn undo_after(book: &mut UndoJournal, stay: usize) -> Result<Vec<Restored>, TuneError> {
     let mut restored = Vec::new();
     let mut failures = undo_round(book, stay, &mut restored);
     if !failures.is_empty() {
@@ -206,12 +206,12 @@ pub(crate) fn undo_after(book: &mut Book, stay: usize) -> Result<Vec<Restored>, 
     }
 }
 
-fn undo_round(book: &mut Book, stay: usize, restored: &mut Vec<Restored>) -> Vec<Failure> {
+fn undo_round(book: &mut UndoJournal, stay: usize, restored: &mut Vec<Restored>) -> Vec<Failure> {
     let mut failures: Vec<Failure> = Vec::new();
     for change in book.state.pending.clone().into_iter().skip(stay).rev() {
         match book.undo(&change) {
             Ok(how) => {
-                book.note(Record::Undone {
+                book.note(JournalEntry::Undone {
                     number: change.number,
                 });
                 failures.retain(|failure| failure.setting != change.label());

@@ -10,7 +10,7 @@ use punctual_host::netlink::Netlink;
 use punctual_host::{Coalescing, ETHTOOL, Host};
 use punctual_model::Setting;
 use punctual_tune::{
-    How, Journal, Options, Places, Plan, Request, Wish, apply, may_change, offered, recover,
+    How, Journal, Locations, Options, Plan, Request, Wish, apply, may_change, offered, recover,
     revert, setting, value,
 };
 
@@ -77,9 +77,9 @@ fn as_a_child_hold_no_packets_back() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let places = Places::beside(folder.path().join("tune.journal"));
+    let places = Locations::beside(folder.path().join("tune.journal"));
     let host = Host::live();
-    let shown = || Coalescing::of("punctual0").unwrap().to_string();
+    let shown = || Coalescing::read("punctual0").unwrap().to_string();
     let request = Request {
         sets: vec![Wish::parse("rx-coalescing-us=0").unwrap()],
         ..Request::default()

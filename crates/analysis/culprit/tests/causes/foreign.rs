@@ -327,7 +327,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn no_share_names_what_the_whole_trace_does_not_support(
+    fn no_share_exceeds_the_whole_trace(
         turns in proptest::collection::vec(any_turn(), 1..6),
         damage in any_damage(),
     ) {

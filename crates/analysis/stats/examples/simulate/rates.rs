@@ -53,7 +53,7 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
-    fn of(decisions: impl Iterator<Item = Decision>) -> Self {
+    fn from_decisions(decisions: impl Iterator<Item = Decision>) -> Self {
         decisions.fold(Self::default(), |mut all, decision| {
             match decision {
                 Decision::Held => all.held += 1,
@@ -88,7 +88,7 @@ pub(crate) struct Counted {
 fn machines(late: Late, seconds: u64, number: u64) -> Vec<Vec<Nanos>> {
     let one = |seed| {
         let times = late.times(seconds as f64, &mut random(seed + 1_000_000 * seconds));
-        Episodes::of(&times, EPISODE_GAP).begins(Nanos::ZERO)
+        Episodes::new(&times, EPISODE_GAP).begins(Nanos::ZERO)
     };
     (0..number).map(one).collect()
 }
@@ -97,12 +97,12 @@ fn machines(late: Late, seconds: u64, number: u64) -> Vec<Vec<Nanos>> {
 pub(crate) fn count(late: Late, seconds: u64, number: u64) -> Counted {
     let measured = Nanos::from_secs(seconds);
     let runs: Vec<Rate> = (machines(late, seconds, number).iter())
-        .map(|begins| Rate::of(begins, measured, EPISODE_GAP))
+        .map(|begins| Rate::from_times(begins, measured, EPISODE_GAP))
         .collect();
     let truth = runs.iter().map(|run| run.events as f64).sum::<f64>() / number as f64;
     let a_day = truth * 86_400.0 / seconds as f64;
     let of = |holds: &dyn Fn(&Rate) -> bool| runs.iter().filter(|run| holds(run)).count() as u64;
-    let at = |limit: f64| Verdicts::of(runs.iter().map(|run| run.decide(limit, ERROR)));
+    let at = |limit: f64| Verdicts::from_decisions(runs.iter().map(|run| run.decide(limit, ERROR)));
     let width = runs
         .iter()
         .map(|run| run.at_most(ERROR) / truth)
@@ -126,7 +126,7 @@ pub(crate) fn until_proven(late: Late, number: u64) -> [Verdicts; 2] {
     let truth = all.iter().map(Vec::len).sum::<usize>() as f64 / number as f64;
     let a_day = truth * 86_400.0 / seconds as f64;
     [a_day / FAR, a_day * FAR]
-        .map(|limit| Verdicts::of(all.iter().map(|begins| decided(begins, limit))))
+        .map(|limit| Verdicts::from_decisions(all.iter().map(|begins| decided(begins, limit))))
 }
 
 fn decided(begins: &[Nanos], limit: f64) -> Decision {
@@ -135,7 +135,7 @@ fn decided(begins: &[Nanos], limit: f64) -> Decision {
     loop {
         let now = looks.next().min(longest);
         let seen = begins.partition_point(|at| *at < now);
-        let rate = Rate::of(&begins[..seen], now, EPISODE_GAP);
+        let rate = Rate::from_times(&begins[..seen], now, EPISODE_GAP);
         if looks.look(&rate, limit) || now == longest {
             return looks.end(&rate, limit).0;
         }

@@ -95,7 +95,7 @@ impl Values {
     fn levels(&self) -> Vec<f64> {
         match self {
             Self::Counts(each) => {
-                let scale = Scale::of(each);
+                let scale = Scale::new(each);
                 each.iter().map(|one| scale.level(*one)).collect()
             }
             Self::Figures(each) => each.iter().map(|figure| figure.max(1.0).ln()).collect(),
@@ -105,7 +105,7 @@ impl Values {
     /// Converts a level back to a count per million periods, or a figure.
     fn at_level(&self, level: f64) -> f64 {
         match self {
-            Self::Counts(each) => Scale::of(each).rate(level),
+            Self::Counts(each) => Scale::new(each).rate(level),
             Self::Figures(_) => level.exp(),
         }
     }
@@ -130,7 +130,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(each: &[(u64, u64)]) -> Self {
+    fn new(each: &[(u64, u64)]) -> Self {
         let sum: f64 = each.iter().map(|(_, exposure)| *exposure as f64).sum();
         Self {
             exposure: (sum / each.len().max(1) as f64).max(1.0),

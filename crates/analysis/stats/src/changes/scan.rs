@@ -51,7 +51,7 @@ struct Excess {
 impl Excess {
     /// Estimates it by moments of neighbours, which a change of level hardly affects. `None` if
     /// they vary no more than Poisson counts.
-    fn of(each: &[(f64, f64)]) -> Option<Self> {
+    fn new(each: &[(f64, f64)]) -> Option<Self> {
         let (events, exposure) = sum(each);
         let mean = events / each.len() as f64;
         // Start at one more, so that it is not zero.
@@ -119,7 +119,7 @@ impl Pairs {
     /// Returns the shape of the gamma distribution of the rates. `None` if counts vary no more than
     /// Poisson counts.
     pub(super) fn shape(&self) -> Option<f64> {
-        Excess::of(&self.each).map(|excess| excess.shape)
+        Excess::new(&self.each).map(|excess| excess.shape)
     }
 
     /// Returns whether counts vary so much that both likelihoods are used. The order of the runs
@@ -161,7 +161,7 @@ impl Pairs {
 
     /// Returns the best split by each likelihood, or (0, 0) if all runs are equal.
     fn best_of(&self, stride: usize, is_spread: bool) -> [Best; 2] {
-        let excess = is_spread.then(|| Excess::of(&self.each)).flatten();
+        let excess = is_spread.then(|| Excess::new(&self.each)).flatten();
         let mut best = [(0, 1e-9); 2];
         for (at, ratios) in self.ratios(stride, excess) {
             for (best, ratio) in best.iter_mut().zip(ratios) {

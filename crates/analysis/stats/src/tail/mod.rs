@@ -187,7 +187,7 @@ mod tests {
             recording
                 .series
                 .rows
-                .push(IntervalRow::of(0, start, 0, &one));
+                .push(IntervalRow::new(0, start, 0, &one));
             all.merge(&one);
         }
         recording.threads.truncate(1);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::{FindingState, HostFacts, KeptAudit, Recording, RecordingId};
+use punctual_model::{FindingState, HostFacts, Recording, RecordingId, StoredAudit};
 use serde::{Deserialize, Serialize};
 
 use super::{FactDifference, Facts};
@@ -118,7 +118,7 @@ fn options_of(host: &HostFacts, names: &BTreeSet<&String>) -> Facts {
 
 /// Returns the states that an audit found for these. Findings that it does not list are ok or do
 /// not apply.
-fn findings_of(audit: &KeptAudit, names: &BTreeSet<&String>) -> Facts {
+fn findings_of(audit: &StoredAudit, names: &BTreeSet<&String>) -> Facts {
     let state = |name: &String| {
         let found = audit.findings.iter().find(|one| one.id == *name);
         match found {

@@ -38,8 +38,8 @@ pub(super) struct Followings<'a> {
 }
 
 impl<'a> Followings<'a> {
-    pub(super) fn of(runs: Vec<&'a Run>, asked: Option<Nanos>) -> Self {
-        let thresholds = Thresholds::of(&runs, asked);
+    pub(super) fn new(runs: Vec<&'a Run>, asked: Option<Nanos>) -> Self {
+        let thresholds = Thresholds::new(&runs, asked);
         let tail = thresholds.all.iter().map(|threshold| {
             let counts = runs.iter().map(|run| (run.above(*threshold), run.due));
             Member {

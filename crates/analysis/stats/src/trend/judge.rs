@@ -25,7 +25,7 @@ pub fn judge(runs: &[Run], question: Question) -> Trend {
         by_group.entry(key).or_default().push(run);
     }
     let groups: Vec<Followings<'_>> = (by_group.into_values())
-        .map(|runs| Followings::of(runs, asked.threshold_ns))
+        .map(|runs| Followings::new(runs, asked.threshold_ns))
         .collect();
     let families = groups.iter().flat_map(Followings::values);
     let courses = changes::courses_of(&families.collect::<Vec<_>>(), SEED);

@@ -36,7 +36,7 @@ pub struct Question {
     /// The name of the series.
     pub series: String,
     /// The selection of runs.
-    pub asked: Asked,
+    pub asked: TrendQuery,
     /// Slots that did not run.
     pub holes: Vec<Hole>,
     /// Notes of users.
@@ -47,7 +47,7 @@ pub struct Question {
 
 /// The selection of runs for a trend. Absent fields do not restrict it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Asked {
+pub struct TrendQuery {
     /// Only runs of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
@@ -68,7 +68,7 @@ pub struct Trend {
     pub series: String,
     /// The selection of runs.
     #[serde(default)]
-    pub asked: Asked,
+    pub asked: TrendQuery,
     /// Start of the first run.
     pub from: Option<Timestamp>,
     /// Start of the last run.

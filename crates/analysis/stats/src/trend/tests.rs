@@ -4,8 +4,8 @@ use std::sync::Arc;
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 use punctual_model::{
-    CpuClass, Fact, FindingState, KeptAudit, KeptFinding, Nanos, Recording, RecordingId, Severity,
-    testing,
+    CpuClass, Fact, FindingState, Nanos, Recording, RecordingId, Severity, StoredAudit,
+    StoredFinding, testing,
 };
 use uuid::Uuid;
 
@@ -326,9 +326,9 @@ fn half_of_the_runs_exceed_the_threshold() {
     let trend = judge(
         &runs,
         Question {
-            asked: Asked {
+            asked: TrendQuery {
                 threshold_ns: asked,
-                ..Asked::default()
+                ..TrendQuery::default()
             },
             ..question()
         },
@@ -370,9 +370,9 @@ fn loads_are_kept_apart() {
     let later = judge(
         &runs,
         Question {
-            asked: Asked {
+            asked: TrendQuery {
                 since,
-                ..Asked::default()
+                ..TrendQuery::default()
             },
             ..question()
         },
@@ -397,14 +397,14 @@ fn words_of_a_command_line_are_compared() {
 
 fn with_audit(title: &str) -> Recording {
     let mut recording = testing::recording(1, 1);
-    let finding = |id: &str, state| KeptFinding {
+    let finding = |id: &str, state| StoredFinding {
         id: id.to_owned(),
         state,
         severity: Severity::High,
         title: title.to_owned(),
         reason: None,
     };
-    recording.audit = Some(KeptAudit {
+    recording.audit = Some(StoredAudit {
         role: "control".to_owned(),
         cpus: "1".parse().unwrap(),
         findings: vec![

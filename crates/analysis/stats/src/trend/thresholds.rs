@@ -20,7 +20,7 @@ impl Thresholds {
     /// Returns the requested threshold. Otherwise that of the requirement, one that half of the
     /// runs exceed, and 1, 2, 5, 10 and so on from the usual p99 to the largest latency. A rise of
     /// rare late periods is visible only above what most runs reach.
-    pub(super) fn of(runs: &[&Run], asked: Option<Nanos>) -> Self {
+    pub(super) fn new(runs: &[&Run], asked: Option<Nanos>) -> Self {
         if let Some(asked) = asked {
             return Self {
                 shown: Some(asked),

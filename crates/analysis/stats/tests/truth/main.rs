@@ -20,7 +20,7 @@ fn options() -> Options {
     }
 }
 
-fn of(a: &Recording, b: &Recording) -> Comparison {
+fn comparison_between(a: &Recording, b: &Recording) -> Comparison {
     compare(a, b, &options()).unwrap()
 }
 
@@ -28,7 +28,7 @@ fn of(a: &Recording, b: &Recording) -> Comparison {
 /// the median alone would be.
 fn alarms(machine: Machine, pairs: u64) -> (u64, u64) {
     (0..pairs).fold((0, 0), |(alarms, of_median), pair| {
-        let comparison = of(&machine.run(2 * pair), &machine.run(2 * pair + 1));
+        let comparison = comparison_between(&machine.run(2 * pair), &machine.run(2 * pair + 1));
         let alarm = matches!(comparison.change, Change::Worse | Change::Better);
         let median = comparison.lanes[0].quantiles[0].estimate;
         let by_itself = median.is_some_and(|estimate| estimate.p < 0.05);
@@ -123,7 +123,8 @@ fn clear_differences_are_found_nearly_always() {
         ..USUAL
     };
     let found = (0..60).filter(|pair| {
-        let comparison = of(&USUAL.run(5_000 + 2 * pair), &shifted.run(5_001 + 2 * pair));
+        let comparison =
+            comparison_between(&USUAL.run(5_000 + 2 * pair), &shifted.run(5_001 + 2 * pair));
         comparison.change == Change::Worse
     });
     let found = found.count();
@@ -139,7 +140,8 @@ fn intervals_hold_the_truth() {
         ..USUAL
     };
     let held = (0..100).filter(|pair| {
-        let comparison = of(&USUAL.run(1_000 + 2 * pair), &shifted.run(1_001 + 2 * pair));
+        let comparison =
+            comparison_between(&USUAL.run(1_000 + 2 * pair), &shifted.run(1_001 + 2 * pair));
         // Nothing is claimed about a run that happens to wander all the time.
         let Some(estimate) = comparison.lanes[0].quantiles[0].estimate else {
             return true;
@@ -160,14 +162,14 @@ fn shift_is_found_with_sign_and_size() {
         ..USUAL
     }
     .run(2);
-    let comparison = of(&a, &b);
+    let comparison = comparison_between(&a, &b);
     assert_eq!(comparison.change, Change::Worse);
     assert!(
         comparison.summary.starts_with("candidate: p50 higher by"),
         "{}",
         comparison.summary
     );
-    let back = of(&b, &a);
+    let back = comparison_between(&b, &a);
     assert_eq!(back.change, Change::Better);
     assert!(back.summary.contains("p50 lower by"), "{}", back.summary);
 }
@@ -191,7 +193,7 @@ fn longer_tail_changes_only_the_tail() {
         row.histogram = more.buckets();
         (0..6).for_each(|_| thread.record(SignedNanos(40_000)));
     }
-    let comparison = of(&a, &b);
+    let comparison = comparison_between(&a, &b);
     let changes: Vec<Change> = comparison.lanes[0]
         .quantiles
         .iter()
@@ -205,7 +207,7 @@ fn longer_tail_changes_only_the_tail() {
 
 #[test]
 fn missed_periods_are_found() {
-    let comparison = of(&USUAL.run(1), &Machine { missed: 3, ..USUAL }.run(2));
+    let comparison = comparison_between(&USUAL.run(1), &Machine { missed: 3, ..USUAL }.run(2));
     let missed = &comparison.lanes[0].rates[0];
     assert_eq!(missed.change, Change::Worse, "{missed:?}");
     assert_eq!(
@@ -252,7 +254,7 @@ fn too_little_is_unknown_and_said_why() {
         seconds: 5,
         ..USUAL
     };
-    let comparison = of(&USUAL.run(1), &short.run(2));
+    let comparison = comparison_between(&USUAL.run(1), &short.run(2));
     assert_eq!(comparison.change, Change::Unknown);
     let lane = &comparison.lanes[0];
     let why = lane.no_blocks.as_deref().unwrap();
@@ -349,7 +351,8 @@ fn ten_seconds_reveal_fivefold_tail() {
         ..run
     };
     let found = (0..40).filter(|pair| {
-        let comparison = of(&run.run(9_000 + 2 * pair), &late.run(9_001 + 2 * pair));
+        let comparison =
+            comparison_between(&run.run(9_000 + 2 * pair), &late.run(9_001 + 2 * pair));
         let p99 = &comparison.lanes[0].quantiles[2];
         assert!(p99.ratio.unwrap() > 2.0, "{}", comparison.summary);
         p99.change == Change::Worse
@@ -359,7 +362,7 @@ fn ten_seconds_reveal_fivefold_tail() {
     assert!(found >= 25, "{found}");
     // If there are too few rows, the sentence reports the observed ratio.
     let short = Machine { seconds: 9, ..late };
-    let comparison = of(&run.run(1), &short.run(2));
+    let comparison = comparison_between(&run.run(1), &short.run(2));
     assert!(
         comparison.summary.contains("p99 (x "),
         "{}",
@@ -374,7 +377,7 @@ proptest! {
     fn the_same_recording_differs_in_nothing(seed in any::<u64>(), seconds in 1u64..50) {
         let machine = Machine { seconds, each: 40, missed: seed % 3, ..USUAL };
         let recording = machine.run(seed);
-        let comparison = of(&recording, &recording);
+        let comparison = comparison_between(&recording, &recording);
         prop_assert!(matches!(comparison.change, Change::NoneFound | Change::Unknown));
         for one in &comparison.lanes[0].quantiles {
             prop_assert!(one.difference_ns.is_none_or(|ns| ns.0 == 0));
@@ -387,7 +390,7 @@ proptest! {
     fn swapping_swaps_the_signs(seed in any::<u64>(), shift in -2_000f64..2_000.0) {
         let a = Machine { each: 60, ..USUAL }.run(seed);
         let b = Machine { each: 60, shift, ..USUAL }.run(!seed);
-        let (there, back) = (of(&a, &b), of(&b, &a));
+        let (there, back) = (comparison_between(&a, &b), comparison_between(&b, &a));
         let lanes = there.lanes[0].quantiles.iter().zip(&back.lanes[0].quantiles);
         for (there, back) in lanes {
             prop_assert_eq!(there.difference_ns.map(|ns| ns.0), back.difference_ns.map(|ns| -ns.0));

@@ -6,7 +6,7 @@ use crate::{IntervalRow, Nanos};
 impl IntervalRow {
     /// Creates the interval of `thread` that begins at `start_ns`, with these latencies and
     /// `missed` periods without a sample.
-    pub fn of(thread: u32, start_ns: Nanos, missed: u64, latencies: &Histogram) -> Self {
+    pub fn new(thread: u32, start_ns: Nanos, missed: u64, latencies: &Histogram) -> Self {
         Self {
             thread,
             start_ns,

@@ -2,7 +2,7 @@ use super::*;
 use crate::{DecodeError, MAX_TRACKABLE_NS};
 use proptest::prelude::*;
 
-fn of(values: &[i64]) -> Histogram {
+fn histogram_of(values: &[i64]) -> Histogram {
     let mut histogram = Histogram::new();
     for value in values {
         histogram.record(SignedNanos(*value));
@@ -33,7 +33,7 @@ fn an_empty_one_knows_nothing() {
 
 #[test]
 fn early_and_overflow_are_counted_apart() {
-    let histogram = of(&[-1, 5, MAX_TRACKABLE_NS as i64]);
+    let histogram = histogram_of(&[-1, 5, MAX_TRACKABLE_NS as i64]);
     assert_eq!(histogram.recorded(), 3);
     assert_eq!(histogram.count(), 2);
     assert_eq!(histogram.early(), 1);
@@ -84,7 +84,7 @@ fn imported_rows_stay_unchanged() {
     let json = serde_json::to_string(&histogram).unwrap();
     assert_eq!(serde_json::from_str::<Histogram>(&json).unwrap(), histogram);
     // After a merge with our own counts, the buckets contain both.
-    let mut both = of(&[1_500_000]);
+    let mut both = histogram_of(&[1_500_000]);
     both.merge(&histogram);
     assert_eq!(both.rows().map(|row| row.2).sum::<u64>(), 8);
     let bytes = counted(&rows, 1).encode();
@@ -119,7 +119,7 @@ fn the_largest_counts_can_be_merged() {
 
 #[test]
 fn damaged_bytes_are_refused() {
-    let bytes = of(&[5, 5_000, 70_000]).encode();
+    let bytes = histogram_of(&[5, 5_000, 70_000]).encode();
     for end in 0..bytes.len() {
         assert!(Histogram::decode(&bytes[..end]).is_err(), "{end}");
     }
@@ -132,7 +132,7 @@ fn damaged_bytes_are_refused() {
 proptest! {
     #[test]
     fn nothing_is_lost(values in latencies()) {
-        let histogram = of(&values);
+        let histogram = histogram_of(&values);
         prop_assert_eq!(histogram.recorded(), values.len() as u64);
         prop_assert_eq!(
             histogram.buckets().total() + histogram.overflow() + histogram.early(),
@@ -142,9 +142,9 @@ proptest! {
 
     #[test]
     fn merging_is_recording_both(a in latencies(), b in latencies()) {
-        let mut merged = of(&a);
-        merged.merge(&of(&b));
-        prop_assert_eq!(merged, of(&[a, b].concat()));
+        let mut merged = histogram_of(&a);
+        merged.merge(&histogram_of(&b));
+        prop_assert_eq!(merged, histogram_of(&[a, b].concat()));
     }
 
     #[test]
@@ -152,7 +152,7 @@ proptest! {
         values in prop::collection::vec(0i64..5_000_000_000, 1..300),
         quantile in 0.0f64..=1.0,
     ) {
-        let histogram = of(&values);
+        let histogram = histogram_of(&values);
         let mut sorted = values;
         sorted.sort_unstable();
         let rank = rank_of(quantile, sorted.len() as u64).unwrap();
@@ -164,7 +164,7 @@ proptest! {
 
     #[test]
     fn microsecond_bins_are_exact_below_a_millisecond(values in prop::collection::vec(0i64..2_000_000, 0..300)) {
-        let (rows, beyond) = of(&values).micros(1_000);
+        let (rows, beyond) = histogram_of(&values).micros(1_000);
         let mut exact = vec![0u64; 1_000];
         for value in values.iter().filter(|v| **v < 1_000_000) {
             exact[(value / 1_000) as usize] += 1;
@@ -182,12 +182,12 @@ proptest! {
         let mut run = Histogram::new();
         run.record_run(Nanos(largest), Nanos(step), count);
         let each = (0..count).map(|n| largest.saturating_sub(n * step) as i64);
-        prop_assert_eq!(run, of(&each.collect::<Vec<i64>>()));
+        prop_assert_eq!(run, histogram_of(&each.collect::<Vec<i64>>()));
     }
 
     #[test]
     fn both_forms_read_back(values in latencies()) {
-        let histogram = of(&values);
+        let histogram = histogram_of(&values);
         let json = serde_json::to_string(&histogram).unwrap();
         prop_assert_eq!(&serde_json::from_str::<Histogram>(&json).unwrap(), &histogram);
         prop_assert_eq!(&Histogram::decode(&histogram.encode()).unwrap(), &histogram);

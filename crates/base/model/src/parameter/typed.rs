@@ -89,7 +89,7 @@ impl<T> Typed<T> {
 impl<T: Value> Typed<T> {
     /// Returns its value: the given one, or the default. `arguments` must have been checked against
     /// the table of this parameter.
-    pub fn of(&self, arguments: &Arguments) -> T {
+    pub fn value_in(&self, arguments: &Arguments) -> T {
         T::find(arguments, self.parameter.name).unwrap_or_default()
     }
 }

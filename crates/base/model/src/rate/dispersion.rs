@@ -30,7 +30,7 @@ type Scale = (f64, usize);
 impl Dispersion {
     /// Calculates the dispersion from counts in consecutive blocks of the shortest length. Longer
     /// blocks are made by joining pairs.
-    pub(super) fn of(mut counts: Vec<u64>) -> Self {
+    pub(super) fn from_counts(mut counts: Vec<u64>) -> Self {
         let mut scales: Vec<Scale> = Vec::new();
         // Without events their clustering is unknown.
         if counts.iter().all(|count| *count == 0) {
@@ -94,12 +94,12 @@ mod tests {
     #[test]
     fn what_clusters_spreads_more() {
         // One event in each block is less spread than chance, and counts as 1.
-        assert_eq!(Dispersion::of(vec![1; 64]).factor, 1.0);
-        assert_eq!(Dispersion::of(Vec::new()).factor, 1.0);
-        assert_eq!(Dispersion::of(vec![0; 90]).factor, 1.0);
+        assert_eq!(Dispersion::from_counts(vec![1; 64]).factor, 1.0);
+        assert_eq!(Dispersion::from_counts(Vec::new()).factor, 1.0);
+        assert_eq!(Dispersion::from_counts(vec![0; 90]).factor, 1.0);
         // Ten at once in every tenth block: variance by mean is 9.1, and 8.1 for pairs.
         let bursts: Vec<u64> = (0..100).map(|n| if n % 10 == 3 { 10 } else { 0 }).collect();
-        let found = Dispersion::of(bursts);
+        let found = Dispersion::from_counts(bursts);
         assert!((9.0..13.0).contains(&found.factor), "{found:?}");
         assert!(!found.rises, "{found:?}");
     }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn steadily_rising_rate_outlasts_the_run() {
         let rising: Vec<u64> = (0..128).map(|n| n / 8).collect();
-        let found = Dispersion::of(rising);
+        let found = Dispersion::from_counts(rising);
         assert!(found.rises && found.factor > 20.0, "{found:?}");
     }
 }

@@ -18,7 +18,7 @@ pub struct Episodes {
 
 impl Episodes {
     /// Finds the episodes in late periods that came due at these times, in any order.
-    pub fn of(late: &[Nanos], gap: Nanos) -> Self {
+    pub fn new(late: &[Nanos], gap: Nanos) -> Self {
         let mut late = late.to_vec();
         late.sort_unstable();
         late.dedup();
@@ -55,7 +55,7 @@ mod tests {
     fn a_pause_longer_than_the_gap_separates() {
         let of = |millis: &[u64]| {
             let late: Vec<Nanos> = millis.iter().map(|ms| Nanos::from_millis(*ms)).collect();
-            Episodes::of(&late, EPISODE_GAP)
+            Episodes::new(&late, EPISODE_GAP)
         };
         // A pause of exactly the gap does not split. Any order, and several CPUs at once.
         let found = of(&[2_000, 0, 1_000, 1_000, 3_001, 9_000]);

@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_error_is_divided_over_the_looks() {
-        let clean = |seconds| Rate::of(&[], Nanos::from_secs(seconds), EPISODE_GAP);
+        let clean = |seconds| Rate::from_times(&[], Nanos::from_secs(seconds), EPISODE_GAP);
         let mut looks = Looks::default();
         assert!(!looks.look(&clean(59), 1_000.0));
         // ln(1 / 0.025) = 3.69 episodes are proven in 5.3 min at 1,000 a day. The look at 8 min is

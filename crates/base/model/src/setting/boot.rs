@@ -18,10 +18,10 @@ const X86: &[&str] = &["x86_64", "i686", "i586"];
 const ARM64: &[&str] = &["aarch64"];
 
 const fn to(name: &'static str, value: &'static str) -> BootParameter {
-    of(&[], name, value)
+    only_on(&[], name, value)
 }
 
-const fn of(
+const fn only_on(
     only: &'static [&'static str],
     name: &'static str,
     value: &'static str,
@@ -45,14 +45,14 @@ pub const BOOT_PARAMETERS: &[BootParameter] = &[
     to("skew_tick", "1"),
     to("nosoftlockup", ""),
     to("nmi_watchdog", "0"),
-    of(X86, "tsc", "reliable"),
-    of(X86, "processor.max_cstate", "1"),
-    of(X86, "intel_idle.max_cstate", "1"),
+    only_on(X86, "tsc", "reliable"),
+    only_on(X86, "processor.max_cstate", "1"),
+    only_on(X86, "intel_idle.max_cstate", "1"),
     to("audit", "0"),
     to("efi", "noruntime"),
-    of(X86, "iommu", "pt"),
-    of(ARM64, "iommu.passthrough", "1"),
-    of(X86, "intel_pstate", "passive"),
+    only_on(X86, "iommu", "pt"),
+    only_on(ARM64, "iommu.passthrough", "1"),
+    only_on(X86, "intel_pstate", "passive"),
     to("loglevel", "4"),
 ];
 

@@ -298,7 +298,7 @@ impl Setting {
 mod tests {
     use super::*;
 
-    fn of(name: &str) -> &'static Setting {
+    fn by_name(name: &str) -> &'static Setting {
         setting(name).unwrap()
     }
 
@@ -368,25 +368,31 @@ mod tests {
             "rcu-stall-suppress",
             "irqbalance-banned",
         ] {
-            assert!(of(name).only_by_hand().is_some(), "{name}");
+            assert!(by_name(name).only_by_hand().is_some(), "{name}");
         }
-        assert_eq!(of("swappiness").only_by_hand(), None);
-        assert_eq!(of("governor").only_by_hand(), None);
+        assert_eq!(by_name("swappiness").only_by_hand(), None);
+        assert_eq!(by_name("governor").only_by_hand(), None);
     }
 
     #[test]
     fn a_recommendation_follows_the_role() {
-        assert_eq!(of("timer-migration").wanted_for(Role::Telco), Some("on"));
-        assert_eq!(of("timer-migration").wanted_for(Role::Control), Some("off"));
-        assert_eq!(of("swappiness").wanted_for(Role::Audio), Some("10"));
-        assert_eq!(of("freq-max").wanted_for(Role::Control), None);
+        assert_eq!(
+            by_name("timer-migration").wanted_for(Role::Telco),
+            Some("on")
+        );
+        assert_eq!(
+            by_name("timer-migration").wanted_for(Role::Control),
+            Some("off")
+        );
+        assert_eq!(by_name("swappiness").wanted_for(Role::Audio), Some("10"));
+        assert_eq!(by_name("freq-max").wanted_for(Role::Control), None);
     }
 
     #[test]
     fn the_permanent_form_follows_from_the_path() {
         let cpus = |list: &str| list.parse::<CpuSet>().unwrap();
         let form =
-            |name: &str, value: &str| of(name).permanently(value, &cpus("2-3"), &cpus("0-1"));
+            |name: &str, value: &str| by_name(name).permanently(value, &cpus("2-3"), &cpus("0-1"));
         let found = |text: &str| Some(text.to_owned());
         assert_eq!(
             form("swappiness", "10"),
@@ -408,28 +414,31 @@ mod tests {
             )
         );
         assert_eq!(form("idle-limit-us", "10"), None);
-        let none = of("workqueue-cpus").permanently("housekeeping", &cpus("0-1"), &cpus(""));
+        let none = by_name("workqueue-cpus").permanently("housekeeping", &cpus("0-1"), &cpus(""));
         assert_eq!(none, None);
     }
 
     #[test]
     fn instance_is_named_by_path_placeholders() {
-        let form = |name: &str| of(name).instance_form();
+        let form = |name: &str| by_name(name).instance_form();
         assert_eq!(form("swappiness"), None);
         assert_eq!(form("rps-cpus").unwrap(), "*/rx-#");
         assert_eq!(form("watchdog").unwrap(), "nmi or soft");
         assert_eq!(form("idle-limit-us").unwrap(), "cpu#/state#");
-        assert_eq!(of("watchdog").named("nmi"), "watchdog@nmi");
+        assert_eq!(by_name("watchdog").named("nmi"), "watchdog@nmi");
     }
 
     #[test]
     fn wash_out_is_duration_or_restart() {
         assert_eq!(
-            of("governor").wash_out.duration(),
+            by_name("governor").wash_out.duration(),
             Some(Duration::from_secs(2))
         );
-        assert_eq!(of("thp").wash_out.duration(), Some(Duration::from_secs(30)));
-        assert_eq!(of("irqbalance-banned").wash_out.duration(), None);
+        assert_eq!(
+            by_name("thp").wash_out.duration(),
+            Some(Duration::from_secs(30))
+        );
+        assert_eq!(by_name("irqbalance-banned").wash_out.duration(), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The data for judging a requirement, and the answer for one thread.
 
 use super::{Bound, LimitResult};
-use crate::{Due, Metric, Nanos, Series, Suspension, ThreadRecord, WorstSample};
+use crate::{Due, Metric, Nanos, Series, Suspension, ThreadRecord, TopSample};
 
 /// The data for judging a requirement.
 #[derive(Clone, Debug, Default)]
@@ -18,14 +18,14 @@ pub(crate) struct Grounds<'a> {
     pub(crate) break_value: Option<(Nanos, bool)>,
     /// Times during which measuring was suspended.
     pub(crate) suspensions: &'a [Suspension],
-    pub(crate) worst: &'a [WorstSample],
+    pub(crate) worst: &'a [TopSample],
     /// The phases of the run, if it has several.
     pub(crate) phases: Vec<&'a str>,
 }
 
 impl Grounds<'_> {
     /// Returns the largest latency above `limit` outside all suspensions.
-    fn above_outside(&self, limit: Nanos) -> Option<&WorstSample> {
+    fn above_outside(&self, limit: Nanos) -> Option<&TopSample> {
         let above = self.worst.iter().filter(|sample| sample.latency_ns > limit);
         let outside = above.filter(|sample| !sample.is_suspended(self.suspensions));
         outside.max_by_key(|sample| sample.latency_ns)
@@ -68,7 +68,7 @@ impl Grounds<'_> {
             .collect();
         let bound = if !self.alike && together.len() > 1 {
             let title = self.threads[worst].title();
-            Bound::of(
+            Bound::new(
                 max,
                 self.measured(worst)?,
                 undecided(&due[worst]),
@@ -79,7 +79,7 @@ impl Grounds<'_> {
             let times: Option<Vec<Nanos>> = times.collect();
             let unknown = together.iter().map(|place| undecided(&due[*place]));
             let unknown = unknown.fold(0, u64::saturating_add);
-            Bound::of(max, times?.into_iter().min()?, unknown, None)?
+            Bound::new(max, times?.into_iter().min()?, unknown, None)?
         };
         Some(Bound {
             phase: phase.map(str::to_owned),
@@ -118,7 +118,7 @@ impl Single {
         }
     }
 
-    pub(super) fn of(measured: u64, held: Option<bool>, lacking: impl FnOnce() -> String) -> Self {
+    pub(super) fn new(measured: u64, held: Option<bool>, lacking: impl FnOnce() -> String) -> Self {
         Self {
             measured: Some(measured),
             ..Self::nothing()

@@ -29,7 +29,7 @@ impl Requirement {
         let mut limits: Vec<LimitResult> = self.limits.iter().map(judge).collect();
         limits.extend(break_result(claim, grounds, &due));
         (limits.iter_mut()).for_each(|result| grounds.suspend(&due, result));
-        let outcome = Outcome::of(&limits, claim.is_some());
+        let outcome = Outcome::new(&limits, claim.is_some());
         Verdict {
             outcome,
             sentence: sentence(outcome, &limits, grounds.threads),
@@ -78,11 +78,11 @@ impl Limit {
                 let missed = grounds.threads[place].accounting.missed;
                 let held = (missed > self.at_most || !grounds.missed_unknown)
                     .then_some(missed <= self.at_most);
-                Single::of(missed, held, missed_unknown)
+                Single::new(missed, held, missed_unknown)
             }
             Metric::Break => {
                 let max = due.max().map_or(0, |max| max.0);
-                Single::of(max, Some(max <= self.at_most), String::new)
+                Single::new(max, Some(max <= self.at_most), String::new)
             }
         }
     }
@@ -97,7 +97,7 @@ impl Limit {
         } else {
             (possible && undecided(due) == 0).then_some(true)
         };
-        let single = Single::of(max, held, || {
+        let single = Single::new(max, held, || {
             if possible {
                 latency_unknown(due)
             } else {
@@ -145,7 +145,7 @@ impl Limit {
             Some(true) => bounds.at_least.min(limit),
             _ => bounds.at_least,
         };
-        let single = Single::of(measured.0, held, || match () {
+        let single = Single::new(measured.0, held, || match () {
             () if !is_long_enough => too_few(due.periods(), share_above, grounds.measured(place)),
             () if grounds.missed_unknown => missed_unknown(),
             () if undecided(due) == 0 => in_one_bucket(),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     Accounting, Completion, Histogram, OpenPeriods, Policy, Recording, Requirement, Scheduling,
-    SignedNanos, Suspension, SuspensionKind, ThreadUsage, WorstSample, testing,
+    SignedNanos, Suspension, SuspensionKind, ThreadUsage, TopSample, testing,
 };
 
 pub(super) fn thread(latencies: &[i64], missed: u64) -> ThreadRecord {
@@ -142,7 +142,7 @@ fn unwoken_period_lateness_reaches_the_end() {
     assert_eq!(outcome("p99", 300_000_000, &threads), Outcome::NotDecidable);
     // They cannot affect the median.
     assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Met);
-    let bound = Bound::of(Nanos::from_millis(200), Nanos::from_secs(5), 200, None);
+    let bound = Bound::new(Nanos::from_millis(200), Nanos::from_secs(5), 200, None);
     let mut recording = testing::recording(1, 5);
     recording.requirement = require("max", 3_000_000);
     recording.threads = threads.to_vec();
@@ -288,15 +288,15 @@ fn clean_minute_proves_4314_daily_episodes() {
         format!("at most 4,314 episodes a day exceed {max} (95%, if the day is like these 60.0 s)")
     );
     // Three days: one episode a day. The bound falls with the length of the run.
-    let of = |hours: u64| Bound::of(max, Nanos::from_secs(3_600 * hours), 0, None).unwrap();
+    let of = |hours: u64| Bound::new(max, Nanos::from_secs(3_600 * hours), 0, None).unwrap();
     assert!(of(72).sentence().contains("at most 1.0 episodes a day"));
     assert!(
         of(43_800)
             .sentence()
             .contains("at most 0.0017 episodes a day")
     );
-    assert_eq!(Bound::of(max, Nanos::ZERO, 0, None), None);
-    let short = Bound::of(max, Nanos::from_millis(999), 0, None).unwrap();
+    assert_eq!(Bound::new(max, Nanos::ZERO, 0, None), None);
+    let short = Bound::new(max, Nanos::from_millis(999), 0, None).unwrap();
     assert_eq!(
         short.sentence(),
         "too short for a bound: 999 ms measured, 1 s needed"
@@ -337,7 +337,7 @@ fn words_of_the_first_schema_are_read() {
 /// One sample of 1 s in a stop by the user, one of 200 µs outside it.
 fn stopped_for_a_second() -> Recording {
     let mut recording = testing::recording(1, 2);
-    let at = |monotonic: u64, latency: u64| WorstSample {
+    let at = |monotonic: u64, latency: u64| TopSample {
         time: recording.started,
         monotonic_ns: Nanos(monotonic),
         cpu: Some(1),

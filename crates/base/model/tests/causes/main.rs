@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sentence_names_the_largest_share_and_the_sum(blame in any_blame()) {
+    fn sentence_names_largest_share_and_sum(blame in any_blame()) {
         let sentence = blame.sentence();
         let Some(largest) = blame.largest() else {
             prop_assert!(sentence.ends_with("was not late."));
@@ -61,7 +61,7 @@ proptest! {
 
     /// The sums of a run combine threads of one name.
     #[test]
-    fn a_source_without_ids_stays_of_its_kind(cause in any_cause()) {
+    fn source_without_ids_keeps_its_kind(cause in any_cause()) {
         let combined = cause.source.without_ids();
         prop_assert_eq!(combined.kind(), cause.source.kind());
         prop_assert_eq!(combined.without_ids(), combined);
@@ -69,7 +69,7 @@ proptest! {
 }
 
 #[test]
-fn a_deeply_nested_cause_is_refused_when_read() {
+fn deeply_nested_cause_is_refused() {
     let mut source = Source::Nmi;
     for _ in 0..100 {
         source = Source::Undecided {

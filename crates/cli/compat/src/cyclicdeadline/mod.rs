@@ -63,7 +63,7 @@ pub(crate) const TOOL: Tool = Tool {
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
     shared::warn_of_spare_words(parsed, context);
-    let settings = CyclicdeadlineSettings::read(parsed, &Machine::of(&context.host)?)?;
+    let settings = CyclicdeadlineSettings::read(parsed, &Machine::from_host(&context.host)?)?;
     for note in &settings.notes {
         context.note(note);
     }

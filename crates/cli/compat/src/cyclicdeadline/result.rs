@@ -41,7 +41,7 @@ pub(super) fn write(
         writeln!(
             context.out,
             "# Break value: {}",
-            Unit::Micros.of(broke.latency)
+            Unit::Micros.convert(broke.latency)
         )?;
     }
     let status = context.status(outcome.broke.is_some());
@@ -61,7 +61,7 @@ pub(super) fn write(
 }
 
 fn columns(settings: &CyclicdeadlineSettings, recording: &Recording) -> Vec<HistogramColumn> {
-    let of = |thread| HistogramColumn::of(thread, Unit::Micros.one(), settings.histogram);
+    let of = |thread| HistogramColumn::new(thread, Unit::Micros.one(), settings.histogram);
     recording.threads.iter().map(of).collect()
 }
 
@@ -100,7 +100,7 @@ fn body<'a>(
         histogram: with_histogram.then_some(column.rows),
         figures: Figures {
             min: thread.histogram.min().map_or(0, |min| min.whole_micros()),
-            ..Figures::of(thread)
+            ..Figures::from_thread(thread)
         },
     });
     let additions = context.additions(recording, with_histogram.then_some(settings.histogram));

@@ -166,7 +166,7 @@ mod tests {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let options = super::super::TOOL.options;
         let parsed = getopt::parse(&words, options, false)?;
-        CyclicdeadlineSettings::read(&parsed, &Machine::of(&Host::live())?)
+        CyclicdeadlineSettings::read(&parsed, &Machine::from_host(&Host::live())?)
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
-    let machine = Machine::of(&context.host)?;
+    let machine = Machine::from_host(&context.host)?;
     let settings = CyclictestSettings::read(parsed, options::OPTIONS, &machine)?;
     for line in &settings.first_lines {
         writeln!(context.out, "{line}")?;

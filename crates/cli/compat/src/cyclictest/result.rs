@@ -79,7 +79,7 @@ fn write_held(
     let is_break = |held: &&HeldLine| {
         outcome.broke.is_some_and(|broke| {
             let tid = seen.lines.get(held.thread).map(|line| line.tid);
-            tid == Some(broke.thread.as_raw()) && held.value == settings.unit.of(broke.latency)
+            tid == Some(broke.thread.as_raw()) && held.value == settings.unit.convert(broke.latency)
         })
     };
     for held in seen.samples.held.iter().filter(|held| !is_break(held)) {
@@ -115,7 +115,7 @@ fn histogram(
         limit,
         columns: columns
             .map(|(thread, cycles)| {
-                let mut column = HistogramColumn::of(thread, unit.one(), limit);
+                let mut column = HistogramColumn::new(thread, unit.one(), limit);
                 if thread.histogram.count() == 0 {
                     column.min = NO_MINIMUM;
                 }
@@ -146,7 +146,7 @@ fn write_break(
     let Some(broke) = outcome.broke else {
         return Ok(());
     };
-    let (thread, value) = (broke.thread.as_raw(), settings.unit.of(broke.latency));
+    let (thread, value) = (broke.thread.as_raw(), settings.unit.convert(broke.latency));
     writeln!(context.out, "# Break thread: {thread}")?;
     writeln!(context.out, "# Break value: {value}")?;
     let unit = match settings.unit {
@@ -188,14 +188,14 @@ pub(super) fn body<'a>(
     let micros = settings.unit == Unit::Micros && settings.histogram > 0;
     let threads = recording.threads.iter().enumerate();
     JsonThreads::new(
-        threads.map(|(place, thread)| Thread::of(settings, thread, place, context)),
+        threads.map(|(place, thread)| Thread::new(settings, thread, place, context)),
         context.additions(recording, micros.then_some(settings.histogram)),
     )
     .in_nanos(settings.unit == Unit::Nanos)
 }
 
 impl Thread {
-    fn of(
+    fn new(
         settings: &CyclictestSettings,
         thread: &ThreadRecord,
         place: usize,
@@ -203,7 +203,7 @@ impl Thread {
     ) -> Self {
         let unit = settings.unit;
         let histogram = &thread.histogram;
-        let column = HistogramColumn::of(thread, unit.one(), settings.histogram);
+        let column = HistogramColumn::new(thread, unit.one(), settings.histogram);
         Self {
             histogram: (settings.histogram > 0).then_some(column.rows),
             cycles: histogram.count(),

@@ -82,7 +82,7 @@ impl Smis {
     }
 
     /// Returns the SMIs of a thread since the start; `None` if not counted.
-    pub(super) fn of(&self, place: usize) -> Option<u64> {
+    pub(super) fn count_at(&self, place: usize) -> Option<u64> {
         self.threads.get(place).map(|thread| thread.since)
     }
 

@@ -149,7 +149,7 @@ impl<'a> View<'a> {
     fn count_smis(&mut self, now: bool) {
         self.smis.look(now);
         for (place, line) in self.lines.iter_mut().enumerate() {
-            line.smis = self.smis.of(place);
+            line.smis = self.smis.count_at(place);
         }
     }
 
@@ -226,7 +226,7 @@ impl<'a> View<'a> {
         let limit = settings.break_limit().unwrap_or(i64::MAX);
         self.output.put(|out| {
             for (cycle, sample) in (first..).zip(samples) {
-                let value = settings.unit.of(sample.latency);
+                let value = settings.unit.convert(sample.latency);
                 if value > limit {
                     held.push(HeldLine {
                         thread: thread as usize,
@@ -346,7 +346,7 @@ impl Samples {
         self.counts[place] += samples.len() as u64;
         let list = &mut self.overflows[place];
         for (cycle, sample) in (first..).zip(samples) {
-            let value = unit.of(sample.latency);
+            let value = unit.convert(sample.latency);
             let is_above = |limit: u64| value.unsigned_abs() >= limit && value >= 0;
             if limit > 0 && list.len() < settings.histogram && is_above(limit) {
                 list.push(cycle);

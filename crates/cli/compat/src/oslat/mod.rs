@@ -75,7 +75,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
         return Ok(0);
     }
     shared::warn_of_spare_words(parsed, context);
-    let settings = OslatSettings::read(parsed, &Machine::of(&context.host)?)?;
+    let settings = OslatSettings::read(parsed, &Machine::from_host(&context.host)?)?;
     let file = shared::json_file(settings.common.json.as_ref())?;
     let session = shared::prepare(request(&settings, context)?, context)?;
     if let Some(cpu) = settings.main_cpu

@@ -24,11 +24,11 @@ pub(super) fn write(
         return Err(broken(
             settings,
             recording,
-            Unit::Micros.of(broke.latency),
+            Unit::Micros.convert(broke.latency),
             context,
         ));
     }
-    let summary = Summary::of(recording, settings);
+    let summary = Summary::new(recording, settings);
     write!(context.out, "{}", summary.text(settings))?;
     if settings.common.json.is_some() {
         let body = body(&summary, settings, context.additions(recording, None));

@@ -54,7 +54,7 @@ fn rows<'a, const N: usize>(
 
 impl Summary {
     /// Returns the summary of a recording of the hardware probe, with all iterations.
-    pub(super) fn of(recording: &Recording, settings: &OslatSettings) -> Self {
+    pub(super) fn new(recording: &Recording, settings: &OslatSettings) -> Self {
         let mut lengths: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
         for [cpu, from, turns] in rows(recording, "turn_lengths", ["cpu", "from_ns", "turns"]) {
             lengths.entry(cpu).or_default().push((from, turns));

@@ -15,7 +15,7 @@ const TEXT: &str = include_str!("../../tests/fixtures/oslat-2.10.txt");
 fn read(line: &str) -> Result<OslatSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let parsed = getopt::parse(&words, TOOL.options, false)?;
-    OslatSettings::read(&parsed, &Machine::of(&Host::live())?)
+    OslatSettings::read(&parsed, &Machine::from_host(&Host::live())?)
 }
 
 /// Returns the counts of the original's buckets.
@@ -73,7 +73,7 @@ fn summary(line: &str, turns: &[(u64, u64, u64)]) -> (OslatSettings, Summary) {
         figures.push([cpu, 1, min, 1, max, 2_000].map(Cell::from));
     }
     recording.tables = vec![lengths, figures];
-    let summary = Summary::of(&recording, &settings);
+    let summary = Summary::new(&recording, &settings);
     (settings, summary)
 }
 

@@ -94,7 +94,7 @@ pub(crate) fn run(
     parsed: &Parsed,
     context: &mut ToolContext<'_>,
 ) -> Result<u8, CompatError> {
-    let machine = Machine::of(&context.host)?;
+    let machine = Machine::from_host(&context.host)?;
     shared::warn_of_spare_words(parsed, context);
     let settings = PairSettings::read(parsed, kind.options, &machine)?;
     for note in &settings.notes {

@@ -3,7 +3,7 @@
 use punctual_formats::Additions;
 use punctual_host::Host;
 use punctual_model::Accounting;
-use punctual_session::LaneView;
+use punctual_session::WorkerView;
 
 use super::result::body;
 use super::rows::{self, End, Row};
@@ -91,7 +91,7 @@ fn rows_say_which_threads_measure_and_where() {
         (80, 79)
     );
     let own = punctual_rt::current_tid();
-    let lane = LaneView {
+    let lane = WorkerView {
         title: String::new(),
         accounting: Accounting::default(),
         tid: Some(own),
@@ -207,7 +207,7 @@ fn early_samples_survive_rereading() {
     for (place, row) in rows.iter_mut().enumerate() {
         row.settle(place, &recording);
     }
-    let additions = Some(Additions::of(&recording, None));
+    let additions = Some(Additions::new(&recording, None));
     let body = body(&KIND, &rows, &recording, additions);
     let (file, after) = read_back("pmqtest", &recording, &body);
     assert_eq!(file.matches("\"samples\": 3,").count(), 2, "{file}");

@@ -58,7 +58,7 @@ const PAUSE: &str = "10ms";
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
     shared::warn_of_spare_words(parsed, context);
-    let settings = SignaltestSettings::read(parsed, &Machine::of(&context.host)?)?;
+    let settings = SignaltestSettings::read(parsed, &Machine::from_host(&context.host)?)?;
     for note in &settings.notes {
         context.warn(note);
     }

@@ -52,7 +52,7 @@ pub(super) fn body<'a>(
     additions: Option<Additions<'a>>,
 ) -> JsonThreads<'a, impl Serialize + use<>> {
     let threads = recording.threads.iter().map(|thread| Thread {
-        figures: Figures::of(thread),
+        figures: Figures::from_thread(thread),
         cpu: thread.cpu.map_or(-1, i64::from),
     });
     JsonThreads::new(threads, additions)

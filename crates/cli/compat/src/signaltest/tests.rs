@@ -37,7 +37,7 @@ fn options_match_the_original() {
     let read = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let parsed = getopt::parse(&words, TOOL.options, false)?;
-        SignaltestSettings::read(&parsed, &Machine::of(&Host::live())?)
+        SignaltestSettings::read(&parsed, &Machine::from_host(&Host::live())?)
     };
     let settings = read("-p 80 -l 100 -D 5m -b 50 -q").unwrap();
     assert_eq!((settings.threads, settings.cpus), (2, None));
@@ -55,7 +55,7 @@ fn options_match_the_original() {
 #[test]
 fn early_samples_survive_rereading() {
     let recording = with_early_samples();
-    let additions = Some(Additions::of(&recording, None));
+    let additions = Some(Additions::new(&recording, None));
     let (file, after) = read_back("signaltest", &recording, &body(&recording, additions));
     assert_eq!(file.matches("\"cycles\": 3,").count(), 2, "{file}");
     assert_same_account(&after, &recording);

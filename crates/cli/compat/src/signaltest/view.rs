@@ -112,7 +112,7 @@ impl Watcher for View<'_> {
         self.values += samples.len() as u64;
         self.output.put(|out| {
             (first..).zip(samples).try_for_each(|(cycle, sample)| {
-                let value = Unit::Micros.of(sample.latency);
+                let value = Unit::Micros.convert(sample.latency);
                 writeln!(out, "{thread:8}:{cycle:8}:{value:8}")
             })
         });

@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{Output, note};
 
-pub(super) const VERB: Verb = Verb::of::<BundleFile>("bundle");
+pub(super) const VERB: Verb = Verb::new::<BundleFile>("bundle");
 
 const CONTENTS: &str = "The archive contains the recording as JSON and as a separate store, the trace events \
              (trace.dat, if kept) and the causes of its outliers; and, of this machine in its \

@@ -21,7 +21,7 @@ use crate::exit::{Exit, UsageError};
 use crate::live;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<CheckUp>("check");
+pub(super) const VERB: Verb = Verb::new::<CheckUp>("check");
 
 /// How long the hardware probe looks; at most half as long as the load runs.
 const HARDWARE: Nanos = Nanos::from_secs(5);

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::output;
 use crate::output::JsonSchema;
 
-pub(super) const VERB: Verb = Verb::of::<Clocks>("clocks");
+pub(super) const VERB: Verb = Verb::new::<Clocks>("clocks");
 
 const LONG: &str = "List the current and the available clock sources, and the POSIX clocks with the \
              kernel's resolution. `punctual measure clock` measures the cost of a reading \

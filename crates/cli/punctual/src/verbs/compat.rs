@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
 
-pub(super) const VERB: Verb = Verb::of::<Compat>("compat");
+pub(super) const VERB: Verb = Verb::new::<Compat>("compat");
 
 const USAGE: &str = "punctual compat [--install DIR [--force]] [--page]\n       \
                      punctual compat NAME [OPTION]...";

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Completions>("completions");
+pub(super) const VERB: Verb = Verb::new::<Completions>("completions");
 
 /// Each calls `punctual complete` for the candidates, so that recordings and tables
 /// are current. `:files` stands for names of files.

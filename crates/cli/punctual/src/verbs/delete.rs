@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Delete>("delete");
+pub(super) const VERB: Verb = Verb::new::<Delete>("delete");
 
 /// Delete recordings from the store
 #[derive(Parser)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Parser};
 use punctual_checks::{AuditError, Request, Role};
-use punctual_model::{Audit, CpuSet, FactSet, MeasuredWorst, Recording, ThreadRecord};
+use punctual_model::{Audit, CpuSet, FactSet, MeasuredMaximum, Recording, ThreadRecord};
 use punctual_report::document::{self, AuditDetail};
 use punctual_report::text;
 use punctual_store::Filter;
@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Doctor>("doctor");
+pub(super) const VERB: Verb = Verb::new::<Doctor>("doctor");
 
 /// The probe whose worst case the rule of thumb speaks of.
 const COMPARABLE: &str = "timer";
@@ -184,7 +184,7 @@ impl AuditOutput {
 fn measured(
     context: &Context,
     facts: &FactSet,
-) -> std::result::Result<MeasuredWorst, Option<String>> {
+) -> std::result::Result<MeasuredMaximum, Option<String>> {
     /// So many recordings are loaded to see how they were measured: not all of a large
     /// store.
     const LOOKED_AT: usize = 20;
@@ -214,7 +214,7 @@ fn measured(
         match why_not(&recording) {
             Some(why) => unfit.add(why),
             None => {
-                return Ok(MeasuredWorst {
+                return Ok(MeasuredMaximum {
                     recording: summary.id.short(),
                     headline: summary.headline,
                     started: summary.started,

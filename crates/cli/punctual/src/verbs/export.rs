@@ -17,7 +17,7 @@ use crate::verbs::list::since;
 use crate::verbs::select::OneRecording;
 use crate::verbs::{Run, Verb, extension, fleet, named};
 
-pub(super) const VERB: Verb = Verb::of::<ExportFile>("export");
+pub(super) const VERB: Verb = Verb::new::<ExportFile>("export");
 
 /// The name of the format that a store's trace events are written in.
 const TRACE: &str = "trace-dat";
@@ -130,7 +130,7 @@ impl ExportFile {
     /// The only format with the extension of the output file.
     fn form_of_extension(&self) -> Result<Form, UsageError> {
         let path = self.output.as_deref().unwrap_or(Path::new("-"));
-        let extension = extension::of(path);
+        let extension = extension::extension_of(path);
         let fits = |form: &Form| match form {
             Form::Made(format) => format.extension == extension,
             Form::Trace => extension == TRACE_EXTENSION,

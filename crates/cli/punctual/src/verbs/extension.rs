@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::exit::UsageError;
 
 /// The extension of a file in lower case; empty without one.
-pub(super) fn of(path: &Path) -> String {
+pub(super) fn extension_of(path: &Path) -> String {
     let extension = path.extension().unwrap_or_default();
     extension.to_string_lossy().to_ascii_lowercase()
 }
@@ -16,7 +16,7 @@ pub(super) fn of(path: &Path) -> String {
 /// # Errors
 /// An extension that is not among `known`.
 pub(super) fn check(path: &Path, known: &[&str]) -> Result<(), UsageError> {
-    let extension = of(path);
+    let extension = extension_of(path);
     if extension.is_empty() || known.contains(&extension.as_str()) {
         return Ok(());
     }

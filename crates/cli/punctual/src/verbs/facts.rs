@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Facts>("facts");
+pub(super) const VERB: Verb = Verb::new::<Facts>("facts");
 
 /// Default time of counting interrupts.
 pub(super) const SAMPLE: Nanos = Nanos::from_secs(1);

@@ -9,7 +9,7 @@ use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-pub(super) const VERB: Verb = Verb::of::<HoldLatency>(punctual_tune::HOLD_VERB);
+pub(super) const VERB: Verb = Verb::new::<HoldLatency>(punctual_tune::HOLD_VERB);
 
 /// Hold the latency request of a tune until SIGTERM; started by tune apply
 #[derive(Parser)]

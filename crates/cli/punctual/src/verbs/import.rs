@@ -30,7 +30,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError, report, with_causes};
 use crate::output::{self, JsonSchema};
 
-pub(super) const VERB: Verb = Verb::of::<ImportFiles>("import");
+pub(super) const VERB: Verb = Verb::new::<ImportFiles>("import");
 
 /// Import files of other tools as recordings
 #[derive(Parser)]

@@ -24,7 +24,7 @@ use crate::exit::Exit;
 use crate::live;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Options>("improve");
+pub(super) const VERB: Verb = Verb::new::<Options>("improve");
 
 /// What the exit codes mean here.
 const EXITS: &str = "\

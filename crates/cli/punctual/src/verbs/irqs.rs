@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::output;
 use crate::output::JsonSchema;
 
-pub(super) const VERB: Verb = Verb::of::<Irqs>("irqs");
+pub(super) const VERB: Verb = Verb::new::<Irqs>("irqs");
 
 const LONG: &str = "List the interrupts that occurred: counts per CPU, affinity and effective \
              affinity, handler threads with their priority, kind (MSI or \

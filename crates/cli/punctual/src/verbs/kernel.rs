@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Kernel>("kernel");
+pub(super) const VERB: Verb = Verb::new::<Kernel>("kernel");
 
 /// Check or write a kernel configuration for real time
 #[derive(Parser)]

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
 
-pub(super) const VERB: Verb = Verb::of::<Lint>("lint");
+pub(super) const VERB: Verb = Verb::new::<Lint>("lint");
 
 const LONG: &str = "Check a running program: what its real-time threads should not do, with call \
              sites, without recompiling it.\n\n\

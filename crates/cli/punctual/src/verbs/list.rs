@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, JsonSchema};
 
-pub(super) const VERB: Verb = Verb::of::<List>("list");
+pub(super) const VERB: Verb = Verb::new::<List>("list");
 
 /// List the recordings, newest first
 #[derive(Parser)]

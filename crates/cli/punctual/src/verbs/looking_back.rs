@@ -7,12 +7,12 @@ use anyhow::Result;
 use clap::Args;
 use jiff::Timestamp;
 use punctual_model::{
-    ChangeDecision, ChangeMark, CpuClass, MeasuredOn, Metric, Nanos, Recording, RecordingId,
+    ChangeAnnotation, ChangeDecision, CpuClass, MeasuredOn, Metric, Nanos, Recording, RecordingId,
     SeriesEpoch, SeriesRun, SlotState, run_groups,
 };
 use punctual_stats::trend::{
-    self, Acknowledgement, Asked, ChangePoint, Facts, Followed, Group, Hole, Note, Question, Run,
-    Setup, Trend,
+    self, Acknowledgement, ChangePoint, Facts, Followed, Group, Hole, Note, Question, Run, Setup,
+    Trend, TrendQuery,
 };
 use punctual_store::{Filter, SeriesStore, SlotFilter};
 use serde_json::Value;
@@ -65,7 +65,7 @@ impl Series {
     pub(super) fn trend(&self, span: &Span) -> Trend {
         let question = Question {
             series: self.name.clone(),
-            asked: Asked {
+            asked: TrendQuery {
                 host: span.host.clone(),
                 since: span.since,
                 threshold_ns: span.threshold,
@@ -157,7 +157,7 @@ fn planned(
         holes: holes(store, name, span)?,
         notes: Vec::new(),
         acknowledged: Vec::new(),
-        measured_on: newest.as_ref().map(MeasuredOn::of),
+        measured_on: newest.as_ref().map(MeasuredOn::from_recording),
     })
 }
 
@@ -261,7 +261,7 @@ fn labelled(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Series> 
             facts,
         };
         runs.extend(trend::runs_of(&as_run(&recording), &setup));
-        measured_on = Some(MeasuredOn::of(&recording));
+        measured_on = Some(MeasuredOn::from_recording(&recording));
     }
     Ok(Series {
         name: name.to_owned(),
@@ -377,8 +377,8 @@ const WORSE: &str = "worse";
 const BETTER: &str = "better";
 
 /// The decisions in force.
-fn acknowledged(marks: &[ChangeMark], runs: &[Run]) -> Vec<Acknowledgement> {
-    let mut last: BTreeMap<(&str, RecordingId), &ChangeMark> = BTreeMap::new();
+fn acknowledged(marks: &[ChangeAnnotation], runs: &[Run]) -> Vec<Acknowledgement> {
+    let mut last: BTreeMap<(&str, RecordingId), &ChangeAnnotation> = BTreeMap::new();
     for mark in marks {
         last.insert((&mark.figure, mark.recording), mark);
     }
@@ -391,7 +391,7 @@ fn acknowledged(marks: &[ChangeMark], runs: &[Run]) -> Vec<Acknowledgement> {
 }
 
 /// `None` where its recording is not among the runs, or the words are of a later version.
-fn acknowledgement(mark: &ChangeMark, runs: &[Run]) -> Option<Acknowledgement> {
+fn acknowledgement(mark: &ChangeAnnotation, runs: &[Run]) -> Option<Acknowledgement> {
     // A load may have a slash in its name.
     let mut parts = mark.figure.rsplitn(4, '/');
     let (direction, followed, cpus) = (parts.next()?, parts.next()?, parts.next()?);

@@ -78,7 +78,7 @@ trait Run: Parser {
 
 impl Verb {
     /// The verb of this name and these options.
-    const fn of<O: Run>(name: &'static str) -> Self {
+    const fn new<O: Run>(name: &'static str) -> Self {
         Self {
             name,
             options: <O as CommandFactory>::command,

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<PlotFile>("plot");
+pub(super) const VERB: Verb = Verb::new::<PlotFile>("plot");
 
 /// How a kind is drawn: recordings, or a series.
 enum Draw {
@@ -112,11 +112,11 @@ impl Run for PlotFile {
                         group.name()
                     ));
                 }
-                (path, draw(&LongTerm::of(&trend, group, &runs), &options)?)
+                (path, draw(&LongTerm::new(&trend, group, &runs), &options)?)
             }
         };
         let output = Output::open(&path)?;
-        let picture = if extension::of(&path) == "png" {
+        let picture = if extension::extension_of(&path) == "png" {
             plot.png(self.pixels)?
         } else {
             plot.svg().into_bytes()
@@ -208,7 +208,9 @@ impl PlotFile {
             };
             return Ok(format!("{name}-{id}.svg").into());
         };
-        if path == Path::new("-") || ["svg", "png"].contains(&extension::of(path).as_str()) {
+        if path == Path::new("-")
+            || ["svg", "png"].contains(&extension::extension_of(path).as_str())
+        {
             return Ok(path.clone());
         }
         Err(extension::unknown(path, &["svg", "png"]).into())

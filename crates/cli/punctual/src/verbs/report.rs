@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Report>("report");
+pub(super) const VERB: Verb = Verb::new::<Report>("report");
 
 type Render = fn(&[Recording], &Context, &Store) -> Result<String>;
 

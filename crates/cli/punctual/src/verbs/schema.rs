@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<SchemaOf>("schema");
+pub(super) const VERB: Verb = Verb::new::<SchemaOf>("schema");
 
 /// A type of JSON document.
 struct Form {

@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::note;
 
-pub(super) const VERB: Verb = Verb::of::<ServeGuard>(NAME);
+pub(super) const VERB: Verb = Verb::new::<ServeGuard>(NAME);
 
 const NAME: &str = "serve-guard";
 

@@ -12,7 +12,7 @@ use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-pub(super) const VERB: Verb = Verb::of::<ServeLoad>(NAME);
+pub(super) const VERB: Verb = Verb::new::<ServeLoad>(NAME);
 
 const NAME: &str = "serve-load";
 

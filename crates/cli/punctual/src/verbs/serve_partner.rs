@@ -11,7 +11,7 @@ use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-pub(super) const VERB: Verb = Verb::of::<ServePartner>(NAME);
+pub(super) const VERB: Verb = Verb::new::<ServePartner>(NAME);
 
 const NAME: &str = "serve-partner";
 

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Show>("show");
+pub(super) const VERB: Verb = Verb::new::<Show>("show");
 
 /// Show the result of a recording
 #[derive(Parser)]

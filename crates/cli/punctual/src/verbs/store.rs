@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Options>("store");
+pub(super) const VERB: Verb = Verb::new::<Options>("store");
 
 /// Show, check, back up, compact, merge or copy the store
 #[derive(Parser)]

@@ -19,7 +19,7 @@ use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::output::JsonSchema;
 
-pub(super) const VERB: Verb = Verb::of::<Threads>("threads");
+pub(super) const VERB: Verb = Verb::new::<Threads>("threads");
 
 const LONG: &str = "List threads with policy, priority, niceness, affinity, last CPU, CPU time, voluntary \
              and involuntary switches, minor and major page faults, and the locked memory of their \

@@ -14,8 +14,8 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<ShowTopology>("topology");
-pub(super) const PLACE: Verb = Verb::of::<Place>("place");
+pub(super) const VERB: Verb = Verb::new::<ShowTopology>("topology");
+pub(super) const PLACE: Verb = Verb::new::<CpuLocation>("place");
 
 /// Show sockets, cores, caches, memory nodes and isolated CPUs
 #[derive(Parser)]
@@ -54,7 +54,7 @@ const PLACE_LONG: &str = "Recommend CPUs on this machine, with the reasons: one 
 /// Recommend CPUs for the system, an interrupt's thread, or a pair
 #[derive(Parser)]
 #[command(long_about = PLACE_LONG, arg_required_else_help = false)]
-struct Place {
+struct CpuLocation {
     #[command(subcommand)]
     pattern: Pattern,
     /// Print JSON
@@ -86,7 +86,7 @@ struct Beside {
     cpu: Option<u32>,
 }
 
-impl Run for Place {
+impl Run for CpuLocation {
     fn run(self, context: &Context) -> Result<Exit> {
         let host = Host::live();
         let all = host.topology()?;

@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::{live, output};
 
-pub(super) const VERB: Verb = Verb::of::<Watch>("watch");
+pub(super) const VERB: Verb = Verb::new::<Watch>("watch");
 
 /// Interval of redrawing the view.
 const REDRAW: Duration = Duration::from_secs(1);

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use punctual_model::Recording;
 
 /// A folder with a separate store. Removed when dropped.
-pub struct Place {
+pub struct Sandbox {
     folder: tempfile::TempDir,
     /// Folder for the locks of CPUs. It is separate because other tests measure at the same time.
     locks: tempfile::TempDir,
 }
 
-impl Place {
+impl Sandbox {
     pub fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),

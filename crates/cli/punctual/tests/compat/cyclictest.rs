@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::common::{Place, assert_conserved, text};
+use crate::common::{Sandbox, assert_conserved, text};
 use crate::stage::{cyclictest, done, may_hold_latency, shape, without_latency};
 
 const LINES: &str = include_str!("../fixtures/cyclictest-2.4-lines.txt");
@@ -23,7 +23,7 @@ const HISTOGRAM: &str =
 
 #[test]
 fn final_lines_have_the_originals_shape() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // The fixture's threads had priority 95, 200 and 700 µs.
     let original = shape(&without_latency(LINES));
     // On a busy machine, a figure can be wider than its column.
@@ -49,7 +49,7 @@ fn final_lines_have_the_originals_shape() {
 
 #[test]
 fn live_lines_have_the_originals_shape() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, _) = done(&place, "-t2 -i 200 -l 1000 --laptop");
     let blocks: Vec<&str> = out.split("\x1b[4A").collect();
     // Repeated, but on a busy machine not every 10 ms.
@@ -71,7 +71,7 @@ fn live_lines_have_the_originals_shape() {
 
 #[test]
 fn values_have_the_originals_shape() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, _) = done(&place, "-v -t2 -i 200 -l 40");
     let lines: Vec<&str> = out.lines().collect();
     let original: Vec<&str> = VERBOSE.lines().collect();
@@ -114,7 +114,7 @@ fn values_have_the_originals_shape() {
 
 #[test]
 fn histograms_have_the_originals_lines() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, _) = done(&place, "-t2 -h 200 -q -l 100");
     let shapes = |text: &str| -> Vec<String> {
         let tail = text.split("# Min").nth(1).unwrap();
@@ -178,7 +178,7 @@ fn keys(json: &str) -> Vec<String> {
 
 #[test]
 fn json_keys_keep_the_originals_order() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let run = |store: Option<&str>| {
         let mut command = cyclictest(&place, "-t2 -h 200 -q -l 100 --json=a.json");
         command.env("PUNCTUAL_JSON_KEY", "1");
@@ -224,7 +224,7 @@ fn json_keys_keep_the_originals_order() {
 
 #[test]
 fn thread_cpus_and_intervals_match_original() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let of = |line: &str| {
         let (out, _) = done(&place, &format!("{line} -q -l 3 --json=j"));
         let json = fs::read_to_string(place.path("j")).unwrap();

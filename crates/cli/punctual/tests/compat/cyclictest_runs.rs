@@ -5,14 +5,14 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{Place, assert_conserved, eventually, signal, text};
+use crate::common::{Sandbox, assert_conserved, eventually, signal, text};
 use crate::stage::{cyclictest, done, may_hold_latency, shape, without_latency};
 
 const BREAK: &str = include_str!("../fixtures/cyclictest-2.4-break.txt");
 
 #[test]
 fn break_is_reported_strict_sets_status() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let line = "-t2 -i 200 -a -b 1 -q -D 20 --json=j";
     let (out, said) = done(&place, line);
     assert!(said.contains("# punctual: stopped at a break: "), "{said}");
@@ -59,7 +59,7 @@ fn run_limits_the_deepest_idle_state() {
             .map(|entry| read(entry).unwrap_or_default())
             .collect::<String>()
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let before = states("0");
     let run = cyclictest(&place, "-a 0 -t1 -q -l 50 --deepest-idle-state=0").output();
     let output = run.unwrap();
@@ -78,7 +78,7 @@ fn run_limits_the_deepest_idle_state() {
 
 #[test]
 fn what_is_wrong_is_refused_on_stderr() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (line, reason) in [
         ("--nothing", "unrecognized option '--nothing'"),
         ("-Z", "invalid option -- 'Z'"),
@@ -121,7 +121,7 @@ fn what_is_wrong_is_refused_on_stderr() {
 
 #[test]
 fn run_is_kept_unless_declined() {
-    let place = Place::new();
+    let place = Sandbox::new();
     done(&place, "-t1 -q -l 5");
     assert_eq!(place.listed().len(), 1);
     let recording = place.last();
@@ -149,7 +149,7 @@ fn run_is_kept_unless_declined() {
 /// Options of punctual may also stand before the tool's name, not only after it.
 #[test]
 fn options_of_punctual_go_before_the_tool() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let store = place.path("elsewhere.db");
     let store = store.to_str().unwrap();
     let tool = "compat cyclictest -t1 -q -l 5 --json=out.json";
@@ -185,7 +185,7 @@ fn options_of_punctual_go_before_the_tool() {
 
 #[test]
 fn a_signal_ends_it_with_its_lines() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for name in ["INT", "TERM"] {
         let child = cyclictest(&place, "-t1 -q")
             .stdout(Stdio::piped())
@@ -216,7 +216,7 @@ fn a_signal_ends_it_with_its_lines() {
 
 #[test]
 fn alarm_ends_run_with_histogram_and_json() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = cyclictest(&place, "-t1 -q -h 50 --json=j --notrace")
         .stdout(Stdio::piped())
         .spawn()
@@ -236,7 +236,7 @@ fn alarm_ends_run_with_histogram_and_json() {
 /// missing privileges must therefore begin with `#`. They are printed once.
 #[test]
 fn missing_privileges_add_no_histogram_row() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (_, said) = done(&place, "-t1 -q -h 50 -l 20");
     assert!(said.lines().all(|line| line.starts_with('#')), "{said}");
     assert!(said.matches("measured without").count() <= 1, "{said}");
@@ -245,7 +245,7 @@ fn missing_privileges_add_no_histogram_row() {
 
 #[test]
 fn readers_of_the_pipe_get_the_lines() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = cyclictest(&place, "-t1 -q -F pipe")
         .stdout(Stdio::null())
         .spawn()
@@ -264,7 +264,7 @@ fn readers_of_the_pipe_get_the_lines() {
 
 #[test]
 fn all_run_modes_account_for_cycles() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for line in [
         "-x",
         "-r",
@@ -317,7 +317,7 @@ fn may_not_lock_memory() -> bool {
 /// CKI and others write `5us` for any option that takes a time.
 #[test]
 fn every_time_may_have_a_unit() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let line = "-t1 -q -l 3 -i 1ms -d 0us -b 10s --spike=5us --latency=5us -A 5us -h 7us -D 1m";
     let (out, _) = done(&place, line);
     let rows = out.lines().filter(|line| line.starts_with("0000"));
@@ -339,7 +339,7 @@ fn every_time_may_have_a_unit() {
 
 #[test]
 fn ignored_words_are_named() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (tool_line, word) in [
         ("cyclictest -q -l 2 -A bogus", "bogus"),
         ("cyclictest -q -l 2 --secaligned bogus", "bogus"),
@@ -361,7 +361,7 @@ fn ignored_words_are_named() {
 
 #[test]
 fn threads_of_equal_intervals_make_all_cycles() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, _) = done(&place, "-t 3 -d 0 -i 500000 -l 1 -q");
     let cycles = out.lines().filter(|line| line.contains(" C:      1 "));
     assert_eq!(cycles.count(), 3, "{out}");
@@ -370,7 +370,7 @@ fn threads_of_equal_intervals_make_all_cycles() {
 /// ChromiumOS counts the lines and adds the break value.
 #[test]
 fn break_value_is_not_printed_as_sample() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = cyclictest(&place, "-v -t1 -i 1000 -b 1 -D 20")
         .output()
         .unwrap();
@@ -390,7 +390,7 @@ fn break_value_is_not_printed_as_sample() {
 
 #[test]
 fn run_shorter_than_interval_is_valid() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for line in [
         "cyclictest -t1 -q -i 2000000 -D 1",
         "ptsematest -q -i 5000000 -D 1",

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::common::{Place, assert_conserved, text};
+use crate::common::{Sandbox, assert_conserved, text};
 
 #[test]
 fn deadline_threads_are_measured_or_refusal_explained() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.run("compat cyclicdeadline -a -t 1 -i 5000 -D 1 -q --json=-");
     let out = text(&output.stdout);
     if output.status.code() != Some(0) {
@@ -30,7 +30,7 @@ fn deadline_threads_are_measured_or_refusal_explained() {
 
 #[test]
 fn long_deadlines_short_runs_units_are_accepted() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for line in [
         "-i 500000 -D 1 --histogram=50us",
         "-i 2s -D 1",

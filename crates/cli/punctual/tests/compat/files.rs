@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::common::{Place, assert_conserved};
+use crate::common::{Sandbox, assert_conserved};
 
 /// The tools, their command lines, and files that the originals wrote for two threads or one.
 const TOOLS: [(&str, &str, &str); 6] = [
@@ -78,7 +78,7 @@ fn assert_walked(file: &Value, tool: &str) {
 #[test]
 fn json_keys_keep_the_originals_order() {
     for (tool, line, original) in TOOLS {
-        let place = Place::new();
+        let place = Sandbox::new();
         let line = format!("compat {tool} {line} -q --json=out.json");
         place.done(&line);
         let file = fs::read_to_string(place.path("out.json")).unwrap();
@@ -104,7 +104,7 @@ fn json_keys_keep_the_originals_order() {
 
 #[test]
 fn invalid_options_end_with_usage() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (call, says) in [
         (
             "compat ptsematest -i 5m",
@@ -134,7 +134,7 @@ fn invalid_options_end_with_usage() {
 #[test]
 fn output_never_controls_the_terminal() {
     const HOSTILE: &str = "x\u{1b}]0;y\u{7}\u{9b}2J\u{202e}";
-    let place = Place::new();
+    let place = Sandbox::new();
     for (name, line, option) in [
         ("cyclictest", "-t1 -q -l 3 --json=-", String::new()),
         ("oslat", "-c 0 -D 1 --json=-", String::new()),

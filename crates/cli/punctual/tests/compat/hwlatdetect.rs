@@ -1,10 +1,10 @@
 //! hwlatdetect.
 
-use crate::common::{Place, text};
+use crate::common::{Sandbox, text};
 
 #[test]
 fn kernel_detector_is_used_or_reported_missing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output =
         place.run("compat hwlatdetect --duration 1 --threshold 1us --window 100ms --width 10ms");
     match output.status.code() {
@@ -23,7 +23,7 @@ fn kernel_detector_is_used_or_reported_missing() {
 /// kernel's tracer spins, not our threads.
 #[test]
 fn openshift_latency_test_call_is_accepted() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.run(
         "compat hwlatdetect --threshold 20 --hardlimit 20 --duration 1s --window 1000000us \
          --width 950000us",
@@ -93,7 +93,7 @@ fn assert_hwlatdetect(out: &str, code: Option<i32>) {
 /// Arguments that the original accepts are passed on to the kernel's tracer.
 #[test]
 fn values_that_the_original_takes_are_taken() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for line in [
         "--duration 0",
         "--duration 1 --threshold 200ms",

@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::common::{Place, text};
+use crate::common::{Sandbox, text};
 
 #[test]
 fn links_are_made_and_called() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // The folder is created.
     place.done("compat --install made/too");
     assert!(place.path("made/too/cyclictest").is_symlink());
@@ -38,7 +38,7 @@ fn links_are_made_and_called() {
 /// Scripts use it with `set -euo pipefail`.
 #[test]
 fn each_tool_prints_its_version() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for tool in punctual_compat::TOOLS {
         let name = tool.name;
         let out = place.done(&format!("compat {name} --version"));

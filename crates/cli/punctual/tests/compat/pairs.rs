@@ -5,11 +5,11 @@ use std::process::Child;
 
 use serde_json::Value;
 
-use crate::common::{Place, assert_conserved, eventually, signal, text};
+use crate::common::{Sandbox, assert_conserved, eventually, signal, text};
 
 #[test]
 fn lines_are_what_scripts_look_for() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let out = place.done("compat ptsematest -t 2 -a -l 300 -q");
     // Scripts get the maxima with `grep -- '->' | sed`.
     let maxima: Vec<u64> = (out.lines().filter(|line| line.contains("->")))
@@ -43,7 +43,7 @@ fn lines_are_what_scripts_look_for() {
 /// The time limit changes the system call, but neither lines nor keys.
 #[test]
 fn messages_are_waited_for_with_a_limit() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let out = place.done("compat pmqtest -T 5 -l 50 -q --json=out.json");
     let first = out.lines().next().unwrap();
     assert!(first.ends_with(", TO 0, Cycles 50"), "{out}");
@@ -80,7 +80,7 @@ impl Drop for TracingOn {
 #[test]
 fn strict_break_is_shown_by_status() {
     let _kept = TracingOn::keep();
-    let place = Place::new();
+    let place = Sandbox::new();
     let call = "compat sigwaittest -b 1 -i 500 -D 20 -q";
     let output = place.run(call);
     assert_eq!(output.status.code(), Some(0));
@@ -119,7 +119,7 @@ fn semaphores() -> Vec<String> {
 #[test]
 fn senders_can_be_separate_processes() {
     for tool in ["svsematest -a", "sigwaittest"] {
-        let place = Place::new();
+        let place = Sandbox::new();
         let out = place.done(&format!("compat {tool} -f -t 2 -l 30 -q --json=out.json"));
         let file = fs::read_to_string(place.path("out.json")).unwrap();
         let file: Value = serde_json::from_str(&file).unwrap();
@@ -149,7 +149,7 @@ fn senders_can_be_separate_processes() {
 }
 
 /// Starts the command and waits until both senders run.
-fn running(place: &Place) -> (Child, Vec<u32>) {
+fn running(place: &Sandbox) -> (Child, Vec<u32>) {
     let child = place.spawn("compat svsematest -f -t 2 -q");
     let mut started = Vec::new();
     let found = eventually(|| {
@@ -171,7 +171,7 @@ fn assert_gone(processes: &[u32], before: &[String]) {
 
 #[test]
 fn processes_and_semaphores_end_with_tool() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let before = semaphores();
     let (child, started) = running(&place);
     signal(&child, "INT");
@@ -187,7 +187,7 @@ fn processes_and_semaphores_end_with_tool() {
 
 #[test]
 fn killed_sender_ends_the_tool() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let before = semaphores();
     let (child, started) = running(&place);
     let status = std::process::Command::new("kill")
@@ -203,7 +203,7 @@ fn killed_sender_ends_the_tool() {
 
 #[test]
 fn timeouts_are_forced_and_counted() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let out = place.done("compat pmqtest -T 1 -f 2 -l 1 -q --json=out.json");
     let file = fs::read_to_string(place.path("out.json")).unwrap();
     let file: Value = serde_json::from_str(&file).unwrap();
@@ -217,7 +217,7 @@ fn timeouts_are_forced_and_counted() {
 
 #[test]
 fn fork_value_is_refused_from_users() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.run("compat svsematest -fr0");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stderr), "Invalid fork option\n");
@@ -226,7 +226,7 @@ fn fork_value_is_refused_from_users() {
 /// Canonical's tests compare the priorities in the output with the option.
 #[test]
 fn both_threads_show_the_requested_priority() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for tool in ["ptsematest", "svsematest", "sigwaittest", "pmqtest"] {
         let output = place.run(&format!("compat {tool} -p 80 -t 2 -d 0 -l 5 -q"));
         let (out, said) = (text(&output.stdout), text(&output.stderr));

@@ -1,12 +1,12 @@
 //! Parsers of widely used scripts, reimplemented with the same steps.
 
-use crate::common::{Place, assert_conserved, text};
+use crate::common::{Sandbox, assert_conserved, text};
 use crate::stage::{cyclictest, done, shell, tool};
 
 /// OSADL's latency plot and its many derivatives.
 #[test]
 fn latency_plots_find_their_columns_and_maximum() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, said) = done(&place, "-l100 -t2 -i200 -h400 -q");
     let recording = place.last();
     let max = recording
@@ -47,7 +47,7 @@ fn latency_plots_find_their_columns_and_maximum() {
 /// file with a column for the sum.
 #[test]
 fn overall_maximum_ends_its_line() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, _) = done(
         &place,
         "--policy other --interval 200 --histofall 100 --histfile histogram.txt --loops 60 \
@@ -68,7 +68,7 @@ fn overall_maximum_ends_its_line() {
 /// and colons. MMTests uses a pattern for each line.
 #[test]
 fn line_parsers_find_each_thread() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, _) = done(&place, "-t2 -i 500 -l 60");
     let last = out.rsplit('\x1b').next().unwrap();
     let recording = place.last();
@@ -94,7 +94,7 @@ fn line_parsers_find_each_thread() {
 /// rteval: an empty word, a value after a space, and rows split at white space.
 #[test]
 fn rteval_can_start_it_and_read_it() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut command = cyclictest(&place, "");
     let output = command
         .args([
@@ -139,7 +139,7 @@ fn rteval_can_start_it_and_read_it() {
 /// shorter times.
 #[test]
 fn test_suite_command_lines_still_work() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (name, line) in [
         ("cyclictest", "--smp -umq -p95 --duration=1s"),
         ("cyclictest", "-t 4 -q --duration=1s"),
@@ -184,7 +184,7 @@ fn test_suite_command_lines_still_work() {
 /// word, and splits it at white space.
 #[test]
 fn oslat_maximum_is_found_by_keyword() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let out = tool(&place, "oslat", "-c 0 -D 1").output().unwrap().stdout;
     let out = text(&out);
     let line = out.lines().find(|line| line.contains("Maximum")).unwrap();
@@ -200,7 +200,7 @@ fn oslat_maximum_is_found_by_keyword() {
 /// Patterns for single lines: MMTests, Canonical's checkup, and shell scripts in circulation.
 #[test]
 fn patterns_of_lines_match() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, _) = done(&place, "-t2 -i 500 -l 60 -q");
     let matching = |text: &str, pattern: &str| shell(text, &format!("grep -cE '{pattern}'"));
     let number = "[0-9]+";
@@ -246,7 +246,7 @@ fn patterns_of_lines_match() {
 /// first words.
 #[test]
 fn histograms_come_apart_at_single_blanks() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, _) = done(&place, "-t2 -i 500 -l 60 -q -h 300");
     for row in out
         .lines()
@@ -282,7 +282,7 @@ fn histograms_come_apart_at_single_blanks() {
 /// The plot itself, with the commands of OSADL's script, if gnuplot is installed.
 #[test]
 fn gnuplot_draws_the_columns() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (out, _) = done(&place, "-t2 -i 500 -l 60 -q -h 300");
     let folder = place.path("");
     let script = format!(

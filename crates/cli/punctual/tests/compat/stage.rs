@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
-use crate::common::{Place, text};
+use crate::common::{Sandbox, text};
 
 /// Returns the command under the tool's name, as a shell would find it.
-pub(crate) fn tool(place: &Place, name: &str, line: &str) -> Command {
+pub(crate) fn tool(place: &Sandbox, name: &str, line: &str) -> Command {
     let link = place.path(name);
     if !link.is_symlink() {
         symlink(env!("CARGO_BIN_EXE_punctual"), &link).unwrap();
@@ -27,12 +27,12 @@ pub(crate) fn tool(place: &Place, name: &str, line: &str) -> Command {
     command
 }
 
-pub(crate) fn cyclictest(place: &Place, line: &str) -> Command {
+pub(crate) fn cyclictest(place: &Sandbox, line: &str) -> Command {
     tool(place, "cyclictest", line)
 }
 
 /// Returns stdout and stderr. Panics unless the exit code is 0.
-pub(crate) fn done(place: &Place, line: &str) -> (String, String) {
+pub(crate) fn done(place: &Sandbox, line: &str) -> (String, String) {
     let output = cyclictest(place, line).output().unwrap();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{line}: {said}");

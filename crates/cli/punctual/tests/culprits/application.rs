@@ -4,14 +4,14 @@
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use crate::common::{Place, signal, text};
+use crate::common::{Sandbox, signal, text};
 use punctual_model::{Nanos, Recording, Share, ShareKind};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::stage::Stage;
 
 /// Starts an application that wakes every few milliseconds: our own program.
-fn application(place: &Place, seconds: u32) -> Child {
+fn application(place: &Sandbox, seconds: u32) -> Child {
     let line = format!(
         "measure timer --policy other -i 5ms -D {seconds}s --warm-up 0 -q --store {}",
         place.path("app.db").display()
@@ -33,7 +33,7 @@ fn stop_for(app: &Child, length: Duration) -> Nanos {
     stopper.unwrap().join().unwrap()
 }
 
-fn recorded(place: &Place) -> Recording {
+fn recorded(place: &Sandbox) -> Recording {
     let recording = place.last();
     assert_eq!(recording.probe.name, "threads");
     crate::common::assert_conserved(&recording);
@@ -52,7 +52,7 @@ fn an_application_that_a_signal_stops() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut app = application(&place, 30);
     let pid = app.id();
     let watching = place.spawn(&format!(
@@ -105,7 +105,7 @@ fn an_application_that_ends_midway() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut app = application(&place, 2);
     let pid = app.id();
     let output = place.run(&format!(
@@ -135,7 +135,7 @@ fn an_application_that_ends_midway() {
 
 #[test]
 fn what_cannot_be_is_said() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let told = place.refused("explain --threshold 1ms", 2);
     assert!(told.contains("--wait"), "{told}");
     place.refused("explain last --pid 1", 2);

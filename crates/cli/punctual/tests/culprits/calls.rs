@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::Place;
+use crate::common::Sandbox;
 use punctual_model::{Nanos, ShareKind};
 
 use crate::stage::{Span, Stage, Truth, disagreement, fifo, now, sleep_until, spin_until, thread};
@@ -21,7 +21,7 @@ fn higher_thread_delaying_receiver_is_named() {
         return;
     };
     let (from, to) = (stage.cpus[0], stage.cpus[1]);
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut seen = Vec::new();
     for _ in 0..3 {
         let over = Arc::new(AtomicBool::new(false));

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use crate::common::{Place, eventually, signal, text};
+use crate::common::{Sandbox, eventually, signal, text};
 use crate::jobs::explained;
 use crate::stage::Stage;
 use punctual_model::{ProbeRun, Recording, Share, ShareKind};
@@ -28,7 +28,7 @@ struct Redis {
 }
 
 impl Redis {
-    fn start(place: &Place) -> Option<Self> {
+    fn start(place: &Sandbox) -> Option<Self> {
         let socket = place.path("redis.sock").display().to_string();
         let folder = place.path("").display().to_string();
         let server = Command::new("redis-server")
@@ -82,7 +82,7 @@ fn fork_of_redis_is_named() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::in_memory();
+    let place = Sandbox::in_memory();
     let Some(redis) = Redis::start(&place) else {
         return;
     };
@@ -136,7 +136,7 @@ fn fork_of_redis_is_named() {
 }
 
 /// Waits until events are recorded: the recording starts after that.
-fn wait_for_the_watch(place: &Place) {
+fn wait_for_the_watch(place: &Sandbox) {
     let begun = eventually(|| place.run("show last --json").status.success());
     assert!(begun, "nothing is watched");
 }
@@ -151,7 +151,7 @@ fn renamed_program_stays_watched() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let app = sh("i=0; while :; do i=$((i+1)); echo name$i > /proc/$$/comm; sleep 0.01; done");
     std::thread::sleep(Duration::from_millis(200));
     for how in ["", "--no-bpf"] {
@@ -169,7 +169,7 @@ fn exec_or_end_of_program_is_reported() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let go = place.path("go");
     let wait = format!("while [ ! -e {} ]; do sleep 0.05; done", go.display());
     let app = sh(&format!("{wait}; exec sleep 1"));
@@ -208,7 +208,7 @@ fn thousands_of_threads_are_watched() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let end = Arc::new(Barrier::new(THREADS + 1));
     let threads: Vec<_> = (0..THREADS)
         .map(|_| {

@@ -5,13 +5,13 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 
 use crate::common::group::QuotaGroup;
-use crate::common::{Place, eventually, instances_of, text};
+use crate::common::{Sandbox, eventually, instances_of, text};
 use crate::stage::{Stage, Truth, disagreement};
 use punctual_model::{Nanos, Outlier, Recording, ReleaseChoice, ShareKind};
 use punctual_testing::Running;
 
 /// Builds a program of this folder. Returns `None` and prints the reason if that is not possible.
-fn built(place: &Place, name: &str) -> Option<std::path::PathBuf> {
+fn built(place: &Sandbox, name: &str) -> Option<std::path::PathBuf> {
     let source = format!("{}/tests/culprits/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let program = place.path(name);
     let output = Command::new("cc")
@@ -29,7 +29,7 @@ fn built(place: &Place, name: &str) -> Option<std::path::PathBuf> {
     }
 }
 
-pub(crate) fn explained(place: &Place, pid: u32, options: &str) -> Recording {
+pub(crate) fn explained(place: &Sandbox, pid: u32, options: &str) -> Recording {
     place.done(&format!("explain --pid {pid} -q {options}"));
     let recording = place.last();
     assert_eq!(recording.probe.name, "jobs");
@@ -42,20 +42,20 @@ pub(crate) fn explained(place: &Place, pid: u32, options: &str) -> Recording {
 }
 
 /// A delay reported by the program.
-struct Told {
+struct JobReport {
     way: String,
     from: Nanos,
     truth: Truth,
 }
 
-fn told(line: &str) -> Option<Told> {
+fn told(line: &str) -> Option<JobReport> {
     let parts: Vec<&str> = line.split('\t').collect();
     let [way, kind, who, from, to] = parts[..] else {
         return None;
     };
     let kind: ShareKind = serde_json::from_value(kind.into()).unwrap();
     let (from, to) = (Nanos(from.parse().ok()?), Nanos(to.parse().ok()?));
-    Some(Told {
+    Some(JobReport {
         way: way.to_owned(),
         from,
         truth: Truth {
@@ -118,7 +118,7 @@ fn all_job_delay_causes_are_named() {
     let Some(stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(program) = built(&place, "jobs") else {
         return;
     };
@@ -149,7 +149,7 @@ fn all_job_delay_causes_are_named() {
     assert!(period.0.abs_diff(10_000_000) < 2_000_000, "{release:?}");
     assert!(jobs.threads[0].jobs > 100 && jobs.threads[0].execution.count() > 100);
 
-    let told: Vec<Told> = output.lines().filter_map(told).collect();
+    let told: Vec<JobReport> = output.lines().filter_map(told).collect();
     for way in WAYS {
         let mut seen = Vec::new();
         let named = told.iter().filter(|told| told.way == way).any(|told| {
@@ -197,7 +197,7 @@ fn a_quota_of_its_group_is_named() {
     let Some(group) = QuotaGroup::new("jobs") else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(program) = built(&place, "jobs") else {
         return;
     };
@@ -226,7 +226,7 @@ fn job_needs_release_wait() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let app = Command::new("sh")
         .args(["-c", "while :; do :; done"])
         .spawn();
@@ -277,7 +277,7 @@ fn blocking_asyncio_callback_is_own_work() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let script = "
 import asyncio, time
 async def main():
@@ -308,10 +308,10 @@ setInterval(() => {
   }
 }, 5);
 ";
-    blocked_by_its_callback(&Place::new(), "node", &["-e", script]);
+    blocked_by_its_callback(&Sandbox::new(), "node", &["-e", script]);
 }
 
-fn blocked_by_its_callback(place: &Place, program: &str, arguments: &[&str]) {
+fn blocked_by_its_callback(place: &Sandbox, program: &str, arguments: &[&str]) {
     let app = match Command::new(program).args(arguments).spawn() {
         Ok(app) => Running(app),
         Err(error) => {
@@ -352,7 +352,7 @@ fn control_group_processes_and_forks_are_watched() {
     let Some(group) = QuotaGroup::new("members") else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut command = Command::new("sh");
     command.args(["-c", "while :; do sleep 0.01; done"]);
     let _app = Running(group.inside(&command).spawn().unwrap());
@@ -390,7 +390,7 @@ fn the_cost_of_watching_is_limited() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     // The program stores the length of its longest loop. A job extends into the next loop by the
     // time that storing it takes.
     let longest = place.path("longest");

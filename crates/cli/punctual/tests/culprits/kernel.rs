@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_model::{Nanos, ShareKind};
 
-use crate::common::Place;
+use crate::common::Sandbox;
 use crate::stage::{
     Span, Stage, TIMES, Truth, fifo, now, settle, sleep_until, soon, spin_until, thread, victim,
 };
@@ -106,7 +106,7 @@ fn the_function_that_disabled_interrupts_is_shown() {
     if !loaded("stacks") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let ends = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&ends);
     let keeper = thread("keeper", fifo(10), &[0], move || {

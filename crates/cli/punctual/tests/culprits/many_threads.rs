@@ -7,7 +7,7 @@ use std::thread;
 
 use punctual_model::Recording;
 
-use crate::common::{Place, text};
+use crate::common::{Sandbox, text};
 use crate::stage::Stage;
 
 const THREADS: usize = 15_000;
@@ -76,7 +76,7 @@ fn latency_among_15000_threads_is_explained() {
     let Some(sleepers) = Sleepers::start() else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let pid = sleepers.0.id();
     let watching = place.spawn(&format!("explain --pid {pid} --wait -D 1s -q --json"));
     let output = watching.wait_with_output().unwrap();

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::common::{Place, text};
+use crate::common::{Sandbox, text};
 use crate::stage::Stage;
 use punctual_model::Recording;
 use punctual_testing::Running;
@@ -11,7 +11,7 @@ use punctual_testing::Running;
 const NAME: &str = "raw_syscalls:sys_exit";
 
 /// Asserts that the outliers of the last recording show the event. Returns the recording.
-fn assert_shown(place: &Place, name: &str) -> Recording {
+fn assert_shown(place: &Sandbox, name: &str) -> Recording {
     let recording = place.last();
     let found = recording.explanation.as_ref().unwrap();
     assert_eq!(found.requested_events, [name]);
@@ -41,7 +41,7 @@ fn assert_shown(place: &Place, name: &str) -> Recording {
 }
 
 /// Asserts that the exported trace has the event in the one buffer that Perfetto reads.
-fn assert_exported(place: &Place, name: &str) {
+fn assert_exported(place: &Sandbox, name: &str) {
     place.done("export -f trace-dat -o trace.dat");
     let reported = Command::new("trace-cmd")
         .args(["report", "-N", "-i"])
@@ -74,7 +74,7 @@ fn requested_event_is_shown_with_outliers() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done(&format!(
         "measure timer -q --policy other --dma-latency off --explain --threshold 1us -D 400ms \
          --event {NAME}"
@@ -92,7 +92,7 @@ fn requested_event_is_shown_for_jobs() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let app = Command::new("sh")
         .args(["-c", "while :; do sleep 0.01; done"])
         .spawn();
@@ -115,7 +115,7 @@ fn unrecordable_event_is_refused_with_reason() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let measure = "measure timer -q -D 300ms --explain --threshold 1us --event";
     for (event, expected) in [
         ("sched:sched_swich", "did you mean sched:sched_switch"),

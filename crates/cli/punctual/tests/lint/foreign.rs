@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::common::other_user::{OTHER, as_other, as_other_in_real_time, give, may_become_other};
-use crate::common::{Place, eventually, text};
+use crate::common::{Sandbox, eventually, text};
 use crate::{FRAMES, Program, build, has_bpf, is_found, rule};
 use punctual_model::LintReport;
 
 /// Builds `violate` and gives it, in a temporary folder, to the other user.
-fn theirs(place: &Place) -> Option<(tempfile::TempDir, PathBuf)> {
+fn theirs(place: &Sandbox) -> Option<(tempfile::TempDir, PathBuf)> {
     let built = build(place, FRAMES)?;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("violate");
@@ -63,7 +63,7 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// Runs `lint` for the other user's program. Returns the report and the peak memory of `lint`
 /// and its readers in KiB.
-fn lint(place: &Place, program: &Program) -> (LintReport, u64) {
+fn lint(place: &Sandbox, program: &Program) -> (LintReport, u64) {
     let line = format!("lint --pid {} -D 1500ms --json", program.pid());
     let mut lint = place.spawn(&line);
     let mut peak = 0;
@@ -88,7 +88,7 @@ fn the_program_of_another_user_is_named() {
     if !may_become_other("lint of another user's program") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some((_folder, path)) = theirs(&place) else {
         return;
     };
@@ -119,7 +119,7 @@ fn hostile_symbol_table_is_reported_sparing_memory() {
     if !may_become_other("lint of another user's program") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some((_folder, path)) = theirs(&place) else {
         return;
     };

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use common::other_user::{as_other, chmod, may_become_other};
-use common::{Place, signal, text};
+use common::{Sandbox, signal, text};
 use punctual_model::{LintReport, LintSource, RuleResult, RuleState};
 
 /// A process of `fixtures/violate.c`. Killed when dropped.
@@ -21,7 +21,7 @@ struct Program(Child);
 impl Program {
     /// Returns `None` and prints the reason without a compiler or the privilege for real-time
     /// priority.
-    fn start(place: &Place, what: &[&str], flags: &[&str]) -> Option<Self> {
+    fn start(place: &Sandbox, what: &[&str], flags: &[&str]) -> Option<Self> {
         let program = build(place, flags)?;
         Self::run(Command::new(program), what)
     }
@@ -64,7 +64,7 @@ impl Drop for Program {
     }
 }
 
-fn build(place: &Place, flags: &[&str]) -> Option<PathBuf> {
+fn build(place: &Sandbox, flags: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/violate.c");
     let program = place.path("violate");
     let output = Command::new("cc")
@@ -84,7 +84,7 @@ fn build(place: &Place, flags: &[&str]) -> Option<PathBuf> {
 
 const FRAMES: &[&str] = &["-fno-omit-frame-pointer"];
 
-fn report(place: &Place, line: &str) -> (LintReport, Option<i32>) {
+fn report(place: &Sandbox, line: &str) -> (LintReport, Option<i32>) {
     let output = place.run(line);
     let stderr = text(&output.stderr);
     assert!(!stderr.contains("panicked"), "{line}: {stderr}");
@@ -122,7 +122,7 @@ fn is_found(report: &LintReport, id: &str, thread: &str, function: &str) -> bool
 
 #[test]
 fn acts_are_found_at_call_sites() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(program) = Program::start(&place, &["acts"], FRAMES) else {
         return;
     };
@@ -208,7 +208,7 @@ fn acts_are_found_at_call_sites() {
 
 #[test]
 fn a_correct_loop_violates_no_rule() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // PUNCTUAL_LINT_TIME=10m gives a long run.
     let time = std::env::var("PUNCTUAL_LINT_TIME").unwrap_or("1500ms".to_owned());
     let Some(program) = Program::start(&place, &["correct", "700"], FRAMES) else {
@@ -227,7 +227,7 @@ fn a_correct_loop_violates_no_rule() {
 
 #[test]
 fn states_are_judged() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(program) = Program::start(&place, &["states"], FRAMES) else {
         return;
     };
@@ -260,7 +260,7 @@ fn each_rule_is_violated_by_a_program() {
 }
 
 /// Starts `lint`, and calls `change` for the target at half of the time.
-fn changed(place: &Place, line: &str, change: impl FnOnce()) -> LintReport {
+fn changed(place: &Sandbox, line: &str, change: impl FnOnce()) -> LintReport {
     let mut lint = place.spawn(line);
     let mut errors = BufReader::new(lint.stderr.take().unwrap());
     let mut said = String::new();
@@ -276,7 +276,7 @@ fn changed(place: &Place, line: &str, change: impl FnOnce()) -> LintReport {
 /// A thread that changes its name is still one thread. A child is not judged, which is reported.
 #[test]
 fn watch_survives_rename_and_fork() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(program) = Program::start(&place, &["changes"], FRAMES) else {
         return;
     };
@@ -306,7 +306,7 @@ fn watch_survives_rename_and_fork() {
 /// Violations before and after an exec are found, each with the functions of its program.
 #[test]
 fn an_exec_is_survived() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(program) = Program::start(&place, &["execs"], FRAMES) else {
         return;
     };
@@ -330,7 +330,7 @@ fn an_exec_is_survived() {
 /// All 2,000 threads are judged. If operations were not counted, the rules are unknown.
 #[test]
 fn thousands_of_threads_are_watched() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(program) = Program::start(&place, &["many", "60", "2000"], FRAMES) else {
         return;
     };
@@ -352,7 +352,7 @@ fn thousands_of_threads_are_watched() {
 /// Without symbols, the offset in the file is named, and no function.
 #[test]
 fn stripped_program_shows_file_and_offset() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let nm = (build(&place, FRAMES)).and_then(|whole| {
         let output = Command::new("nm").arg("-S").arg(whole).output().ok()?;
         output.status.success().then(|| text(&output.stdout))
@@ -398,7 +398,7 @@ fn unreadable_process_is_unknown_with_reason() {
     if !may_become_other("lint of another user's process") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(root) = Program::start(&place, &["acts"], FRAMES) else {
         return;
     };
@@ -431,7 +431,7 @@ fn unreadable_process_is_unknown_with_reason() {
 
 #[test]
 fn unwatchable_target_is_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let own = std::process::id();
     for (line, says) in [
         ("lint --pid 4194300 -D 1s", "no process"),
@@ -455,7 +455,7 @@ fn unwatchable_target_is_refused() {
 /// Without BPF programs, violations with events are found, and the other rules are unknown.
 #[test]
 fn rules_not_shown_by_events_are_unknown() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(program) = Program::start(&place, &["acts"], FRAMES) else {
         return;
     };
@@ -490,7 +490,7 @@ fn rules_not_shown_by_events_are_unknown() {
 /// A program without real-time threads is not judged as correct.
 #[test]
 fn target_without_real_time_is_unknown() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (report, code) = report(
         &place,
         &format!("lint --pid {} -D 300ms --json", std::process::id()),
@@ -503,7 +503,7 @@ fn target_without_real_time_is_unknown() {
 
 #[test]
 fn it_ends_with_its_target() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(program) = Program::start(&place, &["correct"], FRAMES) else {
         return;
     };

@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn permitted_real_time_priority_is_used() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.run("measure timer -q -D 300ms --dma-latency off");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let recording = place.last();
@@ -22,7 +22,7 @@ fn permitted_real_time_priority_is_used() {
 #[test]
 fn missing_right_is_reported_before_ordinary_run() {
     let Some(prefix) = nobody() else { return };
-    let place = Place::new();
+    let place = Sandbox::new();
     // The folder of a test belongs to root, so the store is in a folder that the user nobody can
     // write.
     let folder = place.path("open");
@@ -111,7 +111,7 @@ fn cpu_quota_of_group_is_reported() {
     let Some(group) = QuotaGroup::new("quota") else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let cpu = *punctual_rt::affinity::current().unwrap().last().unwrap();
     let mut spin = Command::new("sh");
     spin.args(["-c", "while :; do :; done"]);
@@ -170,7 +170,7 @@ fn cpu_quota_of_watched_process_is_named() {
     let Some(group) = QuotaGroup::new("watched") else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     // Both are in the group: one wakes repeatedly, the other uses the quota up.
     let shell = |script: &str| {
         let mut shell = Command::new("sh");
@@ -222,7 +222,7 @@ fn cpu_quota_of_watched_process_is_named() {
 /// not wait for all of it.
 #[test]
 fn thousands_of_threads_are_refused_or_stoppable() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let line = format!("{PLAIN} -D 10m --threads 4096 -i 20us");
     let mut child = place.spawn(&line);
     // proc_pid_status(5): the mask of the signals with a handler.
@@ -269,7 +269,7 @@ fn a_group_without_real_time_is_named() {
         );
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     for (line, code) in [
         ("measure timer -q --dma-latency off --policy fifo -D 1s", 1),
         ("measure timer -q --dma-latency off -D 1s", 0),
@@ -289,7 +289,7 @@ fn measurement_joins_and_leaves_control_group() {
     let Some(group) = QuotaGroup::new("measured") else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let folder = group.0.to_str().unwrap();
     let members = || fs::read_to_string(group.0.join("cgroup.procs")).unwrap_or_default();
     for end in ["KILL", "INT"] {
@@ -323,7 +323,7 @@ fn loads_run_outside_the_control_group() {
     let Some(group) = QuotaGroup::new("loaded") else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let folder = group.0.to_str().unwrap();
     let work = "while :; do :; done";
     let line = format!("{PLAIN} --cgroup {folder} --load cpu:cpus=0 -D 30s");

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::group::{QuotaGroup, with_spinners};
-use common::{Place, assert_conserved, eventually, signal, stop, text};
+use common::{Sandbox, assert_conserved, eventually, signal, stop, text};
 use punctual_model::{
     Completion, Nanos, Outcome, Policy, Recording, Share, ShareKind, SuspensionKind,
 };
@@ -23,7 +23,7 @@ const PLAIN: &str = "measure timer -q --policy other --dma-latency off";
 
 #[test]
 fn a_run_is_measured_kept_and_shown() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let shown = place.done(&format!("{PLAIN} -D 2s --label bench"));
     assert!(shown.contains("account"), "{shown}");
     let recording = place.last();
@@ -63,7 +63,7 @@ fn a_run_is_measured_kept_and_shown() {
 
 #[test]
 fn each_way_to_wait_can_be_chosen() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for wait in ["nanosleep", "timerfd", "signal"] {
         place.done(&format!(
             "{PLAIN} --wait {wait} --interval 500us --loops 400"
@@ -79,7 +79,7 @@ fn each_way_to_wait_can_be_chosen() {
 
 #[test]
 fn a_requirement_decides_the_exit_code() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done(&format!(
         "{PLAIN} -D 300ms --max-latency 1000s --max-missed 1000"
     ));
@@ -97,7 +97,7 @@ fn a_requirement_decides_the_exit_code() {
 
 #[test]
 fn too_few_periods_are_no_proof() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.run(&format!(
         "{PLAIN} -D 300ms --max-percentile 99.9999=1000s --max-latency 1000s"
     ));
@@ -140,7 +140,7 @@ fn starve(cpu: u32, until: std::time::Instant) -> Option<punctual_rt::JoinHandle
 
 #[test]
 fn periods_missed_by_starvation_break_percentile() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let cpus = punctual_host::Host::live().allowed().unwrap();
     let cpu = cpus.iter().last().unwrap();
     let until = std::time::Instant::now() + Duration::from_secs(4);
@@ -175,7 +175,7 @@ fn periods_missed_by_starvation_break_percentile() {
 
 #[test]
 fn a_break_value_ends_the_run() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.run(&format!("{PLAIN} -D 10m --break 1ns"));
     assert_eq!(output.status.code(), Some(3));
     let recording = place.last();
@@ -191,7 +191,7 @@ fn a_break_value_ends_the_run() {
 
 #[test]
 fn two_runs_may_write_at_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let children: Vec<_> = (0..2)
         .map(|_| place.spawn(&format!("{PLAIN} -D 2s --samples --share-cpus")))
         .collect();
@@ -208,7 +208,7 @@ fn two_runs_may_write_at_once() {
 
 #[test]
 fn samples_are_kept_as_measured() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done(&format!("{PLAIN} -D 2s --samples --sample-resolution 1ns"));
     let recording = place.last();
     let kept = recording.samples.unwrap();
@@ -232,7 +232,7 @@ fn samples_are_kept_as_measured() {
 
 #[test]
 fn early_end_of_load_is_reported_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut command = place.command(&format!("{PLAIN} -D 1s --load"));
     let output = command.arg("command:true").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -247,7 +247,7 @@ fn early_end_of_load_is_reported_once() {
 /// A measurement without its load has no result: never *held*, and exit code 1.
 #[test]
 fn failed_load_voids_the_run() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut command = place.command(&format!("{PLAIN} -D 1s --max-latency 100s --load"));
     let load = "command:echo no rule to make target >&2; exit 2";
     let output = command.arg(load).output().unwrap();
@@ -271,7 +271,7 @@ fn failed_load_voids_the_run() {
 
 #[test]
 fn load_ends_with_killed_run() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let marker = format!("9876{}", std::process::id());
     let mut command = place.command(&format!("{PLAIN} -D 10m --load"));
     let mut child = command
@@ -303,7 +303,7 @@ fn first_cpu() -> u32 {
 
 #[test]
 fn phases_have_their_own_histograms() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let line = "measure timer -q --policy other --dma-latency off --phases idle:400ms,idle:600ms";
     place.done(line);
     let recording = place.last();

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn ctrl_c_keeps_what_was_measured() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = place.spawn(&format!("{PLAIN} -D 10m"));
     place.wait_for_rows();
     signal(&child, "INT");
@@ -17,7 +17,7 @@ fn ctrl_c_keeps_what_was_measured() {
 
 #[test]
 fn killed_run_is_interrupted_with_data_kept() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut child = place.spawn(&format!("{PLAIN} -D 10m"));
     place.wait_for_rows();
     signal(&child, "KILL");
@@ -37,7 +37,7 @@ fn killed_run_is_interrupted_with_data_kept() {
 
 #[test]
 fn stopped_second_counts_thousand_missed_periods() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = place.spawn(&format!("{PLAIN} -D 5s --warm-up 0 --cpus {}", first_cpu()));
     place.wait_for_rows();
     stop(&child);
@@ -60,7 +60,7 @@ fn stopped_second_counts_thousand_missed_periods() {
 /// A run stopped by the user says nothing about the machine: neither *broken* nor *held*.
 #[test]
 fn a_run_that_was_stopped_proves_nothing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = place.spawn(&format!(
         "{PLAIN} -D 4s --max-latency 500ms --cpus {}",
         first_cpu()
@@ -94,7 +94,7 @@ fn a_run_that_was_stopped_proves_nothing() {
 /// SIGCONT to a running process changes nothing.
 #[test]
 fn a_continuation_alone_is_no_stop() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = place.spawn(&format!("{PLAIN} -D 2s --max-latency 100s"));
     place.wait_for_rows();
     signal(&child, "CONT");

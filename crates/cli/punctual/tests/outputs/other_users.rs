@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use punctual_model::Completion;
 
 use super::common::other_user::{OTHER, as_other, chmod, may_become_other};
-use super::common::{Place, eventually, instances_of, signal, text};
+use super::common::{Sandbox, eventually, instances_of, signal, text};
 
 const RUN: &str = "measure timer -q --policy other --dma-latency off -D 200ms --warm-up 0";
 
@@ -57,7 +57,7 @@ fn commands_avoid_other_users_links_and_pipes() {
     if !may_become_other("links and pipes of another user") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done(RUN);
     let victim = place.path("victim");
     fs::write(&victim, "precious").unwrap();
@@ -99,7 +99,7 @@ fn commands_avoid_other_users_links_and_pipes() {
 
 #[test]
 fn replacement_keeps_mode_failure_names_file() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done(RUN);
     let path = place.path("report.html");
     fs::write(&path, "old").unwrap();
@@ -133,7 +133,7 @@ fn replacement_keeps_mode_failure_names_file() {
 
 #[test]
 fn bundle_and_store_are_private() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.done("measure timer -q --policy other -D 200ms --dma-latency off --label secret");
     place.done("bundle last --without-machine -o own.tar.zst");
     place.done("bundle last --without-machine -o shared.tar.zst --public");
@@ -163,7 +163,7 @@ fn roots_usual_store_is_nobody_elses() {
     if !may_become_other("the usual store of root") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let usual = |data: &Path, line: &str| {
         let mut command = place.command(line);
         command
@@ -189,7 +189,7 @@ fn roots_usual_store_is_nobody_elses() {
 
 /// Returns the command in separate pid and time namespaces, in which outside processes are
 /// invisible. `None`, with the reason printed, if that is not permitted.
-fn in_a_namespace(place: &Place, line: &str) -> Option<Command> {
+fn in_a_namespace(place: &Sandbox, line: &str) -> Option<Command> {
     let words = ["--pid", "--fork", "--mount-proc", "--kill-child", "--"];
     let can = Command::new("unshare").args(words).arg("true").output();
     if !can.is_ok_and(|output| output.status.success()) {
@@ -212,14 +212,14 @@ fn in_a_namespace(place: &Place, line: &str) -> Option<Command> {
     Some(command)
 }
 
-fn completion(place: &Place) -> String {
+fn completion(place: &Sandbox) -> String {
     let listed = place.listed();
     listed[0]["completion"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn run_with_unseen_process_is_not_interrupted() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(mut list) = in_a_namespace(&place, "list --json") else {
         return;
     };
@@ -241,7 +241,7 @@ fn run_with_unseen_process_is_not_interrupted() {
 /// The PID is meaningless in the namespace, and the process still traces.
 #[test]
 fn trace_instance_of_unseen_process_stays() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let line = "watch -q --no-bpf";
     let probe = place.run(&format!("{line} -D 100ms"));
     if !probe.status.success() {
@@ -273,7 +273,7 @@ fn trace_instance_of_unseen_process_stays() {
 
 #[test]
 fn run_killed_in_namespace_is_interrupted() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(mut run) = in_a_namespace(&place, &RUN.replace("200ms", "10m")) else {
         return;
     };
@@ -293,7 +293,7 @@ fn run_killed_in_namespace_is_interrupted() {
 
 #[test]
 fn import_of_unseen_process_is_kept() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(mut list) = in_a_namespace(&place, "list") else {
         return;
     };
@@ -339,7 +339,7 @@ fn another_user_cannot_stop_a_measurement() {
     if !may_become_other("locks of another user") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     chmod(&place.path(""), 0o755);
     let locks = place.path("locks");
     let command = |line: &str| {

@@ -3,10 +3,10 @@
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
 
-use super::common::{Place, text};
+use super::common::{Sandbox, text};
 
 /// A folder with the program under its name, and its completion scripts.
-fn shell(place: &Place, name: &str, script: &str) -> Option<Command> {
+fn shell(place: &Sandbox, name: &str, script: &str) -> Option<Command> {
     let there = Command::new(name).arg("--version").output();
     if !there.is_ok_and(|output| output.status.success()) {
         punctual_testing::skip!(Program, "no {name} here");
@@ -38,7 +38,7 @@ fn checked(output: Output) -> String {
 
 #[test]
 fn fish_completes_verbs_values_and_files() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(mut fish) = shell(&place, "fish", "punctual.fish") else {
         return;
     };
@@ -85,7 +85,7 @@ done
 
 #[test]
 fn zsh_completes_verbs_values_and_files() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(mut zsh) = shell(&place, "zsh", "_punctual") else {
         return;
     };

@@ -31,14 +31,14 @@ struct Module {
 
 /// Returns the dependencies in a crate's `src` that are part of a circle, each with an example.
 pub(crate) fn in_crate(src: &Path) -> Vec<String> {
-    Modules::of(src).circles()
+    Modules::from_root(src).circles()
 }
 
 /// A crate's modules.
 struct Modules(BTreeMap<ModulePath, Module>);
 
 impl Modules {
-    fn of(root: &Path) -> Self {
+    fn from_root(root: &Path) -> Self {
         let mut modules = Self(BTreeMap::new());
         let file = ["lib.rs", "main.rs"].map(|name| root.join(name));
         let file = file.into_iter().find(|file| file.exists()).unwrap();

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Place, text};
+use common::{Sandbox, text};
 use punctual_host::Host;
 use punctual_model::Setting;
 use punctual_tune::setting;
@@ -34,7 +34,7 @@ fn file(setting: &Setting) -> String {
 struct PutBack(Vec<(&'static Setting, String)>);
 
 impl PutBack {
-    fn of(names: &[&str]) -> Self {
+    fn new(names: &[&str]) -> Self {
         let settings = names.iter().map(|name| setting(name).unwrap());
         Self(settings.map(|setting| (setting, file(setting))).collect())
     }
@@ -63,7 +63,7 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 /// Returns a value for each real setting that can be changed, different from its current value.
 fn changeable() -> Vec<(&'static str, String)> {
     let host = Host::live();
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut found = Vec::new();
     for (name, values) in REAL {
         let entry = setting(name).unwrap();
@@ -108,7 +108,7 @@ fn json(text: &str) -> serde_json::Value {
 fn real_settings_are_applied_watched_and_restored() {
     let _alone = alone();
     let names: Vec<&str> = REAL.iter().map(|(name, _)| *name).collect();
-    let _put_back = PutBack::of(&names);
+    let _put_back = PutBack::new(&names);
     let before: Vec<String> = names
         .iter()
         .map(|name| file(setting(name).unwrap()))
@@ -118,7 +118,7 @@ fn real_settings_are_applied_watched_and_restored() {
         punctual_testing::skip!(Right, "none of the settings can be changed here");
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let wishes = sets(&settings);
     let plan = json(&place.done(&format!("tune plan --json{wishes}")));
     assert_eq!(plan["steps"].as_array().unwrap().len(), settings.len());
@@ -183,7 +183,7 @@ fn latency_request_is_held_until_revert() {
         bytes.try_into().map_or(i32::MAX, i32::from_ne_bytes)
     };
     let before = device();
-    let place = Place::new();
+    let place = Sandbox::new();
     // A request so weak that it disturbs no other program.
     place.done("tune apply --set dma-latency-us=1999999998");
     if before > 1_999_999_998 {
@@ -215,7 +215,7 @@ fn latency_request_is_held_until_revert() {
 #[test]
 fn kernel_thread_priority_is_restored() {
     let _alone = alone();
-    let place = Place::new();
+    let place = Sandbox::new();
     let wish = "tune apply --set thread-priority@ksoftirqd/0=other:-1";
     let output = place.run(wish);
     if !output.status.success() {
@@ -230,7 +230,7 @@ fn kernel_thread_priority_is_restored() {
 
 #[test]
 fn unprivileged_plan_works_apply_explains_lack() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let as_nobody = |line: &str| {
         let command = place.command(line);
         let mut nobody = Command::new("setpriv");
@@ -277,9 +277,9 @@ fn profile_applies_except_kernel_refused_settings() {
         punctual_testing::skip_refused("swappiness", &error);
         return;
     }
-    let _put_back = PutBack::of(&["swappiness"]);
+    let _put_back = PutBack::new(&["swappiness"]);
     let before = (file(aspm), file(swappiness));
-    let place = Place::new();
+    let place = Sandbox::new();
     let wanted = if before.1.trim() == "61" { "62" } else { "61" };
     let profile = format!("[settings]\naspm = \"performance\"\nswappiness = {wanted}\n");
     fs::write(place.path("mine.toml"), profile).unwrap();
@@ -327,9 +327,9 @@ fn profile_applies_except_kernel_refused_settings() {
 fn revert_restores_despite_unwritable_journal() {
     let _alone = alone();
     let swappiness = setting("swappiness").unwrap();
-    let _put_back = PutBack::of(&["swappiness"]);
+    let _put_back = PutBack::new(&["swappiness"]);
     let before = file(swappiness);
-    let place = Place::new();
+    let place = Sandbox::new();
     let wanted = if before.trim() == "61" { "62" } else { "61" };
     let applied = place.run(&format!("tune apply --set swappiness={wanted}"));
     if !applied.status.success() {
@@ -355,7 +355,7 @@ fn revert_restores_despite_unwritable_journal() {
 
 #[test]
 fn read_only_container_settings_are_reported() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let program = env!("CARGO_BIN_EXE_punctual");
     let script = format!(
         "mount --make-rprivate / && mount --bind /proc/sys /proc/sys && \
@@ -417,7 +417,7 @@ const WRONG: &[(&str, i32, &[&str])] = &[
 
 #[test]
 fn what_is_wrong_is_named() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (line, code, words) in WRONG {
         let told = place.refused(line, *code);
         for word in *words {
@@ -436,7 +436,7 @@ fn what_is_wrong_is_named() {
 #[test]
 fn profiles_are_printed_to_be_copied() {
     let _alone = alone();
-    let place = Place::new();
+    let place = Sandbox::new();
     let listed = place.done("tune profiles");
     for name in ["control", "low-latency", "network", "throughput-off"] {
         assert!(listed.contains(name));

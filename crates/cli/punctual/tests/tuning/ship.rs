@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::{Place, text};
+use crate::common::{Sandbox, text};
 
 const GRUB: &str = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"\n";
 
 /// A system with GRUB and systemd.
-fn system(place: &Place) -> PathBuf {
+fn system(place: &Sandbox) -> PathBuf {
     let root = place.path("root");
     for folder in ["etc/default", "usr/sbin", "usr/lib/systemd"] {
         fs::create_dir_all(root.join(folder)).unwrap();
@@ -20,7 +20,7 @@ fn system(place: &Place) -> PathBuf {
 
 #[test]
 fn confirmed_command_line_is_written_and_restored() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let grub = system(&place).join("etc/default/grub");
     let read = || fs::read_to_string(&grub).unwrap();
     let write = "tune cmdline write --root root --add isolcpus=1 --remove splash";
@@ -43,7 +43,7 @@ fn confirmed_command_line_is_written_and_restored() {
 
 #[test]
 fn what_is_no_parameter_is_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     system(&place);
     for (line, word) in [
         ("--add a;b", "interpret"),
@@ -61,7 +61,7 @@ fn what_is_no_parameter_is_refused() {
 
 #[test]
 fn boot_profile_is_enabled_shown_and_disabled() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let root = system(&place);
     let none = place.done("tune boot status --root root");
     assert!(none.contains("Nothing is applied at boot"), "{none}");
@@ -97,7 +97,7 @@ fn at_boot_nothing_is_applied_unless_enabled() {
         punctual_testing::skip!(Hardware, "a tune is enabled on this machine");
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.run("tune boot apply");
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");

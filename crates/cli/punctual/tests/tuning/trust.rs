@@ -10,7 +10,7 @@ use punctual_testing::Running;
 use punctual_tune::setting;
 
 use super::common::other_user::{as_other, give, may_become_other};
-use super::common::{Place, text};
+use super::common::{Sandbox, text};
 use super::{PutBack, alone, file};
 
 /// CRC-32 (IEEE 802.3), bit by bit.
@@ -39,7 +39,7 @@ fn journal(name: &str, old: &str, new: &str) -> String {
 }
 
 /// Runs a command with a time limit.
-fn bounded(place: &Place, line: &str, state: &Path) -> Output {
+fn bounded(place: &Sandbox, line: &str, state: &Path) -> Output {
     let command = place.command(line);
     let mut bounded = Command::new("timeout");
     bounded
@@ -58,14 +58,14 @@ fn journal_of_other_user_is_ignored() {
         return;
     }
     let _alone = alone();
-    let _put_back = PutBack::of(&["swappiness"]);
+    let _put_back = PutBack::new(&["swappiness"]);
     let swappiness = setting("swappiness").unwrap();
     if let Err(error) = punctual_tune::may_change(swappiness, &punctual_host::Host::live()) {
         punctual_testing::skip_refused("swappiness", &error);
         return;
     }
     let now = file(swappiness);
-    let place = Place::new();
+    let place = Sandbox::new();
     fs::set_permissions(place.path(""), Permissions::from_mode(0o755)).unwrap();
     let forged = journal("swappiness", "17", now.trim());
 
@@ -106,7 +106,7 @@ fn journal_of_other_user_is_ignored() {
 
 #[test]
 fn journal_needs_valid_setting_values() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let own = place.path("state/punctual");
     fs::create_dir_all(&own).unwrap();
     let victim = place.path("victim");
@@ -140,7 +140,7 @@ fn root_ignores_profiles_writable_by_others() {
     if !may_become_other("files of another user") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     fs::set_permissions(place.path(""), Permissions::from_mode(0o755)).unwrap();
     let plan = |name: &str| bounded(&place, &format!("tune plan {name}"), &place.path("state"));
     let mine = place.path("mine.toml");
@@ -200,7 +200,7 @@ fn lookalike_of_holder_is_left_alone() {
         punctual_testing::skip_refused("dma-latency-us", &error);
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let journal = place.path("state/punctual/applied.journal");
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
@@ -233,7 +233,7 @@ fn lookalike_of_holder_is_left_alone() {
 #[test]
 fn holder_in_other_pid_namespace_is_kept() {
     let _alone = alone();
-    let place = Place::new();
+    let place = Sandbox::new();
     let apart = |line: &str| {
         let command = place.command(line);
         let mut apart = Command::new("unshare");

@@ -12,7 +12,7 @@ use super::head::shown;
 use super::stopping_sample::stopped_by;
 use super::text::{WordsBelow, count, is_beside, is_prompt, plain};
 use super::unit::FileUnit;
-use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 use crate::micros::bucket_of;
 use crate::{MAX_ROWS, OVERFLOW_CYCLES};
 
@@ -99,7 +99,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         result.map_err(|reason| source.bad(reason))?;
     }
     text.check()
-        .map_err(|reason| source.bad_at(Place::Whole, reason))?;
+        .map_err(|reason| source.bad_at(Location::Whole, reason))?;
     Ok(text.recording(source))
 }
 
@@ -116,7 +116,7 @@ fn skip_to_title(source: &mut Source<'_>) -> Result<(), ImportError> {
             )));
         }
     }
-    Err(source.bad_at(Place::Whole, "line '# Histogram' not found"))
+    Err(source.bad_at(Location::Whole, "line '# Histogram' not found"))
 }
 
 fn counts(text: &str) -> Result<Vec<u64>, Malformed> {
@@ -218,7 +218,7 @@ impl Text {
     /// Counts in a column. The first row with samples is the smallest latency.
     fn add(&mut self, column: usize, row: u64, count: u64) {
         let given = self.given;
-        let unit = *(self.unit).get_or_insert_with(|| FileUnit::of(given, Some(row), None));
+        let unit = *(self.unit).get_or_insert_with(|| FileUnit::new(given, Some(row), None));
         let empty = || Histogram::imported(unit.one, unit.one);
         if self.histograms.len() <= column {
             self.histograms.resize_with(column + 1, empty);
@@ -295,7 +295,7 @@ impl Text {
             let has = |place: usize| counted.clone().any(|line| line.get(place) > Some(&0));
             let of_threads = (0..).zip(min).filter(|(place, _)| has(*place));
             let least = of_threads.map(|(_, min)| *min).min();
-            self.unit = Some(FileUnit::of(self.given, least, None));
+            self.unit = Some(FileUnit::new(self.given, least, None));
         }
         let one = self.one();
         let empty = || Histogram::imported(one, one);

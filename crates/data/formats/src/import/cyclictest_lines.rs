@@ -14,7 +14,7 @@ use super::stopping_sample::stopped_by;
 use super::text::{WordsBelow, count, field, is_beside, plain};
 use super::thread_line::ThreadLine;
 use super::unit::{NANOSECOND, TOO_SHORT_NS};
-use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-lines",
@@ -97,7 +97,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         result.map_err(|reason| source.bad(reason))?;
     }
     let unit = lines.unit(source.unit());
-    let unit = unit.map_err(|reason| source.bad_at(Place::Whole, reason))?;
+    let unit = unit.map_err(|reason| source.bad_at(Location::Whole, reason))?;
     lines.recording(source, unit)
 }
 
@@ -219,9 +219,9 @@ impl Lines {
     }
 
     fn recording(self, source: &Source<'_>, unit: Nanos) -> Result<Recording, ImportError> {
-        let bad = |reason: Malformed| source.bad_at(Place::Whole, reason);
+        let bad = |reason: Malformed| source.bad_at(Location::Whole, reason);
         let Some(first) = self.last.values().next() else {
-            return Err(source.bad_at(Place::Whole, "no line of a thread found"));
+            return Err(source.bad_at(Location::Whole, "no line of a thread found"));
         };
         let (tool, probe) = match (first.priority, first.interval_us) {
             (Some(_), None) => ("signaltest", "signal"),

@@ -13,7 +13,7 @@ use super::stopping_sample::STOPPED;
 use super::tally::Tally;
 use super::text::{WordsBelow, count, field, is_beside, is_prompt, plain};
 use super::unit::FileUnit;
-use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-samples",
@@ -52,7 +52,7 @@ fn recognise(head: &Head<'_>) -> bool {
 const BATCH: usize = 1_024;
 
 /// State of one thread while reading.
-struct Lane {
+struct Channel {
     number: u64,
     tally: Tally,
     next: u64,
@@ -62,11 +62,11 @@ struct Lane {
 }
 
 /// The threads, in order of first appearance.
-struct Lanes {
+struct Channels {
     unit: FileUnit,
     /// Maximum latency that is read: the range of a histogram.
     latest: u64,
-    lanes: Vec<Lane>,
+    lanes: Vec<Channel>,
     /// Index of each thread number below [`THREADS`].
     places: Vec<Option<usize>>,
     interval_us: Option<u64>,
@@ -81,10 +81,10 @@ struct Lanes {
 
 fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording, ImportError> {
     let given = source.unit();
-    let mut lanes = Lanes::new(FileUnit::of(given, None, None));
+    let mut lanes = Channels::new(FileUnit::new(given, None, None));
     if given.is_none() {
         let (least, interval_us) = smallest(&source.bare_head()?);
-        lanes = Lanes::new(FileUnit::of(None, least, interval_us));
+        lanes = Channels::new(FileUnit::new(None, least, interval_us));
     }
     loop {
         // Reads as many regular lines as the buffer contains completely.
@@ -165,7 +165,7 @@ impl From<Malformed> for Failure {
     }
 }
 
-impl Lanes {
+impl Channels {
     fn new(unit: FileUnit) -> Self {
         Self {
             unit,
@@ -219,7 +219,7 @@ impl Lanes {
         }
         let place = self.lanes.len();
         self.places[at] = Some(place);
-        self.lanes.push(Lane {
+        self.lanes.push(Channel {
             number,
             tally: Tally::new(self.unit.one),
             next: 0,
@@ -352,11 +352,11 @@ impl Lanes {
         sink: &mut dyn SampleSink,
     ) -> Result<Recording, ImportError> {
         if self.lanes.is_empty() {
-            return Err(source.bad_at(Place::Whole, "the file has no sample"));
+            return Err(source.bad_at(Location::Whole, "the file has no sample"));
         }
         if self.above_words.is_some_and(|above| above != self.cycles()) {
             let followed = self.words.figures_follow();
-            followed.map_err(|reason| source.bad_at(Place::Whole, reason))?;
+            followed.map_err(|reason| source.bad_at(Location::Whole, reason))?;
         }
         let mut recording = blank(source, IMPORT.name, "cyclictest or signaltest -v", "timer");
         forget(&mut recording, &[Unknown::Times]);
@@ -407,7 +407,7 @@ impl Lanes {
     }
 }
 
-impl Lane {
+impl Channel {
     fn flush(&mut self, place: usize, sink: &mut dyn SampleSink) -> Result<(), Failure> {
         sink.take(place as u32, &self.batch)
             .map_err(Failure::Sink)?;

@@ -61,7 +61,7 @@ pub enum ImportError {
         /// The file.
         file: String,
         /// The location.
-        place: Place,
+        place: Location,
         /// The problem, and what to do.
         reason: String,
     },
@@ -77,7 +77,7 @@ pub enum ImportError {
 
 /// A location in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// The file as a whole.
     Whole,
     /// A line number, from 1.
@@ -87,7 +87,7 @@ pub enum Place {
 }
 
 /// Formats as `:12` like compilers, as ` at byte 280`, or as nothing.
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole => Ok(()),

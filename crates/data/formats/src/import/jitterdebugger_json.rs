@@ -10,7 +10,7 @@ use punctual_model::{CpuSet, Nanos, Recording};
 use super::blank::{MICROSECOND, blank, fact_of, finish, thread};
 use super::counted::Counted;
 use super::object::{Object, parse};
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "jitterdebugger-json",
@@ -69,7 +69,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let counted = read_thread(&threads.object(key)?, unit)?;
         let histogram = counted
             .histogram()
-            .map_err(|why| source.bad_at(Place::Whole, why.within(format!("thread {key}"))))?;
+            .map_err(|why| source.bad_at(Location::Whole, why.within(format!("thread {key}"))))?;
         let cpu = u32::try_from(*number).ok().filter(|_| each);
         recording.threads.push(thread(place, cpu, histogram));
     }

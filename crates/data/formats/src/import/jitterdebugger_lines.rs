@@ -10,7 +10,7 @@ use punctual_model::{CpuSet, Histogram, Nanos, Recording};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
 use super::text::{WordsBelow, count, field, is_beside, is_prompt, latency, number, plain};
-use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "jitterdebugger-lines",
@@ -74,12 +74,15 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         result.map_err(|reason| source.bad(reason))?;
     }
     if last.is_empty() {
-        return Err(source.bad_at(Place::Whole, "no line of a thread found"));
+        return Err(source.bad_at(Location::Whole, "no line of a thread found"));
     }
     let mut recording = blank(source, IMPORT.name, "jitterdebugger", "timer");
     for (place, line) in last.values().enumerate() {
         let histogram = line.histogram().map_err(|why| {
-            source.bad_at(Place::Whole, why.within(format!("thread {}", line.thread)))
+            source.bad_at(
+                Location::Whole,
+                why.within(format!("thread {}", line.thread)),
+            )
         })?;
         recording
             .threads

@@ -8,7 +8,7 @@ use punctual_model::{MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Un
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, learn, thread};
 use super::tally::Tally;
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "jitterdebugger-samples",
@@ -39,7 +39,7 @@ const LATEST_S: u64 = 10_000_000_000;
 
 /// One record.
 #[derive(Clone, Copy)]
-struct Record {
+struct SampleRecord {
     thread: u32,
     /// Time of the wake-up.
     woken: u64,
@@ -48,7 +48,7 @@ struct Record {
 
 /// Reads a record; `None` if it is invalid.
 #[inline(always)]
-fn record(bytes: &[u8; RECORD]) -> Option<Record> {
+fn record(bytes: &[u8; RECORD]) -> Option<SampleRecord> {
     let number = |at: usize| {
         let mut number = [0; 8];
         number.copy_from_slice(&bytes[at..at + 8]);
@@ -68,14 +68,14 @@ fn record(bytes: &[u8; RECORD]) -> Option<Record> {
     let woken = seconds * 1_000_000_000 + nanos;
     // The due time must be a valid time of the clock.
     woken.checked_add_signed(-1_000 * latency_us)?;
-    Some(Record {
+    Some(SampleRecord {
         thread,
         woken,
         latency_us,
     })
 }
 
-fn records(bytes: &[u8]) -> impl Iterator<Item = Option<Record>> + '_ {
+fn records(bytes: &[u8]) -> impl Iterator<Item = Option<SampleRecord>> + '_ {
     let (whole, _) = bytes.as_chunks::<RECORD>();
     whole.iter().map(record)
 }
@@ -90,7 +90,7 @@ fn recognise(head: &Head<'_>) -> bool {
 const BATCH: usize = 1_024;
 
 /// State of one thread while reading.
-struct Lane {
+struct Channel {
     number: u32,
     tally: Tally,
     woken: u64,
@@ -99,20 +99,20 @@ struct Lane {
 
 /// The threads, in order of first appearance.
 #[derive(Default)]
-struct Lanes {
-    lanes: Vec<Lane>,
+struct Channels {
+    lanes: Vec<Channel>,
     places: Vec<Option<usize>>,
     first: Option<u64>,
     last: u64,
 }
 
 fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording, ImportError> {
-    let mut lanes = Lanes::default();
+    let mut lanes = Channels::default();
     loop {
         let block = source.block(RECORD)?;
         let (whole, rest) = block.as_chunks::<RECORD>();
         if whole.is_empty() {
-            let place = Place::Byte(source.offset());
+            let place = Location::Byte(source.offset());
             return match source.block(1)?.len() {
                 0 => lanes.recording(source, sink),
                 left => Err(source.bad_at(
@@ -130,7 +130,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
                 None => Err(Failure::NoRecord),
             };
             if let Err(failure) = taken {
-                let place = Place::Byte(source.offset() + (nth * RECORD) as u64);
+                let place = Location::Byte(source.offset() + (nth * RECORD) as u64);
                 return Err(failure.at(source, place));
             }
         }
@@ -147,7 +147,7 @@ enum Failure {
 
 impl Failure {
     #[cold]
-    fn at(self, source: &Source<'_>, place: Place) -> ImportError {
+    fn at(self, source: &Source<'_>, place: Location) -> ImportError {
         match self {
             Self::NoRecord => source.bad_at(
                 place,
@@ -164,9 +164,9 @@ impl Failure {
     }
 }
 
-impl Lanes {
+impl Channels {
     #[inline]
-    fn take(&mut self, record: Record, sink: &mut dyn SampleSink) -> Result<(), Failure> {
+    fn take(&mut self, record: SampleRecord, sink: &mut dyn SampleSink) -> Result<(), Failure> {
         let place = match self.places.get(record.thread as usize) {
             Some(Some(place)) => *place,
             _ => self.new_lane(record),
@@ -191,7 +191,7 @@ impl Lanes {
     }
 
     #[cold]
-    fn new_lane(&mut self, record: Record) -> usize {
+    fn new_lane(&mut self, record: SampleRecord) -> usize {
         let at = record.thread as usize;
         if self.places.len() <= at {
             self.places.resize(at + 1, None);
@@ -202,7 +202,7 @@ impl Lanes {
             .woken
             .saturating_sub(1_000 * record.latency_us.max(0).cast_unsigned());
         self.first = Some(self.first.map_or(first, |before| before.min(first)));
-        self.lanes.push(Lane {
+        self.lanes.push(Channel {
             number: record.thread,
             tally: Tally::new(MICROSECOND),
             woken: 0,
@@ -217,7 +217,7 @@ impl Lanes {
         sink: &mut dyn SampleSink,
     ) -> Result<Recording, ImportError> {
         let Some(first) = self.first else {
-            return Err(source.bad_at(Place::Whole, "the file has no sample"));
+            return Err(source.bad_at(Location::Whole, "the file has no sample"));
         };
         for (place, lane) in self.lanes.iter_mut().enumerate() {
             lane.flush(place, sink)
@@ -234,7 +234,7 @@ impl Lanes {
     }
 }
 
-impl Lane {
+impl Channel {
     fn flush(&mut self, place: usize, sink: &mut dyn SampleSink) -> std::io::Result<()> {
         sink.take(place as u32, &self.batch)?;
         self.batch.clear();

@@ -2,7 +2,7 @@
 
 use punctual_model::{Completion, Recording};
 
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "json",
@@ -23,13 +23,13 @@ fn recognise(head: &Head<'_>) -> bool {
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
     let bytes = source.rest()?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| source.bad_at(Place::Whole, "it is not UTF-8 text"))?;
+        .map_err(|_| source.bad_at(Location::Whole, "it is not UTF-8 text"))?;
     let mut recording = Recording::from_json(&text).map_err(|error| {
         let place = match &error {
             punctual_model::ReadError::NotARecording(error) if error.line() > 0 => {
-                Place::Line(error.line() as u64)
+                Location::Line(error.line() as u64)
             }
-            _ => Place::Whole,
+            _ => Location::Whole,
         };
         source.bad_at(place, error.to_string())
     })?;
@@ -44,7 +44,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
             "an interval belongs to thread {}, but there are {threads} threads",
             row.thread
         );
-        return Err(source.bad_at(Place::Whole, reason));
+        return Err(source.bad_at(Location::Whole, reason));
     }
     if recording.samples.take().is_some() {
         recording

@@ -48,7 +48,7 @@ mod xenomai_latency;
 mod xml;
 
 pub use entry::Import;
-pub use error::{ImportError, Place};
+pub use error::{ImportError, Location};
 pub use head::Head;
 pub use sink::{CountSamples, SampleSink};
 pub use source::{Line, Source};
@@ -97,7 +97,7 @@ fn names<'a>(imports: impl Iterator<Item = &'a Import>) -> Vec<&'static str> {
 impl<'a> Source<'a> {
     /// Reads `input`; messages call it `name`.
     pub fn new(name: impl Into<String>, input: impl std::io::Read + 'a) -> Self {
-        Self::of(name.into(), Box::new(input), is_recognised)
+        Self::with_recogniser(name.into(), Box::new(input), is_recognised)
     }
 }
 
@@ -117,7 +117,7 @@ pub fn recognise(file: &str, head: &Head<'_>) -> Result<&'static Import, ImportE
         return Err(ImportError::Foreign { file, what });
     }
     // As it is read: without quotation marks, indentation and words above it.
-    let bare = Pasted::of(head, is_recognised).map(|pasted| pasted.head(head));
+    let bare = Pasted::from_head(head, is_recognised).map(|pasted| pasted.head(head));
     let bare = bare
         .as_deref()
         .map_or(*head, |bytes| Head { bytes, ..*head });

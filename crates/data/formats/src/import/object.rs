@@ -3,7 +3,7 @@
 use punctual_model::Nanos;
 use serde_json::{Map, Value};
 
-use super::{ImportError, Place, Source};
+use super::{ImportError, Location, Source};
 
 /// Parses a JSON file.
 ///
@@ -12,20 +12,20 @@ use super::{ImportError, Place, Source};
 pub(crate) fn parse(source: &mut Source<'_>) -> Result<Map<String, Value>, ImportError> {
     let bytes = source.rest()?;
     if bytes.trim_ascii().is_empty() {
-        return Err(source.bad_at(Place::Whole, "the file is empty"));
+        return Err(source.bad_at(Location::Whole, "the file is empty"));
     }
     match serde_json::from_slice(&bytes) {
         Ok(Value::Object(map)) => Ok(map),
-        Ok(_) => Err(source.bad_at(Place::Line(1), "the file is not a JSON object")),
+        Ok(_) => Err(source.bad_at(Location::Line(1), "the file is not a JSON object")),
         Err(error) if error.is_eof() => Err(source.bad_at(
-            Place::Line(error.line() as u64),
+            Location::Line(error.line() as u64),
             "the file ends inside its JSON: it is truncated",
         )),
         Err(error) => {
             let reason = error.to_string();
             let reason = reason.split(" at line ").next().unwrap_or_default();
             Err(source.bad_at(
-                Place::Line(error.line() as u64),
+                Location::Line(error.line() as u64),
                 format!(
                     "not valid JSON, column {}: {reason} (tools of rt-tests write no valid JSON \
                      where their command line holds a quote)",
@@ -63,7 +63,7 @@ impl<'a, 's> Object<'a, 's> {
     /// Creates the error for an invalid value of `key`.
     pub(crate) fn bad(&self, key: &str, reason: &str) -> ImportError {
         let place = self.place(key);
-        (self.source).bad_at(Place::Whole, format!("'{place}' {reason}"))
+        (self.source).bad_at(Location::Whole, format!("'{place}' {reason}"))
     }
 
     /// Returns a value; null counts as absent.

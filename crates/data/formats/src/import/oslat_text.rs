@@ -18,7 +18,7 @@ use super::blank::{THREADS, blank, finish, learn, thread};
 use super::counted::Counted;
 use super::head::shown;
 use super::text::count;
-use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "oslat-text",
@@ -62,7 +62,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     let mut text = Text::default();
     source.whole_lines(|line| text.line(line))?;
     let recording = text.recording(source);
-    recording.map_err(|reason| source.bad_at(Place::Whole, reason))
+    recording.map_err(|reason| source.bad_at(Location::Whole, reason))
 }
 
 /// Parses a time in ns: whole µs, or with three decimals.

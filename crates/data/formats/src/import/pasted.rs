@@ -11,12 +11,12 @@ pub(crate) struct Pasted {
     /// The number of the first line written by a tool, from 1 on. Of the lines above it, only those
     /// that the tools write besides their figures are kept.
     header: u64,
-    marks: Marks,
+    marks: Markers,
 }
 
 /// The marks around each line. Each variant includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Marks {
+enum Markers {
     /// Indentation and quotation marks.
     Quotes,
     /// Colours.
@@ -25,7 +25,7 @@ enum Marks {
     Prefix,
 }
 
-impl Marks {
+impl Markers {
     const ALL: [Self; 3] = [Self::Quotes, Self::Colours, Self::Prefix];
 
     fn strip(self, line: &[u8]) -> &[u8] {
@@ -44,7 +44,7 @@ impl Marks {
 impl Pasted {
     /// Determines the parts to strip from a file with this beginning. `recognised` finds the first
     /// line of its format. Returns `None` if there is nothing to strip.
-    pub(crate) fn of(head: &Head<'_>, recognised: fn(&Head<'_>) -> bool) -> Option<Self> {
+    pub(crate) fn from_head(head: &Head<'_>, recognised: fn(&Head<'_>) -> bool) -> Option<Self> {
         let alone = |bytes: &[u8]| recognised(&Head { bytes, whole: true });
         // JSON and XML are not pasted line by line.
         if head.bytes.contains(&0) || head.begins_with(b'{') || head.begins_with(b'<') {
@@ -54,10 +54,10 @@ impl Pasted {
         for (header, line) in (1..).zip(head.lines()) {
             let raw = line.as_bytes();
             if alone(raw) {
-                let marks = Marks::Quotes;
+                let marks = Markers::Quotes;
                 return stray.then_some(Self { header, marks });
             }
-            let stripped = Marks::ALL.map(|marks| (marks, marks.strip(raw)));
+            let stripped = Markers::ALL.map(|marks| (marks, marks.strip(raw)));
             let found = stripped
                 .iter()
                 .find(|(_, bare)| *bare != raw && alone(bare));
@@ -65,7 +65,7 @@ impl Pasted {
                 let marks = *marks;
                 return Some(Self { header, marks });
             }
-            stray |= !is_kept(Marks::Prefix.strip(raw));
+            stray |= !is_kept(Markers::Prefix.strip(raw));
         }
         None
     }
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(of("{\n# Histogram\n"), None);
         assert_eq!(of("nothing of it\n"), None);
         let header = |header| {
-            let marks = Marks::Quotes;
+            let marks = Markers::Quotes;
             Some(Pasted { header, marks })
         };
         assert_eq!(of("$ cyclictest -h3\n# Histogram\n"), header(2));

@@ -12,7 +12,7 @@ use punctual_model::{
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
 use super::text::{WordsBelow, count, field, in_order, is_beside, is_prompt, latency, plain};
-use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "pmqtest-lines",
@@ -199,7 +199,7 @@ fn figures(text: &str) -> Result<Option<(u64, u64, u64)>, Malformed> {
 }
 
 fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recording, ImportError> {
-    let bad = |reason: Malformed| source.bad_at(Place::Whole, reason);
+    let bad = |reason: Malformed| source.bad_at(Location::Whole, reason);
     let Some(first) = pairs.values().next() else {
         return Err(bad(Malformed::NoPair));
     };

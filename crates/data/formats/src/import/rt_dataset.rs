@@ -9,7 +9,7 @@ use super::blank::{MICROSECOND, blank, fact_of, finish, learn, thread};
 use super::counted::Counted;
 use super::object::{Object, parse};
 use super::rt_tests_head::additions;
-use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, SampleSink, Source};
 use crate::facts::UNKNOWN;
 
 pub(crate) const IMPORT: Import = Import {
@@ -214,7 +214,7 @@ fn read_latency(
         }
         let histogram = counted.histogram().map_err(|why| {
             let column = format!("column {place} of 'latency.cores'");
-            source.bad_at(Place::Whole, why.within(column))
+            source.bad_at(Location::Whole, why.within(column))
         })?;
         let cpu = match (&added, &cpus) {
             (Some(added), _) => added

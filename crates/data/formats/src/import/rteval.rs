@@ -28,7 +28,7 @@ use super::counted::Counted;
 use super::head::shown;
 use super::text::count;
 use super::xml::{Element, walk};
-use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "rteval-xml",
@@ -68,7 +68,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     };
     walk(source, &mut |open| reading.element(open))?;
     let recording = reading.finish();
-    recording.map_err(|reason| source.bad_at(Place::Whole, reason))
+    recording.map_err(|reason| source.bad_at(Location::Whole, reason))
 }
 
 /// A tool that rteval runs.

@@ -22,7 +22,7 @@ use punctual_model::{Completion, CpuSet, Nanos, Recording, Unknown};
 
 use super::blank::{blank, finish, learn, thread};
 use super::counted::Counted;
-use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const TIMERLAT: Import = Import {
     name: "rtla-timerlat-hist",
@@ -441,7 +441,7 @@ fn add_threads(
             .what
             .map_or(String::new(), |what| format!(", {what}"));
         let label = format!("CPU {}{what}", column.cpu);
-        let bad = |why: Malformed| source.bad_at(Place::Whole, why.within(label.as_str()));
+        let bad = |why: Malformed| source.bad_at(Location::Whole, why.within(label.as_str()));
         let total = column.counted.total().map_err(bad)?;
         if let Some(count) = column.count.filter(|count| *count != total) {
             return Err(bad(Malformed::SamplesCounted { total, count }));

@@ -12,7 +12,7 @@ use punctual_model::{Cell, CpuSet, Histogram, Nanos, Recording, Table, Unknown};
 use super::blank::{MICROSECOND, THREADS, blank, finish, learn, thread};
 use super::rtla::read_duration;
 use super::text::{count, field, is_prompt};
-use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "rtla-hwnoise",
@@ -107,7 +107,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     }
     if rows.is_empty() || rows.len() > THREADS {
         let reason = "there is no row of a CPU, or there are too many";
-        return Err(source.bad_at(Place::Whole, reason));
+        return Err(source.bad_at(Location::Whole, reason));
     }
     recording.tables.push(table(&rows));
     for (place, (cpu, row)) in rows.iter().enumerate() {

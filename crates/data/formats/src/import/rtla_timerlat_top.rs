@@ -16,7 +16,7 @@ use super::rtla::read_duration;
 use super::rtla_hwnoise::{CLEARED, bare, take_duration};
 use super::text::{count, in_order, is_prompt};
 use super::unit::NANOSECOND;
-use super::{Import, ImportError, Malformed, Place, SampleSink, Source};
+use super::{Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "rtla-timerlat-top",
@@ -83,7 +83,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         };
         result.map_err(|reason| source.bad(reason))?;
     }
-    let bad = |reason: Malformed| source.bad_at(Place::Whole, reason);
+    let bad = |reason: Malformed| source.bad_at(Location::Whole, reason);
     let (unit, groups) = tables.header.ok_or_else(|| bad(Malformed::NoTable))?;
     if tables.rows.is_empty() || tables.rows.len() > THREADS {
         return Err(bad(Malformed::NoTable));

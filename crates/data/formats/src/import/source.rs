@@ -8,7 +8,7 @@ use punctual_model::Nanos;
 use super::head::{Head, shown};
 use super::pasted::Pasted;
 use super::text::{is_prompt, plain};
-use super::{ImportError, Malformed, Place};
+use super::{ImportError, Location, Malformed};
 
 /// Usual number of bytes read at once.
 const BLOCK: usize = 256 * 1024;
@@ -55,7 +55,7 @@ impl fmt::Debug for Source<'_> {
 
 impl<'a> Source<'a> {
     /// Creates a source. `recognised` returns whether a format has this beginning.
-    pub(super) fn of(
+    pub(super) fn with_recogniser(
         name: String,
         input: Box<dyn Read + 'a>,
         recognised: fn(&Head<'_>) -> bool,
@@ -211,7 +211,7 @@ impl<'a> Source<'a> {
             Some(pasted) => Ok(pasted),
             None => {
                 let recognised = self.recognised;
-                let pasted = Pasted::of(&self.head()?, recognised);
+                let pasted = Pasted::from_head(&self.head()?, recognised);
                 self.pasted = Some(pasted);
                 Ok(pasted)
             }
@@ -262,7 +262,7 @@ impl<'a> Source<'a> {
                     "it is larger than {} MiB: not a file of this format",
                     WHOLE >> 20
                 );
-                return Err(self.bad_at(Place::Whole, reason));
+                return Err(self.bad_at(Location::Whole, reason));
             }
         }
         Ok(rest)
@@ -319,15 +319,15 @@ impl<'a> Source<'a> {
     #[cold]
     pub fn bad(&self, reason: impl fmt::Display) -> ImportError {
         let place = match self.line {
-            0 => Place::Whole,
-            line => Place::Line(line),
+            0 => Location::Whole,
+            line => Location::Line(line),
         };
         self.bad_at(place, reason)
     }
 
     /// Creates the error for a problem at `place`.
     #[cold]
-    pub fn bad_at(&self, place: Place, reason: impl fmt::Display) -> ImportError {
+    pub fn bad_at(&self, place: Location, reason: impl fmt::Display) -> ImportError {
         ImportError::Bad {
             file: self.name.clone(),
             place,

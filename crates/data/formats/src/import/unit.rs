@@ -27,7 +27,7 @@ impl FileUnit {
     /// Returns the unit `given` by the user, or else the unit that the smallest figure of the file
     /// allows. If the file contains the interval, uses the fact that no thread always wakes later
     /// than its interval.
-    pub(crate) fn of(given: Option<Nanos>, least: Option<u64>, interval_us: Option<u64>) -> Self {
+    pub(crate) fn new(given: Option<Nanos>, least: Option<u64>, interval_us: Option<u64>) -> Self {
         let (one, said) = match (given, least) {
             (Some(unit), _) => (unit, None),
             (None, None | Some(..TOO_SHORT_NS)) => (MICROSECOND, None),
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn figures_fit_unit_or_cause_warning() {
         let of = |unit, least, interval| {
-            let found = FileUnit::of(unit, least, interval);
+            let found = FileUnit::new(unit, least, interval);
             (found.one, found.said.is_some())
         };
         assert_eq!(of(None, None, None), (MICROSECOND, false));

@@ -10,7 +10,7 @@ use punctual_model::{Histogram, Nanos, Policy, Recording, Scheduling, Unknown};
 
 use super::blank::{blank, finish, learn, thread};
 use super::text::{WordsBelow, count, field, is_prompt, plain};
-use super::{Head, Import, ImportError, Malformed, Place, SampleSink, Source};
+use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "xenomai-latency",
@@ -81,7 +81,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         result.map_err(|reason| source.bad(reason))?;
     }
     let recording = text.recording(source);
-    recording.map_err(|reason| source.bad_at(Place::Whole, reason))
+    recording.map_err(|reason| source.bad_at(Location::Whole, reason))
 }
 
 impl Text {

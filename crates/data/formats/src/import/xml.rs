@@ -5,7 +5,7 @@ use quick_xml::XmlVersion;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
-use super::{ImportError, Malformed, Place, Source};
+use super::{ImportError, Location, Malformed, Source};
 
 /// Maximum nesting depth; files of this kind have about ten levels.
 const DEEPEST: usize = 64;
@@ -41,7 +41,7 @@ pub(crate) fn walk(
 ) -> Result<(), ImportError> {
     let bytes = source.rest()?;
     let text = str::from_utf8(&bytes).map_err(|error| {
-        let place = Place::Line(line_at(&bytes, error.valid_up_to() as u64));
+        let place = Location::Line(line_at(&bytes, error.valid_up_to() as u64));
         source.bad_at(place, "is not UTF-8, as XML of this kind is")
     })?;
     // A byte order mark is not text.
@@ -53,7 +53,8 @@ pub(crate) fn walk(
             Ok(_) => reader.buffer_position(),
             Err(_) => reader.error_position(),
         };
-        let bad = |reason: Malformed| source.bad_at(Place::Line(line_at(&bytes, position)), reason);
+        let bad =
+            |reason: Malformed| source.bad_at(Location::Line(line_at(&bytes, position)), reason);
         match event.map_err(|error| bad(Malformed::NotWellFormed(error)))? {
             Event::Start(start) => {
                 roots += usize::from(open.is_empty());

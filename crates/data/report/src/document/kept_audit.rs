@@ -1,6 +1,6 @@
 //! The findings of an audit that are kept in a recording.
 
-use punctual_model::{FindingState, KeptAudit, KeptFinding, Severity};
+use punctual_model::{FindingState, Severity, StoredAudit, StoredFinding};
 
 use super::audit::mark;
 use super::table::{Cell, Column, Row, Table};
@@ -8,12 +8,12 @@ use super::{Answer, Block, Field, Section, Tone};
 
 /// Returns the findings: a summary, the problems, and the unknown checks by reason. Without an
 /// audit, the section explains that they are unknown.
-pub fn kept_audit(audit: Option<&KeptAudit>) -> Section {
+pub fn kept_audit(audit: Option<&StoredAudit>) -> Section {
     let Some(audit) = audit else {
         let none = "not known: this recording was made without an audit";
         return Section::titled("Audit", vec![Block::faint(none)]);
     };
-    let problems: Vec<&KeptFinding> = (audit.findings.iter())
+    let problems: Vec<&StoredFinding> = (audit.findings.iter())
         .filter(|one| one.is_problem())
         .collect();
     let tone = match problems.as_slice() {
@@ -29,7 +29,7 @@ pub fn kept_audit(audit: Option<&KeptAudit>) -> Section {
         Block::Answer(Answer::new(tone, audit.summary())),
         Block::faint(role),
     ];
-    let (minor, grave): (Vec<&KeptFinding>, Vec<&KeptFinding>) =
+    let (minor, grave): (Vec<&StoredFinding>, Vec<&StoredFinding>) =
         (problems.into_iter()).partition(|one| one.severity == Severity::Info);
     if !grave.is_empty() {
         let rows = grave.iter().map(|one| {
@@ -51,7 +51,7 @@ pub fn kept_audit(audit: Option<&KeptAudit>) -> Section {
 }
 
 /// Returns the unknown checks, grouped by reason: one missing right often affects many checks.
-fn unknown(audit: &KeptAudit) -> Vec<Field> {
+fn unknown(audit: &StoredAudit) -> Vec<Field> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     let all = audit.findings.iter();
     for one in all.filter(|one| one.state == FindingState::Unknown) {
@@ -74,7 +74,7 @@ mod tests {
     use crate::document::Document;
     use crate::html::fragment;
 
-    fn shown(audit: Option<&KeptAudit>) -> String {
+    fn shown(audit: Option<&StoredAudit>) -> String {
         let sections = vec![kept_audit(audit)];
         fragment(&[Document {
             sections,
@@ -86,7 +86,7 @@ mod tests {
     fn unknown_is_never_shown_as_fine() {
         let none = shown(None);
         assert!(none.contains("not known"), "{none}");
-        let one = |state, severity, title: &str, reason: Option<&str>| KeptFinding {
+        let one = |state, severity, title: &str, reason: Option<&str>| StoredFinding {
             id: "topic-check".to_owned(),
             state,
             severity,
@@ -94,7 +94,7 @@ mod tests {
             reason: reason.map(str::to_owned),
         };
         let denied = Some("permission denied");
-        let mut audit = KeptAudit {
+        let mut audit = StoredAudit {
             role: "control".to_owned(),
             cpus: "2-3".parse().unwrap(),
             findings: vec![

@@ -1,6 +1,6 @@
 //! A recording, the output of `measure`, `show` and `report`.
 
-use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, WorstSample, grouped};
+use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, TopSample, grouped};
 
 use super::table::{Cell, Column, Fold, Row, Table};
 use super::{
@@ -346,7 +346,7 @@ fn worst(document: &mut Document, recording: &Recording) {
     document.push(section.heading(Medium::Page, "Worst samples"));
 }
 
-fn explained_cell(sample: &WorstSample) -> Cell {
+fn explained_cell(sample: &TopSample) -> Cell {
     let Some(blame) = &sample.blame else {
         return Cell::default();
     };
@@ -372,7 +372,7 @@ fn outliers(document: &mut Document, recording: &Recording, drawn: Vec<Vec<Block
 }
 
 fn interference(document: &mut Document, recording: &Recording) {
-    let found = interference::of(recording);
+    let found = interference::interference_in(recording);
     let unknown = &recording.interference.unknown;
     let mut rows = Vec::new();
     let kinds = [

@@ -56,7 +56,8 @@ fn cores(all: &Topology) -> Table {
     ];
     let isolated = all.isolated.get().cloned().unwrap_or_default();
     let number = |known: Option<u32>| known.map_or("-".to_owned(), |number| number.to_string());
-    let first = |place: &&punctual_model::CpuPlace| place.siblings.iter().next() == Some(place.cpu);
+    let first =
+        |place: &&punctual_model::CpuLocation| place.siblings.iter().next() == Some(place.cpu);
     let rows = all
         .cpus
         .iter()
@@ -186,11 +187,11 @@ pub fn clocks(
 mod tests {
     use super::*;
     use crate::text::{self, TextStyle};
-    use punctual_model::CpuPlace;
+    use punctual_model::CpuLocation;
 
     #[test]
     fn a_topology_is_read_at_a_glance() {
-        let place = |cpu: u32| CpuPlace {
+        let place = |cpu: u32| CpuLocation {
             cpu,
             online: cpu != 3,
             package: Some(0),

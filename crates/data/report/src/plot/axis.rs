@@ -63,7 +63,7 @@ impl Unit {
         }
     }
 
-    pub(super) fn of(self, ns: f64) -> f64 {
+    pub(super) fn scale(self, ns: f64) -> f64 {
         ns / self.ns as f64
     }
 }

@@ -8,7 +8,7 @@ use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, counted};
 use super::axis::{Axis, Unit};
 use super::canvas::{Canvas, Colour, Shape, Stroke, fit, text_width};
 use super::curves::{LIMIT, badness, headings, limits, recording_name};
-use super::frame::{BODY, Entry, Frame, Mark, inner_height};
+use super::frame::{Annotation, BODY, Entry, Frame, inner_height};
 use super::latency::{in_sight, latency_axis, mark_limits};
 use super::{Plot, PlotOptions, Scale};
 use crate::figures::or_dash;
@@ -70,7 +70,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     let unit = Unit::for_costs(low, high.min(end), scale);
     // The axis starts below the shortest bar, because a log axis has no zero.
     let start = Nanos(low.0 - low.0 / 3);
-    let x_max = options.x_max.map(|at| unit.of(at.0 as f64));
+    let x_max = options.x_max.map(|at| unit.scale(at.0 as f64));
     let x = latency_axis(scale, start, end, unit).ending(x_max);
     let pitch = room / groups.len().max(1) as f64;
     let (names, size) = names(&groups, recordings.len(), pitch, options);
@@ -187,14 +187,14 @@ fn legend(recordings: &[&Recording], options: &PlotOptions) -> Vec<Entry> {
             entries.extend(several.iter().enumerate().map(|(place, recording)| {
                 let fill = FILLS[place % FILLS.len()];
                 let name = recording_name(recording, several, options);
-                entry(Mark::Swatch(fill), name)
+                entry(Annotation::Swatch(fill), name)
             }));
             (Colour::GREY, Colour::GREY)
         }
     };
-    entries.push(entry(Mark::Swatch(median), "median".to_owned()));
-    entries.push(entry(Mark::Line(WHISKER), "to p99".to_owned()));
-    entries.push(entry(Mark::Dot(max), "max".to_owned()));
+    entries.push(entry(Annotation::Swatch(median), "median".to_owned()));
+    entries.push(entry(Annotation::Line(WHISKER), "to p99".to_owned()));
+    entries.push(entry(Annotation::Dot(max), "max".to_owned()));
     entries
 }
 
@@ -208,7 +208,7 @@ fn draw_group(frame: &mut Frame, group: &Group, middle: f64, pitch: f64, unit: U
         let y = middle + (place as f64 - (count - 1.0) / 2.0) * each;
         // Bars of several recordings touch; a thin white line separates them.
         let height = if count > 1.0 { each * 0.9 } else { each };
-        let at = |latency: Nanos| frame.x.at(unit.of(latency.0 as f64));
+        let at = |latency: Nanos| frame.x.at(unit.scale(latency.0 as f64));
         let fill = FILLS[place % FILLS.len()];
         let from = frame.x.from;
         let ends = [bar.median, bar.p99, bar.max].map(|end| end.map(at));
@@ -223,7 +223,7 @@ fn draw_group(frame: &mut Frame, group: &Group, middle: f64, pitch: f64, unit: U
             whisker(canvas, median, p99, y, (height * 0.3).min(5.0));
         }
         // A maximum beyond the end of the axis is counted, not drawn.
-        let whole = bar.max.map(|max| unit.of(max.0 as f64)) <= Some(end);
+        let whole = bar.max.map(|max| unit.scale(max.0 as f64)) <= Some(end);
         if let Some(max) = max.filter(|_| whole) {
             canvas.shapes.push(Shape::Dots {
                 centres: vec![(max, y)],

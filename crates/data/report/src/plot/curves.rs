@@ -65,7 +65,7 @@ pub(super) struct Curves {
 
 impl Curves {
     /// Returns one curve per thread for a single recording, or one curve per recording for several.
-    pub(super) fn of(recordings: &[&Recording], options: &PlotOptions) -> Self {
+    pub(super) fn new(recordings: &[&Recording], options: &PlotOptions) -> Self {
         let named: Vec<(String, Histogram)> = match recordings {
             [one] if options.thread.is_none() => one
                 .threads

@@ -48,12 +48,12 @@ impl Axis {
 
 /// An entry of the legend.
 pub(super) struct Entry {
-    pub(super) mark: Mark,
+    pub(super) mark: Annotation,
     pub(super) text: String,
 }
 
 /// The symbol before an entry.
-pub(super) enum Mark {
+pub(super) enum Annotation {
     Line(Stroke),
     Swatch(Colour),
     Dot(Colour),
@@ -75,7 +75,7 @@ impl Entry {
     /// Returns a row of small texts in columns.
     pub(super) fn columns(texts: Vec<String>, each: f64) -> Self {
         Self {
-            mark: Mark::Columns(texts, each),
+            mark: Annotation::Columns(texts, each),
             text: String::new(),
         }
     }
@@ -83,7 +83,7 @@ impl Entry {
     /// Returns the width of the entry, measured from where texts begin.
     fn width(&self) -> f64 {
         match &self.mark {
-            Mark::Columns(texts, each) => texts.len() as f64 * each,
+            Annotation::Columns(texts, each) => texts.len() as f64 * each,
             _ => text_width(&self.text, BODY),
         }
     }
@@ -252,14 +252,14 @@ impl Frame {
             }
             let canvas = &mut self.canvas;
             match &entry.mark {
-                Mark::Line(stroke) => {
+                Annotation::Line(stroke) => {
                     let stroke = Stroke {
                         width: stroke.width.max(1.2) * 1.25,
                         ..*stroke
                     };
                     canvas.line((left, y - 4.0), (left + 22.0, y - 4.0), stroke);
                 }
-                Mark::Swatch(fill) => canvas.shapes.push(Shape::Area {
+                Annotation::Swatch(fill) => canvas.shapes.push(Shape::Area {
                     outline: vec![
                         (left, y - 9.0),
                         (left + 22.0, y - 9.0),
@@ -268,13 +268,13 @@ impl Frame {
                     ],
                     fill: *fill,
                 }),
-                Mark::Dot(fill) => canvas.shapes.push(Shape::Dots {
+                Annotation::Dot(fill) => canvas.shapes.push(Shape::Dots {
                     centres: vec![(left + 11.0, y - 4.0)],
                     radius: 3.0,
                     fill: *fill,
                 }),
-                Mark::Triangle(fill) => canvas.shapes.push(triangle((left + 11.0, y), *fill)),
-                Mark::Columns(texts, each) => {
+                Annotation::Triangle(fill) => canvas.shapes.push(triangle((left + 11.0, y), *fill)),
+                Annotation::Columns(texts, each) => {
                     let mut x = left + 28.0;
                     for text in texts {
                         let text = fit(text, SMALL, *each);

@@ -15,7 +15,7 @@ use super::{Plot, PlotOptions, Scale};
 const LIMIT_IN_SIGHT: (u64, u64) = (2, 20);
 
 pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
-    let curves = Curves::of(recordings, options);
+    let curves = Curves::new(recordings, options);
     let scale = chosen_scale(&curves.all, options.latency_scale);
     let max = last_drawn(&curves.all, options);
     let min = curves.all.min().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         _ => Bins::linear(max, 600, row),
     };
     let x =
-        latency_axis(scale, min, end, unit).ending(options.x_max.map(|at| unit.of(at.0 as f64)));
+        latency_axis(scale, min, end, unit).ending(options.x_max.map(|at| unit.scale(at.0 as f64)));
     let counts: Vec<Vec<u64>> = curves
         .list
         .iter()
@@ -133,7 +133,7 @@ pub(super) fn mark_limits(
     let drawn: Vec<(f64, &str)> = limits
         .iter()
         .filter(|(_, at)| fits(*at))
-        .map(|(name, at)| (frame.x.at(unit.of(at.0 as f64)), name.as_str()))
+        .map(|(name, at)| (frame.x.at(unit.scale(at.0 as f64)), name.as_str()))
         .collect();
     frame.verticals(&drawn, LIMIT);
     for (name, _) in limits.iter().filter(|(_, at)| !fits(*at)) {
@@ -163,7 +163,7 @@ fn chosen_scale(all: &Histogram, asked: Scale) -> Scale {
 
 /// Returns the latency axis. A scale that is not linear is named in the title.
 pub(super) fn latency_axis(scale: Scale, min: Nanos, max: Nanos, unit: Unit) -> Axis {
-    let of = |ns: Nanos| unit.of(ns.0 as f64);
+    let of = |ns: Nanos| unit.scale(ns.0 as f64);
     match scale {
         Scale::Log => {
             // A log axis has no zero, so values below 1 ns are drawn at its end.
@@ -195,7 +195,7 @@ fn short(width: Nanos) -> String {
 /// means zero.
 fn steps(frame: &Frame, bins: &Bins, counts: &[u64], unit: Unit) -> Vec<Vec<Point>> {
     let floor = frame.y.from;
-    let x = |edge: u64| frame.x.at(unit.of(edge as f64));
+    let x = |edge: u64| frame.x.at(unit.scale(edge as f64));
     let mut lines: Vec<Vec<Point>> = Vec::new();
     let mut open = false;
     for (index, count) in counts.iter().enumerate() {
@@ -238,8 +238,8 @@ fn end_mark(
     fill: super::canvas::Colour,
 ) -> Option<Shape> {
     let last = counts.iter().rposition(|count| *count > 0)?;
-    let middle = (frame.x.at(unit.of(bins.edges[last] as f64))
-        + frame.x.at(unit.of(bins.edges[last + 1] as f64)))
+    let middle = (frame.x.at(unit.scale(bins.edges[last] as f64))
+        + frame.x.at(unit.scale(bins.edges[last + 1] as f64)))
         / 2.0;
     Some(Shape::Dots {
         centres: vec![(middle, frame.y.at(counts[last] as f64))],

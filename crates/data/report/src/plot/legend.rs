@@ -3,7 +3,7 @@
 use super::PlotOptions;
 use super::canvas::text_width;
 use super::curves::{Curves, Others};
-use super::frame::{ENTRY, Entry, Mark, SMALL, SMALL_ENTRY, legend_width};
+use super::frame::{Annotation, ENTRY, Entry, SMALL, SMALL_ENTRY, legend_width};
 use crate::wrap::wrap;
 
 /// Distance between two texts of a row.
@@ -18,14 +18,14 @@ pub(super) fn legend(curves: &Curves, height: f64, options: &PlotOptions) -> Vec
         .rev()
         .filter_map(|curve| {
             let text = curve.name.clone()?;
-            let mark = Mark::Line(curve.stroke);
+            let mark = Annotation::Line(curve.stroke);
             Some(Entry { mark, text })
         })
         .collect();
     if let Some(others) = &curves.others {
         let left = height - ENTRY * (entries.len() + 1) as f64;
         entries.push(Entry {
-            mark: Mark::Line(others.stroke),
+            mark: Annotation::Line(others.stroke),
             text: others.title.clone(),
         });
         let rows = (left / SMALL_ENTRY).max(0.0) as usize;

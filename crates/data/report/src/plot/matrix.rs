@@ -122,7 +122,7 @@ fn pairs(recording: &Recording, options: &PlotOptions) -> Pairs {
 }
 
 fn colour_axis(figure: CellFigure, scale: Scale, low: Nanos, high: Nanos, unit: Unit) -> Axis {
-    let of = |ns: Nanos| unit.of(ns.0 as f64);
+    let of = |ns: Nanos| unit.scale(ns.0 as f64);
     let title = format!("{} [{}]", figure.name(), unit.name);
     match scale {
         Scale::Log => {
@@ -202,7 +202,7 @@ fn draw_cells(
         let middle = ((x + right) / 2.0, (y + bottom) / 2.0);
         match value {
             Some(value) => {
-                let value = unit.of(value.0 as f64);
+                let value = unit.scale(value.0 as f64);
                 let level = level(colours.at(value));
                 let cell = ((x, y), (right - x, bottom - y));
                 levels.entry(level).or_default().push(cell);

@@ -11,7 +11,7 @@ use super::legend::legend;
 use super::{Plot, PlotOptions, Scale};
 
 pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
-    let curves = Curves::of(recordings, options);
+    let curves = Curves::new(recordings, options);
     let scale = match options.latency_scale {
         Scale::Auto => Scale::Log,
         asked => asked,
@@ -58,7 +58,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
 pub(super) fn mark_limits(frame: &mut Frame, limits: &[(String, Nanos)], unit: Unit) {
     let lines: Vec<(f64, &str)> = limits
         .iter()
-        .map(|(name, at)| (frame.y.at(unit.of(at.0 as f64)), name.as_str()))
+        .map(|(name, at)| (frame.y.at(unit.scale(at.0 as f64)), name.as_str()))
         .collect();
     frame.horizontals(&lines, LIMIT);
 }
@@ -86,7 +86,7 @@ fn line(frame: &Frame, histogram: &Histogram, unit: Unit, tolerance: f64) -> Vec
         }
         // Not `clamp`, which panics: an imported recording may have a minimum above the maximum.
         let upper = lower.saturating_add(width - 1).max(min.0).min(max.0);
-        let y = frame.y.at(unit.of(upper as f64));
+        let y = frame.y.at(unit.scale(upper as f64));
         let left = frame.x.at(nines(count.saturating_sub(below), count));
         below = u64::saturating_add(below, in_bucket);
         let right = frame.x.at(nines(count.saturating_sub(below), count));
@@ -101,7 +101,7 @@ fn line(frame: &Frame, histogram: &Histogram, unit: Unit, tolerance: f64) -> Vec
     }
     let end = (
         frame.x.at(nines(1, count)),
-        frame.y.at(unit.of(max.0 as f64)),
+        frame.y.at(unit.scale(max.0 as f64)),
     );
     points.push(end);
     points

@@ -6,7 +6,7 @@ use punctual_model::{Nanos, Recording};
 
 /// One phase, and when it was measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct PhaseSpan {
     pub(super) name: String,
     pub(super) from: Nanos,
     pub(super) to: Nanos,
@@ -17,7 +17,7 @@ pub(super) struct Stretch {
 /// Each phase has separate threads, whose labels begin with its name (`cpu+disk: CPU 0`), and
 /// separate rows in the series, which follow one another. Labels that merely look like phases
 /// overlap in time.
-pub(super) fn of(recording: &Recording) -> Vec<Stretch> {
+pub(super) fn phase_stretches(recording: &Recording) -> Vec<PhaseSpan> {
     let interval = recording.series.interval_ns;
     let mut spans: BTreeMap<u32, (Nanos, Nanos)> = BTreeMap::new();
     for row in &recording.series.rows {
@@ -30,7 +30,7 @@ pub(super) fn of(recording: &Recording) -> Vec<Stretch> {
         label.split_once(": ").map(|(name, _)| name)
     };
     let threads: Vec<usize> = (0..recording.threads.len()).collect();
-    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut stretches: Vec<PhaseSpan> = Vec::new();
     for group in threads.chunk_by(|a, b| name(*a) == name(*b)) {
         let Some(name) = group.first().and_then(|first| name(*first)) else {
             return Vec::new();
@@ -39,14 +39,14 @@ pub(super) fn of(recording: &Recording) -> Vec<Stretch> {
         let Some((from, to)) = known.copied().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
             continue;
         };
-        stretches.push(Stretch {
+        stretches.push(PhaseSpan {
             name: name.to_owned(),
             from,
             to,
         });
     }
     // An interval may contain the end of one phase and the start of the next.
-    let overlap = |a: &Stretch, b: &Stretch| a.to > Nanos(b.from.0.saturating_add(interval.0));
+    let overlap = |a: &PhaseSpan, b: &PhaseSpan| a.to > Nanos(b.from.0.saturating_add(interval.0));
     let follow = stretches.windows(2).all(|two| !overlap(&two[0], &two[1]));
     if stretches.len() < 2 || !follow {
         return Vec::new();

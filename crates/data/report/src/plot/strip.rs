@@ -4,7 +4,7 @@ use punctual_model::Experiment;
 
 use super::axis::Axis;
 use super::curves::COLOURS;
-use super::frame::{Entry, Frame, Mark};
+use super::frame::{Annotation, Entry, Frame};
 use super::{Heading, Plot, PlotOptions};
 use crate::ReportError;
 
@@ -36,7 +36,7 @@ pub fn strip(experiment: &Experiment, options: &PlotOptions) -> Result<Plot, Rep
     let colour = |arm: usize| COLOURS[arm % COLOURS.len()];
     let legend: Vec<Entry> = (experiment.plan.arms.iter().enumerate())
         .map(|(place, arm)| Entry {
-            mark: Mark::Swatch(colour(place)),
+            mark: Annotation::Swatch(colour(place)),
             text: arm.name.clone(),
         })
         .collect();

@@ -81,7 +81,7 @@ fn push_dots(out: &mut String, centres: &[Point], radius: f64, fill: Colour) {
         Hex(fill)
     );
     for (x, y) in centres {
-        let (x, y) = (Tenths::of(*x), Tenths::of(*y));
+        let (x, y) = (Tenths::from_pixels(*x), Tenths::from_pixels(*y));
         let _ = writeln!(out, r#"<circle cx="{x}" cy="{y}" r="{radius}"/>"#);
     }
     out.push_str("</g>\n");
@@ -98,7 +98,7 @@ fn push_text(out: &mut String, shape: &Shape) {
     else {
         return;
     };
-    let (x, y) = (Tenths::of(at.0), Tenths::of(at.1));
+    let (x, y) = (Tenths::from_pixels(at.0), Tenths::from_pixels(at.1));
     let _ = write!(
         out,
         r#"<text x="{x}" y="{y}" font-size="{size}" fill="{}""#,
@@ -117,7 +117,9 @@ fn push_text(out: &mut String, shape: &Shape) {
 /// Appends a path such as `M10 20.5h3v-4`: absolute at the start, then relative. Points are
 /// rounded, not moves, so that errors do not accumulate.
 fn push_path(out: &mut String, points: &[Point]) {
-    let mut points = points.iter().map(|(x, y)| (Tenths::of(*x), Tenths::of(*y)));
+    let mut points = points
+        .iter()
+        .map(|(x, y)| (Tenths::from_pixels(*x), Tenths::from_pixels(*y)));
     let Some(mut last) = points.next() else {
         return;
     };
@@ -139,7 +141,7 @@ fn push_path(out: &mut String, points: &[Point]) {
 struct Tenths(i64);
 
 impl Tenths {
-    fn of(pixels: f64) -> Self {
+    fn from_pixels(pixels: f64) -> Self {
         Self((pixels * 10.0).round() as i64)
     }
 }

@@ -5,7 +5,7 @@ use punctual_model::{Histogram, Nanos, Recording};
 use super::axis::{Axis, Unit};
 use super::canvas::{Colour, Point, Shape, Stroke};
 use super::curves::{LIMIT, headings, limits};
-use super::frame::{Entry, Frame, Mark, triangle};
+use super::frame::{Annotation, Entry, Frame, triangle};
 use super::latency::{in_sight, latency_axis};
 use super::percentiles::mark_limits;
 use super::phases;
@@ -69,7 +69,7 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
     let time = Unit::for_time(span);
     let unit = Unit::for_latency(max);
     let x = Axis::span(
-        time.of(span.0 as f64),
+        time.scale(span.0 as f64),
         format!("time since the start [{}]", time.name),
     );
     let y = latency_axis(scale, min, top, unit);
@@ -109,8 +109,8 @@ fn marks(frame: &mut Frame, steps: &[Step], worst: &[(Nanos, Nanos)], time: Unit
         .iter()
         .map(|(at, latency)| {
             (
-                frame.x.at(time.of(at.0 as f64)),
-                frame.y.at(unit.of(latency.0 as f64)),
+                frame.x.at(time.scale(at.0 as f64)),
+                frame.y.at(unit.scale(latency.0 as f64)),
             )
         })
         .collect();
@@ -121,19 +121,19 @@ fn marks(frame: &mut Frame, steps: &[Step], worst: &[(Nanos, Nanos)], time: Unit
     });
     for step in steps.iter().filter(|step| step.missed > 0) {
         let middle = (step.start.0 / 2 + step.end.0 / 2) as f64;
-        let at = (frame.x.at(time.of(middle)), frame.y.from);
+        let at = (frame.x.at(time.scale(middle)), frame.y.from);
         frame.canvas.shapes.push(triangle(at, MISSED));
     }
 }
 
 /// Draws lines at the start of each phase of the run, with the name of the phase.
 fn boundaries(frame: &mut Frame, recording: &Recording, span: Nanos, time: Unit) {
-    let phases = phases::of(recording);
+    let phases = phases::phase_stretches(recording);
     let stretches: Vec<(f64, f64, &str)> = phases
         .iter()
         .filter(|phase| phase.from < span)
         .map(|phase| {
-            let at = |ns: Nanos| frame.x.at(time.of(ns.0 as f64));
+            let at = |ns: Nanos| frame.x.at(time.scale(ns.0 as f64));
             (at(phase.from), at(phase.to), phase.name.as_str())
         })
         .collect();
@@ -149,29 +149,29 @@ fn legend(recording: &Recording, steps: &[Step], worst: &[(Nanos, Nanos)]) -> Ve
     let interval = widest.unwrap_or(recording.series.interval_ns);
     let mut entries = vec![
         Entry {
-            mark: Mark::Swatch(BAND),
+            mark: Annotation::Swatch(BAND),
             text: format!("min to max, per {interval}"),
         },
         Entry {
-            mark: Mark::Line(P99),
+            mark: Annotation::Line(P99),
             text: "p99".to_owned(),
         },
         Entry {
-            mark: Mark::Line(MEAN),
+            mark: Annotation::Line(MEAN),
             text: "mean".to_owned(),
         },
     ];
     if !worst.is_empty() {
         let text = format!("the {} worst", worst.len());
         entries.push(Entry {
-            mark: Mark::Dot(WORST),
+            mark: Annotation::Dot(WORST),
             text,
         });
     }
     if missed > 0 {
         let text = punctual_model::counted(missed, "missed period", "missed periods");
         entries.push(Entry {
-            mark: Mark::Triangle(MISSED),
+            mark: Annotation::Triangle(MISSED),
             text,
         });
     }
@@ -278,9 +278,9 @@ fn stepped(
         let Some(figures) = &step.figures else {
             continue;
         };
-        let y = frame.y.at(unit.of(of(figures).0 as f64));
-        points.push((frame.x.at(time.of(step.start.0 as f64)), y));
-        points.push((frame.x.at(time.of(step.end.0 as f64)), y));
+        let y = frame.y.at(unit.scale(of(figures).0 as f64));
+        points.push((frame.x.at(time.scale(step.start.0 as f64)), y));
+        points.push((frame.x.at(time.scale(step.end.0 as f64)), y));
     }
     points
 }

@@ -194,13 +194,13 @@ fn legend(canvas: &mut Canvas, y: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use punctual_model::{CpuPlace, Fact};
+    use punctual_model::{CpuLocation, Fact};
 
     use super::*;
 
     #[test]
     fn each_cpu_and_cache_is_drawn() {
-        let place = |cpu: u32| CpuPlace {
+        let place = |cpu: u32| CpuLocation {
             cpu,
             online: true,
             package: Some(cpu % 4 / 2),

@@ -13,7 +13,7 @@ const GAP: usize = 2;
 const INDENT: usize = 4;
 
 /// The columns and rows that a terminal shows, with sanitised text.
-struct Grid<'a> {
+struct TextLayout<'a> {
     columns: Vec<&'a Column>,
     headings: Vec<String>,
     rows: Vec<Line<'a>>,
@@ -27,9 +27,9 @@ struct Line<'a> {
 
 /// Returns the lines of a table that is at most `columns` wide, with a faint heading.
 pub(super) fn lines(table: &Table, columns: usize, style: TextStyle) -> Vec<String> {
-    let mut grid = Grid::of(table, false);
+    let mut grid = TextLayout::new(table, false);
     if !grid.fits(columns) {
-        grid = Grid::of(table, true);
+        grid = TextLayout::new(table, true);
     }
     let mut out = Vec::new();
     if table.goes_on && !grid.fits(columns) {
@@ -63,13 +63,13 @@ impl Widths {
     /// Includes the cells of a page in the widths.
     pub(super) fn add(&mut self, page: &Table) {
         for (widths, short) in [(&mut self.whole, false), (&mut self.short, true)] {
-            let natural = Grid::of(page, short).natural;
+            let natural = TextLayout::new(page, short).natural;
             widths.resize(natural.len(), 0);
             for (width, natural) in widths.iter_mut().zip(natural) {
                 *width = natural.max(*width);
             }
         }
-        let grid = Grid::of(page, true);
+        let grid = TextLayout::new(page, true);
         self.says.resize(grid.columns.len(), false);
         for (at, says) in self.says.iter_mut().enumerate() {
             *says |= grid.says(at);
@@ -89,9 +89,9 @@ impl Widths {
     }
 
     /// Returns the layout of a page, with columns as wide as on all pages.
-    fn grid<'a>(&self, page: &'a Table, columns: usize) -> Grid<'a> {
+    fn grid<'a>(&self, page: &'a Table, columns: usize) -> TextLayout<'a> {
         let with = |short: bool, widths: &Vec<usize>| {
-            let mut grid = Grid::of(page, short);
+            let mut grid = TextLayout::new(page, short);
             for (natural, width) in grid.natural.iter_mut().zip(widths) {
                 *natural = (*width).max(*natural);
             }
@@ -112,9 +112,9 @@ impl Widths {
     }
 }
 
-impl<'a> Grid<'a> {
+impl<'a> TextLayout<'a> {
     /// Lays out a table. With `short`, it uses the short texts for narrow terminals.
-    fn of(table: &'a Table, short: bool) -> Self {
+    fn new(table: &'a Table, short: bool) -> Self {
         let places: Vec<usize> = (0..table.columns.len())
             .filter(|place| {
                 let column = &table.columns[*place];
@@ -210,9 +210,9 @@ impl<'a> Grid<'a> {
     }
 
     /// Returns the same rows with only these columns.
-    fn part(&self, places: &[usize]) -> Grid<'a> {
+    fn part(&self, places: &[usize]) -> TextLayout<'a> {
         let pick = |cells: &[String]| places.iter().map(|at| cells[*at].clone()).collect();
-        Grid {
+        TextLayout {
             columns: places.iter().map(|at| self.columns[*at]).collect(),
             headings: pick(&self.headings),
             rows: (self.rows.iter())

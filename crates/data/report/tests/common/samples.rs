@@ -211,7 +211,7 @@ pub(crate) fn phases() -> Recording {
             let latencies = samples(500, 4_000.0 * (1 + phase % 2 * 5) as f64);
             for second in 0..4 {
                 let start = Nanos::from_secs(phase as u64 * 4 + second);
-                let row = IntervalRow::of(place, start, 0, &latencies);
+                let row = IntervalRow::new(place, start, 0, &latencies);
                 recording.series.rows.push(row);
             }
             recording.threads.push(ThreadRecord {

@@ -214,7 +214,7 @@ fn fill(thread: &mut ThreadRecord, (parts, worst): (&Parts, u64), random: &mut R
     let late = shape.place_of(worst + random.below(worst / 5));
     counts[late] += 1;
     let buckets = shape.buckets(&counts);
-    let mut interval = IntervalRow::of(0, Nanos::ZERO, 0, &Histogram::new());
+    let mut interval = IntervalRow::new(0, Nanos::ZERO, 0, &Histogram::new());
     for (lower, width, count) in buckets.iter() {
         let latency = Nanos(lower + random.below(width));
         interval.min_ns.get_or_insert(latency);

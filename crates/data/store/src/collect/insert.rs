@@ -19,7 +19,7 @@ pub(super) fn insert(
     let summary = Summary {
         // Samples stay on the machine.
         samples: false,
-        ..Summary::of(recording)
+        ..Summary::from_recording(recording)
     };
     let mut entry = Entry {
         summary,

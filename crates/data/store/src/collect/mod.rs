@@ -352,7 +352,7 @@ pub struct Latest {
 
 impl Latest {
     /// Builds it from a list entry.
-    pub fn of(summary: &Summary) -> Self {
+    pub fn from_summary(summary: &Summary) -> Self {
         Self {
             id: summary.id,
             started: summary.started,

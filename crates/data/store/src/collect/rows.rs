@@ -77,7 +77,7 @@ pub(super) fn local(
             name: name.clone(),
             recordings,
             last_seen: Some(summary.started),
-            latest: Some(Latest::of(&summary)),
+            latest: Some(Latest::from_summary(&summary)),
         };
         machines.insert(name, machine);
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use punctual_model::{
-    ChangeMark, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
+    ChangeAnnotation, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
 };
 
 use crate::{Filter, SlotFilter, Store, StoreError, Summary, texts};
@@ -89,13 +89,13 @@ pub trait SeriesStore {
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError>;
+    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeAnnotation>, StoreError>;
 
     /// Stores a decision on a change. Earlier decisions are kept.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
-    fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError>;
+    fn put_change_mark(&self, mark: &ChangeAnnotation) -> Result<(), StoreError>;
 
     /// Stores the result of a slot of this epoch. Replaces its earlier state.
     ///
@@ -175,11 +175,11 @@ impl SeriesStore for Store {
         Self::put_note(self, note)
     }
 
-    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError> {
+    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeAnnotation>, StoreError> {
         Self::change_marks(self, series)
     }
 
-    fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
+    fn put_change_mark(&self, mark: &ChangeAnnotation) -> Result<(), StoreError> {
         Self::put_change_mark(self, mark)
     }
 

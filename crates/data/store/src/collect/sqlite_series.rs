@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use punctual_model::{
-    ChangeMark, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
+    ChangeAnnotation, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
 };
 
 use super::{SeriesStore, SqliteCollection};
@@ -50,11 +50,11 @@ impl SeriesStore for SqliteCollection {
         self.with(|store| store.put_note(note))
     }
 
-    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError> {
+    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeAnnotation>, StoreError> {
         self.with(|store| store.change_marks(series))
     }
 
-    fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
+    fn put_change_mark(&self, mark: &ChangeAnnotation) -> Result<(), StoreError> {
         self.with(|store| store.put_change_mark(mark))
     }
 

@@ -1,8 +1,8 @@
 //! Collections refuse texts that exceed their limits, and entries that exceed a quota.
 
 use punctual_model::{
-    ChangeDecision, ChangeMark, LONGEST_HOST_NAME, LONGEST_LABEL, LONGEST_NOTE, MOST_NOTES, Nanos,
-    Note, RecordingId, Slot, SlotCause, SlotState, WakeWindow,
+    ChangeAnnotation, ChangeDecision, LONGEST_HOST_NAME, LONGEST_LABEL, LONGEST_NOTE, MOST_NOTES,
+    Nanos, Note, RecordingId, Slot, SlotCause, SlotState, WakeWindow,
 };
 use punctual_store::{
     Collection, Delivery, Lease, MOST_ASIDE, MOST_DICTIONARIES, Received, Refused, Role,
@@ -70,7 +70,7 @@ fn collections_refuse_overlong_texts() {
         let name = "m".repeat(LONGEST_HOST_NAME + 1);
         is_refused(all.put_note(&note(&long)));
         all.put_note(&note("short")).unwrap();
-        let mut mark = ChangeMark {
+        let mut mark = ChangeAnnotation {
             id: RecordingId::new(),
             series: "osadl".to_owned(),
             figure: "max".to_owned(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use punctual_model::{
-    ChangeDecision, ChangeMark, Fact, Nanos, Note, Recording, RecordingId, SeriesEpoch, Slot,
+    ChangeAnnotation, ChangeDecision, Fact, Nanos, Note, Recording, RecordingId, SeriesEpoch, Slot,
     SlotCause, SlotState, WakeWindow,
 };
 use punctual_store::{
@@ -365,7 +365,7 @@ fn slots_notes_and_decisions_are_kept() {
         note.text = "newer kernel".to_owned();
         all.put_note(&note).unwrap();
         assert_eq!(all.notes().unwrap(), [note]);
-        let mark = ChangeMark {
+        let mark = ChangeAnnotation {
             id: RecordingId::new(),
             series: "osadl".to_owned(),
             figure: "idle/general/tail/worse".to_owned(),

@@ -1,7 +1,7 @@
 //! Texts that recordings share, such as facts and audits: stored once, found by hash, and rejected
 //! if they do not match their hash.
 
-use punctual_model::KeptAudit;
+use punctual_model::StoredAudit;
 use punctual_store::{Collection, PostgresCollection, Received, SeriesStore, text_hash};
 
 use super::{database, each, epoch, receive, recording};
@@ -19,7 +19,7 @@ fn texts_are_kept_once_by_their_hash() {
         // Recordings with the same audit are loaded with it.
         for number in 1..3 {
             let mut one = recording(number, "a");
-            one.audit = Some(KeptAudit {
+            one.audit = Some(StoredAudit {
                 role: "control".to_owned(),
                 cpus: "0-1".parse().unwrap(),
                 findings: Vec::new(),

@@ -172,7 +172,7 @@ enum Margin {
 }
 
 impl Margin {
-    fn of(self, baseline: f64) -> f64 {
+    fn absolute(self, baseline: f64) -> f64 {
         match self {
             Self::None => 0.0,
             Self::Absolute(least) => least,
@@ -224,7 +224,7 @@ fn guards(experiment: &Experiment, arm: u32) -> Vec<Guard> {
                 worse: p < CHANCE
                     && (of_arm > baseline) == *less_is_better
                     && (direction(&pairs) == Ordering::Greater) == *less_is_better
-                    && (of_arm - baseline).abs() >= margin.of(baseline),
+                    && (of_arm - baseline).abs() >= margin.absolute(baseline),
             })
         })
         .collect()

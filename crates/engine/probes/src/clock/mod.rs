@@ -16,11 +16,11 @@ use punctual_rt::{PosixClock, Tsc, TscRate};
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::{
-    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    SelfCost, Settings,
+    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
+    Settings, WorkerSpec,
 };
 use reader::{Reader, Ruler};
-use rounds::{ClockLane, Rounds, now};
+use rounds::{ClockWorker, Rounds, now};
 use tables::{Entry, Pair};
 
 /// The entry of this probe.
@@ -124,10 +124,10 @@ impl Phase {
 impl ClockProbe {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            sources: SOURCES.of(arguments),
-            interval: INTERVAL.of(arguments),
-            reads: READS.of(arguments),
-            batch: BATCH.of(arguments),
+            sources: SOURCES.value_in(arguments),
+            interval: INTERVAL.value_in(arguments),
+            reads: READS.value_in(arguments),
+            batch: BATCH.value_in(arguments),
             tsc: Tsc::available().filter(|tsc| tsc.is_fine()),
         }
     }
@@ -196,13 +196,16 @@ impl Probe for ClockProbe {
                 phases.len()
             )));
         }
-        let lanes = phases.iter().flat_map(Phase::labels).map(|label| LaneSpec {
-            label: Some(label),
-            cpu: Some(first),
-            from_cpu: None,
-            scheduling: plan.scheduling,
-            rate_hz: self.rate_hz(),
-        });
+        let lanes = phases
+            .iter()
+            .flat_map(Phase::labels)
+            .map(|label| WorkerSpec {
+                label: Some(label),
+                cpu: Some(first),
+                from_cpu: None,
+                scheduling: plan.scheduling,
+                rate_hz: self.rate_hz(),
+            });
         let lanes: Vec<_> = lanes.collect();
         let run = ReadyClocks {
             settings,
@@ -276,10 +279,10 @@ impl Run<'_> {
                     .map(|(tsc, rate)| Reader::Tsc(tsc, rate)),
             )
             .collect();
-        let lanes: Vec<ClockLane> = readers
+        let lanes: Vec<ClockWorker> = readers
             .iter()
             .zip(recorders)
-            .map(|(reader, recorder)| ClockLane::new(*reader, recorder))
+            .map(|(reader, recorder)| ClockWorker::new(*reader, recorder))
             .collect();
         let ready = !self.control.stopping() && self.switch(phase);
         let served = PosixClock::served_without_kernel(&phase.clocks).filter(|_| ready);
@@ -293,7 +296,7 @@ impl Run<'_> {
             self.measure(lanes, end)?
         } else {
             // Nothing was read, and no read was expected.
-            let unread = |lane: ClockLane| lane.finish(SelfCost::default());
+            let unread = |lane: ClockWorker| lane.finish(SelfCost::default());
             lanes.into_iter().map(unread).collect()
         };
         for (place, found) in found.into_iter().enumerate() {
@@ -362,7 +365,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn measure(&self, lanes: Vec<ClockLane>, end: Nanos) -> Result<Vec<rounds::Found>, ProbeError> {
+    fn measure(
+        &self,
+        lanes: Vec<ClockWorker>,
+        end: Nanos,
+    ) -> Result<Vec<rounds::Found>, ProbeError> {
         let ruler = Ruler::new(self.tsc);
         let usual = if self.tsc.is_some() { 1 } else { USUAL_BATCH };
         let rounds = Rounds {

@@ -7,7 +7,7 @@ use punctual_model::{Delay, Histogram, Nanos, SignedNanos};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait};
 
 use super::reader::{Reader, Ruler, Steps};
-use crate::{Control, LaneOutcome, Recorder, SelfCost};
+use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
 /// Consecutive reads that are timed together.
 pub(super) const ROW: usize = 32;
@@ -18,7 +18,7 @@ const LONGEST_SPIN: Nanos = Nanos::from_millis(2);
 
 /// The turns of one clock.
 #[derive(Debug)]
-pub(super) struct ClockLane {
+pub(super) struct ClockWorker {
     pub(super) reader: Reader,
     pub(super) recorder: Recorder,
     /// Reads started.
@@ -34,7 +34,7 @@ pub(super) struct ClockLane {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) reader: Reader,
-    pub(super) outcome: LaneOutcome,
+    pub(super) outcome: WorkerOutcome,
     pub(super) row: Histogram,
     pub(super) direct: Histogram,
     pub(super) steps: Steps,
@@ -56,7 +56,7 @@ pub(super) struct Rounds {
     pub(super) end: Nanos,
 }
 
-impl ClockLane {
+impl ClockWorker {
     pub(super) fn new(reader: Reader, recorder: Recorder) -> Self {
         Self {
             reader,
@@ -149,7 +149,7 @@ fn signed(nanos: u64) -> SignedNanos {
 
 /// Gives each clock a turn in a loop until the end; runs on the measuring thread.
 pub(super) fn rounds(
-    mut lanes: Vec<ClockLane>,
+    mut lanes: Vec<ClockWorker>,
     rounds: Rounds,
     control: &Arc<Control>,
 ) -> Result<Vec<Found>, punctual_rt::Error> {

@@ -24,11 +24,14 @@ fn other(millis: u64) -> Plan {
     plan(Some(Nanos::from_millis(millis)), OTHER)
 }
 
-fn measure(probe: ClockProbe, plan: &Plan, control: &Arc<Control>) -> (Vec<LaneSpec>, Measured) {
+fn measure(probe: ClockProbe, plan: &Plan, control: &Arc<Control>) -> (Vec<WorkerSpec>, Measured) {
     checked(testing::prepare(probe, plan), control)
 }
 
-fn checked(ready: Result<Ready, ProbeError>, control: &Arc<Control>) -> (Vec<LaneSpec>, Measured) {
+fn checked(
+    ready: Result<Ready, ProbeError>,
+    control: &Arc<Control>,
+) -> (Vec<WorkerSpec>, Measured) {
     let (lanes, measured) = testing::run_all(ready, control);
     assert!(measured.lanes.iter().all(|l| l.accounting.missed == 0));
     (lanes, measured)

@@ -9,7 +9,7 @@
 /// clock. CLOCK_MONOTONIC is slewed, and would drift from the periods by some microseconds a
 /// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Grid {
+pub(super) struct DueTimes {
     period: u64,
     /// The start of period 0.
     base: u64,
@@ -31,7 +31,7 @@ pub(super) struct WakeUp {
     pub(super) late: u64,
 }
 
-impl Grid {
+impl DueTimes {
     /// The kernel restarted its periods (`replenish_dl_new_period`) if the fastest wake-up of a
     /// whole block was later than this, or one came earlier by more.
     const MOVED: u64 = 20_000;
@@ -119,8 +119,8 @@ mod tests {
     const PERIOD: u64 = 1_000_000;
 
     /// Creates a grid that begins at 10 ms.
-    fn grid() -> Grid {
-        let mut grid = Grid::new(PERIOD, 9_000_000);
+    fn grid() -> DueTimes {
+        let mut grid = DueTimes::new(PERIOD, 9_000_000);
         assert_eq!(grid.restart_at(10_000_000), 0);
         grid
     }

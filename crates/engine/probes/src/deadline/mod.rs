@@ -16,7 +16,8 @@ use crate::entry::Probe;
 use crate::policy::STACK_PREFAULT;
 use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
+    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
+    WorkerSpec,
 };
 use worker::{Found, Worker};
 
@@ -107,17 +108,17 @@ struct Length {
 
 impl Deadline {
     fn new(arguments: &Arguments) -> Self {
-        let period = PERIOD.of(arguments);
+        let period = PERIOD.value_in(arguments);
         Self {
             times: Times {
-                runtime: RUNTIME.of(arguments),
-                deadline: DEADLINE.of(arguments).unwrap_or(period),
+                runtime: RUNTIME.value_in(arguments),
+                deadline: DEADLINE.value_in(arguments).unwrap_or(period),
                 period,
-                work: WORK.of(arguments),
+                work: WORK.value_in(arguments),
             },
-            threads: THREADS.of(arguments),
-            distance: DISTANCE.of(arguments),
-            yields: WAIT.of(arguments) == "yield",
+            threads: THREADS.value_in(arguments),
+            distance: DISTANCE.value_in(arguments),
+            yields: WAIT.value_in(arguments) == "yield",
         }
     }
 
@@ -221,8 +222,8 @@ impl Probe for Deadline {
             });
         }
         self.try_out()?;
-        let lanes: Vec<LaneSpec> = (1..=self.threads)
-            .map(|number| LaneSpec {
+        let lanes: Vec<WorkerSpec> = (1..=self.threads)
+            .map(|number| WorkerSpec {
                 label: Some(format!("thread {number}")),
                 cpu: None,
                 from_cpu: None,

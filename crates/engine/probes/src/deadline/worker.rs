@@ -3,9 +3,9 @@
 use punctual_model::Nanos;
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 
-use super::grid::Grid;
+use super::grid::DueTimes;
 use super::{CLOCK, Length, Times};
-use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
+use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
 /// The clock of the periods if the kernel makes them.
 const RAW: Clock = Clock::MonotonicRaw;
@@ -56,7 +56,7 @@ impl Tally {
 
 /// The result of one thread.
 pub(super) struct Found {
-    pub(super) lane: LaneOutcome,
+    pub(super) lane: WorkerOutcome,
     pub(super) tally: Tally,
 }
 
@@ -156,14 +156,14 @@ impl Worker {
 
     /// Takes the start of the periods from the earliest of the first wake-ups, and counts all of
     /// them.
-    pub(super) fn settle(&mut self, first: &[Seen]) -> Grid {
+    pub(super) fn settle(&mut self, first: &[Seen]) -> DueTimes {
         let Some(earliest) = first.first() else {
             self.begin(Nanos(CLOCK.now().as_nanos()));
-            let mut empty = Grid::new(self.times.period.0, 0);
+            let mut empty = DueTimes::new(self.times.period.0, 0);
             empty.restart_at(0);
             return empty;
         };
-        let mut grid = Grid::new(self.times.period.0, earliest.woke);
+        let mut grid = DueTimes::new(self.times.period.0, earliest.woke);
         for seen in &first[1..] {
             grid.wake(seen.done, seen.woke);
         }
@@ -176,7 +176,7 @@ impl Worker {
     }
 
     /// Counts one period.
-    fn count(&mut self, grid: &mut Grid, seen: Seen) {
+    fn count(&mut self, grid: &mut DueTimes, seen: Seen) {
         let period = self.times.period;
         let wake = grid.wake(seen.done, seen.woke);
         let due = seen.now.saturating_sub(Nanos(wake.late));

@@ -7,7 +7,7 @@ use punctual_rt::{Clock, Error, Instant, MemoryFile, Nanosleep, PeriodicWait, th
 
 use super::mechanisms::{After, Memory, Sizes, Way};
 use crate::usage::add_usage;
-use crate::{Control, LaneOutcome, Recorder, SelfCost};
+use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
 /// The clock of the samples and of the pauses.
 const CLOCK: Clock = Clock::Monotonic;
@@ -36,7 +36,7 @@ pub(super) struct Finding {
 /// The result of the thread.
 #[derive(Debug)]
 pub(super) struct Brought {
-    pub(super) lanes: Vec<LaneOutcome>,
+    pub(super) lanes: Vec<WorkerOutcome>,
     pub(super) findings: Vec<Finding>,
     pub(super) warnings: Vec<String>,
 }
@@ -120,7 +120,7 @@ impl Turn {
         let can_tell = way.memory == Memory::HugeAdvised && way.after == After::Nothing;
         Self {
             way,
-            pages: sizes.of(way.memory),
+            pages: sizes.bytes_for(way.memory),
             recorder,
             finding: Finding {
                 whole: can_tell.then_some(0),

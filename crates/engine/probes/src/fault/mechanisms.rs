@@ -144,9 +144,9 @@ impl Way {
             return Err(WayError::AdvisedTooLate);
         }
         // A separate file, because the file of the run is created later.
-        let file = MemoryFile::new(sizes.of(Memory::File))?;
+        let file = MemoryFile::new(sizes.bytes_for(Memory::File))?;
         let treated = self.treat_new_mappings()?;
-        let mut mapping = self.map(sizes.of(self.memory), &file)?;
+        let mut mapping = self.map(sizes.bytes_for(self.memory), &file)?;
         if self.memory == Memory::HugePool {
             mapping.populate()?;
         }
@@ -189,7 +189,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    pub(super) const fn of(self, memory: Memory) -> usize {
+    pub(super) const fn bytes_for(self, memory: Memory) -> usize {
         if memory.is_huge() {
             self.huge_pages
         } else {

@@ -14,7 +14,7 @@ use punctual_model::{
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::{
-    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
+    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, WorkerSpec,
 };
 use batch::{Finding, Worker};
 use mechanisms::{AFTERS, Choice, MEMORIES, Sizes, Way};
@@ -84,20 +84,20 @@ struct Run {
 impl Fault {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            memory: MEMORY.of(arguments),
-            after: AFTER.of(arguments),
+            memory: MEMORY.value_in(arguments),
+            after: AFTER.value_in(arguments),
             sizes: Sizes {
-                pages: PAGES.of(arguments) as usize,
-                huge_pages: HUGE_PAGES.of(arguments) as usize,
+                pages: PAGES.value_in(arguments) as usize,
+                huge_pages: HUGE_PAGES.value_in(arguments) as usize,
             },
-            interval: INTERVAL.of(arguments),
+            interval: INTERVAL.value_in(arguments),
         }
     }
 
-    fn lane(&self, way: Way, ways: usize, cpu: u32, scheduling: Scheduling) -> LaneSpec {
-        let pages = self.sizes.of(way.memory) as u64;
+    fn lane(&self, way: Way, ways: usize, cpu: u32, scheduling: Scheduling) -> WorkerSpec {
+        let pages = self.sizes.bytes_for(way.memory) as u64;
         let round = self.interval.0.saturating_mul(ways as u64).max(1);
-        LaneSpec {
+        WorkerSpec {
             label: Some(way.label()),
             cpu: Some(cpu),
             from_cpu: None,

@@ -25,7 +25,7 @@ fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
 }
 
 /// Repeats until each mechanism is past its warm-up, which takes time on a busy machine.
-fn measure(given: &[(&str, &str)], scheduling: Scheduling) -> (Vec<LaneSpec>, Measured) {
+fn measure(given: &[(&str, &str)], scheduling: Scheduling) -> (Vec<WorkerSpec>, Measured) {
     let measure = |millis| {
         let plan = plan(scheduling, Nanos::from_millis(millis));
         testing::measure(fault(given), &plan, &Arc::new(Control::new()))
@@ -44,7 +44,7 @@ fn measure(given: &[(&str, &str)], scheduling: Scheduling) -> (Vec<LaneSpec>, Me
 }
 
 /// Checks invariants of any run.
-fn check(lanes: &[LaneSpec], measured: &Measured) {
+fn check(lanes: &[WorkerSpec], measured: &Measured) {
     let table = &measured.tables[0];
     for (row, (lane, outcome)) in lanes.iter().zip(&measured.lanes).enumerate() {
         let label = lane.label.as_deref().unwrap();

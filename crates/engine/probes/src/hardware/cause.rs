@@ -107,7 +107,7 @@ impl Tally {
         self.gaps[place].merge(gaps);
     }
 
-    pub(super) fn of(&self, cause: Cause) -> Gaps {
+    pub(super) fn gaps_of(&self, cause: Cause) -> Gaps {
         let place = Cause::ALL.iter().position(|&c| c == cause).unwrap_or(0);
         self.gaps[place]
     }
@@ -133,7 +133,7 @@ pub(super) fn gaps_table() -> Table {
 pub(super) fn push_gaps<T: Ticks>(table: &mut Table, cpu: u32, clock: T, tally: &Tally) {
     let spun = clock.to_nanos(tally.spun);
     for cause in Cause::ALL {
-        let gaps = tally.of(cause);
+        let gaps = tally.gaps_of(cause);
         // These two are shown only if they have gaps.
         if gaps.count == 0 && matches!(cause, Cause::Smi | Cause::Unknown) {
             continue;
@@ -202,9 +202,9 @@ mod tests {
         };
         tally.add(Cause::Steal, gap(5));
         tally.add(Cause::Steal, gap(9));
-        assert_eq!(tally.of(Cause::Steal).total, 14);
-        assert_eq!(tally.of(Cause::Steal).max, 9);
-        assert_eq!(tally.of(Cause::Interrupt), Gaps::default());
+        assert_eq!(tally.gaps_of(Cause::Steal).total, 14);
+        assert_eq!(tally.gaps_of(Cause::Steal).max, 9);
+        assert_eq!(tally.gaps_of(Cause::Interrupt), Gaps::default());
         tally.spun = 1_000_000;
         let mut table = gaps_table();
         push_gaps(&mut table, 3, super::super::spin::RawClock, &tally);

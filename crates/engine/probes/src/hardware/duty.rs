@@ -23,7 +23,7 @@ impl Throttle {
         assumed: true,
     };
 
-    pub(super) fn of(kernel: &KernelFacts) -> Self {
+    pub(super) fn from_kernel(kernel: &KernelFacts) -> Self {
         let read = |micros: Option<&i64>| micros.copied();
         let (Some(runtime), Some(period)) = (
             read(kernel.rt_runtime_us.get()),

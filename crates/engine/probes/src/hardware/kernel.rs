@@ -10,8 +10,8 @@ use punctual_model::{Cell, CpuSet, Nanos, Policy, Scheduling, SignedNanos, Table
 
 use super::{CLOCK, HardwarePlan};
 use crate::{
-    Control, HardwareTracer, KernelGap, LaneSpec, Measured, ProbeError, Recorder, SelfCost,
-    TracerError, TracerPlan,
+    Control, HardwareTracer, KernelGap, Measured, ProbeError, Recorder, SelfCost, TracerError,
+    TracerPlan, WorkerSpec,
 };
 
 /// How often its reports are fetched: the trace buffer holds thousands. Also the delay until a stop
@@ -27,8 +27,8 @@ const PAUSE_STEP: Nanos = Nanos::from_millis(1);
 
 /// Returns the lane for a run with only the kernel's spinning thread, which has normal priority and
 /// moves from CPU to CPU.
-pub(super) fn lane(cpus: &CpuSet, rate_hz: u64) -> LaneSpec {
-    LaneSpec {
+pub(super) fn lane(cpus: &CpuSet, rate_hz: u64) -> WorkerSpec {
+    WorkerSpec {
         label: Some(super::HWLAT.to_owned()),
         cpu: cpus.first().filter(|_| cpus.len() == 1),
         from_cpu: None,
@@ -371,7 +371,7 @@ mod tests {
     fn run(
         source: &'static str,
         kernel: Kernel,
-    ) -> (Vec<LaneSpec>, Arc<Kernel>, Result<Measured, ProbeError>) {
+    ) -> (Vec<WorkerSpec>, Arc<Kernel>, Result<Measured, ProbeError>) {
         let given = [("source", source), ("window", "10ms"), ("width", "1ms")];
         let arguments = Arguments::check(crate::hardware::PARAMETERS, given).unwrap();
         let probe = Hardware::new(&arguments);

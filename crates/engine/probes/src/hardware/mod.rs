@@ -20,8 +20,8 @@ use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
-    Resources, Run, SelfCost, TracerError,
+    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, Run, SelfCost,
+    TracerError, WorkerOutcome, WorkerSpec,
 };
 use cause::{Cause, Counts, Tally};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
@@ -84,12 +84,12 @@ struct HardwarePlan {
 impl Hardware {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            threshold: parameters::THRESHOLD.of(arguments),
-            window: parameters::WINDOW.of(arguments),
-            width: parameters::WIDTH.of(arguments),
-            source: parameters::SOURCE.of(arguments),
-            turns: parameters::TURNS.of(arguments),
-            copy: parameters::COPY.of(arguments).unwrap_or(0) as usize,
+            threshold: parameters::THRESHOLD.value_in(arguments),
+            window: parameters::WINDOW.value_in(arguments),
+            width: parameters::WIDTH.value_in(arguments),
+            source: parameters::SOURCE.value_in(arguments),
+            turns: parameters::TURNS.value_in(arguments),
+            copy: parameters::COPY.value_in(arguments).unwrap_or(0) as usize,
         }
     }
 
@@ -104,7 +104,7 @@ impl Hardware {
         }
         let real_time = matches!(plan.scheduling.policy, Policy::Fifo | Policy::RoundRobin);
         if real_time && self.source != HWLAT {
-            duty.check(Throttle::of(&Host::live().facts().kernel))?;
+            duty.check(Throttle::from_kernel(&Host::live().facts().kernel))?;
         }
         if let Some(duration) = plan.duration
             && duration < duty.window
@@ -192,7 +192,7 @@ impl Probe for Hardware {
         let duty = Duty::new(self.window, self.width, self.source == HWLAT)?;
         self.check(plan, duty)?;
         let rate_hz = 1_000_000_000_u64.div_ceil(duty.window.0);
-        let lane = |cpu| LaneSpec {
+        let lane = |cpu| WorkerSpec {
             label: None,
             cpu: Some(cpu),
             from_cpu: None,
@@ -299,7 +299,7 @@ struct Worker<T> {
 
 /// Its result; `turn` and `floor` in ticks.
 struct Found {
-    lane: LaneOutcome,
+    lane: WorkerOutcome,
     tally: Tally,
     turn: u64,
     floor: u64,

@@ -45,7 +45,7 @@ pub(super) fn measured<T: Ticks>(
             Nanos(clock.to_nanos(found.turn)).into(),
             Nanos(clock.to_nanos(found.floor)).into(),
         ]);
-        let blind = found.tally.of(Cause::Unknown).count;
+        let blind = found.tally.gaps_of(Cause::Unknown).count;
         if blind > 0 {
             measured.warnings.push(format!(
                 "the cause of {blind} gaps on CPU {cpu} is unknown: there were too many of them, \

@@ -211,14 +211,14 @@ mod tests {
 
     const LIMITS: (u64, u64) = (20, 100);
 
-    fn of(times: &[u64], ticks: u64) -> Spin {
+    fn spin_of(times: &[u64], ticks: u64) -> Spin {
         let clock = Script(times, &Cell::new(0));
         spin(clock, ticks, LIMITS, &mut Shut, &Control::new())
     }
 
     #[test]
     fn a_spin_goes_to_its_end() {
-        let spin = of(&[1_000, 1_010, 1_060, 1_070, 1_170, 1_200], 200);
+        let spin = spin_of(&[1_000, 1_010, 1_060, 1_070, 1_170, 1_200], 200);
         assert_eq!(spin.ended_by, 0);
         assert_eq!(spin.ticks, 200);
         assert_eq!((spin.largest, spin.largest_at), (100, 70));
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_gap_above_the_limit_ends_it() {
-        let spin = of(&[1_000, 1_030, 1_131, 1_140], 1_000);
+        let spin = spin_of(&[1_000, 1_030, 1_131, 1_140], 1_000);
         assert_eq!(
             (spin.ended_by, spin.largest, spin.largest_at),
             (101, 101, 30)
@@ -243,9 +243,9 @@ mod tests {
 
     #[test]
     fn a_clock_set_back_is_no_gap() {
-        let spin = of(&[1_000, 1_010, 500, 1_010, 1_020, 1_300], 15);
+        let spin = spin_of(&[1_000, 1_010, 500, 1_010, 1_020, 1_300], 15);
         assert_eq!(spin.ended_by, 510);
-        assert_eq!(of(&[1_000, 400, 400, 1_050], 50).largest, 650);
+        assert_eq!(spin_of(&[1_000, 400, 400, 1_050], 50).largest, 650);
     }
 
     #[test]

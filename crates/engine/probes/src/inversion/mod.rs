@@ -15,7 +15,7 @@ use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
+    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, WorkerSpec,
 };
 
 /// The entry of this probe.
@@ -84,14 +84,14 @@ const LOCKS: &[(Protocol, &str)] = &[(Protocol::Plain, "plain"), (Protocol::Inhe
 impl Inversion {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            locks: match LOCK.of(arguments) {
+            locks: match LOCK.value_in(arguments) {
                 "plain" => &LOCKS[..1],
                 "inherit" => &LOCKS[1..],
                 _ => LOCKS,
             },
-            hold: HOLD.of(arguments),
-            spin: SPIN.of(arguments),
-            interval: INTERVAL.of(arguments),
+            hold: HOLD.value_in(arguments),
+            spin: SPIN.value_in(arguments),
+            interval: INTERVAL.value_in(arguments),
         }
     }
 
@@ -150,7 +150,7 @@ impl Probe for Inversion {
             .cpus
             .iter()
             .flat_map(|cpu| self.locks.iter().map(move |(_, name)| (cpu, name)))
-            .map(|(cpu, name)| LaneSpec {
+            .map(|(cpu, name)| WorkerSpec {
                 label: Some(format!("{name}, CPU {cpu}")),
                 cpu: Some(cpu),
                 from_cpu: None,

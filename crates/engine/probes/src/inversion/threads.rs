@@ -9,7 +9,7 @@ use punctual_rt::{
 };
 
 use crate::thread_group::Member;
-use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
+use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
 /// The clock of the sleeps and of all time stamps.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
@@ -167,7 +167,7 @@ pub(super) fn middle(shared: &Shared, times: &Times, member: &Member) -> Result<
 /// The results of the high thread for one lock.
 #[derive(Debug)]
 pub(super) struct Waits {
-    pub(super) lane: LaneOutcome,
+    pub(super) lane: WorkerOutcome,
     /// How often the middle thread ran before the lock was acquired.
     pub(super) overtaken: u64,
     /// How often it did not.

@@ -16,9 +16,10 @@ use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
+    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
+    WorkerSpec,
 };
-use priority_check::{Life, PriorityCheck, Stretch};
+use priority_check::{Life, PriorityCheck, Segment};
 
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -86,9 +87,9 @@ struct Run {
 impl Migrate {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            interval: INTERVAL.of(arguments),
-            run: RUN.of(arguments),
-            tolerance: TOLERANCE.of(arguments),
+            interval: INTERVAL.value_in(arguments),
+            run: RUN.value_in(arguments),
+            tolerance: TOLERANCE.value_in(arguments),
         }
     }
 }
@@ -144,7 +145,7 @@ impl Probe for Migrate {
         }
         let highest = ranks.len() - 1;
         let lanes = ranks.iter().enumerate().skip(1);
-        let lanes = lanes.map(|(rank, scheduling)| LaneSpec {
+        let lanes = lanes.map(|(rank, scheduling)| WorkerSpec {
             label: Some(if rank == highest {
                 "highest".to_owned()
             } else {
@@ -303,7 +304,7 @@ impl Worker {
             let until = start + self.run;
             let mut life = Life::new(
                 round,
-                Stretch {
+                Segment {
                     from: due.0,
                     to: until.0,
                 },

@@ -7,12 +7,12 @@ use punctual_model::{Cell, Nanos, Table};
 
 /// A time interval, in ns of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct Segment {
     pub(super) from: u64,
     pub(super) to: u64,
 }
 
-impl Stretch {
+impl Segment {
     /// Returns the part that is also in `other`.
     fn within(self, other: Self) -> Option<Self> {
         let both = Self {
@@ -28,8 +28,8 @@ impl Stretch {
 pub(super) struct Life {
     pub(super) round: u64,
     /// The interval that it wants to run.
-    pub(super) wants: Stretch,
-    ran: [Stretch; Self::STRETCHES],
+    pub(super) wants: Segment,
+    ran: [Segment; Self::STRETCHES],
     used: usize,
     /// Whether it ran in more intervals than can be stored.
     pub(super) overflow: bool,
@@ -39,11 +39,11 @@ impl Life {
     /// A thread that is preempted more often in a few milliseconds is not waiting for a migration.
     const STRETCHES: usize = 16;
 
-    pub(super) const fn new(round: u64, wants: Stretch) -> Self {
+    pub(super) const fn new(round: u64, wants: Segment) -> Self {
         Self {
             round,
             wants,
-            ran: [Stretch { from: 0, to: 0 }; Self::STRETCHES],
+            ran: [Segment { from: 0, to: 0 }; Self::STRETCHES],
             used: 0,
             overflow: false,
         }
@@ -53,23 +53,23 @@ impl Life {
     pub(super) fn ran(&mut self, from: u64, to: u64) {
         match self.ran.get_mut(self.used) {
             Some(place) => {
-                *place = Stretch { from, to };
+                *place = Segment { from, to };
                 self.used += 1;
             }
             None => self.overflow = true,
         }
     }
 
-    fn stretches(&self) -> &[Stretch] {
+    fn stretches(&self) -> &[Segment] {
         &self.ran[..self.used]
     }
 
     /// Returns its waits: it wanted to run, but did not.
-    fn waited(&self) -> impl Iterator<Item = Stretch> + '_ {
+    fn waited(&self) -> impl Iterator<Item = Segment> + '_ {
         let ends = std::iter::once(self.wants.from).chain(self.stretches().iter().map(|s| s.to));
         let begins = (self.stretches().iter().map(|s| s.from)).chain([self.wants.to]);
         ends.zip(begins)
-            .map(|(from, to)| Stretch { from, to })
+            .map(|(from, to)| Segment { from, to })
             .filter(|wait| wait.from < wait.to)
     }
 }
@@ -118,7 +118,7 @@ pub(super) fn violations(lives: &[Life], tolerance: Nanos) -> Vec<Violation> {
 }
 
 /// Returns the time covered by at least one interval.
-fn covered(mut pieces: Vec<Stretch>) -> u64 {
+fn covered(mut pieces: Vec<Segment>) -> u64 {
     pieces.sort_unstable_by_key(|piece| piece.from);
     let mut sum = 0;
     let mut until = 0;
@@ -267,7 +267,7 @@ mod tests {
 
     fn life(round: u64, wants: (u64, u64), ran: &[(u64, u64)]) -> Life {
         let (from, to) = wants;
-        let mut life = Life::new(round, Stretch { from, to });
+        let mut life = Life::new(round, Segment { from, to });
         for &(from, to) in ran {
             life.ran(from, to);
         }
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn overly_fragmented_life_is_not_judged() {
         let mut judge = PriorityCheck::new(1, Nanos(0), Nanos(0));
-        let mut life = Life::new(0, Stretch { from: 0, to: 99 });
+        let mut life = Life::new(0, Segment { from: 0, to: 99 });
         (0..17).for_each(|n| life.ran(n, n + 1));
         judge.add(0, life);
         judge.judge();
@@ -374,9 +374,9 @@ mod tests {
     proptest! {
         #[test]
         fn time_is_covered_once(pieces in prop::collection::vec((0_u64..200, 0_u64..50), 0..12)) {
-            let stretches: Vec<Stretch> = pieces
+            let stretches: Vec<Segment> = pieces
                 .iter()
-                .map(|&(from, length)| Stretch { from, to: from + length })
+                .map(|&(from, length)| Segment { from, to: from + length })
                 .collect();
             let one_by_one = (0..300)
                 .filter(|ns| stretches.iter().any(|s| (s.from..s.to).contains(ns)))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use punctual_model::{Histogram, Nanos, SignedNanos};
 use punctual_rt::Clock;
 
-use super::{Lane, LaneReader, LaneSettings, Recorder};
+use super::{Recorder, RecorderSlot, WorkerReader, WorkerSettings};
 use crate::Control;
 
 /// The cost of measuring on one CPU; medians.
@@ -29,14 +29,14 @@ impl SelfCost {
     /// Measures on the calling thread, on the CPU where it will measure.
     pub fn measure(clock: Clock) -> Self {
         // A separate small lane: the same code, but none of its samples reach the recording.
-        let settings = LaneSettings {
+        let settings = WorkerSettings {
             warm_up: Nanos::ZERO,
             break_above: None,
             rate_hz: 1,
         };
         let control = Arc::new(Control::new());
         let (mut recorder, mut reader) =
-            Lane::with(settings, &control, Self::RING, Histogram::new());
+            RecorderSlot::with(settings, &control, Self::RING, Histogram::new());
         recorder.start(Nanos::ZERO);
         // 32 bits, because the arrays are on the stack: up to 4 s.
         let mut reads = [0; Self::ROUNDS];
@@ -62,7 +62,7 @@ impl SelfCost {
 }
 
 /// Runs rare operations once, so that their code is in RAM, and locked, when they are needed.
-fn rehearse(mut recorder: Recorder, reader: &mut LaneReader) {
+fn rehearse(mut recorder: Recorder, reader: &mut WorkerReader) {
     const PERIOD: Nanos = Nanos(1_000);
     recorder.count_overruns();
     let woke = Nanos(4 * PERIOD.0);

@@ -5,19 +5,19 @@ use super::*;
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator::system();
 
-fn lane(warm_up: u64) -> (Recorder, LaneReader, Arc<Control>) {
+fn lane(warm_up: u64) -> (Recorder, WorkerReader, Arc<Control>) {
     let control = Arc::new(Control::new());
-    let settings = LaneSettings {
+    let settings = WorkerSettings {
         warm_up: Nanos(warm_up),
         break_above: Some(Nanos(500)),
         rate_hz: 1,
     };
-    let (mut recorder, reader) = Lane::open(settings, &control);
+    let (mut recorder, reader) = RecorderSlot::open(settings, &control);
     recorder.start(Nanos(1_000));
     (recorder, reader, control)
 }
 
-fn events(reader: &mut LaneReader) -> Vec<Event> {
+fn events(reader: &mut WorkerReader) -> Vec<Event> {
     let mut events = Vec::new();
     reader.drain(|event| events.push(event));
     let (at, tid) = (Nanos(1_000), Some(punctual_rt::current_tid()));
@@ -74,7 +74,7 @@ fn each_limit_counts_periods_above_it() {
 #[test]
 fn later_lane_has_its_own_warmup() {
     let (recorder, _reader, control) = lane(30);
-    let (mut late, mut reader) = Lane::open(recorder.settings, &control);
+    let (mut late, mut reader) = RecorderSlot::open(recorder.settings, &control);
     late.start_late(Nanos(1_000), Nanos(5_000));
     late.sample(Nanos(5_020), SignedNanos(7));
     late.sample(Nanos(5_030), SignedNanos(7));
@@ -185,8 +185,8 @@ fn open_periods_are_missed_with_minimum_lateness() {
 fn an_event_takes_24_bytes() {
     assert_eq!(size_of::<Event>(), 24);
     // For each CPU of a typical run.
-    assert_eq!(Lane::ring_bytes(1_000), 30_000);
-    assert_eq!(Lane::rate_within(30_000), 1_000);
+    assert_eq!(RecorderSlot::ring_bytes(1_000), 30_000);
+    assert_eq!(RecorderSlot::rate_within(30_000), 1_000);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn full_ring_reports_drops_histogram_keeps_all() {
         recorder.sample(Nanos(1_000 + period), SignedNanos(3));
     }
     // Two entries were used for the start and the end of the warm-up.
-    let dropped = 5_000 - (Lane::FEWEST_HELD - 2);
+    let dropped = 5_000 - (RecorderSlot::FEWEST_HELD - 2);
     assert_eq!(reader.dropped(), dropped);
     let outcome = recorder.finish(5_000, SelfCost::default());
     assert_eq!(outcome.dropped, dropped);

@@ -16,7 +16,7 @@ use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
+    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, WorkerSpec,
 };
 
 /// The entry of this probe.
@@ -103,17 +103,17 @@ struct Run {
 impl Signal {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            threads: THREADS.of(arguments) as usize,
-            way: match VIA.of(arguments) {
+            threads: THREADS.value_in(arguments) as usize,
+            way: match VIA.value_in(arguments) {
                 "handler" => SignalWay::Handler,
                 "signalfd" => SignalWay::Descriptor,
                 _ => SignalWay::Wait,
             },
-            same: PLACEMENT.of(arguments) == "same",
-            burst: BURST.of(arguments),
-            whole: ROUNDS.of(arguments),
-            wakeups: WAKEUPS.of(arguments).unwrap_or(u64::MAX),
-            interval: INTERVAL.of(arguments),
+            same: PLACEMENT.value_in(arguments) == "same",
+            burst: BURST.value_in(arguments),
+            whole: ROUNDS.value_in(arguments),
+            wakeups: WAKEUPS.value_in(arguments).unwrap_or(u64::MAX),
+            interval: INTERVAL.value_in(arguments),
         }
     }
 }
@@ -138,7 +138,7 @@ impl Probe for Signal {
         let lanes = (0..self.threads).map(|place| {
             let from = (place + self.threads - 1) % self.threads;
             let whole = self.whole && place == 0;
-            LaneSpec {
+            WorkerSpec {
                 label: Some(if whole {
                     "whole rounds".to_owned()
                 } else {

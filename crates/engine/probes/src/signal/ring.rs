@@ -9,7 +9,7 @@ use punctual_rt::{
 };
 
 use crate::thread_group::Member;
-use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
+use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
 /// The clock of the sleeps and of all time stamps, also of the handler.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
@@ -116,7 +116,7 @@ impl Account {
     }
 
     /// A round that the end cut off counts for the threads it has reached.
-    fn finish(mut self, ring: &Ring, times: &Times, cost: SelfCost) -> LaneOutcome {
+    fn finish(mut self, ring: &Ring, times: &Times, cost: SelfCost) -> WorkerOutcome {
         self.missed(ring.complete.load(Ordering::Relaxed), times);
         let expected = self.rounds;
         self.recorder.finish(expected, cost)
@@ -126,7 +126,7 @@ impl Account {
 /// The result of a thread.
 #[derive(Debug)]
 pub(super) struct Brought {
-    pub(super) lane: LaneOutcome,
+    pub(super) lane: WorkerOutcome,
     /// For the thread that begins the rounds: whole ones after the warm-up, from the first signal
     /// to the last.
     pub(super) rounds: Option<Histogram>,
@@ -359,7 +359,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::thread_group::ThreadGroup;
-    use crate::{Lane, LaneSettings};
+    use crate::{RecorderSlot, WorkerSettings};
     use punctual_rt::ThreadBuilder;
 
     /// The second thread never passes the signal on.
@@ -378,12 +378,12 @@ mod tests {
             wakeups: u64::MAX,
         };
         let ring = Arc::new(Ring::new(2, SignalWay::Wait, pace));
-        let settings = LaneSettings {
+        let settings = WorkerSettings {
             warm_up: Nanos::ZERO,
             break_above: None,
             rate_hz: 10,
         };
-        let (recorder, _reader) = Lane::open(settings, &control);
+        let (recorder, _reader) = RecorderSlot::open(settings, &control);
         let mut group = ThreadGroup::new(&control);
         group
             .spawn_member(ThreadBuilder::new("first"), {

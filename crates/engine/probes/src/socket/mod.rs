@@ -17,8 +17,8 @@ use punctual_model::{
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::{
-    AddressError, Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready,
-    Recorder, Resources,
+    AddressError, Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
+    WorkerOutcome, WorkerSpec,
 };
 use channel::{Target, WAYS, Way};
 use rounds::Worker;
@@ -76,8 +76,8 @@ struct Run {
 impl Socket {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            via: VIA.of(arguments),
-            connect: CONNECT.of(arguments),
+            via: VIA.value_in(arguments),
+            connect: CONNECT.value_in(arguments),
         }
     }
 
@@ -144,7 +144,7 @@ impl Probe for Socket {
                 ways.len()
             ));
         }
-        let lane = |way: &Way| LaneSpec {
+        let lane = |way: &Way| WorkerSpec {
             label: Some(way.word().to_owned()),
             cpu: Some(cpu),
             from_cpu: None,
@@ -209,7 +209,7 @@ impl Run {
 }
 
 /// Messages per second, by mechanism.
-fn throughput(ways: &[Way], lanes: &[LaneOutcome]) -> Table {
+fn throughput(ways: &[Way], lanes: &[WorkerOutcome]) -> Table {
     let mut table = Table::new(
         "throughput",
         "Messages answered, after the warm-up",

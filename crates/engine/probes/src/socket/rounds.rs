@@ -8,7 +8,7 @@ use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, thread_usage};
 use super::channel::{Channel, Exchange, Target, Way, now};
 use super::message::request;
 use crate::usage::add_usage;
-use crate::{Control, LaneOutcome, Recorder, SelfCost};
+use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
 /// After this much work, the thread rests for a tenth of it. Otherwise a real-time loop with
 /// immediate replies would monopolize the CPU, and reach the kernel's limit of 95%
@@ -27,7 +27,7 @@ pub(super) struct Worker {
 }
 
 /// The state of one mechanism during the run.
-struct Lane {
+struct SocketWorker {
     way: Way,
     recorder: Recorder,
     /// The end of its warm-up, once it has started.
@@ -52,7 +52,7 @@ struct Course {
 }
 
 impl Worker {
-    pub(super) fn run(self) -> Result<(Vec<LaneOutcome>, Vec<String>), Error> {
+    pub(super) fn run(self) -> Result<(Vec<WorkerOutcome>, Vec<String>), Error> {
         let control = Arc::clone(&self.control);
         let _entered = control.enter();
         let cost = SelfCost::measure(Clock::Monotonic);
@@ -63,8 +63,8 @@ impl Worker {
             warm_up: self.warm_up,
             number: 0,
         };
-        let mut lanes: Vec<Lane> = (self.ways.into_iter())
-            .map(|(way, recorder)| Lane::new(way, recorder))
+        let mut lanes: Vec<SocketWorker> = (self.ways.into_iter())
+            .map(|(way, recorder)| SocketWorker::new(way, recorder))
             .collect();
         let mut begin = now();
         let end = (self.duration).map_or(Nanos(u64::MAX), |duration| begin + duration);
@@ -94,7 +94,7 @@ impl Course {
     }
 }
 
-impl Lane {
+impl SocketWorker {
     fn new(way: Way, recorder: Recorder) -> Self {
         Self {
             way,
@@ -196,7 +196,7 @@ impl Lane {
         self.failure.get_or_insert(reason);
     }
 
-    fn finish(self, cost: SelfCost, warnings: &mut Vec<String>) -> LaneOutcome {
+    fn finish(self, cost: SelfCost, warnings: &mut Vec<String>) -> WorkerOutcome {
         if let Some(failure) = self.failure {
             warnings.push(format!(
                 "{}: the connection failed {}, the first time because: {failure}",

@@ -7,7 +7,7 @@ use punctual_rt::{EchoProcess, Instant, Nanosleep, PeriodicWait, Tid, Wake};
 
 use super::partner::Partner;
 use super::{CLOCK, Way};
-use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost, rt_policy};
+use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome, rt_policy};
 
 /// The other sides of one CPU's switches, as required by the mechanisms. They belong to the thread
 /// that started them.
@@ -57,14 +57,14 @@ pub(super) struct Batches {
 }
 
 /// One mechanism with its recorder.
-pub(super) struct Lane {
+pub(super) struct SwitchWorker {
     way: Way,
     recorder: Recorder,
     /// Switches that came due.
     expected: u64,
 }
 
-impl Lane {
+impl SwitchWorker {
     pub(super) fn new((way, recorder): (Way, Recorder)) -> Self {
         Self {
             way,
@@ -83,12 +83,12 @@ impl Lane {
 
 /// Runs one measuring thread: each batch uses the next mechanism.
 pub(super) fn measure(
-    mut lanes: Vec<Lane>,
+    mut lanes: Vec<SwitchWorker>,
     mut others: Others,
     batches: Batches,
     cost: SelfCost,
     control: &Control,
-) -> Result<Vec<LaneOutcome>, ProbeError> {
+) -> Result<Vec<WorkerOutcome>, ProbeError> {
     let Batches {
         first,
         end,
@@ -146,7 +146,7 @@ pub(super) fn measure(
 /// Runs one batch, at most until `until`. Returns how many switches were completed; each of them is
 /// recorded or counted as missed.
 fn batch(
-    lane: &mut Lane,
+    lane: &mut SwitchWorker,
     others: &mut Others,
     size: u64,
     until: Nanos,
@@ -226,7 +226,7 @@ fn answer(
 }
 
 #[inline]
-fn sample(lane: &mut Lane, before: u64, after: u64) {
+fn sample(lane: &mut SwitchWorker, before: u64, after: u64) {
     let latency: SignedNanos = Nanos(after).signed_sub(Nanos(before));
     lane.recorder.sample(Nanos(before), latency);
 }

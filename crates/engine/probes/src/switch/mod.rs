@@ -15,10 +15,10 @@ use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
-    Resources, SelfCost,
+    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
+    WorkerOutcome, WorkerSpec,
 };
-use batch::{Batches, Lane, Others, measure};
+use batch::{Batches, Others, SwitchWorker, measure};
 
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -112,20 +112,20 @@ struct Run {
 
 impl Switch {
     fn new(arguments: &Arguments) -> Self {
-        let word = WAY.of(arguments);
+        let word = WAY.value_in(arguments);
         Self {
             ways: Way::ALL
                 .into_iter()
                 .filter(|way| word == "all" || way.word() == word)
                 .collect(),
-            interval: INTERVAL.of(arguments),
-            batch: BATCH.of(arguments),
+            interval: INTERVAL.value_in(arguments),
+            batch: BATCH.value_in(arguments),
         }
     }
 
-    fn lane(&self, way: Way, cpu: u32, scheduling: Scheduling) -> LaneSpec {
+    fn lane(&self, way: Way, cpu: u32, scheduling: Scheduling) -> WorkerSpec {
         let batches = self.interval.0.saturating_mul(self.ways.len() as u64);
-        LaneSpec {
+        WorkerSpec {
             label: Some(format!("{}, CPU {cpu}", way.label())),
             cpu: Some(cpu),
             from_cpu: None,
@@ -212,13 +212,13 @@ impl Run {
                         interval,
                         size: batch,
                     };
-                    let lanes = ways.into_iter().zip(lanes).map(Lane::new).collect();
+                    let lanes = ways.into_iter().zip(lanes).map(SwitchWorker::new).collect();
                     measure(lanes, others, batches, cost, control)
                 },
             )?;
         }
         group.go();
-        let lanes: Vec<LaneOutcome> = group.join()?.into_iter().flatten().collect();
+        let lanes: Vec<WorkerOutcome> = group.join()?.into_iter().flatten().collect();
         let ways = ways.iter().cycle();
         let stayed: u64 = lanes
             .iter()

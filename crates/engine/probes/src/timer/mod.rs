@@ -13,8 +13,8 @@ use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    SelfCost, TracerError,
+    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
+    TracerError, WorkerSpec,
 };
 use parameters::{PARAMETERS, USER};
 use timerlat::{TIMERLAT, Timerlat};
@@ -62,25 +62,25 @@ struct Timer {
 impl Timer {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            interval: parameters::INTERVAL.of(arguments),
-            loops: parameters::LOOPS.of(arguments),
-            wakeups: parameters::WAKEUPS.of(arguments),
-            wait: parameters::WAIT.of(arguments),
+            interval: parameters::INTERVAL.value_in(arguments),
+            loops: parameters::LOOPS.value_in(arguments),
+            wakeups: parameters::WAKEUPS.value_in(arguments),
+            wait: parameters::WAIT.value_in(arguments),
             begin: Begin {
-                aligned: parameters::ALIGNED.of(arguments),
-                full_second: parameters::FULL_SECOND.of(arguments),
-                offset: parameters::OFFSET.of(arguments),
+                aligned: parameters::ALIGNED.value_in(arguments),
+                full_second: parameters::FULL_SECOND.value_in(arguments),
+                offset: parameters::OFFSET.value_in(arguments),
             },
-            threads: parameters::THREADS.of(arguments),
-            unbound: parameters::UNBOUND.of(arguments),
-            distance: parameters::DISTANCE.of(arguments),
-            priority_spread: parameters::PRIORITY_SPREAD.of(arguments),
-            clock: match parameters::CLOCK.of(arguments) {
+            threads: parameters::THREADS.value_in(arguments),
+            unbound: parameters::UNBOUND.value_in(arguments),
+            distance: parameters::DISTANCE.value_in(arguments),
+            priority_spread: parameters::PRIORITY_SPREAD.value_in(arguments),
+            clock: match parameters::CLOCK.value_in(arguments) {
                 "realtime" => Clock::Realtime,
                 _ => Clock::Monotonic,
             },
-            source: parameters::SOURCE.of(arguments),
-            workload: parameters::WORKLOAD.of(arguments),
+            source: parameters::SOURCE.value_in(arguments),
+            workload: parameters::WORKLOAD.value_in(arguments),
         }
     }
 
@@ -99,7 +99,7 @@ impl Timer {
         Nanos(self.interval.0.saturating_add(more))
     }
 
-    fn lanes(&self, plan: &Plan) -> Vec<LaneSpec> {
+    fn lanes(&self, plan: &Plan) -> Vec<WorkerSpec> {
         let cpus: Vec<u32> = plan.cpus.iter().collect();
         let threads = self.threads.unwrap_or(cpus.len() as u64);
         let shared = threads > cpus.len() as u64;
@@ -107,7 +107,7 @@ impl Timer {
             .zip(cpus.iter().cycle())
             .map(|(place, cpu)| {
                 let cpu = (!self.unbound).then_some(*cpu);
-                LaneSpec {
+                WorkerSpec {
                     label: match cpu {
                         None => Some(format!("thread {place}")),
                         Some(cpu) if shared => Some(format!("thread {place}, CPU {cpu}")),
@@ -256,7 +256,7 @@ impl Probe for Timer {
 struct Run {
     probe: Timer,
     cpus: Vec<u32>,
-    lanes: Vec<LaneSpec>,
+    lanes: Vec<WorkerSpec>,
     duration: Option<Nanos>,
 }
 

@@ -67,7 +67,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 /// Returns the result of `turn` for wake-ups this much after their time, on a simulated clock.
-fn made_up(wakes: &[u64], warm_up: Nanos) -> (crate::LaneOutcome, Vec<u64>) {
+fn made_up(wakes: &[u64], warm_up: Nanos) -> (crate::WorkerOutcome, Vec<u64>) {
     const PERIOD: u64 = 1_000;
     let control = Arc::new(Control::new());
     let (mut recorder, _reader) = lane(warm_up, &control);

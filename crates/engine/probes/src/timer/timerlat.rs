@@ -15,8 +15,8 @@ use crate::kernel_thread::{settle, since, usage_of};
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, NoisePlan, NoiseTracer, ProbeError, Recorder,
-    SelfCost, TracerError,
+    Control, Measured, NoisePlan, NoiseTracer, ProbeError, Recorder, SelfCost, TracerError,
+    WorkerOutcome, WorkerSpec,
 };
 use rows::{CpuRows, Row, table};
 
@@ -47,8 +47,8 @@ pub(super) fn lanes(
     user: bool,
     scheduling: Scheduling,
     rate_hz: u64,
-) -> Vec<LaneSpec> {
-    let lane = |cpu: u32, name: &str| LaneSpec {
+) -> Vec<WorkerSpec> {
+    let lane = |cpu: u32, name: &str| WorkerSpec {
         label: Some(format!("CPU {cpu}, {name}")),
         cpu: Some(cpu),
         from_cpu: None,
@@ -282,7 +282,7 @@ impl Follower {
             }
             let usage = self.usage.get(&cpu).copied();
             let until = (!self.lost.contains_key(&cpu)).then_some(self.read_until);
-            let mut outcomes: Vec<LaneOutcome> = rows.finish(whole, start, until, cost);
+            let mut outcomes: Vec<WorkerOutcome> = rows.finish(whole, start, until, cost);
             // The other lanes belong to no thread, or to the same one.
             if let (Some(usage), Some(own)) = (usage, outcomes.last_mut()) {
                 own.usage = usage;

@@ -3,7 +3,7 @@
 use punctual_model::{Nanos, SignedNanos};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, TimerFd, Wake};
 
-use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
+use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
 /// The start times of the threads.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ impl Worker {
         mut self,
         control: &Control,
         start: Instant,
-    ) -> Result<LaneOutcome, ProbeError> {
+    ) -> Result<WorkerOutcome, ProbeError> {
         let start = Nanos(start.as_nanos().saturating_add_signed(self.ahead.0));
         let first = self.begin.first(start, self.place, self.spread);
         let end = |duration| first + duration;

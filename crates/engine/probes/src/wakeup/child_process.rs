@@ -32,7 +32,7 @@ impl ChildPlan {
     pub(super) fn supervise(self, member: &Member) -> Result<(), ProbeError> {
         let numbers = Arc::clone(&self.numbers);
         // Releases the waiting thread, however the process ends.
-        let _ended = Ended(SharedState::of(&numbers));
+        let _ended = Ended(SharedState::from_numbers(&numbers));
         let control = member.control();
         let mut partner = Partner::start(self)?;
         // An earlier stop is passed on as soon as it has begun.

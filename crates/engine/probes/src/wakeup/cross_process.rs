@@ -146,7 +146,7 @@ struct Signals {
 impl Post for Signals {
     fn prepare(&mut self) -> Result<(), punctual_rt::Error> {
         if self.thread.is_none() {
-            self.thread = SharedState::of(&self.numbers).waiter();
+            self.thread = SharedState::from_numbers(&self.numbers).waiter();
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ pub use self::cross_process::serve_partner;
 use self::cross_process::SharedFutexes;
 use self::mechanisms::{BareFutex, Condition, Mutexes, Pipe, Signal, Socket, barrier};
 use self::parameters::PARAMETERS;
-use self::places::{Place, Together};
+use self::places::{Location, Together};
 use self::run::Run;
 use self::shared_state::Numbers;
 use self::timed_queue::{Patience, TimedQueue};
@@ -62,7 +62,7 @@ struct ReadyPairs {
     /// The command that starts this program for posting threads in separate processes, if
     /// requested.
     partner: Option<Vec<OsString>>,
-    places: Vec<Place>,
+    places: Vec<Location>,
     /// The CPUs of pairs that are not bound.
     cpus: Vec<u32>,
     duration: Option<Nanos>,
@@ -72,7 +72,7 @@ impl ReadyPairs {
     /// Returns how long to wait for a message that is `timeout` late. The wait can begin up to an
     /// interval before the message is due. Messages are sent `forced` later than due.
     fn patience(&self, timeout: Nanos, forced: Option<Nanos>) -> Patience {
-        let due = |place: &Place| match forced {
+        let due = |place: &Location| match forced {
             None => place.offset + place.interval,
             Some(late) => place.offset.max(place.interval).saturating_sub(late),
         };
@@ -86,23 +86,25 @@ impl ReadyPairs {
 
 impl Wakeup {
     fn new(arguments: &Arguments) -> Self {
-        let force_timeout = parameters::FORCE_TIMEOUT.of(arguments);
+        let force_timeout = parameters::FORCE_TIMEOUT.value_in(arguments);
         Self {
-            via: parameters::VIA.of(arguments),
-            interval: parameters::INTERVAL.of(arguments),
-            pairs: parameters::PAIRS.of(arguments),
-            together: parameters::THREADS.of(arguments).map(|threads| Together {
-                threads,
-                unbound: parameters::UNBOUND.of(arguments),
-                distance: parameters::DISTANCE.of(arguments),
-                later: force_timeout.unwrap_or_default(),
-                priority_spread: parameters::PRIORITY_SPREAD.of(arguments),
-            }),
-            warm: parameters::WARM.of(arguments),
-            timeout: parameters::TIMEOUT.of(arguments),
+            via: parameters::VIA.value_in(arguments),
+            interval: parameters::INTERVAL.value_in(arguments),
+            pairs: parameters::PAIRS.value_in(arguments),
+            together: parameters::THREADS
+                .value_in(arguments)
+                .map(|threads| Together {
+                    threads,
+                    unbound: parameters::UNBOUND.value_in(arguments),
+                    distance: parameters::DISTANCE.value_in(arguments),
+                    later: force_timeout.unwrap_or_default(),
+                    priority_spread: parameters::PRIORITY_SPREAD.value_in(arguments),
+                }),
+            warm: parameters::WARM.value_in(arguments),
+            timeout: parameters::TIMEOUT.value_in(arguments),
             force_timeout,
-            processes: parameters::PROCESSES.of(arguments),
-            wakeups: parameters::WAKEUPS.of(arguments),
+            processes: parameters::PROCESSES.value_in(arguments),
+            wakeups: parameters::WAKEUPS.value_in(arguments),
         }
     }
 }
@@ -148,7 +150,7 @@ impl Probe for Wakeup {
             None => places::in_turns(self.pairs, self.interval, plan)?,
         };
         let partner = self.partner(places.len(), resources)?;
-        if self.warm && !places.iter().all(Place::returns_at_once) {
+        if self.warm && !places.iter().all(Location::returns_at_once) {
             return Err(ProbeError::Unfit(format!(
                 "--warm needs the waiting thread to come and go within the post: give --pairs same \
                  or --threads, and a real-time priority above 1 for each pair (here --pairs {}, {})",
@@ -169,7 +171,7 @@ impl Probe for Wakeup {
         }
         let turns = places.first().map_or(1, |place| place.turns);
         let share = plan.duration.map(|all| Nanos(all.0 / turns.max(1)));
-        let lanes: Vec<_> = places.iter().map(Place::lane).collect();
+        let lanes: Vec<_> = places.iter().map(Location::lane).collect();
         let run = ReadyPairs {
             partner,
             places,

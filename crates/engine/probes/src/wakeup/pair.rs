@@ -13,7 +13,7 @@ use super::schedule::Schedule;
 use super::shared_state::{BUSY, LEFT, Numbers, SharedState, WAITING};
 use crate::recorder::{usage_now, used_since};
 use crate::thread_group::Member;
-use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
+use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
 /// The clock of the sleeps and of both time stamps.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
@@ -193,7 +193,7 @@ pub(super) fn waiter<W: Way>(
     mut recorder: Recorder,
     surroundings: &Surroundings,
     member: &Member,
-) -> Result<Option<LaneOutcome>, ProbeError> {
+) -> Result<Option<WorkerOutcome>, ProbeError> {
     let state = pair.state();
     let leaving = Leaving(state);
     state.set_waiter(punctual_rt::current_tid());

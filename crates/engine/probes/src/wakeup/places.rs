@@ -2,7 +2,7 @@
 
 use punctual_model::{CpuSet, Nanos, Policy, Scheduling};
 
-use crate::{LaneSpec, Plan, ProbeError};
+use crate::{Plan, ProbeError, WorkerSpec};
 
 /// The most CPUs of a full matrix: 16 are 256 pairs, which is 512 threads, and in ten seconds at an
 /// interval of 1 ms some 40 exchanges each.
@@ -13,7 +13,7 @@ pub(super) const PAIRS_MAX: usize = MATRIX_MAX * MATRIX_MAX;
 
 /// A pair of threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Location {
     /// The CPU of the posting thread; `None` for any of the measured ones.
     pub(super) from: Option<u32>,
     /// The CPU of the waiting thread.
@@ -45,10 +45,10 @@ pub(super) struct Together {
     pub(super) priority_spread: bool,
 }
 
-impl Place {
+impl Location {
     /// Returns its lane.
-    pub(super) fn lane(&self) -> LaneSpec {
-        LaneSpec {
+    pub(super) fn lane(&self) -> WorkerSpec {
+        WorkerSpec {
             label: self.label.clone(),
             cpu: self.to,
             from_cpu: self.from,
@@ -69,7 +69,7 @@ pub(super) fn in_turns(
     pairs: &str,
     interval: Nanos,
     plan: &Plan,
-) -> Result<Vec<Place>, ProbeError> {
+) -> Result<Vec<Location>, ProbeError> {
     let ends = choose(pairs, &plan.cpus)?;
     let turns = ends.len() as u64;
     if let Some(duration) = plan.duration
@@ -80,7 +80,7 @@ pub(super) fn in_turns(
              {duration}: measure longer, or fewer CPUs"
         )));
     }
-    let places = (0..).zip(ends).map(|(turn, (from, to))| Place {
+    let places = (0..).zip(ends).map(|(turn, (from, to))| Location {
         from: Some(from),
         to: Some(to),
         scheduling: plan.scheduling,
@@ -130,17 +130,17 @@ pub(super) fn together(
     asked: Together,
     interval: Nanos,
     plan: &Plan,
-) -> Result<Vec<Place>, ProbeError> {
+) -> Result<Vec<Location>, ProbeError> {
     let cpus: Vec<u32> = plan.cpus.iter().collect();
     if cpus.is_empty() {
         return Err(ProbeError::NoCpu { probe: "wakeup" });
     }
     let shared = asked.threads > cpus.len() as u64;
     let places = (0..asked.threads).zip(cpus.iter().cycle());
-    let places: Vec<Place> = places
+    let places: Vec<Location> = places
         .map(|(number, cpu)| {
             let cpu = (!asked.unbound).then_some(*cpu);
-            Place {
+            Location {
                 from: cpu,
                 to: cpu,
                 scheduling: if asked.priority_spread {

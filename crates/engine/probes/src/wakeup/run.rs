@@ -11,12 +11,12 @@ use super::child_process::ChildPlan;
 use super::cross_process::{self, PostingTask};
 use super::mechanisms::Way;
 use super::pair::{Pair, Surroundings, poster, waiter};
-use super::places::Place;
+use super::places::Location;
 use super::schedule::Schedule;
 use super::shared_state::Numbers;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
-use crate::{Control, LaneOutcome, Measured, PartnerError, ProbeError, Recorder};
+use crate::{Control, Measured, PartnerError, ProbeError, Recorder, WorkerOutcome};
 
 /// One run, with any mechanism.
 pub(super) struct Run<'a> {
@@ -104,7 +104,7 @@ impl Run<'_> {
         (!table.rows.is_empty()).then_some(table)
     }
 
-    fn surroundings(&self, place: &Place) -> Surroundings {
+    fn surroundings(&self, place: &Location) -> Surroundings {
         Surroundings {
             turns: Schedule {
                 start: Nanos::ZERO,
@@ -126,7 +126,7 @@ impl Run<'_> {
     /// wait for it at its end.
     fn start<W: Way>(
         &self,
-        group: &mut ThreadGroup<LaneOutcome>,
+        group: &mut ThreadGroup<WorkerOutcome>,
         number: usize,
         pair: &Arc<Pair<W>>,
         recorder: Recorder,
@@ -163,7 +163,7 @@ impl Run<'_> {
     fn child_plan<W: Way>(
         &self,
         command: &[OsString],
-        place: &Place,
+        place: &Location,
         pair: &Pair<W>,
     ) -> Result<ChildPlan, ProbeError> {
         let cannot = || ProbeError::Unfit(cross_process::ways_there_are(self.plan.probe.via));

@@ -38,7 +38,7 @@ impl Numbers {
     pub(super) fn state(&self) -> SharedState<'_> {
         match self {
             Self::Own(line) => SharedState(&line.0),
-            Self::Shared(numbers) => SharedState::of(numbers),
+            Self::Shared(numbers) => SharedState::from_numbers(numbers),
         }
     }
 }
@@ -48,7 +48,7 @@ impl Numbers {
 pub(super) struct SharedState<'a>(&'a [AtomicU64; SharedNumbers::COUNT]);
 
 impl<'a> SharedState<'a> {
-    pub(super) fn of(numbers: &'a SharedNumbers) -> Self {
+    pub(super) fn from_numbers(numbers: &'a SharedNumbers) -> Self {
         Self(numbers.numbers())
     }
 

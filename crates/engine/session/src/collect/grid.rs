@@ -4,7 +4,7 @@ use punctual_model::{Nanos, OpenPeriods};
 
 /// Due times of periods, if the lane specifies them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Grid {
+pub(super) struct Schedule {
     /// Time between two periods, and the end of the run.
     pub(super) times: Option<(Nanos, Nanos)>,
     /// Duration of the warm-up after the start.
@@ -17,7 +17,7 @@ pub(super) struct Grid {
     pub(super) unsure: bool,
 }
 
-impl Grid {
+impl Schedule {
     pub(super) fn passed(&mut self, first: Nanos, count: u64) {
         if let Some((period, _)) = self.times {
             let time = period.0.saturating_mul(count);

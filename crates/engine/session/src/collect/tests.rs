@@ -1,18 +1,18 @@
 use super::*;
 use punctual_model::{Policy, Scheduling};
-use punctual_probes::{Control, Lane, LaneSettings, Recorder, SelfCost};
+use punctual_probes::{Control, Recorder, RecorderSlot, SelfCost, WorkerSettings};
 use std::sync::Arc;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
 fn lane() -> (Recorder, Collector, Start) {
-    let settings = LaneSettings {
+    let settings = WorkerSettings {
         warm_up: Nanos::ZERO,
         break_above: None,
         rate_hz: 10,
     };
-    let (mut recorder, reader) = Lane::open(settings, &Arc::new(Control::new()));
-    let spec = LaneSpec {
+    let (mut recorder, reader) = RecorderSlot::open(settings, &Arc::new(Control::new()));
+    let spec = WorkerSpec {
         label: None,
         cpu: Some(3),
         from_cpu: None,

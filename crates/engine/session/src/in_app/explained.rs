@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use punctual_app::{Kind, LaneHead};
+use punctual_app::{ChannelHead, Kind};
 use punctual_host::Host;
-use punctual_model::{Delay, Explanation, HostFacts, Nanos, ThreadRecord, WorstSample, counted};
+use punctual_model::{Delay, Explanation, HostFacts, Nanos, ThreadRecord, TopSample, counted};
 use punctual_store::{StoreError, Writer};
 use punctual_trace::Level;
 
 use crate::SessionError;
-use crate::collect::Sighting;
+use crate::collect::RawOutlier;
 use crate::explain::Explainer;
 use crate::observe::Background;
 use crate::time::{Start, monotonic};
@@ -34,7 +34,7 @@ struct Explained {
 }
 
 /// Explains the outliers of a recording in progress.
-pub(super) struct Marks {
+pub(super) struct Annotations {
     explainer: Explainer,
     lanes: Vec<Option<Explained>>,
     start: Start,
@@ -44,7 +44,7 @@ pub(super) struct Marks {
     background: Background,
 }
 
-impl Marks {
+impl Annotations {
     /// Arms the trace for the threads of the lanes. `own`: the threads of the process; `turn`: the
     /// interval of calls to [`explain`](Self::explain).
     ///
@@ -53,7 +53,7 @@ impl Marks {
     pub(super) fn begin(
         host: &Host,
         facts: &HostFacts,
-        heads: &[LaneHead],
+        heads: &[ChannelHead],
         records: &[ThreadRecord],
         own: &[u32],
         (start, turn): (&Start, Duration),
@@ -129,7 +129,7 @@ impl Marks {
                 self.impossible += 1;
                 continue;
             }
-            seen.push(Sighting {
+            seen.push(RawOutlier {
                 thread: lane.thread,
                 tid: lane.tid,
                 cpu: lane.record.cpu,
@@ -148,7 +148,7 @@ impl Marks {
     /// Returns the causes, and adds them to the largest samples.
     pub(super) fn finish(
         mut self,
-        worst: &mut [WorstSample],
+        worst: &mut [TopSample],
         warnings: &mut Vec<String>,
     ) -> Explanation {
         if self.impossible > 0 {
@@ -175,7 +175,7 @@ enum NotExplained {
 }
 
 /// Returns the time span of a lane's samples, which begins at the release.
-fn delay_of(head: &LaneHead, own: &[u32]) -> Result<Delay, NotExplained> {
+fn delay_of(head: &ChannelHead, own: &[u32]) -> Result<Delay, NotExplained> {
     if head.budget_ns.is_none() {
         return Err(NotExplained::NoBudget);
     }
@@ -193,8 +193,8 @@ fn delay_of(head: &LaneHead, own: &[u32]) -> Result<Delay, NotExplained> {
 mod tests {
     use super::*;
 
-    fn head(kind: Kind) -> LaneHead {
-        LaneHead {
+    fn head(kind: Kind) -> ChannelHead {
+        ChannelHead {
             name: "control".to_owned(),
             kind,
             tid: 7,
@@ -207,7 +207,7 @@ mod tests {
     fn lane_is_explained_or_reason_given() {
         assert_eq!(delay_of(&head(Kind::Latency), &[7]), Ok(Delay::Timer));
         assert_eq!(delay_of(&head(Kind::Response), &[7]), Ok(Delay::Job));
-        let without = LaneHead {
+        let without = ChannelHead {
             budget_ns: None,
             ..head(Kind::Latency)
         };

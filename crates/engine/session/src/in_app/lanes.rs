@@ -1,21 +1,21 @@
 //! Counts of each lane of an application while it is read.
 
 use punctual_app::find::Found;
-use punctual_app::{Counts, LaneHead, Snapshot, Unfit, WorstEntry};
+use punctual_app::{ChannelHead, Counts, Snapshot, TopEntry, Unfit};
 use punctual_model::{
     Accounting, Cell, CountedBeside, Histogram, IntervalRow, Nanos, Table, TaskRecord,
-    ThreadRecord, WorstList, WorstSample, grouped,
+    ThreadRecord, TopSample, TopSamples, grouped,
 };
 use punctual_probes::WORST_KEPT;
 
 use super::explained::OverBudget;
-use crate::collect::{LaneView, worst_of_all, worst_samples};
+use crate::collect::{WorkerView, worst_of_all, worst_samples};
 use crate::lifecycle::RowLog;
 use crate::time::Start;
 
 /// One lane.
-struct Lane {
-    head: LaneHead,
+struct ChannelTrack {
+    head: ChannelHead,
     /// State at the start, and at the last reading.
     first: Snapshot,
     last: Snapshot,
@@ -27,26 +27,26 @@ struct Lane {
     largest: Option<u64>,
     ring_next: u64,
     ring_dropped: u64,
-    worst: WorstList<WORST_KEPT>,
+    worst: TopSamples<WORST_KEPT>,
     /// Samples above the budget since the last call.
-    over_budget: Vec<WorstEntry>,
+    over_budget: Vec<TopEntry>,
     /// Whether it was read while it changed, and whether its counters went back.
     torn: bool,
     went_back: bool,
 }
 
 /// All lanes.
-pub(super) struct Lanes {
-    lanes: Vec<Lane>,
+pub(super) struct ChannelTracks {
+    lanes: Vec<ChannelTrack>,
     row_length: Nanos,
     started: Nanos,
     pub(super) rows: RowLog,
 }
 
-impl Lanes {
+impl ChannelTracks {
     pub(super) fn begin(
         found: &Found,
-        heads: Vec<LaneHead>,
+        heads: Vec<ChannelHead>,
         start: &Start,
         row_length: Nanos,
     ) -> Result<Self, Unfit> {
@@ -54,7 +54,7 @@ impl Lanes {
             // Largest samples from before the start do not belong to this recording.
             let ring_next = found.reader.ring(number, 0)?.next;
             let first = found.reader.snapshot(number)?;
-            Ok(Lane {
+            Ok(ChannelTrack {
                 head,
                 last: first.clone(),
                 row: 0,
@@ -65,7 +65,7 @@ impl Lanes {
                 largest: None,
                 ring_next,
                 ring_dropped: 0,
-                worst: WorstList::default(),
+                worst: TopSamples::default(),
                 over_budget: Vec::new(),
                 went_back: false,
             })
@@ -96,14 +96,14 @@ impl Lanes {
             let ring = found.reader.ring(number, lane.ring_next)?;
             lane.ring_next = ring.next;
             lane.ring_dropped = lane.ring_dropped.saturating_add(ring.dropped);
-            for WorstEntry { at_ns, ns } in ring.entries {
+            for TopEntry { at_ns, ns } in ring.entries {
                 lane.row_largest = lane.row_largest.max(Some(ns));
                 lane.largest = lane.largest.max(Some(ns));
                 // Skips jobs that were released before the start and completed after it.
                 if at_ns >= self.started.0 {
                     lane.worst.offer(Nanos(ns), Nanos(at_ns));
                     if lane.head.budget_ns.is_some_and(|budget| ns > budget) {
-                        lane.over_budget.push(WorstEntry { at_ns, ns });
+                        lane.over_budget.push(TopEntry { at_ns, ns });
                     }
                 }
             }
@@ -117,7 +117,7 @@ impl Lanes {
         lanes
             .flat_map(|(number, lane)| {
                 let taken = std::mem::take(&mut lane.over_budget).into_iter();
-                taken.map(move |WorstEntry { at_ns, ns }| OverBudget {
+                taken.map(move |TopEntry { at_ns, ns }| OverBudget {
                     lane: number,
                     at: Nanos(at_ns),
                     took: Nanos(ns),
@@ -140,17 +140,17 @@ impl Lanes {
         self.lanes.iter().map(|lane| lane.accounting().0).collect()
     }
 
-    pub(super) fn worst(&self, start: &Start) -> Vec<WorstSample> {
+    pub(super) fn worst(&self, start: &Start) -> Vec<TopSample> {
         let samples = (0..)
             .zip(&self.lanes)
             .flat_map(|(thread, lane)| worst_samples(thread, None, &lane.worst.sorted(), start));
         worst_of_all(samples.collect())
     }
 
-    pub(super) fn views(&self) -> Vec<LaneView> {
-        let view = |lane: &Lane| {
+    pub(super) fn views(&self) -> Vec<WorkerView> {
+        let view = |lane: &ChannelTrack| {
             let all = lane.since(&lane.first, lane.largest);
-            LaneView {
+            WorkerView {
                 tid: None,
                 partner: None,
                 timeouts: 0,
@@ -246,7 +246,7 @@ impl Lanes {
     }
 }
 
-impl Lane {
+impl ChannelTrack {
     fn title(&self) -> String {
         format!("{}, {}", self.head.name, self.head.kind.name())
     }
@@ -296,7 +296,7 @@ impl Lane {
         let missed = (self.last.counts.missed).saturating_sub(self.row_from.counts.missed);
         let start = Nanos(self.row.saturating_mul(row_length.0));
         let empty = histogram.recorded() == 0 && missed == 0;
-        (!empty).then(|| IntervalRow::of(number, start, missed, &histogram))
+        (!empty).then(|| IntervalRow::new(number, start, missed, &histogram))
     }
 }
 

@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn open_rows_are_written_until_finished() {
-        let row = |start| IntervalRow::of(0, Nanos(start), 0, &Histogram::new());
+        let row = |start| IntervalRow::new(0, Nanos(start), 0, &Histogram::new());
         let starts = |rows: Vec<IntervalRow>| -> Vec<u64> {
             rows.into_iter().map(|row| row.start_ns.0).collect()
         };

@@ -11,17 +11,17 @@ type Key = (ActKind, u32, InCall, u32, [u64; 2], Vec<u64>);
 
 /// Known details about the location of an action.
 #[derive(Debug, Default)]
-struct Place {
+struct Location {
     file: Option<WaitedFile>,
     frames: Vec<Frame>,
     unknown: Option<String>,
 }
 
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct CallLocations {
     host: Host,
     acts: BTreeMap<Key, Act>,
-    places: BTreeMap<Key, Place>,
+    places: BTreeMap<Key, Location>,
     /// Process of each thread, and its code.
     processes: BTreeMap<u32, Option<u32>>,
     code: BTreeMap<u32, ProgramCode>,
@@ -37,7 +37,7 @@ const MOST_UNREAD: usize = 5;
 /// pointers.
 const MOST_SCANNED: usize = 4;
 
-impl Places {
+impl CallLocations {
     pub(super) fn new(host: &Host, reader: Option<Vec<OsString>>) -> Self {
         Self {
             host: host.clone(),
@@ -105,7 +105,7 @@ impl Places {
         placed.collect()
     }
 
-    fn find(&mut self, act: &Act) -> Place {
+    fn find(&mut self, act: &Act) -> Location {
         let host = &self.host;
         let mut process = |tid| {
             *self
@@ -129,7 +129,7 @@ impl Places {
             ),
             (_, Some(pid)) => self.frames(pid, act),
         };
-        Place {
+        Location {
             file,
             frames,
             unknown,

@@ -16,7 +16,7 @@ pub(super) enum Finder {
 }
 
 impl Finder {
-    pub(super) fn of(request: &ObserveRequest, host: &Host) -> Self {
+    pub(super) fn new(request: &ObserveRequest, host: &Host) -> Self {
         match &request.jobs {
             Some(jobs) => Self::Jobs(Box::new(JobWatch::new(host, jobs))),
             None => Self::Waits(LateWakeUps::new(request.threshold)),

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use punctual_culprit::Late;
 use punctual_model::{
     Accounting, Histogram, IntervalRow, Nanos, Policy, Scheduling, SignedNanos, ThreadRecord,
-    WorstList, WorstSample,
+    TopSample, TopSamples,
 };
 use punctual_probes::WORST_KEPT;
 
 use super::watched::Watched;
-use crate::collect::{LaneView, worst_of_all, worst_samples};
+use crate::collect::{WorkerView, worst_of_all, worst_samples};
 use crate::lifecycle::RowLog;
 use crate::time::Start;
 
@@ -60,12 +60,12 @@ fn scheduling_of(tid: u32) -> Scheduling {
 }
 
 /// One lane.
-struct Lane {
+struct Track {
     title: String,
     scheduling: Scheduling,
     accounting: Accounting,
     all: Histogram,
-    worst: WorstList<WORST_KEPT>,
+    worst: TopSamples<WORST_KEPT>,
     last: Option<SignedNanos>,
     /// Open row, with its number.
     open: Option<Row>,
@@ -78,20 +78,20 @@ struct Row {
 }
 
 /// All lanes.
-pub(super) struct Lanes {
-    lanes: Vec<Lane>,
+pub(super) struct WatchedTracks {
+    lanes: Vec<Track>,
     places: BTreeMap<u32, u32>,
     pub(super) rows: RowLog,
 }
 
-impl Lanes {
-    pub(super) fn of(threads: &[ThreadRecord], watched: &Watched) -> Self {
-        let lane = |thread: &ThreadRecord| Lane {
+impl WatchedTracks {
+    pub(super) fn new(threads: &[ThreadRecord], watched: &Watched) -> Self {
+        let lane = |thread: &ThreadRecord| Track {
             title: thread.title(),
             scheduling: thread.scheduling,
             accounting: Accounting::default(),
             all: Histogram::new(),
-            worst: WorstList::default(),
+            worst: TopSamples::default(),
             last: None,
             open: None,
         };
@@ -181,17 +181,17 @@ impl Lanes {
         self.lanes.iter().map(|lane| lane.accounting).collect()
     }
 
-    pub(super) fn worst(&self, start: &Start) -> Vec<WorstSample> {
+    pub(super) fn worst(&self, start: &Start) -> Vec<TopSample> {
         let samples = (0..)
             .zip(&self.lanes)
             .flat_map(|(thread, lane)| worst_samples(thread, None, &lane.worst.sorted(), start));
         worst_of_all(samples.collect())
     }
 
-    pub(super) fn views(&self) -> Vec<LaneView> {
+    pub(super) fn views(&self) -> Vec<WorkerView> {
         self.lanes
             .iter()
-            .map(|lane| LaneView {
+            .map(|lane| WorkerView {
                 tid: None,
                 partner: None,
                 timeouts: 0,
@@ -221,7 +221,7 @@ impl Lanes {
 
 /// Returns the row that contains `since`, or a later one if that is already open.
 fn open_row<'a>(
-    lane: &'a mut Lane,
+    lane: &'a mut Track,
     rows: &mut RowLog,
     (place, since, row_length): (u32, Nanos, Nanos),
 ) -> &'a mut Row {
@@ -237,5 +237,5 @@ fn open_row<'a>(
 
 fn row(thread: u32, row: &Row, row_length: Nanos) -> IntervalRow {
     let start = Nanos(row.number.saturating_mul(row_length.0));
-    IntervalRow::of(thread, start, 0, &row.histogram)
+    IntervalRow::new(thread, start, 0, &row.histogram)
 }

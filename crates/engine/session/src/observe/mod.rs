@@ -29,7 +29,7 @@ use punctual_trace::{
     CallCost, EventChoice, Followed, HELD_BACK, JobRecorder, Level, ScoutEvent, TraceError,
 };
 
-use crate::collect::{Sighting, Snapshot};
+use crate::collect::{RawOutlier, Snapshot};
 use crate::explain::Explainer;
 use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter};
 use crate::request::usual_series_interval;
@@ -39,7 +39,7 @@ use crate::{Outcome, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
 use finder::Finder;
 pub use jobs::{JobRequest, Release, ReleaseError};
-use lanes::Lanes;
+use lanes::WatchedTracks;
 use source::EventSource;
 use warnings::{by_tracer, lost_warnings};
 use watched::Watched;
@@ -152,7 +152,7 @@ struct Observation<'a> {
     windows: Option<Windows>,
     followed: Followed,
     watched: Watched,
-    lanes: Lanes,
+    lanes: WatchedTracks,
     start: Start,
     row_length: Nanos,
     background: Option<Background>,
@@ -178,7 +178,7 @@ impl<'a> Observation<'a> {
         explainer.switch(true)?;
         let windows = windows_of(request, &mut explainer)?;
         let tids = watched.tids();
-        let finder = Finder::of(request, host);
+        let finder = Finder::new(request, host);
         let followed = finder.followed(tids.clone());
         source.follow(&mut explainer, &followed)?;
         explainer.watch(tids.iter().copied());
@@ -189,7 +189,7 @@ impl<'a> Observation<'a> {
         Ok(Self {
             request,
             host: host.clone(),
-            lanes: Lanes::of(&recording.threads, &watched),
+            lanes: WatchedTracks::new(&recording.threads, &watched),
             explainer,
             source,
             windows,
@@ -279,7 +279,7 @@ impl<'a> Observation<'a> {
     }
 
     fn explain(&mut self, late: &[Late], store: &mut StoreWriter<'_>) {
-        let seen: Vec<Sighting> = late.iter().map(|late| self.sighting(late)).collect();
+        let seen: Vec<RawOutlier> = late.iter().map(|late| self.sighting(late)).collect();
         let stored = (self.explainer).explain(seen, &self.start, store.writer());
         store.note(stored);
     }
@@ -318,8 +318,8 @@ impl<'a> Observation<'a> {
         Some(jobs)
     }
 
-    fn sighting(&self, late: &Late) -> Sighting {
-        Sighting {
+    fn sighting(&self, late: &Late) -> RawOutlier {
+        RawOutlier {
             thread: self.lanes.place(late.tid),
             tid: late.tid,
             cpu: Some(late.cpu),

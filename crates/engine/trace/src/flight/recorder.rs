@@ -13,7 +13,7 @@ use super::instance::{CLOCK, Instance, NotRecorded, ON};
 use super::name::Owner;
 use super::stop_handle::StopHandle;
 use crate::Level;
-use crate::clock::{ClockMap, Mark, monotonic};
+use crate::clock::{ClockMap, ClockMark, monotonic};
 use crate::event::Format;
 use crate::ring::{Layout, Page};
 use crate::{Decoder, TraceError, Tracefs};
@@ -406,7 +406,7 @@ impl Flight {
     }
 
     /// Finds the marks in the latest pages.
-    fn marks(&self, readings: &[(usize, u64, u64)]) -> Vec<Mark> {
+    fn marks(&self, readings: &[(usize, u64, u64)]) -> Vec<ClockMark> {
         let Some(print) = &self.print else {
             return Vec::new();
         };
@@ -425,7 +425,7 @@ impl Flight {
                     .and_then(|_| number(text.bytes(&layout, record.data)?));
                 let reading = readings.iter().find(|reading| Some(reading.0) == number);
                 // Marks of an earlier comparison have the same numbers.
-                marks.extend(reading.map(|(_, before, after)| Mark {
+                marks.extend(reading.map(|(_, before, after)| ClockMark {
                     before: *before,
                     after: *after,
                     traced: record.time,

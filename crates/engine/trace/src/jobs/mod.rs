@@ -22,7 +22,7 @@ use crate::flight::{Cut, Followed, Ordered, ScoutEvent};
 pub(crate) use bpf::OBJECT;
 use bpf::Programs;
 pub use cost::CallCost;
-use record::{EXEC, FORK, Record, Translator};
+use record::{EXEC, FORK, JobRecord, Translator};
 use rings::Rings;
 use tail::Tail;
 
@@ -219,7 +219,7 @@ impl JobRecorder {
     }
 }
 
-fn note_descent(descents: &mut Vec<Descent>, record: &Record) {
+fn note_descent(descents: &mut Vec<Descent>, record: &JobRecord) {
     const THREAD: u32 = 1;
     if descents.len() >= DESCENTS {
         return;
@@ -236,7 +236,7 @@ fn note_descent(descents: &mut Vec<Descent>, record: &Record) {
 }
 
 /// Adds the frames of a stack: its first record creates an event, the others extend it.
-fn add_frames(events: &mut Vec<TraceEvent>, record: &Record, cpu: u32, pid: u32) {
+fn add_frames(events: &mut Vec<TraceEvent>, record: &JobRecord, cpu: u32, pid: u32) {
     let (part, frames) = record.frames();
     if part == 0 {
         events.push(TraceEvent {

@@ -36,9 +36,9 @@ const FRAMES: usize = 6;
 
 /// `struct record`, as words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Record(pub(super) [u64; WORDS]);
+pub(super) struct JobRecord(pub(super) [u64; WORDS]);
 
-impl Record {
+impl JobRecord {
     pub(super) const fn time(&self) -> Nanos {
         Nanos(self.0[0])
     }
@@ -142,7 +142,7 @@ const NAMES: usize = 4_096;
 
 impl Translator {
     /// Converts a record to an event; `None` if the record has no event.
-    pub(super) fn event(&mut self, record: &Record, cpu: u32) -> Option<TraceEvent> {
+    pub(super) fn event(&mut self, record: &JobRecord, cpu: u32) -> Option<TraceEvent> {
         let kind = self.kind(record)?;
         Some(TraceEvent {
             time: record.time(),
@@ -154,7 +154,7 @@ impl Translator {
         })
     }
 
-    fn kind(&mut self, record: &Record) -> Option<EventKind> {
+    fn kind(&mut self, record: &JobRecord) -> Option<EventKind> {
         let (number, one, two) = (record.number(), record.0[3], record.0[4]);
         Some(match record.kind() {
             SWITCH => record.switch(),
@@ -228,7 +228,7 @@ impl Translator {
         })
     }
 
-    fn name(&mut self, record: &Record) -> Text {
+    fn name(&mut self, record: &JobRecord) -> Text {
         let words = [record.0[5], record.0[6], record.0[7]];
         if let Some(name) = self.names.get(&words) {
             return name.clone();
@@ -254,8 +254,8 @@ fn vector(number: u32) -> Vector {
 mod tests {
     use super::*;
 
-    fn words(bytes: &[u8; 64]) -> Record {
-        let mut record = Record::default();
+    fn words(bytes: &[u8; 64]) -> JobRecord {
+        let mut record = JobRecord::default();
         for (word, bytes) in record.0.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_ne_bytes(bytes.try_into().unwrap());
         }

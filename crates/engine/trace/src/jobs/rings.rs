@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use aya::maps::MapData;
 
-use super::record::{Record, WORDS};
+use super::record::{JobRecord, WORDS};
 use crate::bpf::Mapped;
 
 /// Words of `struct head`.
@@ -93,11 +93,11 @@ impl Rings {
     }
 
     /// Returns a record by its number; `None` if it is being written or was overwritten.
-    pub(super) fn at(&self, cpu: u32, number: u64) -> Option<Record> {
+    pub(super) fn at(&self, cpu: u32, number: u64) -> Option<JobRecord> {
         let place = u64::from(cpu) * self.length + (number & (self.length - 1));
         let first = place as usize * WORDS;
         let expected = (number as u32).wrapping_add(1);
-        let mut record = Record::default();
+        let mut record = JobRecord::default();
         let sequence = || self.records.word(first + 1) as u32;
         if sequence() != expected {
             return None;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use punctual_model::Nanos;
 
-use super::record::Record;
+use super::record::JobRecord;
 use super::rings::{Listed, Rings};
 
 /// One CPU.
@@ -42,7 +42,7 @@ impl Tail {
     pub(super) fn follow(
         &mut self,
         rings: &Rings,
-        mut take: impl FnMut(&Record),
+        mut take: impl FnMut(&JobRecord),
     ) -> Option<Missed> {
         let listed = rings.listed(self.cpu);
         let first = self.next.max(rings.oldest(listed));
@@ -83,7 +83,7 @@ impl Tail {
 
     /// Returns the records of an interval and the last one before it, oldest first, and whether the
     /// range is complete.
-    pub(super) fn between(&self, rings: &Rings, from: Nanos, to: Nanos) -> (Vec<Record>, bool) {
+    pub(super) fn between(&self, rings: &Rings, from: Nanos, to: Nanos) -> (Vec<JobRecord>, bool) {
         let begun = rings.begun(self.cpu);
         let mut found = VecDeque::new();
         let mut number = begun;

@@ -178,7 +178,7 @@ impl BpfWatch {
                         cpu: cpu as u32,
                         class: named.class,
                         comm: named.comm.clone(),
-                        group: named.group.map(GroupSeen::of),
+                        group: named.group.map(GroupSeen::from_id),
                         held_ns: Nanos(row.held),
                         waits: row.histogram(),
                     });

@@ -273,7 +273,7 @@ impl Counter {
 
     /// `group`: the control group, if already known.
     fn row_of(&mut self, cpu: u32, task: &Task, group: Option<u64>) -> Row {
-        let class = PriorityClass::of(task.prio.0.into(), None);
+        let class = PriorityClass::new(task.prio.0.into(), None);
         let by_group = self.ask.groups.is_some_and(|groups| groups.rows);
         // Threads with an unknown group share one row without a group name.
         let group = by_group.then(|| group.or_else(|| self.group_of(task.pid)).unwrap_or(0));
@@ -301,7 +301,7 @@ impl Counter {
                 cpu,
                 class,
                 comm: comm.map(text),
-                group: group.map(GroupSeen::of),
+                group: group.map(GroupSeen::from_id),
                 held_ns: self.held.get(row).copied().unwrap_or_default(),
                 waits: self.rows.get(row).cloned().unwrap_or_default(),
             }

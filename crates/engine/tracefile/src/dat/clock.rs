@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_a_guest_are_those_of_its_host() {
+    fn guest_times_are_host_times() {
         let sample = |time, offset| Sample {
             time,
             offset,

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use punctual_model::{
-    BoundedTexts, ChangeMark, LONGEST_HOST_NAME, MOST_NOTES, Note, Slot, WakeWindow,
+    BoundedTexts, ChangeAnnotation, LONGEST_HOST_NAME, MOST_NOTES, Note, Slot, WakeWindow,
     check_host_name,
 };
 use punctual_store::{Collection, LONGEST_WAKE_WINDOW, StoreError};
@@ -37,7 +37,7 @@ pub(crate) struct Beside {
     /// ignored.
     pub(crate) notes: Vec<Note>,
     /// Decisions on changes in recordings of this machine. Others are ignored.
-    pub(crate) decisions: Vec<ChangeMark>,
+    pub(crate) decisions: Vec<ChangeAnnotation>,
 }
 
 /// The number of new items.
@@ -231,7 +231,7 @@ const OF_OTHERS: &str = "note or decision about a recording that is not of this 
 fn decisions(
     all: &dyn Collection,
     left: &mut Left<'_>,
-    decisions: Vec<ChangeMark>,
+    decisions: Vec<ChangeAnnotation>,
 ) -> Result<u64, StoreError> {
     let known = if decisions.is_empty() {
         Vec::new()

@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::{Query, State};
-use punctual_stats::trend::{Asked, ChangePoint, Drifting, Group, Trend, TrendVerdict};
+use punctual_stats::trend::{ChangePoint, Drifting, Group, Trend, TrendQuery, TrendVerdict};
 use serde::Serialize;
 
-use crate::look::Look;
+use crate::look::ViewParams;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -15,7 +15,7 @@ pub(crate) struct ChangesJson {
     /// The name of the series.
     series: String,
     /// The limits of the query.
-    asked: Asked,
+    asked: TrendQuery,
     /// The verdict.
     verdict: TrendVerdict,
     /// The verdict as a sentence.
@@ -40,16 +40,16 @@ struct GroupJson {
 /// Returns the change points of a series, for the same query as its page.
 pub(super) async fn get(
     State(app): State<App>,
-    Query(look): Query<Look>,
+    Query(look): Query<ViewParams>,
 ) -> Result<Json<ChangesJson>, Problem> {
     app.work(move |app| {
         let (trend, _) = look.judged(app)?;
-        Ok(Json(of(trend)))
+        Ok(Json(changes_json(trend)))
     })
     .await
 }
 
-fn of(trend: Trend) -> ChangesJson {
+fn changes_json(trend: Trend) -> ChangesJson {
     let of_group = |group: Group| GroupJson {
         group: group.name(),
         judged: group.judged,

@@ -8,7 +8,7 @@ use punctual_report::plot::{LongTerm, cells};
 use punctual_stats::trend::{ChangePoint, Group, NearFact, Run, Trend};
 use serde::{Deserialize, Serialize};
 
-use crate::look::Look;
+use crate::look::ViewParams;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -21,7 +21,7 @@ const GROWTH: f64 = 1.1;
 
 /// The parameters of the query.
 #[derive(Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct LongtermQuery {
     series: String,
     #[serde(default)]
     machine: String,
@@ -55,11 +55,11 @@ pub(crate) struct LongTermJson {
     /// itself, and each higher level is 10% more.
     levels: Vec<String>,
     /// Change points.
-    changes: Vec<MarkJson>,
+    changes: Vec<AnnotationJson>,
     /// Notes by users.
-    notes: Vec<MarkJson>,
+    notes: Vec<AnnotationJson>,
     /// Slots that did not run.
-    holes: Vec<MarkJson>,
+    holes: Vec<AnnotationJson>,
 }
 
 /// A run.
@@ -87,7 +87,7 @@ struct RunJson {
 
 /// An event at a point in time.
 #[derive(Serialize, schemars::JsonSchema)]
-struct MarkJson {
+struct AnnotationJson {
     /// The time of the event.
     at: Timestamp,
     /// A description in one sentence.
@@ -116,9 +116,9 @@ fn levels(counts: &[u64]) -> String {
 /// Returns the runs of a group of a series.
 pub(super) async fn get(
     State(app): State<App>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<LongtermQuery>,
 ) -> Result<Json<LongTermJson>, Problem> {
-    let Asked {
+    let LongtermQuery {
         series,
         machine,
         from,
@@ -126,7 +126,7 @@ pub(super) async fn get(
         threshold,
         group,
     } = asked;
-    let look = Look {
+    let look = ViewParams {
         series,
         machine,
         from,
@@ -145,7 +145,7 @@ pub(super) async fn get(
 fn of_group(trend: &Trend, group: &Group, runs: &[Run]) -> LongTermJson {
     let own = group.pick(runs);
     let together = own.len().div_ceil(COLUMNS).max(1);
-    let cells = cells(&LongTerm::of(trend, group, &own));
+    let cells = cells(&LongTerm::new(trend, group, &own));
     let places: Vec<usize> = (0..own.len()).collect();
     let columns = || places.chunks(together);
     let sums = columns().map(|places| {
@@ -157,7 +157,7 @@ fn of_group(trend: &Trend, group: &Group, runs: &[Run]) -> LongTermJson {
         }
         levels(&sum)
     });
-    let mark = |at, text: String| MarkJson {
+    let mark = |at, text: String| AnnotationJson {
         at,
         text,
         open: false,
@@ -204,7 +204,7 @@ fn run(group: &Group, places: &[usize]) -> Option<RunJson> {
     })
 }
 
-fn change(group: &Group, change: &ChangePoint) -> MarkJson {
+fn change(group: &Group, change: &ChangePoint) -> AnnotationJson {
     let direction = if change.worse { "worse" } else { "better" };
     let facts: Vec<String> = change.facts.iter().map(NearFact::sentence).collect();
     let level = |value: f64| match change.followed {
@@ -228,7 +228,7 @@ fn change(group: &Group, change: &ChangePoint) -> MarkJson {
     if let Some(known) = &change.acknowledged {
         text.push_str(&format!("; acknowledged by {}: {}", known.who, known.why));
     }
-    MarkJson {
+    AnnotationJson {
         at: change.at,
         text,
         open: change.is_open_worsening(),

@@ -16,7 +16,7 @@ use crate::state::App;
 /// The parameters of the query.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Asked {
+pub(crate) struct RecordingsQuery {
     machine: Option<String>,
     probe: Option<String>,
     outcome: Option<Outcome>,
@@ -95,7 +95,7 @@ impl From<Listed> for RecordingJson {
 /// Returns a page of recordings.
 pub(super) async fn list(
     State(app): State<App>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<RecordingsQuery>,
 ) -> Result<Json<Page>, Problem> {
     let most = asked.limit.unwrap_or(USUAL);
     if !(1..=MOST).contains(&most) {

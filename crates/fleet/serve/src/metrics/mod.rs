@@ -102,7 +102,7 @@ fn seconds(ns: u64) -> f64 {
 }
 
 impl Figures {
-    fn of(total: &Total, bounds: &[u64]) -> Self {
+    fn new(total: &Total, bounds: &[u64]) -> Self {
         let due = &total.due;
         let buckets = due.buckets();
         // Early samples are below each bound.
@@ -118,7 +118,7 @@ impl Figures {
             count: due.recorded(),
             sum_s: seconds(due.sum().0),
             classic,
-            native: Native::of(due),
+            native: Native::from_histogram(due),
         }
     }
 }
@@ -195,7 +195,7 @@ fn families(
     });
     let histograms = totals.iter().map(|(name, total)| Sample {
         labels: vec![("machine", name.clone())],
-        value: Value::Histogram(Box::new(Figures::of(total, bounds))),
+        value: Value::Histogram(Box::new(Figures::new(total, bounds))),
     });
     vec![
         family(

@@ -45,7 +45,7 @@ pub(super) struct Native {
 pub(super) type Spans = Vec<(i32, u32)>;
 
 impl Native {
-    pub(super) fn of(histogram: &Histogram) -> Self {
+    pub(super) fn from_histogram(histogram: &Histogram) -> Self {
         let mut native = Self {
             zero: histogram.early(),
             buckets: BTreeMap::new(),

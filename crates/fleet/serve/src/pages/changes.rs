@@ -30,7 +30,7 @@ const WHY: usize = 2_000;
 /// The filter of the page.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     /// `open`, `acknowledged`, or empty for all.
     show: String,
     /// Only machines whose name contains this.
@@ -56,7 +56,7 @@ const SHOWN: [(&str, &str); 3] = [
     ("acknowledged", "acknowledged"),
 ];
 
-impl Asked {
+impl PageQuery {
     fn is_of(&self, of: &SeriesOf) -> bool {
         let has = |name: &str, part: &str| name.to_lowercase().contains(&part.to_lowercase());
         has(of.machine.as_deref().unwrap_or_default(), &self.machine)
@@ -106,7 +106,11 @@ fn last(app: &Inner, trends: &dyn Trends) -> Result<Arc<JudgedSeries>, Problem> 
 
 /// Judges the selected series with another threshold. Judging takes time, so there must not be
 /// many.
-fn judged_above(trends: &dyn Trends, asked: &Asked, above: Nanos) -> Result<Vec<Judged>, Problem> {
+fn judged_above(
+    trends: &dyn Trends,
+    asked: &PageQuery,
+    above: Nanos,
+) -> Result<Vec<Judged>, Problem> {
     let mut all = trends.series()?;
     all.retain(|of| asked.is_of(of));
     if all.len() > ABOVE {
@@ -125,7 +129,7 @@ fn judged_above(trends: &dyn Trends, asked: &Asked, above: Nanos) -> Result<Vec<
 
 pub(super) async fn get(
     State(app): State<App>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Result<Html<String>, Problem> {
     let threshold = threshold(&asked.threshold)?;
     let (look, decided, asked) = app
@@ -178,7 +182,7 @@ fn minute(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
-fn filter(asked: &Asked) -> Markup {
+fn filter(asked: &PageQuery) -> Markup {
     html! {
         form .filter method="get" action="/changes" role="search" {
             label { "Show "
@@ -210,7 +214,7 @@ fn above_path(of: &SeriesOf, threshold: &str) -> String {
     }
 }
 
-fn turn(asked: &Asked, page: usize, pages: usize) -> Markup {
+fn turn(asked: &PageQuery, page: usize, pages: usize) -> Markup {
     let to = |page: usize| {
         let path = changes_path(&asked.series, &asked.machine, &asked.threshold);
         format!("{path}&show={}&page={page}", encoded(&asked.show))

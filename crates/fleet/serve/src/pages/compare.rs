@@ -27,7 +27,7 @@ const SCALES: [(Scale, &str); 3] = [
 
 /// The recordings to compare, and how to plot them.
 #[derive(Default)]
-struct Asked {
+struct PageQuery {
     /// IDs of recordings, or names of machines, which stand for their newest recording.
     ids: Vec<String>,
     machines: Vec<String>,
@@ -37,9 +37,9 @@ struct Asked {
     up_to: String,
 }
 
-impl Asked {
+impl PageQuery {
     /// Parses the values of a query, in order.
-    fn of(query: Option<&str>) -> Self {
+    fn from_query(query: Option<&str>) -> Self {
         let mut asked = Self::default();
         for pair in query.unwrap_or_default().split('&') {
             let Some((name, value)) = pair.split_once('=') else {
@@ -91,7 +91,7 @@ pub(super) async fn get(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Html<String>, Problem> {
-    let asked = Asked::of(query.as_deref());
+    let asked = PageQuery::from_query(query.as_deref());
     if asked.ids.len() + asked.machines.len() > MOST {
         return Err(Problem::bad_request(format!(
             "choose at most {MOST} recordings"
@@ -112,7 +112,7 @@ pub(super) async fn get(
     Ok(frame(&app, "Compare", "/compare", &body))
 }
 
-fn load(app: &Inner, asked: &Asked) -> Result<Vec<Recording>, Problem> {
+fn load(app: &Inner, asked: &PageQuery) -> Result<Vec<Recording>, Problem> {
     let mut recordings = Vec::new();
     for id in &asked.ids {
         let id = app.collection.find(id)?;
@@ -136,7 +136,7 @@ fn load(app: &Inner, asked: &Asked) -> Result<Vec<Recording>, Problem> {
     Ok(recordings)
 }
 
-fn form(asked: &Asked) -> Markup {
+fn form(asked: &PageQuery) -> Markup {
     let field = |name: &str, title: &str, value: &str, size: &str| {
         html! { label { (title) " " input name=(name) value=(sanitize(value)) size=(size); } }
     };
@@ -169,7 +169,7 @@ fn form(asked: &Asked) -> Markup {
 
 /// Returns plots and a table of all recordings. Two recordings are also judged, and their facts are
 /// compared.
-fn compared(asked: &Asked, recordings: &[Recording]) -> Result<Markup, Problem> {
+fn compared(asked: &PageQuery, recordings: &[Recording]) -> Result<Markup, Problem> {
     let judged = match recordings {
         [baseline, candidate] => Some(compare_runs(&[baseline], &[candidate], &Options::default())),
         _ => None,
@@ -212,13 +212,14 @@ mod tests {
 
     #[test]
     fn a_query_is_read_in_order() {
-        let asked = Asked::of(Some("id=a&x=1&id=&id=b&machine=c%20d&plot=bars&up_to=1+ms"));
+        let asked =
+            PageQuery::from_query(Some("id=a&x=1&id=&id=b&machine=c%20d&plot=bars&up_to=1+ms"));
         assert_eq!(asked.ids, ["a", "b"]);
         assert_eq!(asked.machines, ["c d"]);
         assert_eq!(
             (asked.plot.as_str(), asked.up_to.as_str()),
             ("bars", "1 ms")
         );
-        assert!(Asked::of(None).ids.is_empty());
+        assert!(PageQuery::from_query(None).ids.is_empty());
     }
 }

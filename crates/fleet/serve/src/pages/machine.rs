@@ -14,7 +14,7 @@ use super::recordings::table;
 use super::{frame, shown, views};
 use crate::SourceError;
 use crate::fleet::Judge;
-use crate::look::Look;
+use crate::look::ViewParams;
 use crate::paths::{encoded, recording_path, trend_path};
 use crate::problem::Problem;
 use crate::state::{App, Inner};
@@ -22,7 +22,7 @@ use crate::trends::SeriesOf;
 
 /// The machine to show.
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     name: String,
 }
 
@@ -38,7 +38,7 @@ type Followed = (SeriesOf, Result<Trend, SourceError>);
 
 pub(super) async fn get(
     State(app): State<App>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Result<Html<String>, Problem> {
     let name = asked.name.clone();
     let body = app
@@ -78,7 +78,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
     let all = format!("/recordings?machine={}", encoded(&machine.name));
     Ok(html! {
         (shown(&[document::machine(&row, host)]))
-        @for (other, since) in app.strangers.of(&machine.name) {
+        @for (other, since) in app.strangers.named(&machine.name) {
             p .warn {
                 "Refused since " (since.strftime("%Y-%m-%d %H:%M")) ": " b { (sanitize(&other)) }
                 " uses the token of this machine. Give it a separate token: "
@@ -133,10 +133,10 @@ fn followed(app: &Inner, machine: &str) -> Result<Vec<Followed>, Problem> {
 }
 
 fn series((of, judged): &Followed) -> Markup {
-    let look = Look {
+    let look = ViewParams {
         series: of.series.clone(),
         machine: of.machine.clone().unwrap_or_default(),
-        ..Look::default()
+        ..ViewParams::default()
     };
     html! {
         h2 { "Series " a href=(trend_path(of)) { (sanitize(&of.series)) } }

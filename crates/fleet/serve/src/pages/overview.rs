@@ -18,7 +18,7 @@ use crate::state::App;
 /// The filter of the page.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     /// Only machines in this state.
     state: String,
     /// Only machines whose name contains this.
@@ -34,7 +34,7 @@ const PAGE: usize = 100;
 
 pub(super) async fn get(
     State(app): State<App>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Result<Html<String>, Problem> {
     let is_state = |name: &str| MachineState::ALL.iter().any(|state| state.name() == name);
     if !asked.state.is_empty() && !is_state(&asked.state) {
@@ -81,7 +81,7 @@ pub(super) async fn get(
 }
 
 /// Returns the number of machines in each state, with a link to them.
-fn states(counts: &BTreeMap<MachineState, usize>, asked: &Asked, all: usize) -> Markup {
+fn states(counts: &BTreeMap<MachineState, usize>, asked: &PageQuery, all: usize) -> Markup {
     let chosen = asked.state.as_str();
     let is_all = chosen.is_empty() && asked.missed.is_empty();
     html! {
@@ -103,7 +103,7 @@ fn states(counts: &BTreeMap<MachineState, usize>, asked: &Asked, all: usize) -> 
 
 /// Returns the number of open regressions, and of slots without a recording. Without series, a
 /// server has neither.
-fn attention(app: &App, asked: &Asked, missed: usize) -> Markup {
+fn attention(app: &App, asked: &PageQuery, missed: usize) -> Markup {
     let tone = |count: usize, tone| if count > 0 { tone } else { "tone-good" };
     html! { @if app.config.trends.0.is_some() {
         ul .states {
@@ -140,7 +140,7 @@ const fn tone(state: MachineState) -> &'static str {
     }
 }
 
-fn turn(asked: &Asked, page: usize, pages: usize) -> Markup {
+fn turn(asked: &PageQuery, page: usize, pages: usize) -> Markup {
     let to = |page: usize| {
         let [state, name, missed] =
             [&asked.state, &asked.name, &asked.missed].map(|text| encoded(text));

@@ -17,7 +17,7 @@ use crate::state::App;
 /// The filter of the page.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     /// Only of this machine.
     machine: String,
     /// Only of this probe.
@@ -37,7 +37,7 @@ fn some(text: &str) -> Option<String> {
 
 pub(super) async fn get(
     State(app): State<App>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Result<Html<String>, Problem> {
     let outcome = Outcome::ALL.iter().find(|(_, name)| *name == asked.outcome);
     if outcome.is_none() && !asked.outcome.is_empty() {
@@ -69,7 +69,7 @@ pub(super) async fn get(
     Ok(frame(&app, "Recordings", "/recordings", &body))
 }
 
-fn filter(asked: &Asked) -> Markup {
+fn filter(asked: &PageQuery) -> Markup {
     html! {
         form .filter method="get" action="/recordings" role="search" {
             label { "Machine " input name="machine" value=(sanitize(&asked.machine)); }

@@ -21,7 +21,7 @@ use crate::trends::SeriesOf;
 /// The parameters of the query.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     /// The series; without it, all are listed.
     name: String,
     /// The fact to group machines by.
@@ -57,7 +57,7 @@ struct Member {
 
 pub(super) async fn get(
     State(app): State<App>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PageQuery>,
 ) -> Result<Html<String>, Problem> {
     let title = match asked.name.as_str() {
         "" => "Series".to_owned(),
@@ -98,7 +98,7 @@ fn listed(app: &Inner) -> Result<Markup, Problem> {
     })
 }
 
-fn across(app: &Inner, asked: &Asked) -> Result<Markup, Problem> {
+fn across(app: &Inner, asked: &PageQuery) -> Result<Markup, Problem> {
     let trends = app.config.trends.0.as_ref();
     let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
     let own = all(app)?.into_iter().filter(|of| of.series == asked.name);
@@ -179,7 +179,7 @@ fn of_machine(of: &SeriesOf, runs: &[Run], by_max: bool) -> Vec<Member> {
 }
 
 fn filter(
-    asked: &Asked,
+    asked: &PageQuery,
     groups: &BTreeSet<String>,
     group: &str,
     names: &BTreeSet<&String>,
@@ -264,7 +264,7 @@ fn distribution(members: &[Member], by: &str) -> Markup {
     }
 }
 
-fn separators(asked: &Asked, found: &Separation, machines: usize) -> Markup {
+fn separators(asked: &PageQuery, found: &Separation, machines: usize) -> Markup {
     if machines < LEAST_MACHINES {
         return html! { p { "Needs " (LEAST_MACHINES) " machines with figures: there are " (machines) "." } };
     }
@@ -295,7 +295,7 @@ fn separators(asked: &Asked, found: &Separation, machines: usize) -> Markup {
 /// Maximum number of values of a fact to list.
 const VALUES: usize = 6;
 
-fn separator(asked: &Asked, one: &Separator) -> Markup {
+fn separator(asked: &PageQuery, one: &Separator) -> Markup {
     let link = |fact: &str| {
         let (name, by) = (encoded(&asked.name), encoded(fact));
         let (figure, group) = (encoded(&asked.figure), encoded(&asked.group));

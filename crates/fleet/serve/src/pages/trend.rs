@@ -7,14 +7,14 @@ use punctual_model::sanitize;
 use punctual_report::document;
 
 use super::{frame, shown, views};
-use crate::look::Look;
+use crate::look::ViewParams;
 use crate::paths::{encoded, machine_path};
 use crate::problem::Problem;
 use crate::state::App;
 
 pub(super) async fn get(
     State(app): State<App>,
-    Query(look): Query<Look>,
+    Query(look): Query<ViewParams>,
 ) -> Result<Html<String>, Problem> {
     if look.series.is_empty() {
         return Err(Problem::bad_request("name a series: /trend?series=NAME"));
@@ -52,7 +52,7 @@ pub(super) async fn get(
 }
 
 /// Returns the form for the time span and the threshold.
-fn filter(look: &Look) -> Markup {
+fn filter(look: &ViewParams) -> Markup {
     html! {
         form .filter method="get" action="/trend" {
             input type="hidden" name="series" value=(look.series);

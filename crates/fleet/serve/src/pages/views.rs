@@ -10,7 +10,7 @@ use punctual_report::plot::{self, Heading, LongTerm, Plot, PlotOptions};
 use punctual_stats::trend::Trend;
 use serde::Deserialize;
 
-use crate::look::Look;
+use crate::look::ViewParams;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -41,7 +41,7 @@ const VIEWS: [(&str, u32, &str, Draw); 3] = [
 const WIDTH: u32 = 800;
 
 /// Returns the plots of each group.
-pub(super) fn all(look: &Look, trend: &Trend) -> Markup {
+pub(super) fn all(look: &ViewParams, trend: &Trend) -> Markup {
     html! { @for (place, group) in trend.groups.iter().enumerate() {
         h2 { (punctual_model::sanitize(&group.name())) }
         @for (name, height, caption, _) in VIEWS {
@@ -59,7 +59,7 @@ pub(super) fn all(look: &Look, trend: &Trend) -> Markup {
 
 /// The group, from 0.
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct PageQuery {
     #[serde(default)]
     group: usize,
 }
@@ -68,8 +68,8 @@ pub(super) struct Asked {
 pub(super) async fn get(
     State(app): State<App>,
     Path(name): Path<String>,
-    Query(asked): Query<Asked>,
-    Query(look): Query<Look>,
+    Query(asked): Query<PageQuery>,
+    Query(look): Query<ViewParams>,
 ) -> Result<Response, Problem> {
     let view = name.strip_suffix(".svg");
     let view = VIEWS.iter().find(|(known, ..)| Some(*known) == view);
@@ -86,7 +86,7 @@ pub(super) async fn get(
                 height: *height,
                 ..PlotOptions::default()
             };
-            let drawn = draw(&LongTerm::of(&trend, group, &own), &options);
+            let drawn = draw(&LongTerm::new(&trend, group, &own), &options);
             let drawn = drawn.map_err(|error| super::cannot_draw(&error))?;
             Ok(super::plain_svg(&drawn))
         })

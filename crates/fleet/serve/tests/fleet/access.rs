@@ -4,11 +4,11 @@ use punctual_serve::{PROXY_SECRET, SignOn, enrol};
 use punctual_store::{Collection, Role};
 
 use crate::client::{get, raw, send};
-use crate::place::{Place, json, put, recording};
+use crate::place::{Sandbox, json, put, recording};
 
 #[test]
 fn each_role_has_its_permissions() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let collection = place.collection();
     let token = |name: &str, role| {
         let token = enrol(&collection, name, role).unwrap();
@@ -69,7 +69,7 @@ fn each_role_has_its_permissions() {
 
 #[test]
 fn enrolled_machine_without_recordings_is_shown() {
-    let place = Place::new();
+    let place = Sandbox::new();
     enrol(&place.collection(), "board-9", Role::Machine).unwrap();
     assert!(enrol(&place.collection(), "board-9", Role::Viewer).is_err());
     let server = place.serve();
@@ -79,7 +79,7 @@ fn enrolled_machine_without_recordings_is_shown() {
 
 #[test]
 fn guesses_are_limited() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve_as(|config| config.login = true);
     let guess = || {
         let headers = [("Authorization", "Bearer punctual_00")];
@@ -101,7 +101,7 @@ fn guesses_are_limited() {
 
 #[test]
 fn proxied_guesses_count_against_the_client() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve_as(|config| {
         config.login = true;
         config.proxies = vec!["127.0.0.1".parse().unwrap()];
@@ -122,7 +122,7 @@ fn proxied_guesses_count_against_the_client() {
 /// Another user of this machine reaches the server in the same way as the proxy.
 #[test]
 fn proxy_secret_is_required_to_name_user() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve_as(|config| {
         config.proxies = vec!["127.0.0.1".parse().unwrap()];
         config.sign_on = Some(SignOn {
@@ -141,7 +141,7 @@ fn proxy_secret_is_required_to_name_user() {
 
 #[test]
 fn a_browser_logs_in_and_out() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let token = enrol(&place.collection(), "eve", Role::Viewer).unwrap();
     let server = place.serve_as(|config| config.login = true);
     let asked = get(server.address, "/machine?name=a");
@@ -176,7 +176,7 @@ fn a_browser_logs_in_and_out() {
 /// A foreign page whose name resolves to this machine (DNS rebinding) cannot read anything.
 #[test]
 fn only_local_name_is_answered_without_login() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let ask = |host: &str| {
         let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
@@ -189,6 +189,6 @@ fn only_local_name_is_answered_without_login() {
 #[test]
 fn plain_http_is_refused_outside_of_loopback() {
     let config = punctual_serve::Config::new("0.0.0.0:0".parse().unwrap());
-    let refused = punctual_serve::start(config, std::sync::Arc::new(Place::new().collection()));
+    let refused = punctual_serve::start(config, std::sync::Arc::new(Sandbox::new().collection()));
     assert!(refused.unwrap_err().to_string().contains("--tls"));
 }

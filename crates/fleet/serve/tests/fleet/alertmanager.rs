@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::alerts::{alerts, judged, serve};
-use crate::place::{Place, deliver};
+use crate::place::{Sandbox, deliver};
 use crate::program::{Program, installed};
 use crate::receiver::Receiver;
 
 const NAMES: [&str; 2] = ["prometheus-alertmanager", "alertmanager"];
 
-fn alertmanager(program: &str, place: &Place, receiver: &Receiver) -> Program {
+fn alertmanager(program: &str, place: &Sandbox, receiver: &Receiver) -> Program {
     let settings = json!({
         "route": {
             "receiver": "hook", "group_by": ["alertname"],
@@ -63,7 +63,7 @@ fn alertmanager_accepts_and_sends_same_form() {
     let Some(program) = installed(&NAMES) else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let (ours, theirs) = (Receiver::new(0), Receiver::new(0));
     let alertmanager = alertmanager(program, &place, &theirs);
     alertmanager.until("/api/v2/status", |answer| {

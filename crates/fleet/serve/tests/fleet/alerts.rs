@@ -11,13 +11,13 @@ use punctual_serve::trends::TrendSource;
 use serde_json::Value;
 
 use crate::client::send;
-use crate::place::{Place, deliver, recording};
+use crate::place::{Sandbox, deliver, recording};
 use crate::receiver::Receiver;
 use crate::years::{Nightly, runs};
 
 const OFTEN: Duration = Duration::from_millis(100);
 
-pub(crate) fn alerts(place: &Place, receiver: &Receiver) -> Alerts {
+pub(crate) fn alerts(place: &Sandbox, receiver: &Receiver) -> Alerts {
     Alerts {
         webhook: Some(format!("http://{}/hook", receiver.address)),
         command: Vec::new(),
@@ -30,7 +30,7 @@ pub(crate) fn alerts(place: &Place, receiver: &Receiver) -> Alerts {
     }
 }
 
-pub(crate) fn serve(place: &Place, alerts: &Alerts, trends: Option<TrendSource>) -> Running {
+pub(crate) fn serve(place: &Sandbox, alerts: &Alerts, trends: Option<TrendSource>) -> Running {
     place.serve_as(|config| {
         config.every = OFTEN;
         config.alerts = Some(alerts.clone());
@@ -57,7 +57,7 @@ pub(crate) fn judged(number: u128, broken: bool) -> Recording {
 
 #[test]
 fn repeated_violation_alerts_once_and_ends_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let receiver = Receiver::new(1);
     let alerts = alerts(&place, &receiver);
     let server = serve(&place, &alerts, None);
@@ -91,7 +91,7 @@ fn repeated_violation_alerts_once_and_ends_once() {
 
 #[test]
 fn a_worsening_ends_when_it_is_acknowledged() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let receiver = Receiver::new(0);
     let alerts = alerts(&place, &receiver);
     let mut nightly = Nightly::default();
@@ -125,7 +125,7 @@ fn a_worsening_ends_when_it_is_acknowledged() {
 
 #[test]
 fn command_receives_silence_and_disk_alerts() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let out = place.file("out");
     let alerts = Alerts {
         webhook: None,
@@ -174,7 +174,7 @@ fn command_receives_silence_and_disk_alerts() {
 
 #[test]
 fn machine_is_silent_after_two_slots() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let receiver = Receiver::new(0);
     let server = serve(&place, &alerts(&place, &receiver), None);
     // One measures every 700 ms, the other every minute. The configured time is years.

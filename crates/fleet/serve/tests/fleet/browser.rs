@@ -4,13 +4,13 @@
 use std::process::Command;
 
 use crate::devtools::{Tab, browser};
-use crate::place::{Place, deliver, recording};
+use crate::place::{Sandbox, deliver, recording};
 
 /// Returns the server and a browser tab, with the browser's profile in the folder of the server.
 /// Returns `None` if no browser is installed.
-pub(crate) fn visit<T>(serve: impl FnOnce(&Place) -> T) -> Option<(Place, T, Tab)> {
+pub(crate) fn visit<T>(serve: impl FnOnce(&Sandbox) -> T) -> Option<(Sandbox, T, Tab)> {
     let browser = browser()?;
-    let place = Place::new();
+    let place = Sandbox::new();
     let served = serve(&place);
     let tab = Tab::open(browser, &place.file("profile"));
     // Values are dropped in reverse order: the browser before the server, the folder last.
@@ -22,7 +22,7 @@ fn a_browser_finds_nothing_to_complain_of() {
     let Some(browser) = browser() else {
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let [one, two] = [1, 2].map(|number| recording(number, "<b>board</b>"));
     deliver(server.address, &one);

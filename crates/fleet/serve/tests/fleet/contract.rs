@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use punctual_model::Recording;
 
 use crate::client::{get, send};
-use crate::place::{Place, deliver, json, put, recording};
+use crate::place::{Sandbox, deliver, json, put, recording};
 
 #[test]
 fn delivery_is_stored_once_and_reads_back() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let one = recording(1, "board");
     assert_eq!(deliver(server.address, &one).status, 201);
@@ -39,7 +39,7 @@ fn delivery_is_stored_once_and_reads_back() {
 
 #[test]
 fn non_recording_is_quarantined_with_reason() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let one = recording(1, "board");
     let id = one.id;
@@ -70,7 +70,7 @@ fn non_recording_is_quarantined_with_reason() {
 
 #[test]
 fn list_pages_hold_each_recording_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     for number in 0..7 {
         let host = if number % 2 == 0 { "even" } else { "odd" };
@@ -109,7 +109,7 @@ fn list_pages_hold_each_recording_once() {
 
 #[test]
 fn what_is_not_kept_is_named() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let [one, two] = [1, 2].map(|number| recording(number, "board"));
     deliver(server.address, &one);
@@ -150,7 +150,7 @@ fn the_description_of_the_api_is_true() {
             _ => {}
         }
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     deliver(server.address, &recording(1, "board"));
     let id = recording(1, "board").id.to_string();
@@ -183,7 +183,7 @@ fn the_description_of_the_api_is_true() {
 
 #[test]
 fn pages_answer_and_carry_a_strict_policy() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let [one, two] = [1, 2].map(|number| recording(number, "board"));
     deliver(server.address, &one);
@@ -240,7 +240,7 @@ fn pages_answer_and_carry_a_strict_policy() {
 
 #[test]
 fn counters_are_the_same_after_a_restart() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let count = |server: &punctual_serve::Running| {
         let text = get(server.address, "/metrics").text();
         let line = text
@@ -271,7 +271,7 @@ fn counters_are_the_same_after_a_restart() {
 /// Measurements made in the store itself are shown and counted as well.
 #[test]
 fn recordings_of_this_machine_need_no_delivery() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let store = punctual_store::Store::open(&place.store).unwrap();
     crate::place::measured(&store, &[recording(1, "here"), recording(2, "here")]);
     let server = place.serve();

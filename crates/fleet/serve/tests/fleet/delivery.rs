@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual_model::{
-    ChangeDecision, ChangeMark, Nanos, Note, RecordingId, Slot, SlotCause, SlotState,
+    ChangeAnnotation, ChangeDecision, Nanos, Note, RecordingId, Slot, SlotCause, SlotState,
     WaitHistogram, WakeWindow,
 };
 use punctual_serve::deliver::{DeliverError, Deliverer, Target};
@@ -20,7 +20,7 @@ use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
 
 use crate::client::get;
-use crate::place::{Place, all_are_kept, json, measured, recording, small};
+use crate::place::{Sandbox, all_are_kept, json, measured, recording, small};
 
 /// The store and the address of [`collector_process`].
 const STORE: &str = "PUNCTUAL_TEST_COLLECTOR_STORE";
@@ -48,7 +48,7 @@ fn deliver(to: SocketAddr, store: &Store) -> Result<Outbox, DeliverError> {
 
 #[test]
 fn all_that_is_finished_is_delivered_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     measured(
         &machine,
@@ -85,7 +85,7 @@ fn all_that_is_finished_is_delivered_once() {
 /// Deliveries do not delay pages.
 #[test]
 fn lower_priority_threads_store_deliveries() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let sent = crate::place::deliver(server.address, &recording(1, "board"));
     assert_eq!(sent.status, 201);
@@ -112,7 +112,7 @@ fn lower_priority_threads_store_deliveries() {
 
 #[test]
 fn restored_collector_receives_missing_recordings() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = [1, 2, 3].map(|number| recording(number, "board"));
     measured(&machine, &all);
@@ -134,7 +134,7 @@ fn restored_collector_receives_missing_recordings() {
 
 #[test]
 fn a_refused_recording_stays_and_is_named() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let one = recording(1, "board");
     measured(&machine, std::slice::from_ref(&one));
@@ -161,7 +161,7 @@ fn a_refused_recording_stays_and_is_named() {
 
 #[test]
 fn without_an_answer_all_stays_due() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     measured(&machine, &[recording(1, "board")]);
     let nobody = TcpListener::bind("127.0.0.1:0")
@@ -232,7 +232,7 @@ fn number(name: &str, usual: u64) -> u64 {
 
 /// Kills a collector on `store` repeatedly while a machine delivers, and calls `crash` in between.
 /// Afterwards, all recordings are there exactly once, by ID and content.
-fn killed_collector(place: &Place, store: &str, crash: &dyn Fn(u64)) {
+fn killed_collector(place: &Sandbox, store: &str, crash: &dyn Fn(u64)) {
     let kills = number(KILLS, 2);
     let machine_store = place.file("machine.db");
     let machine = Store::open(&machine_store).unwrap();
@@ -272,7 +272,7 @@ fn killed_collector_and_crashed_database_lose_nothing() {
         Err(why) => return skip!(Program, "a collector on PostgreSQL: {why}"),
     };
     let (_, url) = cluster.database().unwrap();
-    killed_collector(&Place::new(), &url, &|kill| {
+    killed_collector(&Sandbox::new(), &url, &|kill| {
         if kill % 5 == 0 {
             cluster.crash();
             cluster.begin().unwrap();
@@ -282,7 +282,7 @@ fn killed_collector_and_crashed_database_lose_nothing() {
 
 #[test]
 fn killed_collector_neither_loses_nor_doubles() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let store = place.store.display().to_string();
     killed_collector(&place, &store, &|_| {});
 }
@@ -291,7 +291,7 @@ fn killed_collector_neither_loses_nor_doubles() {
 /// and decisions about recordings of other machines are ignored.
 #[test]
 fn what_is_beside_recordings_is_delivered() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = [1, 2].map(|number| recording(number, "host"));
     measured(&machine, &all);
@@ -328,7 +328,7 @@ fn what_is_beside_recordings_is_delivered() {
     };
     machine.add_wake_window(&window).unwrap();
     let foreign = recording(7, "other");
-    let marks = [all[0].id, foreign.id].map(|recording| ChangeMark {
+    let marks = [all[0].id, foreign.id].map(|recording| ChangeAnnotation {
         id: RecordingId::new(),
         series: "osadl".to_owned(),
         figure: "idle/general/tail/worse".to_owned(),

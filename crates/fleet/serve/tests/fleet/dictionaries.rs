@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use punctual_model::{FindingState, KeptAudit, KeptFinding, Recording, Severity};
+use punctual_model::{FindingState, Recording, Severity, StoredAudit, StoredFinding};
 use punctual_store::{Collection, Store, TextStore, text_hash};
 
 use crate::client::send;
 use crate::faults::deliver;
-use crate::place::{Place, all_are_kept, json, measured, put, sha256, small};
+use crate::place::{Sandbox, all_are_kept, json, measured, put, sha256, small};
 
 /// Returns a recording with an audit.
 fn audited(number: u128) -> Recording {
     let mut one = small(number, "board");
-    let finding = |number: usize| KeptFinding {
+    let finding = |number: usize| StoredFinding {
         id: format!("check-{number}"),
         state: FindingState::Warn,
         severity: Severity::High,
         title: format!("setting {number} is {number}"),
         reason: None,
     };
-    one.audit = Some(KeptAudit {
+    one.audit = Some(StoredAudit {
         role: "control".to_owned(),
         cpus: "0".parse().unwrap(),
         findings: (0..40).map(finding).collect(),
@@ -31,7 +31,7 @@ fn audited(number: u128) -> Recording {
 
 #[test]
 fn lost_dictionary_is_resent_to_collector() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all: Vec<Recording> = (0..4).map(audited).collect();
     let server = place.serve();
@@ -55,7 +55,7 @@ fn lost_dictionary_is_resent_to_collector() {
 
 #[test]
 fn dictionary_not_matching_name_is_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let one = audited(1);
     let text = "{\"host\":1}";

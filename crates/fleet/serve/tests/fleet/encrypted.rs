@@ -11,10 +11,10 @@ use punctual_serve::deliver::{DeliverError, Deliverer, Target};
 use punctual_store::{Collection, PostgresCollection, Store};
 use punctual_testing::postgres::Cluster;
 
-use crate::place::{Place, measured, recording};
+use crate::place::{Sandbox, measured, recording};
 
 /// Returns a certificate for 127.0.0.1 and its key, or `None` to skip the test.
-fn certificate(place: &Place) -> Option<(PathBuf, PathBuf)> {
+fn certificate(place: &Sandbox) -> Option<(PathBuf, PathBuf)> {
     let [certificate, key] = ["cert.pem", "key.pem"].map(|name| place.file(name));
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec"])
@@ -34,7 +34,7 @@ fn certificate(place: &Place) -> Option<(PathBuf, PathBuf)> {
 
 #[test]
 fn machine_delivers_only_to_trusted_collector() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some((certificate, key)) = certificate(&place) else {
         return;
     };
@@ -66,7 +66,7 @@ fn machine_delivers_only_to_trusted_collector() {
 /// A database with TLS enabled is never accessed without it, nor with an untrusted certificate.
 #[test]
 fn database_without_trusted_tls_is_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some((certificate, key)) = certificate(&place) else {
         return;
     };

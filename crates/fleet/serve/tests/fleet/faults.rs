@@ -15,7 +15,7 @@ use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
 
 use crate::client::{get, send};
-use crate::place::{Place, all_are_kept, measured, recording, small};
+use crate::place::{Sandbox, all_are_kept, measured, recording, small};
 
 /// Delivers, and returns how that ended. Without patience, it ends at the first failure.
 pub(crate) fn deliver(
@@ -123,7 +123,7 @@ fn forward(mut client: TcpStream, mut server: TcpStream, most: usize, mut answer
 
 #[test]
 fn cut_network_neither_loses_nor_doubles() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = recordings(0..12);
     measured(&machine, &all);
@@ -148,7 +148,7 @@ fn cut_network_neither_loses_nor_doubles() {
 /// Pages and errors of other servers are not answers of a collector.
 #[test]
 fn foreign_server_takes_and_refuses_nothing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     measured(&machine, &recordings(0..1));
     for status in ["200 OK", "404 Not Found", "301 Moved"] {
@@ -179,7 +179,7 @@ fn foreign_server_takes_and_refuses_nothing() {
 /// those made since then exist only in the collector, and new ones are new.
 #[test]
 fn restored_machine_doubles_nothing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = recordings(0..6);
     let server = place.serve();
@@ -211,7 +211,7 @@ fn restored_machine_doubles_nothing() {
 /// removed are only delivered if all are requested.
 #[test]
 fn restored_collector_regains_later_recordings() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = recordings(0..140);
     let server = place.serve();
@@ -250,7 +250,7 @@ fn ids(all: &[Recording]) -> Vec<RecordingId> {
 /// Damaged recordings or windows in the machine's store do not block others.
 #[test]
 fn damage_is_named_and_rest_delivered() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let file = place.file("machine.db");
     let machine = Store::open(&file).unwrap();
     let all = recordings(0..3);
@@ -281,7 +281,7 @@ fn damage_is_named_and_rest_delivered() {
 /// its last recording, not of the one with the newest time.
 #[test]
 fn wrong_clocks_hide_no_later_recording() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let server = place.serve();
     let now = Timestamp::now();
@@ -330,7 +330,7 @@ fn wrong_clocks_hide_no_later_recording() {
 fn slots_of_years_are_sent_once() {
     use punctual_model::{Slot, SlotCause, SlotState};
     use punctual_store::{SeriesStore, SlotFilter};
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let now: Timestamp = "2026-11-03T07:10:00Z".parse().unwrap();
     let epoch = (machine.put_series("id", Some("board"), "osadl", "{}", now)).unwrap();
@@ -375,7 +375,7 @@ fn server_without_database_is_not_ready() {
         Err(why) => return skip!(Program, "a server without its database: {why}"),
     };
     let (_, url) = cluster.database().unwrap();
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = recordings(0..2);
     measured(&machine, &all);
@@ -404,7 +404,7 @@ fn server_without_database_is_not_ready() {
 /// nothing is lost or duplicated.
 #[test]
 fn simultaneous_windows_each_get_answers() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let at = recordings(0..1)[0].started;
     let send = |machine: u64| {

@@ -4,16 +4,16 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use punctual_model::{FindingState, KeptAudit, KeptFinding, Severity};
+use punctual_model::{FindingState, Severity, StoredAudit, StoredFinding};
 use punctual_serve::enrol;
 use punctual_store::Role;
 
 use crate::client::{get, raw, send};
-use crate::place::{Place, deliver, json, put, recording, sha256};
+use crate::place::{Sandbox, deliver, json, put, recording, sha256};
 
 #[test]
 fn oversized_bodies_are_refused_by_length() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve_as(|config| config.limits.body = 1_000);
     let one = recording(1, "board");
     let answer = deliver(server.address, &one);
@@ -43,7 +43,7 @@ fn oversized_bodies_are_refused_by_length() {
 
 #[test]
 fn a_bomb_is_not_unpacked() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve_as(|config| config.limits.unpacked = 1 << 20);
     let bomb = vec![b' '; 64 << 20];
     let answer = put(server.address, recording(1, "board").id, &bomb, &[]);
@@ -54,7 +54,7 @@ fn a_bomb_is_not_unpacked() {
 
 #[test]
 fn a_damaged_body_may_be_sent_again() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let one = recording(1, "board");
     let path = format!("/v1/recordings/{}", one.id);
@@ -80,7 +80,7 @@ fn a_damaged_body_may_be_sent_again() {
 
 #[test]
 fn paths_lead_nowhere_else() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     for path in [
         "/assets/1/../../../../etc/passwd",
@@ -100,15 +100,15 @@ fn paths_lead_nowhere_else() {
 }
 
 /// Returns an audit with a finding that differs between recordings.
-fn hostile_audit(text: &str, more: String) -> KeptAudit {
-    let finding = |state, title: String| KeptFinding {
+fn hostile_audit(text: &str, more: String) -> StoredAudit {
+    let finding = |state, title: String| StoredFinding {
         id: text.to_owned(),
         state,
         severity: Severity::Fatal,
         title,
         reason: Some(text.to_owned()),
     };
-    KeptAudit {
+    StoredAudit {
         role: text.to_owned(),
         cpus: "0".parse().unwrap(),
         findings: vec![
@@ -123,7 +123,7 @@ fn hostile_audit(text: &str, more: String) -> KeptAudit {
 #[test]
 fn hostile_names_are_text_on_each_page() {
     const NAME: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{202e}\u{1b}[2J";
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let mut both = [recording(1, NAME), recording(2, NAME)];
     for one in &mut both {
@@ -161,7 +161,7 @@ fn hostile_names_are_text_on_each_page() {
 
 #[test]
 fn who_is_too_slow_is_cut_off() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve_as(|config| config.limits.patience = Duration::from_millis(300));
     let slow = |start: &str| {
         let mut stream = TcpStream::connect(server.address).unwrap();
@@ -185,7 +185,7 @@ fn who_is_too_slow_is_cut_off() {
 /// Connections with incomplete requests do not block others.
 #[test]
 fn incomplete_requests_do_not_block_others() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let token = enrol(&place.collection(), "board", Role::Machine).unwrap();
     let bearer = format!("Bearer {token}");
     let server = place.serve_as(|config| {
@@ -216,7 +216,7 @@ fn incomplete_requests_do_not_block_others() {
 /// Machines that announce large bodies without sending them take no memory from others.
 #[test]
 fn announced_bodies_take_no_room() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let id = recording(1, "board").id;
     let head = format!(
@@ -239,7 +239,7 @@ fn announced_bodies_take_no_room() {
 /// A client that sends requests but never reads is disconnected.
 #[test]
 fn client_that_never_reads_is_disconnected() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve_as(|config| config.limits.patience = Duration::from_millis(300));
     let mut stream = TcpStream::connect(server.address).unwrap();
     let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
@@ -261,7 +261,7 @@ fn client_that_never_reads_is_disconnected() {
 /// A form sent one byte at a time ends at its deadline.
 #[test]
 fn a_request_has_a_deadline() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve_as(|config| config.limits.deadline = Duration::from_millis(300));
     let mut stream = TcpStream::connect(server.address).unwrap();
     let request = format!(
@@ -277,7 +277,7 @@ fn a_request_has_a_deadline() {
 
 #[test]
 fn excess_deliveries_are_deferred() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve_as(|config| config.limits.in_flight = 1 << 10);
     let one = recording(1, "board");
     assert!(zstd::bulk::compress(&json(&one), 3).unwrap().len() > 1 << 10);
@@ -288,7 +288,7 @@ fn excess_deliveries_are_deferred() {
 
 #[test]
 fn long_labels_are_quarantined_within_quota() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     for number in 0..102_u32 {
         let mut one = recording(u128::from(number) + 1, "board");

@@ -13,7 +13,7 @@ use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
 
 use crate::faults::{deliver, recordings};
-use crate::place::{Place, all_are_kept, measured};
+use crate::place::{Sandbox, all_are_kept, measured};
 
 /// The name of the test to run in namespaces.
 const INSIDE: &str = "PUNCTUAL_TEST_ISOLATED";
@@ -68,7 +68,7 @@ fn vanished_network_neither_loses_nor_doubles() {
     if !is_inside("vanished_network_neither_loses_nor_doubles") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let file = place.file("machine.db");
     let all = recordings(0..40);
     measured(&Store::open(&file).unwrap(), &all);
@@ -114,7 +114,7 @@ impl Drop for Disk {
 }
 
 impl Disk {
-    fn new(place: &Place) -> Self {
+    fn new(place: &Sandbox) -> Self {
         let folder = place.file("disk");
         std::fs::create_dir(&folder).unwrap();
         mount(&folder, DISK);
@@ -151,7 +151,7 @@ fn full_collector_disk_loses_nothing() {
     if !is_inside("full_collector_disk_loses_nothing") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let disk = Disk::new(&place);
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = recordings(0..40);
@@ -195,7 +195,7 @@ fn full_database_disk_loses_nothing() {
         folder: cluster.folder().to_owned(),
     };
     let (_, url) = cluster.database().unwrap();
-    let place = Place::new();
+    let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     let all = recordings(0..60);
     measured(&machine, &all[..5]);
@@ -235,7 +235,7 @@ fn full_machine_disk_loses_nothing() {
     if !is_inside("full_machine_disk_loses_nothing") {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let disk = Disk::new(&place);
     let machine = Store::open(&disk.file("machine.db")).unwrap();
     let all = recordings(0..20);

@@ -5,11 +5,11 @@ use punctual_store::{Batch, Lease, Store};
 use serde_json::Value;
 
 use crate::client::get;
-use crate::place::{Place, recording};
+use crate::place::{Sandbox, recording};
 
 #[test]
 fn a_run_is_seen_until_it_ends() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut one = recording(1, "board");
     let store = Store::open(&place.store).unwrap();
     let server = place.serve();
@@ -64,7 +64,7 @@ fn a_run_is_seen_until_it_ends() {
 
 #[test]
 fn live_view_does_not_delay_shutdown() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut one = recording(1, "board");
     one.completion = Completion::Running;
     let store = Store::open(&place.store).unwrap();

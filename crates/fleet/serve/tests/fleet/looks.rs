@@ -6,11 +6,11 @@ use punctual_serve::Running;
 use crate::browser::visit;
 use crate::devtools::Tab;
 use crate::many::{enrol, fifty};
-use crate::place::{Place, deliver};
+use crate::place::{Sandbox, deliver};
 use crate::profile::audit;
 use crate::years::{Nightly, runs};
 
-pub(crate) fn served(place: &Place) -> (Running, Vec<(&'static str, String)>) {
+pub(crate) fn served(place: &Sandbox) -> (Running, Vec<(&'static str, String)>) {
     let mut nightly = Nightly::default();
     let all: Vec<_> = (1..=4u128)
         .map(|each| {
@@ -116,7 +116,7 @@ fn many_machines_are_not_cut_off() {
         page("machine-50", "/machine?name=board-03"),
     ];
     look(&mut tab, &server, &pages);
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     crate::place::deliver(server.address, &crate::place::recording(1, "template"));
     enrol(&place, 10_000);

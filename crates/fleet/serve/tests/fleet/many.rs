@@ -8,7 +8,7 @@ use rusqlite::params;
 use uuid::Uuid;
 
 use crate::client::{get, send};
-use crate::place::{Place, deliver, recording};
+use crate::place::{Sandbox, deliver, recording};
 use crate::years::Nightly;
 
 /// Maximum size of a page with all its parts, compressed, in bytes.
@@ -65,7 +65,7 @@ fn runs(machine: u128, separates: bool) -> (String, Vec<Recording>) {
 }
 
 /// Starts a collector with fifty machines.
-pub(crate) fn fifty(place: &Place, separates: bool) -> Running {
+pub(crate) fn fifty(place: &Sandbox, separates: bool) -> Running {
     let mut nightly = Nightly::default();
     let all: Vec<_> = (1..=50).map(|machine| runs(machine, separates)).collect();
     for (name, recordings) in &all {
@@ -96,7 +96,7 @@ fn apart(page: &str) -> String {
 
 #[test]
 fn the_fact_that_separates_is_named_first() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = fifty(&place, true);
     let page = get(server.address, "/series?name=nightly").text();
     let said = apart(&page);
@@ -126,7 +126,7 @@ fn the_fact_that_separates_is_named_first() {
 
 #[test]
 fn where_nothing_separates_no_fact_is_blamed() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = fifty(&place, false);
     for figure in ["p99", "max"] {
         let path = format!("/series?name=nightly&figure={figure}");
@@ -140,7 +140,7 @@ fn where_nothing_separates_no_fact_is_blamed() {
 }
 
 /// Adds as many machines, similar to one that has delivered.
-pub(crate) fn enrol(place: &Place, machines: u32) {
+pub(crate) fn enrol(place: &Sandbox, machines: u32) {
     let store = rusqlite::Connection::open(&place.store).unwrap();
     let changed = store.execute(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
@@ -174,7 +174,7 @@ fn weight(server: &Running, path: &str) -> usize {
 
 #[test]
 fn ten_thousand_machines_fit_small_pages() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     assert_eq!(
         deliver(server.address, &recording(1, "template")).status,

@@ -8,13 +8,13 @@ use serde_json::json;
 use crate::browser::visit;
 use crate::client::get;
 use crate::devtools::CLICK;
-use crate::place::{Place, deliver};
+use crate::place::{Sandbox, deliver};
 use crate::years::{Nightly, runs};
 
 const TREND: &str = "/trend?series=nightly&machine=board-1";
 
 /// Returns a collector with the newest recordings of the first machine, `newest` in number.
-fn served(place: &Place, newest: usize) -> (Arc<Nightly>, Running) {
+fn served(place: &Sandbox, newest: usize) -> (Arc<Nightly>, Running) {
     let mut nightly = Nightly::default();
     let of_machine = [("board-1", 1, true), ("board-2", 1_001, false)];
     let all = of_machine.map(|(name, first, worsens)| (name, runs(name, first, worsens)));
@@ -32,7 +32,7 @@ fn served(place: &Place, newest: usize) -> (Arc<Nightly>, Running) {
 
 #[test]
 fn a_picture_is_given_as_numbers() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (_, server) = served(&place, 0);
     let data = get(server.address, &TREND.replace("/trend", "/v1/longterm")).json();
     let runs = data["runs"].as_array().unwrap();
@@ -214,7 +214,7 @@ fn somebody_compares_and_acknowledges() {
 
 #[test]
 fn machine_shows_series_facts_and_pictures() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (_, server) = served(&place, 1);
     let page = get(server.address, "/machine?name=board-1").text();
     for part in [

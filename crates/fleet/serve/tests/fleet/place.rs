@@ -15,12 +15,12 @@ use uuid::Uuid;
 
 use crate::client::{Answer, send};
 
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     _folder: TempDir,
     pub(crate) store: PathBuf,
 }
 
-impl Place {
+impl Sandbox {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("collector.db");

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use punctual_model::cause::{Cause, Source};
 use punctual_model::{
-    Explanation, Fact, FindingState, KeptAudit, KeptFinding, Nanos, Outlier, Recording, Severity,
-    Share, Victim, Window, testing,
+    Explanation, Fact, FindingState, Nanos, Outlier, Recording, Severity, Share, StoredAudit,
+    StoredFinding, Victim, Window, testing,
 };
 use punctual_store::{Lease, Store};
 
 use crate::client::get;
-use crate::place::{Place, deliver, json, put, recording};
+use crate::place::{Sandbox, deliver, json, put, recording};
 
 fn audited(number: u128, host: &str) -> Recording {
     let mut one = recording(number, host);
@@ -20,8 +20,8 @@ fn audited(number: u128, host: &str) -> Recording {
 }
 
 /// Returns an audit with one failure and one unknown check.
-pub(crate) fn audit() -> KeptAudit {
-    let finding = |id: &str, state, title: &str, reason: Option<&str>| KeptFinding {
+pub(crate) fn audit() -> StoredAudit {
+    let finding = |id: &str, state, title: &str, reason: Option<&str>| StoredFinding {
         id: id.to_owned(),
         state,
         severity: Severity::High,
@@ -30,7 +30,7 @@ pub(crate) fn audit() -> KeptAudit {
     };
     let throttling = "real-time throttling is 95%";
     let denied = Some("/dev/cpu/0/msr: permission denied");
-    KeptAudit {
+    StoredAudit {
         role: "control".to_owned(),
         cpus: "2-3".parse().unwrap(),
         findings: vec![
@@ -49,7 +49,7 @@ pub(crate) fn audit() -> KeptAudit {
 
 #[test]
 fn a_machine_shows_what_its_audit_found() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     deliver(server.address, &recording(1, "board-1"));
     let page = get(server.address, "/machine?name=board-1").text();
@@ -77,7 +77,7 @@ fn a_machine_shows_what_its_audit_found() {
 
 #[test]
 fn facts_over_time_need_no_series() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     deliver(server.address, &recording(1, "board-1"));
     let page = get(server.address, "/machine?name=board-1").text();
@@ -97,7 +97,7 @@ fn facts_over_time_need_no_series() {
 
 #[test]
 fn older_machine_delivers_known_facts() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let one = recording(1, "board-1");
     let mut body: serde_json::Value = serde_json::from_slice(&json(&one)).unwrap();
@@ -114,7 +114,7 @@ fn older_machine_delivers_known_facts() {
 
 #[test]
 fn configurations_and_audits_are_compared() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let one = audited(1, "board-1");
     let mut two = audited(2, "board-2");
@@ -200,7 +200,7 @@ fn with_events(folder: &Path, recording: &Recording) -> PathBuf {
 
 #[test]
 fn each_link_of_a_recording_leads_somewhere() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut one = audited(1, "board-1");
     let outliers = [(3, 143), (4, 120)];
     let outliers = outliers.map(|(number, us)| outlier(number, Nanos::from_micros(us), &one));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::Sandbox;
 
 /// Time until a program must respond as expected.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,7 +60,7 @@ impl Program {
     /// the test.
     pub(crate) fn configured(
         name: &str,
-        place: &Place,
+        place: &Sandbox,
         settings: &Value,
         arguments: impl FnOnce(&Setup) -> Vec<String>,
     ) -> Self {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::client::get;
-use crate::place::{Place, deliver, recording};
+use crate::place::{Sandbox, deliver, recording};
 use crate::program::installed;
 
 #[test]
@@ -13,7 +13,7 @@ fn promtool_accepts_metrics_and_rules() {
     if installed(&["promtool"]).is_none() {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     deliver(server.address, &recording(1, "a\"b\\c\nd"));
     let mut checker = Command::new("promtool")
@@ -57,7 +57,7 @@ fn queries() -> Vec<String> {
 
 #[test]
 fn dashboard_queries_name_existing_metrics() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     deliver(server.address, &recording(1, "board"));
     let metrics = get(server.address, "/metrics").text();
@@ -85,7 +85,7 @@ fn promtool_reads_each_query_of_the_dashboard() {
         return;
     }
     // As rules, because this version of the checker does not accept single queries.
-    let place = Place::new();
+    let place = Sandbox::new();
     let rules = place.file("rules.yml");
     let each = queries().into_iter().enumerate();
     let each = each.map(|(number, query)| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual_serve::PushTo;
 use serde_json::Value;
 
-use crate::place::{Place, deliver, recording};
+use crate::place::{Sandbox, deliver, recording};
 use crate::receiver::Receiver;
 
 /// Returns the fields of a message: the field number, and its bytes or its value as bytes.
@@ -59,7 +59,7 @@ fn number(bytes: &[u8]) -> u64 {
 
 #[test]
 fn collector_receives_histogram_and_sums() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let one = recording(1, "board");
     let due: u64 = one.accounting().recorded + one.accounting().missed;
     let writer = place.serve();
@@ -128,7 +128,7 @@ fn opentelemetry_classes_read_pushed_metrics() {
         punctual_testing::skip!(Program, "python3 has no opentelemetry-proto");
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let one = recording(1, "board");
     let due: u64 = one.accounting().recorded + one.accounting().missed;
     let receiver = Receiver::new(0);

@@ -1,11 +1,11 @@
 //! Unreadable requests are rejected with our own texts, as a page or as JSON.
 
 use crate::client::send;
-use crate::place::{Place, deliver, small};
+use crate::place::{Sandbox, deliver, small};
 
 #[test]
 fn refusals_avoid_framework_wording() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     let one = small(1, "board");
     deliver(server.address, &one);
@@ -60,7 +60,7 @@ fn refusals_avoid_framework_wording() {
 
 #[test]
 fn a_login_offers_nothing_that_needs_one() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve_as(|config| config.login = true);
     let form = ("Content-Type", "application/x-www-form-urlencoded");
     let answers = [

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::alerts::judged;
 use crate::client::get;
-use crate::place::{Place, deliver, recording};
+use crate::place::{Sandbox, deliver, recording};
 use crate::program::{Program, installed};
 
 fn rules() -> PathBuf {
@@ -15,7 +15,7 @@ fn rules() -> PathBuf {
 }
 
 /// Starts Prometheus with the shipped rules, without their delays of minutes.
-fn prometheus(place: &Place, target: std::net::SocketAddr) -> Program {
+fn prometheus(place: &Sandbox, target: std::net::SocketAddr) -> Program {
     let rules = std::fs::read_to_string(rules()).unwrap();
     let lines = rules.lines().map(|line| {
         if line.trim().starts_with("for:") {
@@ -66,7 +66,7 @@ fn prometheus_raises_the_alerts_of_the_rules() {
     if installed(&["prometheus"]).is_none() {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     // Machines are silent at once, but a broken requirement is still reported.
     let server = place.serve_as(|config| config.silent_after = Duration::ZERO);
     assert_eq!(deliver(server.address, &judged(1, true)).status, 201);
@@ -121,7 +121,7 @@ fn victoria_metrics_reads_the_classic_buckets() {
     if installed(&["victoria-metrics"]).is_none() {
         return;
     }
-    let place = Place::new();
+    let place = Sandbox::new();
     let server = place.serve();
     assert_eq!(deliver(server.address, &recording(2, "quiet")).status, 201);
     let settings = serde_json::json!({

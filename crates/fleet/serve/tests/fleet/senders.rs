@@ -7,7 +7,7 @@ use punctual_serve::enrol;
 use punctual_store::{Collection, Role, Store};
 
 use crate::client::get;
-use crate::place::{Place, measured, small};
+use crate::place::{Sandbox, measured, small};
 
 fn deliverer(url: String, token: Option<&str>, identity: &str) -> Deliverer {
     let target = Target {
@@ -22,7 +22,7 @@ fn deliverer(url: String, token: Option<&str>, identity: &str) -> Deliverer {
 
 #[test]
 fn machines_sharing_a_token_stay_separate() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let collection = place.collection();
     let token = enrol(&collection, "board", Role::Machine).unwrap();
     let viewer = enrol(&collection, "eve", Role::Viewer).unwrap();
@@ -90,7 +90,7 @@ fn machines_sharing_a_token_stay_separate() {
 
 #[test]
 fn collector_is_asked_without_due_recordings() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let empty = Store::open(&place.file("empty.db")).unwrap();
     let deliver = |url: String, token| {
         deliverer(url, token, "aaaa 1 one").deliver(&empty, Duration::ZERO, &mut |_| {})

@@ -11,7 +11,7 @@ use punctual_stats::trend::{Question, Run, Trend, judge};
 use punctual_store::{Collection, SeriesStore};
 
 use crate::client::{get, send};
-use crate::place::{Place, deliver};
+use crate::place::{Sandbox, deliver};
 use crate::years::{Nightly, runs};
 
 const HOSTILE: &str = "<script>alert(1)</script>";
@@ -57,7 +57,7 @@ impl Trends for TwoSeries {
 
 #[test]
 fn series_are_listed_and_decisions_logged() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let trends = Arc::new(TwoSeries::default());
     let source = TrendSource(Some(Arc::clone(&trends) as Arc<dyn Trends>));
     let server = place.serve_as(|config| config.trends = source);
@@ -120,7 +120,7 @@ fn series_are_listed_and_decisions_logged() {
 /// A custom threshold applies to the page, the API, the link to the series, and the decision.
 #[test]
 fn custom_threshold_judges_changes() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut nightly = Nightly::default();
     for (machine, first, worsens) in [("worse", 1_000, true), ("fine", 2_000, false)] {
         nightly.add(machine, &runs(machine, first, worsens));
@@ -162,7 +162,7 @@ fn custom_threshold_judges_changes() {
 /// The overview shows open regressions, and slots without a recording.
 #[test]
 fn overview_counts_regressions_and_missed_slots() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut nightly = Nightly::default();
     let now = Timestamp::now();
     for (machine, first, worsens) in [("worse", 1_000, true), ("gaps", 2_000, false)] {

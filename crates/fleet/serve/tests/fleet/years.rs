@@ -8,7 +8,7 @@ use punctual_model::{Nanos, Recording, SeriesRun, SignedNanos, run_groups};
 use punctual_serve::SourceError;
 use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_stats::trend::{
-    Acknowledgement, Asked, Note, Question, Run, Setup, Trend, facts_of, judge, runs_of,
+    Acknowledgement, Note, Question, Run, Setup, Trend, TrendQuery, facts_of, judge, runs_of,
 };
 
 use crate::place::recording;
@@ -117,7 +117,7 @@ impl Trends for Nightly {
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), SourceError> {
         let (trend, runs) = self.trend(of)?;
         let question = Question {
-            asked: Asked {
+            asked: TrendQuery {
                 threshold_ns: decided.threshold,
                 ..trend.asked
             },

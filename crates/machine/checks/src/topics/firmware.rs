@@ -110,7 +110,7 @@ const CHECKS: &[Check] = &[
                 format!("thermal_throttle over {duration}"),
                 &sum.to_string(),
             );
-            Ok(Verdict::of(sum == 0, counted(sum, "time", "times")))
+            Ok(Verdict::new(sum == 0, counted(sum, "time", "times")))
         },
         why: "A throttled core is slow for milliseconds or more.",
         source: HARDWARE,

@@ -372,7 +372,7 @@ fn packet_steering(reader: &FactReader) -> Judged {
     if steered == 0 {
         reader.saw(RPS.replace('#', "N"), "no measured CPU");
     }
-    Ok(Verdict::of(
+    Ok(Verdict::new(
         steered == 0,
         format!("{steered} of {} queues to measured CPUs", all.len()),
     ))

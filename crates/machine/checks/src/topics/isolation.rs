@@ -92,7 +92,10 @@ const CHECKS: &[Check] = &[
         expected: "not nohz=off",
         judge: |reader| {
             let off = reader.boot("nohz")? == Some("off");
-            Ok(Verdict::of(!off, if off { "is off" } else { "is not off" }))
+            Ok(Verdict::new(
+                !off,
+                if off { "is off" } else { "is not off" },
+            ))
         },
         why: "With nohz=off every CPU takes its tick, idle or not; nohz_full then has no effect.",
         source: "Documentation/admin-guide/kernel-parameters.txt, nohz=",

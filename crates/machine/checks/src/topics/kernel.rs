@@ -41,7 +41,7 @@ const CHECKS: &[Check] = &[
         expected: "PREEMPT_RT",
         judge: |reader| {
             let rt = reader.is_rt()?;
-            Ok(Verdict::of(
+            Ok(Verdict::new(
                 rt,
                 if rt {
                     "is PREEMPT_RT"
@@ -115,7 +115,7 @@ const CHECKS: &[Check] = &[
         expected: "on",
         judge: |reader| {
             let on = *reader.fact(&reader.host().kernel.high_resolution_timers)?;
-            Ok(Verdict::of(
+            Ok(Verdict::new(
                 on,
                 if on {
                     "are on"

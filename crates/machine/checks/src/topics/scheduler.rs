@@ -342,7 +342,7 @@ fn fair_server(reader: &FactReader) -> Judged {
         None => "is off".to_owned(),
     };
     Ok(if reader.role.spins() {
-        Verdict::of(reserved == 0, found)
+        Verdict::new(reserved == 0, found)
     } else {
         // A thread that sleeps leaves CPU time to others.
         Verdict::Ok(found)

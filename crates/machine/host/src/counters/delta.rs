@@ -57,8 +57,10 @@ impl Counters {
                 .map(|cpu| CpuInterference {
                     cpu,
                     measured: measured.contains(cpu),
-                    interrupts: interrupts.as_ref().map_or_else(Vec::new, |i| i.of(cpu)),
-                    softirqs: softirqs.as_ref().map_or_else(Vec::new, |s| s.of(cpu)),
+                    interrupts: interrupts
+                        .as_ref()
+                        .map_or_else(Vec::new, |i| i.for_cpu(cpu)),
+                    softirqs: softirqs.as_ref().map_or_else(Vec::new, |s| s.for_cpu(cpu)),
                     steal_ns: steal(&self.stat, &before.stat, cpu),
                     throttled: moved_of(&self.throttled, &before.throttled, cpu)
                         .map(|(new, old)| new.saturating_sub(old)),
@@ -120,7 +122,7 @@ fn by_id(tables: Pair) -> Option<ById> {
 impl ById<'_> {
     /// Returns the counters of one CPU that changed, or none for a CPU that is in only one of the
     /// tables. A new row counted from zero.
-    fn of(&self, cpu: u32) -> Vec<CounterDelta> {
+    fn for_cpu(&self, cpu: u32) -> Vec<CounterDelta> {
         let (Some(new), Some(old)) = (self.new.column(cpu), self.old.column(cpu)) else {
             return Vec::new();
         };

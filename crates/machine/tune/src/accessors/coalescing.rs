@@ -21,7 +21,7 @@ const MOST_US: u32 = 1_000_000;
 
 pub(crate) struct RxCoalescing;
 
-fn of(target: &Target<'_>, card: &str) -> io::Result<Coalescing> {
+fn read_coalescing(target: &Target<'_>, card: &str) -> io::Result<Coalescing> {
     target.files.coalescing(target.host.root(), card)
 }
 
@@ -33,7 +33,7 @@ fn set(target: &Target<'_>, card: &str, wanted: &Coalescing) -> Result<(), TuneE
 }
 
 fn now(target: &Target<'_>, card: &str) -> Result<Coalescing, TuneError> {
-    of(target, card).map_err(|source| TuneError::Read {
+    read_coalescing(target, card).map_err(|source| TuneError::Read {
         path: PathBuf::from(format!("ethtool -c {card}")),
         source,
     })
@@ -72,7 +72,7 @@ impl Access for RxCoalescing {
     fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
         let mut names = target.files.names(&target.below(CARDS)).unwrap_or_default();
         let none = Coalescing::default();
-        names.retain(|card| of(target, card).is_ok_and(|found| found != none));
+        names.retain(|card| read_coalescing(target, card).is_ok_and(|found| found != none));
         Ok(names)
     }
 
@@ -127,7 +127,7 @@ impl Access for RxCoalescing {
     }
 
     fn is_gone(&self, target: &Target<'_>, card: &str) -> bool {
-        of(target, card).is_err_and(|error| error.raw_os_error() == Some(NO_DEVICE))
+        read_coalescing(target, card).is_err_and(|error| error.raw_os_error() == Some(NO_DEVICE))
     }
 }
 

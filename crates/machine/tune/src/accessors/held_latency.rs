@@ -96,7 +96,7 @@ impl Holder {
     }
 
     /// Returns the holder for this journal, if it still runs.
-    fn of(target: &Target<'_>) -> Option<Self> {
+    fn from_target(target: &Target<'_>) -> Option<Self> {
         let line = target.files.read_own(&Self::file(target.journal)).ok()?;
         let holder = Self::parse(&line)?;
         holder.runs(target).then_some(holder)
@@ -107,7 +107,7 @@ impl Holder {
     /// # Errors
     /// The holder runs where this process cannot see it.
     fn known(target: &Target<'_>) -> Result<Option<Self>, TuneError> {
-        let holder = Self::of(target);
+        let holder = Self::from_target(target);
         let file = Self::file(target.journal);
         // An exiting process no longer has an executable but keeps its lock for a moment.
         if holder.is_some() || soon(END, || !target.files.is_locked(&file)) {
@@ -239,7 +239,7 @@ fn start(target: &Target<'_>, micros: i32) -> Result<(), TuneError> {
     // The kernel reports the strictest of all requests.
     let device = target.below(DEVICE);
     let in_force = || {
-        Holder::of(target).is_some_and(|holder| holder.micros == micros)
+        Holder::from_target(target).is_some_and(|holder| holder.micros == micros)
             && target.files.number(&device).is_ok_and(|now| now <= micros)
     };
     if soon(START, in_force) {
@@ -296,7 +296,7 @@ impl Access for HeldLatency {
     }
 
     fn remark(&self, target: &Target<'_>, _: &str, _: &str) -> Option<String> {
-        let Holder { pid, micros, .. } = Holder::of(target)?;
+        let Holder { pid, micros, .. } = Holder::from_target(target)?;
         Some(format!(
             "process {pid} holds {DEVICE} at {micros} us until `punctual tune revert`"
         ))

@@ -28,7 +28,7 @@ pub use record::{CmdlineRevert, revert};
 pub use unclear::Unclear;
 pub use words::Changes;
 
-use record::Record;
+use record::CmdlineEntry;
 use tree::Found;
 
 use crate::JsonSchema;
@@ -112,7 +112,7 @@ pub struct CmdlineState {
 pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineError> {
     let current = read(host.root(), "/proc/cmdline").ok().flatten();
     let current = current.map(|text| text.trim().to_owned());
-    let record = Record::load(state)?;
+    let record = CmdlineEntry::load(state)?;
     let written = record.map(|record| record.seen_from(host, current.as_deref()));
     let mut shown = CmdlineState {
         current,
@@ -225,7 +225,7 @@ impl CmdlineEdit {
     }
 
     fn write_with(&self, host: &Host, state: &Path, run: Runner<'_>) -> Result<(), CmdlineError> {
-        if Record::load(state)?.is_some() {
+        if CmdlineEntry::load(state)?.is_some() {
             return Err(CmdlineError::Pending {
                 folder: state.to_owned(),
             });
@@ -241,7 +241,7 @@ impl CmdlineEdit {
                 });
             }
         }
-        let record = Record::of(self, host);
+        let record = CmdlineEntry::new(self, host);
         record.save(state)?;
         let mut reached = 0;
         let done = (self.files.iter())
@@ -255,7 +255,7 @@ impl CmdlineEdit {
             let restored = self.files[..reached]
                 .iter()
                 .try_for_each(|file| put(root, &file.path, &file.before));
-            return Err(match restored.and_then(|()| Record::remove(state)) {
+            return Err(match restored.and_then(|()| CmdlineEntry::remove(state)) {
                 Ok(()) => CmdlineError::Undone {
                     cause: Box::new(cause),
                 },

@@ -18,18 +18,18 @@ use crate::JsonSchema;
 const NAME: &str = "record.json";
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct CmdlineEntry {
     root: PathBuf,
     boot_id: Option<String>,
     written: Timestamp,
     add: Vec<String>,
     remove: Vec<String>,
     command: Vec<String>,
-    files: Vec<Kept>,
+    files: Vec<Committed>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct Committed {
     path: String,
     before: String,
     after: String,
@@ -50,9 +50,9 @@ pub struct CmdlineRevert {
     pub to_run: Option<String>,
 }
 
-impl Record {
-    pub(super) fn of(edit: &CmdlineEdit, host: &Host) -> Self {
-        let files = edit.files.iter().map(|file| Kept {
+impl CmdlineEntry {
+    pub(super) fn new(edit: &CmdlineEdit, host: &Host) -> Self {
+        let files = edit.files.iter().map(|file| Committed {
             path: file.path.clone(),
             before: file.before.clone(),
             after: file.after.clone(),
@@ -169,7 +169,7 @@ pub(super) fn revert_with(
     forget: bool,
     run: Runner<'_>,
 ) -> Result<Option<CmdlineRevert>, CmdlineError> {
-    let Some(record) = Record::load(state)? else {
+    let Some(record) = CmdlineEntry::load(state)? else {
         return Ok(None);
     };
     let root = host.root();
@@ -201,11 +201,11 @@ pub(super) fn revert_with(
         done.to_run = Some(record.command.join(" "));
     }
     done.still_there = record.others_with_it(root);
-    Record::remove(state)?;
+    CmdlineEntry::remove(state)?;
     Ok(Some(done))
 }
 
-impl Record {
+impl CmdlineEntry {
     /// Returns other files of the loader that contain the parameters of this edit.
     fn others_with_it(&self, root: &Path) -> Vec<String> {
         let Ok((_, found, _)) = loaders::find(root, None) else {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{BootError, BootTune};
 use crate::JsonSchema;
-use crate::apply::Places;
+use crate::apply::Locations;
 use crate::{Applied, Hold, Options, Phase, Plan, Status, TuneError, apply, revert};
 
 /// Maximum size that is read of the file.
@@ -66,7 +66,7 @@ pub enum Verified {
 }
 
 /// Path of the attempt's file, next to the journals.
-pub(super) fn file(places: &Places) -> PathBuf {
+pub(super) fn file(places: &Locations) -> PathBuf {
     places.runs.with_file_name("boot-attempt.json")
 }
 
@@ -107,7 +107,7 @@ fn this_boot(host: &Host) -> Result<String, BootError> {
 /// Those of [`apply()`] and of the attempt's file.
 pub fn apply_at_boot(
     host: &Host,
-    places: &Places,
+    places: &Locations,
     plan: impl Fn() -> Result<Plan, BootError>,
 ) -> Result<AtBoot, BootError> {
     let boot_id = this_boot(host)?;
@@ -140,7 +140,7 @@ pub fn apply_at_boot(
 ///
 /// # Errors
 /// Those of the attempt's file.
-pub fn boot_reached(host: &Host, places: &Places) -> Result<bool, BootError> {
+pub fn boot_reached(host: &Host, places: &Locations) -> Result<bool, BootError> {
     let boot_id = this_boot(host)?;
     let path = file(places);
     match last(&path)? {
@@ -163,7 +163,7 @@ pub fn boot_reached(host: &Host, places: &Places) -> Result<bool, BootError> {
 /// Those of [`revert()`] and [`apply()`].
 pub fn verify_at_boot(
     host: &Host,
-    places: &Places,
+    places: &Locations,
     plan: impl Fn() -> Result<Plan, BootError>,
 ) -> Result<Verified, BootError> {
     let path = file(places);
@@ -208,7 +208,7 @@ pub fn verify_at_boot(
 ///
 /// # Errors
 /// Those of [`verify_at_boot`], and a configuration that cannot be read.
-pub fn verify_enabled(host: &Host, places: &Places) -> Result<Verified, BootError> {
+pub fn verify_enabled(host: &Host, places: &Locations) -> Result<Verified, BootError> {
     match BootTune::read(host.root()) {
         Ok(tune) => verify_at_boot(host, places, || tune.plan(host, places)),
         Err(BootError::NotEnabled { .. }) => Ok(Verified::NotApplied),

@@ -19,7 +19,7 @@ pub use attempt::{
 };
 
 use crate::JsonSchema;
-use crate::apply::Places;
+use crate::apply::Locations;
 use crate::{CmdlineError, Plan, Profile, Request, TuneError, Wish};
 
 /// The configuration for every boot, below the root folder.
@@ -165,7 +165,7 @@ impl BootTune {
     ///
     /// # Errors
     /// Those of [`Plan::make`] and [`BootTune::request`].
-    pub fn plan(&self, host: &Host, places: &Places) -> Result<Plan, BootError> {
+    pub fn plan(&self, host: &Host, places: &Locations) -> Result<Plan, BootError> {
         Ok(Plan::make(&self.request()?, host, &places.applied)?)
     }
 
@@ -183,7 +183,7 @@ impl BootTune {
 ///
 /// # Errors
 /// A system without systemd, a file that was edited since, an invalid profile.
-pub fn enable(host: &Host, places: &Places, tune: &BootTune) -> Result<Vec<String>, BootError> {
+pub fn enable(host: &Host, places: &Locations, tune: &BootTune) -> Result<Vec<String>, BootError> {
     let root = host.root();
     let folders = ["/usr/lib/systemd", "/lib/systemd"];
     if !folders.iter().any(|folder| below(root, folder).is_dir()) {
@@ -229,7 +229,7 @@ pub fn enable(host: &Host, places: &Places, tune: &BootTune) -> Result<Vec<Strin
 ///
 /// # Errors
 /// A unit that was edited since; then nothing is removed.
-pub fn disable(host: &Host, places: &Places) -> Result<Vec<String>, BootError> {
+pub fn disable(host: &Host, places: &Locations) -> Result<Vec<String>, BootError> {
     let root = host.root();
     let tune = match BootTune::read(root) {
         Ok(tune) => tune,
@@ -253,7 +253,7 @@ pub fn disable(host: &Host, places: &Places) -> Result<Vec<String>, BootError> {
 ///
 /// # Errors
 /// Files that cannot be read.
-pub fn boot_status(host: &Host, places: &Places) -> Result<BootStatus, BootError> {
+pub fn boot_status(host: &Host, places: &Locations) -> Result<BootStatus, BootError> {
     let root = host.root();
     let enabled = match BootTune::read(root) {
         Ok(tune) => Some(tune),

@@ -6,7 +6,7 @@ use punctual_host::Host;
 use punctual_model::{Nanos, grouped};
 use punctual_report::document::{Block, Column, Document, Row, Section, Table};
 use punctual_report::text;
-use punctual_session::{Application, LaneState, applications};
+use punctual_session::{Application, ChannelState, applications};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -32,13 +32,13 @@ pub(in crate::verbs) struct ApplicationJson {
     /// The name that it chose for its figures.
     name: String,
     /// Its lanes.
-    lanes: Vec<LaneJson>,
+    lanes: Vec<ChannelJson>,
 }
 
 /// A lane, and its counters since the application made it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ApplicationLane")]
-struct LaneJson {
+struct ChannelJson {
     /// Its name.
     name: String,
     /// What its samples are: latency, response, execution or other.
@@ -91,10 +91,10 @@ impl List {
 }
 
 fn json_of(application: &Application) -> ApplicationJson {
-    let lane = |lane: &LaneState| {
-        let LaneState { head, counts } = lane;
+    let lane = |lane: &ChannelState| {
+        let ChannelState { head, counts } = lane;
         let periods = |count| (counts.due > 0).then_some(count);
-        LaneJson {
+        ChannelJson {
             name: head.name.clone(),
             kind: head.kind.name(),
             tid: head.tid,
@@ -142,7 +142,7 @@ fn document(all: &[Application]) -> Document {
         application
             .lanes
             .iter()
-            .map(move |LaneState { head, counts }| {
+            .map(move |ChannelState { head, counts }| {
                 let time = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| Nanos(ns).to_string());
                 let of_periods = |count| match counts.due {
                     0 => "-".to_owned(),

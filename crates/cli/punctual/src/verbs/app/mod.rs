@@ -12,7 +12,7 @@ use crate::exit::Exit;
 
 pub(in crate::verbs) use list::ApplicationJson;
 
-pub(super) const VERB: Verb = Verb::of::<App>("app");
+pub(super) const VERB: Verb = Verb::new::<App>("app");
 
 const LONG: &str = "List and record the figures of applications that measure their own jobs: latency, response \
              and execution time, missed periods. An application publishes them with the crate \

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Compare>("compare");
+pub(super) const VERB: Verb = Verb::new::<Compare>("compare");
 
 const LONG: &str = "Compare recordings of one probe: percentiles, missed periods, samples above a limit, \
              and the probability that a wake-up of one is later than one of the other. Lists runs \

@@ -68,5 +68,5 @@ pub(super) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> 
 
 /// A block as an interval; its number replaces its time.
 fn row(thread: u32, piece: u64, histogram: &Histogram) -> IntervalRow {
-    IntervalRow::of(thread, Nanos(piece), 0, histogram)
+    IntervalRow::new(thread, Nanos(piece), 0, histogram)
 }

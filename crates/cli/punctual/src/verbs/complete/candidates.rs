@@ -47,7 +47,7 @@ pub(super) const SOURCES: &[(&str, Source)] = &[
 ];
 
 /// The values of `arg` in the command of these words.
-pub(super) fn of(arg: &Arg, path: &[&str], context: &Context) -> Vec<Candidate> {
+pub(super) fn for_argument(arg: &Arg, path: &[&str], context: &Context) -> Vec<Candidate> {
     let possible = arg.get_possible_values();
     let shown: Vec<&PossibleValue> = possible.iter().filter(|v| !v.is_hide_set()).collect();
     if !shown.is_empty() {

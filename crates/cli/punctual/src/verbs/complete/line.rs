@@ -145,7 +145,7 @@ impl<'a> Line<'a> {
             }));
         }
         if let Some(arg) = self.value_of {
-            found.extend(candidates::of(arg, &self.path, context));
+            found.extend(candidates::for_argument(arg, &self.path, context));
         }
         found
     }

@@ -17,7 +17,7 @@ use crate::output;
 use candidates::Candidate;
 use line::Line;
 
-pub(super) const VERB: Verb = Verb::of::<Complete>("complete");
+pub(super) const VERB: Verb = Verb::new::<Complete>("complete");
 
 /// Print the candidates at the cursor; started by the shell's completion
 #[derive(Parser)]

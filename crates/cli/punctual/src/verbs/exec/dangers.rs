@@ -49,7 +49,11 @@ pub(super) fn warnings(policy: &Policy, cpus: Option<&CpuSet>, host: &Host) -> V
         ));
     }
     let online = host.online().unwrap_or_default();
-    warnings.extend(spinning(&online, cpus, SafetyNet::of(&host.facts().kernel)));
+    warnings.extend(spinning(
+        &online,
+        cpus,
+        SafetyNet::from_kernel(&host.facts().kernel),
+    ));
     warnings
 }
 
@@ -67,7 +71,7 @@ enum SafetyNet {
 }
 
 impl SafetyNet {
-    fn of(kernel: &KernelFacts) -> Self {
+    fn from_kernel(kernel: &KernelFacts) -> Self {
         let release = kernel.release.get().map(String::as_str).unwrap_or_default();
         let numbers = release.split(|c: char| !c.is_ascii_digit());
         let mut numbers = numbers.map(|number| number.parse::<u32>().ok());
@@ -133,7 +137,7 @@ mod tests {
             let mut facts = Host::live().facts().kernel;
             facts.release = Fact::known(release.to_owned(), "release");
             facts.rt_runtime_us = Fact::known(runtime, "runtime");
-            SafetyNet::of(&facts)
+            SafetyNet::from_kernel(&facts)
         };
         assert_eq!(net("6.1.0-rt5", -1), SafetyNet::None);
         assert_eq!(net("6.1.0-rt5", 950_000), SafetyNet::Throttle);

@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Exec>("exec");
+pub(super) const VERB: Verb = Verb::new::<Exec>("exec");
 
 const LONG: &str = "Run a command with a scheduling policy, priority, CPUs, limits and idle latency, in \
              place of this program (its exit code and signals are the command's own); or, with \

@@ -22,7 +22,7 @@ const ROUNDS: usize = 10;
 /// refused, the changes before it are reported.
 pub(super) fn change(pid: i32, all: bool, wish: &Wish, host: &Host) -> Result<Exit> {
     let wanted = pid.unsigned_abs();
-    let mut tasks = of(wanted, all, host)?;
+    let mut tasks = running_tasks(wanted, all, host)?;
     let lent = punctual_rt::has_rights_of_its_file();
     if lent {
         refuse_others(&tasks, host)?;
@@ -97,7 +97,7 @@ fn change_one(task: &TaskRecord, wish: &Wish, host: &Host) -> Result<String> {
 }
 
 /// The threads to change: all of a process, or the one of that number.
-fn of(wanted: u32, all: bool, host: &Host) -> Result<Vec<TaskRecord>> {
+fn running_tasks(wanted: u32, all: bool, host: &Host) -> Result<Vec<TaskRecord>> {
     let mut tasks = host.tasks_of(wanted);
     if !all {
         tasks.retain(|task| task.tid == wanted);

@@ -27,7 +27,7 @@ use crate::exit::{Exit, UsageError};
 use crate::live;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Options>("experiment");
+pub(super) const VERB: Verb = Verb::new::<Options>("experiment");
 
 /// How often is said how far it is, where there is no terminal.
 const SAY: Duration = Duration::from_secs(60);
@@ -58,7 +58,7 @@ impl Run for Options {
                     .into());
                 }
                 (context.own_experiments()?.check(&experiment)).map_err(failed)?;
-                let asked = Asked {
+                let asked = Query {
                     booting,
                     sharing,
                     output: &output,
@@ -88,7 +88,7 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
     if let (Some(_), Ok(own)) = (&store, context.own_experiments()) {
         own.enter(&experiment).map_err(failed)?;
     }
-    let asked = Asked {
+    let asked = Query {
         booting: new.booting,
         sharing: new.sharing,
         output: &new.output,
@@ -98,7 +98,7 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
 
 /// What is asked for beside the plan.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct Query<'a> {
     booting: Booting,
     sharing: Sharing,
     output: &'a OutputOptions,
@@ -108,10 +108,10 @@ struct Asked<'a> {
 fn carry_out(
     experiment: &mut Experiment,
     store: Option<&Store>,
-    asked: Asked<'_>,
+    asked: Query<'_>,
     context: &Context,
 ) -> Result<Exit> {
-    let Asked {
+    let Query {
         booting, output, ..
     } = asked;
     // What cannot be written is known before anything is measured.
@@ -147,7 +147,7 @@ fn carry_out(
 fn measure(
     experiment: &mut Experiment,
     store: Option<&Store>,
-    asked: Asked<'_>,
+    asked: Query<'_>,
     context: &Context,
 ) -> Result<Option<BootStep>> {
     let host = Host::live();

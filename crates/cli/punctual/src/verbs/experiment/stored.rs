@@ -29,7 +29,7 @@ pub(super) enum Form {
 
 /// The form that a file's extension asks for; HTML on stdout.
 pub(super) fn form(path: &Path) -> Result<Form> {
-    match extension::of(path).as_str() {
+    match extension::extension_of(path).as_str() {
         "html" | "htm" => Ok(Form::Html),
         "md" => Ok(Form::Markdown),
         "txt" => Ok(Form::Text),
@@ -182,7 +182,7 @@ fn list(json: bool, context: &Context) -> Result<()> {
 }
 
 fn draw(experiment: &Experiment, store: &Store, kind: &str, path: &Path) -> Result<()> {
-    let png = match extension::of(path).as_str() {
+    let png = match extension::extension_of(path).as_str() {
         "png" => true,
         "svg" => false,
         _ if path == Path::new("-") => false,

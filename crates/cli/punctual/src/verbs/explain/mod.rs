@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use recorded::Explained;
 pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
 
-pub(super) const VERB: Verb = Verb::of::<Explain>("explain");
+pub(super) const VERB: Verb = Verb::new::<Explain>("explain");
 
 const AFTER: &str = "With --pid, --comm or --cgroup the jobs of the threads are followed: from the release (the wake-up \
              that ends the wait at which a thread is idle) to the completion (the thread goes to \

@@ -18,7 +18,7 @@ pub(in crate::verbs) fn to_parquet(
     context: &Context,
 ) -> Result<Exit> {
     let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
-    let place = punctual_lake::Place::of(to, &variable)?;
+    let place = punctual_lake::Target::from_url(to, &variable)?;
     let all = collection::of_store(context)?;
     let by = if daily {
         punctual_lake::By::Day

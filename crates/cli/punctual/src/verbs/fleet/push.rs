@@ -18,7 +18,7 @@ use crate::output;
 use crate::verbs::measure::stop_flag;
 use crate::verbs::{Run, Verb};
 
-pub(super) const VERB: Verb = Verb::of::<Push>("push");
+pub(super) const VERB: Verb = Verb::new::<Push>("push");
 
 const LONG: &str = "Send the finished recordings of the store to a collector (punctual serve).\n\n\
              Recordings that the collector has are not sent again. If it lost some, for example \

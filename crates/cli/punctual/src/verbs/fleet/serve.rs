@@ -23,7 +23,7 @@ use crate::verbs::looking_back::{Series, Span};
 use crate::verbs::trend::changes::decide;
 use crate::verbs::{Invalid, Run, Verb, named};
 
-pub(super) const VERB: Verb = Verb::of::<Serve>("serve");
+pub(super) const VERB: Verb = Verb::new::<Serve>("serve");
 
 const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in the store, and take \
              recordings that other machines push (punctual push).\n\n\

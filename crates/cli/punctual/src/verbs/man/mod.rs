@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb::of::<Man>("man");
+pub(super) const VERB: Verb = Verb::new::<Man>("man");
 
 /// Write the manual pages to a folder
 #[derive(Parser)]
@@ -52,7 +52,7 @@ fn collect(
     pages: &mut Vec<(String, String)>,
 ) -> Result<()> {
     path.push(command.get_name().to_owned());
-    pages.push((path.join("-"), page::of(command, path)?));
+    pages.push((path.join("-"), page::manual_page(command, path)?));
     let shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
     for subcommand in command.get_subcommands().filter(shown) {
         collect(subcommand, path, pages)?;

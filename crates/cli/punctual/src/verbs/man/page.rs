@@ -45,7 +45,7 @@ const FILES: [(&str, &str); 3] = [
 ];
 
 /// The page of a built command; `path` are its words: `punctual measure timer`.
-pub(super) fn of(command: &Command, path: &[String]) -> Result<String> {
+pub(super) fn manual_page(command: &Command, path: &[String]) -> Result<String> {
     let man = Man::new(command.clone());
     let mut page = String::new();
     type Part = fn(&Man, &mut dyn std::io::Write) -> std::io::Result<()>;

@@ -68,7 +68,7 @@ fn probe_options(probe: &'static ProbeEntry, command: Command) -> Command {
             .mut_arg("explain", |arg| arg.hide(true))
             .mut_arg("event", |arg| arg.hide(true)),
     };
-    let command = Keeping::augment_args(Judging::augment_args(command));
+    let command = SampleRetention::augment_args(Judging::augment_args(command));
     globals_last(answering::option(probe.name, command))
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Options {
     pub(super) explain: Option<Level>,
     pub(super) event: Vec<EventChoice>,
     pub(super) judging: Judging,
-    pub(super) keeping: Keeping,
+    pub(super) keeping: SampleRetention,
 }
 
 impl Options {
@@ -104,7 +104,7 @@ impl Options {
             explain,
             event,
             judging: Judging::from_arg_matches(matches)?,
-            keeping: Keeping::from_arg_matches(matches)?,
+            keeping: SampleRetention::from_arg_matches(matches)?,
         })
     }
 }
@@ -259,7 +259,7 @@ pub(super) struct Judging {
 
 // What is kept and shown.
 #[derive(Args)]
-pub(super) struct Keeping {
+pub(super) struct SampleRetention {
     /// Keep every sample
     #[arg(long)]
     pub(super) samples: bool,

@@ -36,7 +36,7 @@ pub(super) fn runner<'a>(
         command_line: command_line(),
         settings,
         stop,
-        notify: Notify::of(&|name| std::env::var_os(name)),
+        notify: Notify::from_env(&|name| std::env::var_os(name)),
         log,
     }
 }

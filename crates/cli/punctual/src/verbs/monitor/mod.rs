@@ -33,7 +33,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, JsonSchema};
 
-pub(super) const VERB: Verb = Verb::of::<Options>("monitor");
+pub(super) const VERB: Verb = Verb::new::<Options>("monitor");
 
 pub(super) use slot_process::VERB as SERVE_SLOT;
 

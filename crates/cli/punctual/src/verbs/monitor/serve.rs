@@ -16,7 +16,7 @@ use punctual_store::{Filter, SlotFilter, Store, Summary};
 use super::lease::only_one;
 use super::options::PlanFile;
 use super::slot_process::ProcessRunner;
-use super::snapshot::{Answering, Kept};
+use super::snapshot::{Answering, StoredSnapshot};
 use crate::context::{Context, sweep};
 use crate::exit::Exit;
 use crate::output;
@@ -39,7 +39,7 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
         signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(flag))?;
     }
     let _only = only_one(&store)?;
-    let offered = Kept::offering(plan.window.is_some(), plan.flight.is_some());
+    let offered = StoredSnapshot::offering(plan.window.is_some(), plan.flight.is_some());
     offered.write(&store, &machine.id)?;
     wait_for_killed(&store, &machine.id)?;
     let clock = SystemClock;
@@ -49,7 +49,7 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
         store: &store,
         plan: text,
         stop: &stop,
-        notify: Notify::of(&|name| std::env::var_os(name)),
+        notify: Notify::from_env(&|name| std::env::var_os(name)),
         flight: recorder
             .as_ref()
             .and_then(|recorder| recorder.as_ref().ok()),

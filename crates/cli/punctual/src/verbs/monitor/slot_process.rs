@@ -27,7 +27,7 @@ use crate::output;
 use crate::verbs::measure::stop_flag;
 use crate::verbs::{Run, Verb, command_line};
 
-pub(in crate::verbs) const VERB: Verb = Verb::of::<ServeSlot>(NAME);
+pub(in crate::verbs) const VERB: Verb = Verb::new::<ServeSlot>(NAME);
 
 const NAME: &str = "serve-slot";
 

@@ -38,7 +38,7 @@ const STATE: &str = "snapshot";
 
 /// What a service can keep, and what it kept last.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct StoredSnapshot {
     /// Whether windows of wake-ups are in its plan.
     windows: bool,
     /// Whether a flight recorder is in its plan.
@@ -53,7 +53,7 @@ pub(super) struct Kept {
     failed: Option<String>,
 }
 
-impl Kept {
+impl StoredSnapshot {
     /// Nothing is kept yet.
     pub(super) fn offering(windows: bool, flight: bool) -> Self {
         Self {
@@ -105,8 +105,8 @@ impl Answering<'_> {
         }
     }
 
-    fn kept(&self) -> Kept {
-        let mut kept = Kept::offering(self.windows, true);
+    fn kept(&self) -> StoredSnapshot {
+        let mut kept = StoredSnapshot::offering(self.windows, true);
         match self.write_file() {
             Ok((file, covers)) => (kept.file, kept.covers_ns) = (Some(file), covers),
             Err(error) => kept.failed = Some(with_causes(&error)),
@@ -167,7 +167,8 @@ pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
         Serving::Unknown(why) => bail!("it is not known which service records into {path}: {why}"),
     }
     let machine = punctual_host::Host::live().machine();
-    let offered = Kept::read(&store, &machine)?.unwrap_or(Kept::offering(true, false));
+    let offered =
+        StoredSnapshot::read(&store, &machine)?.unwrap_or(StoredSnapshot::offering(true, false));
     ensure!(
         offered.windows || offered.flight,
         "nothing is watched: the plan of the service has neither [watch] nor [flight]"
@@ -212,16 +213,16 @@ pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
 fn wait(
     store: &Store,
     machine: &str,
-    offered: &Kept,
+    offered: &StoredSnapshot,
     now: Timestamp,
-) -> Result<(Option<Vec<WakeWindow>>, Option<Kept>)> {
+) -> Result<(Option<Vec<WakeWindow>>, Option<StoredSnapshot>)> {
     let began = Instant::now();
     loop {
         let end = |window: &WakeWindow| window.start + Duration::from(window.length_ns);
         let windows = windows_since(store, now - SHOWN)?;
         let windows = Some(windows)
             .filter(|all| offered.windows && all.last().is_some_and(|window| end(window) >= now));
-        let kept = Kept::read(store, machine)?.filter(|kept| kept.at >= Some(now));
+        let kept = StoredSnapshot::read(store, machine)?.filter(|kept| kept.at >= Some(now));
         let all = windows.is_some() == offered.windows && kept.is_some() == offered.flight;
         if all || began.elapsed() > ANSWERING {
             return Ok((windows, kept));
@@ -230,7 +231,7 @@ fn wait(
     }
 }
 
-fn text_of(note: Option<&str>, kept: Option<&Kept>) -> String {
+fn text_of(note: Option<&str>, kept: Option<&StoredSnapshot>) -> String {
     let note = note.map_or_else(|| "snapshot".to_owned(), |text| format!("snapshot: {text}"));
     match kept.and_then(|kept| kept.file.as_deref()) {
         Some(file) => format!("{note} ({})", file.display()),
@@ -238,7 +239,7 @@ fn text_of(note: Option<&str>, kept: Option<&Kept>) -> String {
     }
 }
 
-fn say_kept(kept: &Kept) -> Result<()> {
+fn say_kept(kept: &StoredSnapshot) -> Result<()> {
     match (&kept.file, &kept.failed) {
         (Some(file), _) => output::print(&format!("\n{}\n", line_of(file, kept.covers_ns))),
         (None, Some(why)) => {

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::Args;
 use jiff::Timestamp;
-use punctual_model::{ChangeDecision, ChangeMark, RecordingId};
+use punctual_model::{ChangeAnnotation, ChangeDecision, RecordingId};
 use punctual_report::{document, text};
 use punctual_stats::trend::{ChangePoint, Group, Trend};
 use punctual_store::SeriesStore;
@@ -126,7 +126,7 @@ pub(in crate::verbs) fn decide(
         (ChangeDecision::Reopened, Some(known)) => known.recording,
         (ChangeDecision::Acknowledged, _) => change.recording,
     };
-    store.put_change_mark(&ChangeMark {
+    store.put_change_mark(&ChangeAnnotation {
         id: RecordingId::new(),
         series: trend.series.clone(),
         figure: figure(group, change),

@@ -18,7 +18,7 @@ use crate::output;
 use crate::verbs::looking_back::{self, Series, Span};
 use crate::verbs::{Run, Verb, measure, watching};
 
-pub(super) const VERB: Verb = Verb::of::<TrendOf>("trend");
+pub(super) const VERB: Verb = Verb::new::<TrendOf>("trend");
 
 /// How often the store is looked at for a new run.
 const LOOK: Nanos = Nanos::from_secs(1);

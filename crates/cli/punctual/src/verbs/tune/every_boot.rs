@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use punctual_host::Host;
 use punctual_report::document::{Block, Document, Field, Section, Tone};
 use punctual_tune::{
-    AtBoot, Attempt, BootError, BootStatus, BootTune, Places, UnitState, Verified, apply_at_boot,
-    boot_reached, boot_status, disable, enable, verify_enabled,
+    AtBoot, Attempt, BootError, BootStatus, BootTune, Locations, UnitState, Verified,
+    apply_at_boot, boot_reached, boot_status, disable, enable, verify_enabled,
 };
 
 use super::{Form, Wished, document, print};
@@ -59,7 +59,7 @@ impl System {
     }
 
     /// The system, and where its journals are.
-    fn places(&self, context: &Context) -> Result<(Host, Places)> {
+    fn places(&self, context: &Context) -> Result<(Host, Locations)> {
         if self.is_live() {
             return Ok((Host::live(), context.tune_places()?));
         }
@@ -70,7 +70,7 @@ impl System {
         }
         let root = std::path::absolute(&self.root)?;
         let journal = root.join("var/lib/punctual/tune.journal");
-        Ok((Host::new(root), Places::beside(journal)))
+        Ok((Host::new(root), Locations::beside(journal)))
     }
 }
 
@@ -155,7 +155,7 @@ pub(super) fn run_disable(system: &System, form: Form, context: &Context) -> Res
         } else {
             let files = removed.iter().map(|path| Field::new("removed", path));
             let note = "What is applied now stays until `punctual tune revert` or a reboot.";
-            of(vec![fields(files.collect()), paragraph(Tone::Plain, note)])
+            document_from(vec![fields(files.collect()), paragraph(Tone::Plain, note)])
         }
     })?;
     Ok(Exit::Done)
@@ -222,7 +222,7 @@ fn local(time: jiff::Timestamp) -> String {
     local.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-fn of(sections: Vec<Section>) -> Document {
+fn document_from(sections: Vec<Section>) -> Document {
     let mut document = Document::default();
     sections
         .into_iter()
@@ -239,7 +239,7 @@ fn fields(fields: Vec<Field>) -> Section {
 }
 
 fn text(text: &str) -> Document {
-    of(vec![paragraph(Tone::Plain, text)])
+    document_from(vec![paragraph(Tone::Plain, text)])
 }
 
 fn enabled(written: &[String], live: bool) -> Document {
@@ -253,7 +253,7 @@ fn enabled(written: &[String], live: bool) -> Document {
     sections.push(paragraph(Tone::Plain, note));
     let off = "punctual.tune=off on the kernel's command line leaves it off for one boot.";
     sections.push(paragraph(Tone::Plain, off));
-    of(sections)
+    document_from(sections)
 }
 
 fn shown(status: &BootStatus) -> Document {
@@ -299,5 +299,5 @@ fn shown(status: &BootStatus) -> Document {
         )),
         _ => {}
     }
-    of(sections)
+    document_from(sections)
 }

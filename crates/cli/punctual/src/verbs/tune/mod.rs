@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb::of::<Tune>("tune");
+pub(super) const VERB: Verb = Verb::new::<Tune>("tune");
 
 const LONG: &str = "\
 Settings of the machine: planned, applied, verified and restored.

@@ -1,6 +1,6 @@
 //! Two recordings compared, the output of `compare`.
 
-use punctual_stats::{Change, Comparison, Difference, Lane};
+use punctual_stats::{Change, Channel, Comparison, Difference};
 
 use crate::compared::{self, HEADINGS};
 use crate::document::table::{Column, Row, Table};
@@ -91,7 +91,7 @@ fn differences(fields: &mut Vec<Field>, comparison: &Comparison) {
     add("not known", Tone::Faint, text);
 }
 
-fn figures_of(lane: &Lane) -> Section {
+fn figures_of(lane: &Channel) -> Section {
     // The ratio and p are dropped before the table continues in a second block.
     let drops = [0, 0, 0, 0, 0, 2, 0, 3];
     let columns = HEADINGS.into_iter().zip(drops).map(|(heading, drop)| {

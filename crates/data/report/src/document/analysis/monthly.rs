@@ -124,7 +124,7 @@ pub fn pictured(trend: &Trend, runs: &[Run]) -> Result<Document, ReportError> {
     let mut pictures = Vec::new();
     for group in &trend.groups {
         let own = group.pick(runs);
-        let of = LongTerm::of(trend, group, &own);
+        let of = LongTerm::new(trend, group, &own);
         let figures = [
             (
                 plot::trend(&of, &options)?,

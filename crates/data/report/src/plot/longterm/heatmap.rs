@@ -105,7 +105,7 @@ fn cells(
     frame.canvas.cells(vec![whole], EMPTY);
     let mut columns = Vec::new();
     let mut levels: BTreeMap<usize, Vec<(Point, Point)>> = BTreeMap::new();
-    let edge = |bin: usize| frame.y.at(unit.of(bins.edges[bin] as f64));
+    let edge = |bin: usize| frame.y.at(unit.scale(bins.edges[bin] as f64));
     for (counts, (from, to)) in counts.iter().zip(starts) {
         let (x, end) = (frame.x.at(*from).floor(), frame.x.at(*to).ceil());
         let wide = (end - x).max(1.0);
@@ -144,7 +144,7 @@ fn marginal(frame: &mut Frame, bins: &Bins, counts: &[Vec<u64>], unit: Unit) {
     let most = sums.iter().max().copied().unwrap_or(1).max(1);
     let mut axis = Axis::counts(most as f64, String::new());
     (axis.from, axis.to) = (left, left + BESIDE.0 - 24.0);
-    let edge = |bin: usize| frame.y.at(unit.of(bins.edges[bin] as f64));
+    let edge = |bin: usize| frame.y.at(unit.scale(bins.edges[bin] as f64));
     let bars = sums
         .iter()
         .enumerate()
@@ -176,7 +176,7 @@ fn maximum(frame: &mut Frame, of: &LongTerm<'_>, starts: &[(f64, f64)], unit: Un
     let (from, to) = starts[place];
     let centre = (
         frame.x.at((from + to) / 2.0),
-        frame.y.at(unit.of(max.0 as f64)),
+        frame.y.at(unit.scale(max.0 as f64)),
     );
     let ring: Vec<Point> = (0..=24)
         .map(|step| f64::from(step) / 24.0 * std::f64::consts::TAU)

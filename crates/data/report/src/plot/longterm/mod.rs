@@ -34,7 +34,7 @@ pub struct LongTerm<'a> {
 
 impl<'a> LongTerm<'a> {
     /// Returns one group of a trend with its runs.
-    pub fn of(trend: &'a Trend, group: &'a Group, runs: &'a [&'a Run]) -> Self {
+    pub fn new(trend: &'a Trend, group: &'a Group, runs: &'a [&'a Run]) -> Self {
         Self {
             series: &trend.series,
             group,

@@ -119,7 +119,7 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     );
     walls(&mut canvas, &scene);
     if let Some(limit) = limit {
-        requirement(&mut canvas, &scene, unit.of(limit.0 as f64), limit);
+        requirement(&mut canvas, &scene, unit.scale(limit.0 as f64), limit);
     }
     for (place, slice) in slices.iter().enumerate() {
         let depth = scene.depth(place as f64);
@@ -193,7 +193,7 @@ fn requirement(canvas: &mut Canvas, scene: &Scene, value: f64, limit: Nanos) {
 
 /// Draws one run. Its filled outline hides the runs behind it.
 fn layer(canvas: &mut Canvas, scene: &Scene, bins: &Bins, counts: &[u64], depth: f64, unit: Unit) {
-    let x = |bin: usize| scene.x.at(unit.of(bins.edges[bin] as f64));
+    let x = |bin: usize| scene.x.at(unit.scale(bins.edges[bin] as f64));
     let filled: Vec<usize> = (0..counts.len()).filter(|bin| counts[*bin] > 0).collect();
     for stretch in filled.chunk_by(|a, b| a + 1 == *b) {
         let mut outline = Vec::new();
@@ -376,7 +376,7 @@ fn marks(canvas: &mut Canvas, scene: &Scene, of: &LongTerm<'_>, unit: Unit) {
         let run = of.runs[place];
         let Some(max) = run.max else { continue };
         let depth = scene.depth((place / together) as f64);
-        let x = scene.x.at(unit.of(max.0 as f64));
+        let x = scene.x.at(unit.scale(max.0 as f64));
         let (foot, head) = (
             scene.at(x, depth, 0.0),
             scene.at(x, depth, scene.z.to * 0.30),

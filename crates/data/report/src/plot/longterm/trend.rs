@@ -5,7 +5,7 @@ use punctual_stats::trend::{ChangePoint, FactChange, FactDifference, Followed};
 
 use super::super::axis::Unit;
 use super::super::canvas::{Colour, Point, Shape, Stroke};
-use super::super::frame::{Entry, Frame, Mark, triangle};
+use super::super::frame::{Annotation, Entry, Frame, triangle};
 use super::super::latency::latency_axis;
 use super::super::percentiles::mark_limits;
 use super::super::{Plot, PlotOptions};
@@ -88,7 +88,7 @@ fn lines(frame: &Frame, of: &LongTerm<'_>, unit: Unit, figure: Figure) -> Vec<Ve
     let mut last = f64::NEG_INFINITY;
     for (run, at) in of.runs.iter().zip(at) {
         let Some(value) = figure(run) else { continue };
-        let point = (frame.x.at(at), frame.y.at(unit.of(value.0 as f64)));
+        let point = (frame.x.at(at), frame.y.at(unit.scale(value.0 as f64)));
         match lines.last_mut().filter(|_| at - last <= usual * APART) {
             Some(line) => line.push(point),
             // A single run is drawn as a short dash.
@@ -123,7 +123,7 @@ fn levels(frame: &mut Frame, of: &LongTerm<'_>, unit: Unit) {
         else {
             continue;
         };
-        let y = frame.y.at(unit.of(median.0 as f64));
+        let y = frame.y.at(unit.scale(median.0 as f64));
         let x = [start, end].map(|run| frame.x.at(times::seconds(first, run.started)));
         lines.push(vec![(x[0], y), (x[1], y)]);
     }
@@ -144,7 +144,7 @@ fn marks(frame: &mut Frame, of: &LongTerm<'_>, unit: Unit) {
     let centres = runs.map(|(at, max)| {
         (
             frame.x.at(times::seconds(first, at)),
-            frame.y.at(unit.of(max.0 as f64)),
+            frame.y.at(unit.scale(max.0 as f64)),
         )
     });
     let centres: Vec<Point> = centres.collect();
@@ -243,39 +243,42 @@ fn name_of_fact(fact: &FactDifference) -> String {
 }
 
 fn legend(of: &LongTerm<'_>) -> Vec<Entry> {
-    let entry = |mark: Mark, text: &str| Entry {
+    let entry = |mark: Annotation, text: &str| Entry {
         mark,
         text: text.to_owned(),
     };
     let mut entries = vec![
-        entry(Mark::Line(MAX), "max"),
-        entry(Mark::Line(P99), "p99"),
-        entry(Mark::Line(P50), "p50"),
+        entry(Annotation::Line(MAX), "max"),
+        entry(Annotation::Line(P99), "p99"),
+        entry(Annotation::Line(P50), "p50"),
     ];
     let changes = &of.group.changes;
     if changes
         .iter()
         .any(|change| change.followed == Followed::Tail)
     {
-        entries.push(entry(Mark::Line(LEVEL), "median max"));
+        entries.push(entry(Annotation::Line(LEVEL), "median max"));
     }
     if changes.iter().any(|change| change.worse) {
-        entries.push(entry(Mark::Line(WORSE), "worse"));
+        entries.push(entry(Annotation::Line(WORSE), "worse"));
     }
     if changes.iter().any(|change| !change.worse) {
-        entries.push(entry(Mark::Line(BETTER), "better"));
+        entries.push(entry(Annotation::Line(BETTER), "better"));
     }
     if !facts_apart(of).is_empty() {
-        entries.push(entry(Mark::Line(FACTS), "facts changed"));
+        entries.push(entry(Annotation::Line(FACTS), "facts changed"));
     }
     if !of.group.spikes.is_empty() {
-        entries.push(entry(Mark::Dot(SPIKE), "spike"));
+        entries.push(entry(Annotation::Dot(SPIKE), "spike"));
     }
     if !of.notes.is_empty() {
-        entries.push(entry(Mark::Triangle(NOTE), "note"));
+        entries.push(entry(Annotation::Triangle(NOTE), "note"));
     }
     if !of.holes.is_empty() {
-        entries.push(entry(Mark::Line(Stroke::solid(HOLE, 1.2)), "did not run"));
+        entries.push(entry(
+            Annotation::Line(Stroke::solid(HOLE, 1.2)),
+            "did not run",
+        ));
     }
     entries
 }

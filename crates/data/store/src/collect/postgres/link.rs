@@ -106,7 +106,7 @@ impl Pool {
             // The URL may contain a password, so it is not repeated.
             reason,
         };
-        let address = Address::of(url).map_err(|error| unusable(error.to_string()))?;
+        let address = Address::from_url(url).map_err(|error| unusable(error.to_string()))?;
         let config = address.config();
         let mut config = config.map_err(|error| unusable(described(&error)))?;
         config

@@ -264,7 +264,7 @@ impl Collection for PostgresCollection {
 
     fn receive(&self, delivery: &Delivery<'_>) -> Result<Received, StoreError> {
         delivery.check(self.pool.name())?;
-        let incoming = Incoming::of(delivery);
+        let incoming = Incoming::from_delivery(delivery);
         let incoming = incoming.map_err(|error| self.pool.failed(error.to_string()))?;
         let id = delivery.recording.id;
         self.need_month(Table::Recording, Month::of_id(id, Timestamp::now()))?;
@@ -333,7 +333,7 @@ impl Collection for PostgresCollection {
         for window in all() {
             crate::texts::check(self.pool.name(), "a window of wake-ups", window)?;
         }
-        let columns = windows::Columns::of(all())?;
+        let columns = windows::Columns::from_windows(all())?;
         let now = Timestamp::now();
         for window in all() {
             let month = Month::of_time(started_ns(window.start), now);

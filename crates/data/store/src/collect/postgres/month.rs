@@ -22,7 +22,7 @@ const FIRST: Month = Month {
 };
 
 impl Month {
-    fn of(time: Timestamp) -> Self {
+    fn from_time(time: Timestamp) -> Self {
         let day = time.to_zoned(TimeZone::UTC).date();
         Self {
             year: day.year(),
@@ -46,19 +46,19 @@ impl Month {
     /// Returns whether the month has a separate partition at `now`, so that clocks that are wrong
     /// by years do not create partitions.
     fn is_usual(self, now: Timestamp) -> bool {
-        (FIRST..=Self::of(now).next()).contains(&self)
+        (FIRST..=Self::from_time(now).next()).contains(&self)
     }
 
     /// Returns the month of a time; `None` if it has no separate partition.
     pub(super) fn of_time(ns: i64, now: Timestamp) -> Option<Self> {
         let time = Timestamp::from_nanosecond(ns.into()).ok()?;
-        Some(Self::of(time)).filter(|month| month.is_usual(now))
+        Some(Self::from_time(time)).filter(|month| month.is_usual(now))
     }
 
     /// Returns the month of an ID; `None` if it has no separate partition.
     pub(super) fn of_id(id: RecordingId, now: Timestamp) -> Option<Self> {
         let time = Timestamp::from_millisecond((id.0.as_u128() >> 80) as i64).ok()?;
-        Some(Self::of(time)).filter(|month| month.is_usual(now))
+        Some(Self::from_time(time)).filter(|month| month.is_usual(now))
     }
 
     fn begin(self) -> Timestamp {

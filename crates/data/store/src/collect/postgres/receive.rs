@@ -52,7 +52,7 @@ pub(super) struct Incoming<'a> {
 }
 
 impl<'a> Incoming<'a> {
-    pub(super) fn of(delivery: &'a Delivery<'a>) -> Result<Self, EncodeError> {
+    pub(super) fn from_delivery(delivery: &'a Delivery<'a>) -> Result<Self, EncodeError> {
         let recording = delivery.recording;
         let mut parts: Parts = serde_json::from_slice(delivery.body)?;
         let facts = parts
@@ -76,7 +76,7 @@ impl<'a> Incoming<'a> {
         own.add(recording);
         Ok(Self {
             delivery,
-            summary: Summary::of(recording),
+            summary: Summary::from_recording(recording),
             facts: hash,
             texts,
             body,

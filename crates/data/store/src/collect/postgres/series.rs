@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use postgres::Row;
 use punctual_model::{
-    ChangeMark, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
+    ChangeAnnotation, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
 };
 
 use super::PostgresCollection;
@@ -177,14 +177,14 @@ impl SeriesStore for PostgresCollection {
         })
     }
 
-    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeMark>, StoreError> {
-        let mut all: Vec<ChangeMark> = self.json("SELECT json FROM change_mark")?;
+    fn change_marks(&self, series: Option<&str>) -> Result<Vec<ChangeAnnotation>, StoreError> {
+        let mut all: Vec<ChangeAnnotation> = self.json("SELECT json FROM change_mark")?;
         all.retain(|mark| series.is_none_or(|series| mark.series == series));
         all.sort_by_key(|mark| (mark.at, mark.id));
         Ok(all)
     }
 
-    fn put_change_mark(&self, mark: &ChangeMark) -> Result<(), StoreError> {
+    fn put_change_mark(&self, mark: &ChangeAnnotation) -> Result<(), StoreError> {
         texts::check(self.pool.name(), format!("decision {}", mark.id), mark)?;
         let json = self.to_json(mark)?;
         self.pool.with(|link| {

@@ -54,7 +54,7 @@ impl Address {
     ///
     /// # Errors
     /// [`TlsError::Mode`].
-    pub(super) fn of(url: &str) -> Result<Self, TlsError> {
+    pub(super) fn from_url(url: &str) -> Result<Self, TlsError> {
         let mut address = Self {
             url: url.to_owned(),
             roots: None,
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn url_names_roots_and_tls_mode() {
         let of = |url: &str| {
-            let address = Address::of(url).unwrap();
+            let address = Address::from_url(url).unwrap();
             let roots = address
                 .roots
                 .as_ref()
@@ -205,13 +205,19 @@ mod tests {
                 Some("/etc/ca x.pem".to_owned())
             )
         );
-        let wrong = Address::of("postgres://me:secret@db/fleet?sslmode=never").err();
+        let wrong = Address::from_url("postgres://me:secret@db/fleet?sslmode=never").err();
         assert!(wrong.is_some_and(|error| !error.to_string().contains("secret")));
     }
 
     #[test]
     fn password_is_not_sent_remotely_unencrypted() {
-        let mode = |url: &str| Address::of(url).unwrap().config().unwrap().get_ssl_mode();
+        let mode = |url: &str| {
+            Address::from_url(url)
+                .unwrap()
+                .config()
+                .unwrap()
+                .get_ssl_mode()
+        };
         for other in [
             "postgres://me:secret@db/x",
             "postgres://me:secret@192.0.2.1/x?a=b",
@@ -235,7 +241,7 @@ mod tests {
     #[test]
     fn what_asks_for_tls_is_never_plain() {
         let judged = |url: &str, roots| {
-            let config = Address::of(url).unwrap().config().unwrap();
+            let config = Address::from_url(url).unwrap().config().unwrap();
             connector(&config, roots).map(|tls| tls.is_some())
         };
         let none = Path::new("/nonexistent/ca.pem");

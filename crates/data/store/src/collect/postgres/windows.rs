@@ -25,7 +25,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub(super) fn of<'a>(
+    pub(super) fn from_windows<'a>(
         windows: impl Iterator<Item = &'a WakeWindow>,
     ) -> Result<Self, StoreError> {
         let mut columns = Self::default();

@@ -4,17 +4,17 @@
 use punctual_model::{Cell, Nanos, Table, TimerlatContext, TimerlatSample};
 use punctual_rt::Tid;
 
-use crate::{LaneOutcome, Recorder, SelfCost};
+use crate::{Recorder, SelfCost, WorkerOutcome};
 
 /// The periods of one CPU's timer. They stay on this grid while its thread lives: a skipped expiry
 /// is a period that passed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Grid {
+pub(super) struct RowSchedule {
     base: Nanos,
     period: Nanos,
 }
 
-impl Grid {
+impl RowSchedule {
     pub(super) fn new(first_due: Nanos, period: Nanos) -> Self {
         Self {
             base: first_due,
@@ -24,7 +24,7 @@ impl Grid {
 
     /// Returns the estimated start from the due times of the first samples. A sample is written
     /// some hundred ns after its measurement, so the earliest is the most accurate.
-    fn of(seen: &[Nanos], period: Nanos) -> Option<Self> {
+    fn from_seen(seen: &[Nanos], period: Nanos) -> Option<Self> {
         let rough = Self::new(*seen.iter().min()?, period);
         let early = |seen: &Nanos| Nanos(seen.0 - rough.place(*seen) * rough.period.0);
         let first = seen.iter().map(early).min()?;
@@ -85,7 +85,7 @@ impl Row {
         }
     }
 
-    fn start(&mut self, grid: &Grid, pid: Option<u32>) {
+    fn start(&mut self, grid: &RowSchedule, pid: Option<u32>) {
         if !std::mem::replace(&mut self.started, true) {
             let tid = pid.and_then(|pid| Tid::from_raw(i32::try_from(pid).ok()?));
             let tid = tid.filter(|_| self.explained);
@@ -98,7 +98,7 @@ impl Row {
     /// trace_osnoise.c). The other samples were lost or never came, and their lateness is unknown.
     /// `until`: set at the end of the run, when all samples had been read and none was lost;
     /// missing ones are then open.
-    fn skip_to(&mut self, grid: &Grid, place: u64, until: Option<Nanos>) {
+    fn skip_to(&mut self, grid: &RowSchedule, place: u64, until: Option<Nanos>) {
         let Some(count @ 1..) = place.checked_sub(self.next) else {
             return;
         };
@@ -116,7 +116,7 @@ impl Row {
         self.next = place;
     }
 
-    pub(super) fn take(&mut self, grid: &Grid, place: u64, sample: &TimerlatSample) {
+    pub(super) fn take(&mut self, grid: &RowSchedule, place: u64, sample: &TimerlatSample) {
         self.start(grid, Some(sample.pid));
         if let Some(last) = self.last_seqnum.replace(sample.seqnum)
             && sample.seqnum > last
@@ -136,11 +136,11 @@ impl Row {
     /// `until`: when all samples had been read, if none was lost.
     pub(super) fn finish(
         mut self,
-        grid: &Grid,
+        grid: &RowSchedule,
         periods: Option<u64>,
         until: Option<Nanos>,
         cost: SelfCost,
-    ) -> LaneOutcome {
+    ) -> WorkerOutcome {
         self.start(grid, None);
         if let Some(periods) = periods {
             // The thread arms the interrupt's timer; without it none is due.
@@ -166,7 +166,7 @@ pub(super) struct CpuRows {
     period: Nanos,
     /// The number of periods in the run; `None` until it is stopped.
     periods: Option<u64>,
-    grid: Option<Grid>,
+    grid: Option<RowSchedule>,
     /// The first samples, until there are enough for the grid.
     waiting: Vec<TimerlatSample>,
     rows: Vec<Row>,
@@ -217,7 +217,9 @@ impl CpuRows {
     fn begin(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let seen: Vec<Nanos> = waiting.iter().map(due_of).collect();
-        self.grid = self.grid.or_else(|| Grid::of(&seen, self.period));
+        self.grid = self
+            .grid
+            .or_else(|| RowSchedule::from_seen(&seen, self.period));
         for sample in &waiting {
             self.place(sample);
         }
@@ -258,12 +260,14 @@ impl CpuRows {
         start: Nanos,
         until: Option<Nanos>,
         cost: SelfCost,
-    ) -> Vec<LaneOutcome> {
+    ) -> Vec<WorkerOutcome> {
         self.begin();
         let periods = self.periods.filter(|_| whole);
         // A CPU without a sample may have no tracer.
         let until = until.filter(|_| self.grid.is_some());
-        let grid = self.grid.unwrap_or_else(|| Grid::new(start, self.period));
+        let grid = self
+            .grid
+            .unwrap_or_else(|| RowSchedule::new(start, self.period));
         let rows = self.rows.into_iter();
         rows.map(|row| row.finish(&grid, periods, until, cost))
             .collect()
@@ -306,7 +310,7 @@ pub(super) fn table() -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Control, Lane, LaneReader, LaneSettings};
+    use crate::{Control, RecorderSlot, WorkerReader, WorkerSettings};
     use proptest::prelude::*;
     use punctual_model::SignedNanos;
     use std::sync::Arc;
@@ -314,8 +318,8 @@ mod tests {
     const PERIOD: Nanos = Nanos(1_000_000);
     const BASE: u64 = 50_000_000;
 
-    fn rows(warm_up: Nanos, duration: Option<Nanos>) -> (CpuRows, Vec<LaneReader>) {
-        let settings = LaneSettings {
+    fn rows(warm_up: Nanos, duration: Option<Nanos>) -> (CpuRows, Vec<WorkerReader>) {
+        let settings = WorkerSettings {
             warm_up,
             break_above: None,
             rate_hz: 1_000,
@@ -325,7 +329,7 @@ mod tests {
         let (rows, readers) = contexts
             .into_iter()
             .map(|context| {
-                let (recorder, reader) = Lane::open(settings, &control);
+                let (recorder, reader) = RecorderSlot::open(settings, &control);
                 let explained = context == TimerlatContext::Thread;
                 (Row::new(context, explained, recorder), reader)
             })

@@ -236,7 +236,7 @@ fn what_does_not_fit_is_refused() {
 fn skipped_periods_share_late_threads_lateness() {
     let (recorder, _reader) = testing::lane(Nanos::ZERO, &Arc::new(Control::new()));
     let mut row = super::rows::Row::new(TimerlatContext::Thread, false, recorder);
-    let grid = super::rows::Grid::new(Nanos::from_secs(1), Nanos::from_millis(1));
+    let grid = super::rows::RowSchedule::new(Nanos::from_secs(1), Nanos::from_millis(1));
     for (seqnum, place, late) in [(1, 0, 3_500_000), (2, 6, 20_000)] {
         let sample = TimerlatSample {
             cpu: 0,
