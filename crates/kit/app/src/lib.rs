@@ -2,7 +2,7 @@
 //! `punctual app list` and `punctual app record` read while it runs.
 //!
 //! **For:** an application that counts its latencies at a cost of 10 ns each ([`Figures`],
-//! [`Lane`]), and the tool that reads them ([`Reader`], [`find`]).
+//! [`Channel`]), and the tool that reads them ([`Reader`], [`find`]).
 //!
 //! **Knows:** sealed memory (`memfd_create(2)`), `/proc/PID/fd`, the bucket layout.
 //!

@@ -17,7 +17,7 @@
 //! Why the journal is written first: it may then contain a change that was never made, and there is
 //! nothing to restore. In the other order, a change could be made that is recorded nowhere.
 //!
-//! There are two journals ([`Places`]). The changes of a measurement are undone by the next command
+//! There are two journals ([`Locations`]). The changes of a measurement are undone by the next command
 //! if necessary. The changes that a user applied stay, even across reboots if they are in a file on
 //! disk. A record marks the end of an apply: without it, the changes before it are part of an
 //! incomplete plan and are undone as well.

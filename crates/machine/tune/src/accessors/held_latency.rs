@@ -102,7 +102,7 @@ impl Holder {
         holder.runs(target).then_some(holder)
     }
 
-    /// As [`of`](Self::of), but fails if it cannot tell.
+    /// As [`from_target`](Self::from_target), but fails if it cannot tell.
     ///
     /// # Errors
     /// The holder runs where this process cannot see it.

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often old files are looked for.
 const AGE_EVERY: Duration = Duration::from_secs(3_600);
 
-/// The name of [`Kept`] in the state of a plan.
+/// The name of [`StoredSnapshot`] in the state of a plan.
 const STATE: &str = "snapshot";
 
 /// What a service can keep, and what it kept last.
