@@ -1,9 +1,9 @@
 //! Finds the causes of a late reaction: splits its latency into shares that add up, based on the
 //! kernel's trace events.
 //!
-//! **For:** [`find`], which attributes each part of one late reaction to a cause; [`segments`],
-//! which returns the same attribution as stretches of time, for a plot; [`Tally`], which sums
-//! causes over a run and finds periodic ones; [`LateWakeUps`], which finds late wake-ups of threads
+//! **For:** [`find`], which attributes each part of one late reaction to a cause; [`explain`],
+//! which also stores the segments that a plot shows; [`Tally`], which sums causes over a run and
+//! finds periodic ones; [`LateWakeUps`], which finds late wake-ups of threads
 //! in an event stream; [`LateReactions`], which finds late reactions in a foreign trace and collects
 //! the events around them.
 //!

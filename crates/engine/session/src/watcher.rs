@@ -27,6 +27,6 @@ pub trait Watcher {
 
     /// Receives the exact samples of a thread after the warm-up, in order, before the
     /// [`progress`](Self::progress) call that counts them. Samples that did not fit into the ring
-    /// are missing, and are counted in [`LaneView::dropped`](crate::LaneView::dropped).
+    /// are missing, and are counted in [`WorkerView::dropped`](crate::WorkerView::dropped).
     fn samples(&mut self, _thread: u32, _samples: &[Sample]) {}
 }
