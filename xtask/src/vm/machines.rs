@@ -125,7 +125,7 @@ pub(crate) const ARM64: &[Machine] = &[
             some(
                 "punctual",
                 Target::Integration("explaining"),
-                &["a_break", "what_cannot", "a_lock"],
+                &["break_stops", "unexplainable", "lock_wait"],
             ),
             // Importing does not depend on the processor, and its files are missing there.
             some(
@@ -160,7 +160,11 @@ pub(crate) const MACHINES: &[Machine] = &[
             whole("punctual-rt", Target::Integration("privilege")),
             whole("punctual-rt", Target::Integration("examples")),
             // The examples in C and C++ are built on this machine.
-            some("punctual-capi", Target::Integration("c"), &["the_examples"]),
+            some(
+                "punctual-capi",
+                Target::Integration("c"),
+                &["examples_build"],
+            ),
             whole("punctual-app", Target::Integration("figures")),
             whole("punctual-host", Target::Integration("live")),
             whole("punctual-tune", Target::Integration("machine")),
@@ -204,7 +208,7 @@ pub(crate) const MACHINES: &[Machine] = &[
             some(
                 "punctual",
                 Target::Integration("explaining"),
-                &["a_break", "what_cannot", "a_lock"],
+                &["break_stops", "unexplainable", "lock_wait"],
             ),
             // Delays by the kernel module of the tests.
             some("punctual", Target::Integration("culprits"), &["kernel::"]),
@@ -224,8 +228,8 @@ pub(crate) const MACHINES: &[Machine] = &[
                 Target::Integration("preempt_rt"),
                 &[
                     "isolated",
-                    "the_kernel_is_known",
-                    "the_audit",
+                    "kernel_is_recognised",
+                    "audit_sees",
                     "control_group",
                 ],
             ),

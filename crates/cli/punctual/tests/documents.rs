@@ -98,13 +98,18 @@ fn prepared(place: &Sandbox) {
             "measure timer -q --policy other --dma-latency off -D 100ms --cpus 0 --samples --label nightly",
         );
     }
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/formats/tests/fixtures");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let imports = fixtures.join("data/formats/tests/fixtures");
+    let traces = fixtures.join("engine/tracefile/tests/fixtures");
     for (name, fixture) in [
-        ("hist.txt", "cyclictest-2.10-h200.txt"),
-        ("run.json", "cyclictest-2.10-h200.json"),
-        ("samples.raw", "jitterdebugger-samples.raw"),
+        ("hist.txt", imports.join("cyclictest-2.10-h200.txt")),
+        ("run.json", imports.join("cyclictest-2.10-h200.json")),
+        ("samples.raw", imports.join("jitterdebugger-samples.raw")),
+        ("trace.dat", traces.join("dat/v6.dat.xz")),
+        ("trace.txt", traces.join("text/perf-script.txt")),
+        ("mail.txt.xz", traces.join("dat/v6.txt.xz")),
     ] {
-        fs::copy(fixtures.join(fixture), place.path(name)).unwrap();
+        fs::copy(fixture, place.path(name)).unwrap();
     }
     fs::write(place.path(".config"), "CONFIG_PREEMPT=y\nCONFIG_HZ=250\n").unwrap();
 }

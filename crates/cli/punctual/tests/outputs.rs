@@ -156,7 +156,7 @@ fn schema_has_keys_used_by_scripts() {
         ],
     );
     has(
-        &schema["$defs"]["WorstSample"],
+        &schema["$defs"]["TopSample"],
         &[
             "time",
             "monotonic_ns",
