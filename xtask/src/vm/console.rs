@@ -150,6 +150,14 @@ impl Console {
         if let Some(rest) = line.strip_prefix(END) {
             if !rest.ends_with(" 0") {
                 self.tally.failed.push(format!("{}{EXIT}", rest.trim()));
+            } else if self
+                .program()
+                .is_some_and(|ran| ran.passed == 0 && ran.skips.is_empty())
+            {
+                // The filter of the suite matches no test.
+                self.tally
+                    .failed
+                    .push(format!("{} ran no test", self.suite));
             }
             return Request::Nothing;
         }
@@ -248,6 +256,20 @@ mod tests {
         assert!(!follow("Booting\n").began());
         let tally = follow("@@ begin a\ntest one ... ok\n");
         assert!(!tally.good());
+    }
+
+    #[test]
+    fn program_without_a_test_is_a_failure() {
+        let tally = follow(
+            "@@ begin a\n@@ end a 0\n@@ begin b\ntest one ... ok\n@@ end b 0\n@@ finished\n",
+        );
+        assert!(!tally.good());
+        assert!(
+            tally.to_string().contains("failed: a ran no test"),
+            "{tally}"
+        );
+        let text = "@@ begin a\nSKIP main: right: none\n@@ end a 0\n@@ begin b\ntest one ... ok\n@@ end b 0\n@@ finished\n";
+        assert!(follow(text).good());
     }
 
     #[test]
