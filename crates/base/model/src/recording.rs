@@ -23,7 +23,9 @@ use crate::{
 ///
 /// 3: the result of a requirement in the run is `met`, `exceeded` or `not_decidable`. `held`,
 /// `broken` and `not_proven` describe the machine, if a statement about it was requested.
-pub const SCHEMA_VERSION: u32 = 3;
+///
+/// 4: causes are data (`blame.shares[].cause`). Causes of earlier schemas cannot be read.
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// One measurement and everything that is known about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -174,6 +176,16 @@ pub enum ReadError {
         /// Its schema version.
         found: u64,
     },
+    /// An earlier version of the program wrote it, in a form that cannot be read any more.
+    #[error(
+        "the recording has schema {found}, and this program cannot read all of it ({error}): read it with the punctual that wrote it"
+    )]
+    Older {
+        /// Its schema version.
+        found: u64,
+        /// The first part that cannot be read.
+        error: serde_json::Error,
+    },
     /// The text is not a recording.
     #[error("not a recording: {0}")]
     NotARecording(#[from] serde_json::Error),
@@ -283,12 +295,17 @@ impl Recording {
             #[serde(default)]
             schema: u64,
         }
-        match serde_json::from_str(text)? {
-            Version { schema: found } if found > SCHEMA_VERSION.into() => {
-                Err(ReadError::Newer { found })
-            }
-            _ => Ok(serde_json::from_str(text)?),
+        let Version { schema: found } = serde_json::from_str(text)?;
+        if found > SCHEMA_VERSION.into() {
+            return Err(ReadError::Newer { found });
         }
+        serde_json::from_str(text).map_err(|error| {
+            if error.is_data() && (1..SCHEMA_VERSION.into()).contains(&found) {
+                ReadError::Older { found, error }
+            } else {
+                ReadError::NotARecording(error)
+            }
+        })
     }
 
     /// Converts a recording of an earlier schema to the current one. The verdict can change, as it
@@ -401,6 +418,24 @@ mod tests {
         let error = Recording::from_json(r#"{"schema": 99}"#).unwrap_err();
         assert!(error.to_string().contains("schema 99"), "{error}");
         assert!(Recording::from_json("[]").is_err());
+    }
+
+    #[cfg(feature = "testing")]
+    #[test]
+    fn unreadable_older_schema_is_named() {
+        let mut recording = crate::testing::recording(1, 1);
+        recording.schema = 3;
+        let mut json = serde_json::to_value(recording).unwrap();
+        Recording::from_json(&json.to_string()).unwrap();
+        json["worst"] = serde_json::json!([{"blame": {"sentence": "late"}}]);
+        let error = Recording::from_json(&json.to_string()).unwrap_err();
+        assert!(
+            matches!(error, ReadError::Older { found: 3, .. }),
+            "{error}"
+        );
+        json["schema"] = SCHEMA_VERSION.into();
+        let error = Recording::from_json(&json.to_string()).unwrap_err();
+        assert!(matches!(error, ReadError::NotARecording(_)), "{error}");
     }
 
     #[cfg(feature = "testing")]

@@ -1,6 +1,6 @@
 //! `json`: punctual's own recordings, as written by `export --format json`.
 
-use punctual_model::{Completion, Recording};
+use punctual_model::{Completion, ReadError, Recording};
 
 use super::{Head, Import, ImportError, Location, SampleSink, Source};
 
@@ -26,7 +26,9 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         .map_err(|_| source.bad_at(Location::Whole, "it is not UTF-8 text"))?;
     let mut recording = Recording::from_json(&text).map_err(|error| {
         let place = match &error {
-            punctual_model::ReadError::NotARecording(error) if error.line() > 0 => {
+            ReadError::NotARecording(error) | ReadError::Older { error, .. }
+                if error.line() > 0 =>
+            {
                 Location::Line(error.line() as u64)
             }
             _ => Location::Whole,
