@@ -246,6 +246,11 @@ fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
             two_histograms,
             "a second histogram begins here",
         ),
+        (
+            "trace-version",
+            b"\x17\x08Dtracing9\0".to_vec(),
+            "the trace.dat has version 9",
+        ),
         ("json-cut", json[..1_000].to_vec(), "it is truncated"),
         (
             "json-deep",

@@ -21,7 +21,7 @@ use punctual_model::{
 use punctual_report::wrap;
 use punctual_session::{TraceRequest, explain_trace, lease};
 use punctual_store::{Store, StoreError, Writer};
-use punctual_tracefile::{Input, TraceReader};
+use punctual_tracefile::{Input, TraceFileError, TraceReader};
 use serde::Serialize;
 use serde_json::json;
 
@@ -218,14 +218,22 @@ impl Job {
         })
     }
 
-    /// Reads a trace, and stores its late reactions. `None` if the file is no trace.
+    /// Reads a trace, and stores its late reactions. Returns `None` if the file is not a trace.
     fn import_trace(&self, path: &Path) -> Option<Result<Imported>> {
         if self.unit.is_some() || path == Path::new("-") {
             return None;
         }
-        let trace = Input::path(path).and_then(punctual_tracefile::open);
-        let mut reader = trace.ok()?;
-        Some(self.keep_trace(reader.as_mut(), path))
+        match Input::path(path).and_then(punctual_tracefile::open) {
+            Ok(mut reader) => Some(self.keep_trace(reader.as_mut(), path)),
+            // The importers name the faults of files that may be anything.
+            Err(
+                TraceFileError::Io(_)
+                | TraceFileError::Open { .. }
+                | TraceFileError::NotATrace { .. }
+                | TraceFileError::NoEvent { .. },
+            ) => None,
+            Err(error) => Some(Err(error).with_context(|| path.display().to_string())),
+        }
     }
 
     fn keep_trace(&self, reader: &mut dyn TraceReader, path: &Path) -> Result<Imported> {
