@@ -57,7 +57,7 @@ pub fn find(window: &Window) -> Found {
     }
 }
 
-/// Number of sources with shares of their own. Further ones are summed by kind.
+/// Maximum number of sources with separate shares. Further sources are summed by kind.
 const APART: usize = Blame::MOST_SHARES - ShareKind::NAMES.len();
 
 /// Sums the stretches of each source into one share, in order of first appearance.

@@ -163,9 +163,10 @@ impl Context {
         if own || event.flags & handler != 0 || !self.handlers.is_empty() {
             return;
         }
-        match event.has(TraceEvent::IRQS_OFF) {
-            true => self.irqs_off = self.irqs_off.or(Some(None)),
-            false => self.irqs_off = None,
+        if event.has(TraceEvent::IRQS_OFF) {
+            self.irqs_off = self.irqs_off.or(Some(None))
+        } else {
+            self.irqs_off = None
         }
     }
 

@@ -163,9 +163,10 @@ impl LateWakeUps {
                     actual: event.time.max(waited.since),
                     events_from: waited.events_from,
                 };
-                Some(match late.latency() > self.threshold {
-                    true => Wait::TooLong(late),
-                    false => Wait::InTime(late),
+                Some(if late.latency() > self.threshold {
+                    Wait::TooLong(late)
+                } else {
+                    Wait::InTime(late)
                 })
             }
             EventKind::ProcessExit { task } => {

@@ -147,12 +147,12 @@ fn running(moment: &Moment<'_, '_>) -> Cause {
         let over = moment.from + moment.length > at + FAULT_TIME;
         (all && at >= window.expected) || !over
     });
-    match in_fault {
-        // A step begins in user space, so earlier faults are over.
-        true if window.delay != Delay::Step || victim.fault >= Some(window.expected) => {
-            Cause::new(Source::PageFault)
-        }
-        _ => own_time(moment),
+    // A step begins in user space, so earlier faults are over.
+    let is_earlier = window.delay == Delay::Step && victim.fault < Some(window.expected);
+    if in_fault && !is_earlier {
+        Cause::new(Source::PageFault)
+    } else {
+        own_time(moment)
     }
 }
 
@@ -261,9 +261,10 @@ fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Ca
         let pending = scene.victim.state == State::Woken && !scene.victim.woken_here;
         if pending && scene.future.is_queued(moment.from) {
             let detail = Detail::Ran(*task);
-            return match moment.length <= SHORT {
-                true => Cause::new(Source::Scheduling),
-                false => Cause::unexplained(Unknown::WakeupPending).with(detail),
+            return if moment.length <= SHORT {
+                Cause::new(Source::Scheduling)
+            } else {
+                Cause::unexplained(Unknown::WakeupPending).with(detail)
             };
         }
         let missing = handlers_missing(moment.scene.window);
@@ -312,9 +313,10 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
     // Unless a holder releases it, the victim sleeps for another reason.
     let first = matches!(why, Why::First | Why::Lock { first: true, .. });
     let Some(waking) = scene.future.waking(moment.from) else {
-        return match scene.window.has(WAKING) || scene.window.has(WAKEUP) {
-            true => Cause::unexplained(Unknown::NoWaker),
-            false => Cause::not_recorded(Missing::WakeUp, &[WAKING]),
+        return if scene.window.has(WAKING) || scene.window.has(WAKEUP) {
+            Cause::unexplained(Unknown::NoWaker)
+        } else {
+            Cause::not_recorded(Missing::WakeUp, &[WAKING])
         };
     };
     if let (true, Some(caller)) = (is_of_two(scene.window.delay), &waking.caller) {
@@ -449,8 +451,9 @@ fn idle(moment: &Moment<'_, '_>) -> Cause {
 }
 
 fn unseen(moment: &Moment<'_, '_>) -> Cause {
-    match moment.scene.window.has(SWITCH) {
-        true => Cause::unexplained(Unknown::NoEventOfCpu(moment.cpu)),
-        false => Cause::not_recorded(Missing::WhatRan, &[SWITCH]),
+    if moment.scene.window.has(SWITCH) {
+        Cause::unexplained(Unknown::NoEventOfCpu(moment.cpu))
+    } else {
+        Cause::not_recorded(Missing::WhatRan, &[SWITCH])
     }
 }

@@ -76,12 +76,11 @@ impl Tally {
         number: u64,
         culprit_at: Option<Nanos>,
     ) {
-        let (key, source) = match self.causes.contains_key(&key) || self.causes.len() < SOURCES {
-            true => (key, source),
-            false => {
-                let others = Source::Others(key.0);
-                (self::key(&others), others)
-            }
+        let (key, source) = if self.causes.contains_key(&key) || self.causes.len() < SOURCES {
+            (key, source)
+        } else {
+            let others = Source::Others(key.0);
+            (self::key(&others), others)
         };
         let cause = self.causes.entry(key.clone()).or_insert_with(|| Cause {
             source,

@@ -36,12 +36,11 @@ pub(crate) fn judge(window: &Window, stretches: Vec<Stretch>) -> Vec<Stretch> {
     events.values_mut().for_each(|times| times.sort_unstable());
     let mut judged = Vec::with_capacity(stretches.len());
     for stretch in stretches {
-        match runs(&stretch.cause) || stretch.cause.source == Source::Gap {
-            true => {
-                let times = events.get(&stretch.cpu).map_or(&[][..], Vec::as_slice);
-                split(window, &stretch, times, &mut judged);
-            }
-            false => judged.push(stretch),
+        if runs(&stretch.cause) || stretch.cause.source == Source::Gap {
+            let times = events.get(&stretch.cpu).map_or(&[][..], Vec::as_slice);
+            split(window, &stretch, times, &mut judged);
+        } else {
+            judged.push(stretch)
         }
     }
     judged

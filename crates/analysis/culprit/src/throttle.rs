@@ -96,8 +96,9 @@ fn rewrite(stretch: &mut Stretch, group: &str, decided: bool) {
         _ => None,
     };
     cause.detail = ran.map(|ran| Detail::Meanwhile(Some(ran)));
-    cause.source = match decided {
-        true => quota,
-        false => Source::Unexplained(Unknown::QuotaOrEqual(group.to_owned())),
+    cause.source = if decided {
+        quota
+    } else {
+        Source::Unexplained(Unknown::QuotaOrEqual(group.to_owned()))
     };
 }

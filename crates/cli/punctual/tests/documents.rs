@@ -143,13 +143,12 @@ fn commands_are_not_refused(page: &str) {
             .command("")
             .args(words)
             .env("PUNCTUAL_STORE", place.path("copy.db"))
-            .stdout(Stdio::piped())
+            // Nobody reads a pipe before the end, and a full one would stop the command.
+            .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // What explains a file ends by itself.
-        let runs_on =
-            RUN_ON.iter().any(|begin| command.starts_with(begin)) && !command.contains("--trace");
+        let runs_on = RUN_ON.iter().any(|begin| command.starts_with(begin));
         let output = ended(child, runs_on);
         for leftover in ["copy.db-wal", "copy.db-shm"] {
             let _ = fs::remove_file(place.path(leftover));

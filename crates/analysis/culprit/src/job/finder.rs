@@ -378,12 +378,13 @@ impl State {
             EventKind::SysEnter { id, args } => {
                 let mask = if numbers.futex.contains(id) { !7 } else { !0 };
                 let again = numbers.restart.contains(id);
-                let call = match again {
-                    true => self.last_call?,
-                    false => Call {
+                let call = if again {
+                    self.last_call?
+                } else {
+                    Call {
                         id: *id,
                         argument: args[0] & mask,
-                    },
+                    }
                 };
                 self.call = Some((call, now));
                 self.last_call = Some(call);

@@ -108,9 +108,10 @@ impl<'a> Split<'a> {
             cuts.push(part.to);
             cuts.sort_unstable();
             for cut in cuts {
-                let cause = match fault.is_some_and(|fault| at >= fault) {
-                    true => Cause::new(Source::PageFault),
-                    false => self.own(at, cut),
+                let cause = if fault.is_some_and(|fault| at >= fault) {
+                    Cause::new(Source::PageFault)
+                } else {
+                    self.own(at, cut)
                 };
                 self.put((at, cut), cpu, cause, None);
                 at = cut;

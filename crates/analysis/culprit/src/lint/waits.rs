@@ -126,9 +126,10 @@ pub(crate) fn is_relative_sleep(placed: &PlacedAct, _: &Releases) -> bool {
 }
 
 pub(crate) fn is_clock_that_can_be_set(placed: &PlacedAct, _: &Releases) -> bool {
-    let clock = match is_absolute(placed) {
-        true => Some(placed.act.arguments[0] as u32),
-        false => clock_of_timer(placed),
+    let clock = if is_absolute(placed) {
+        Some(placed.act.arguments[0] as u32)
+    } else {
+        clock_of_timer(placed)
     };
     clock.is_some_and(|clock| !is_steady(clock))
 }

@@ -29,12 +29,11 @@ impl LateReactions {
         }
         let mut found = self.found;
         found.real_time = self.seen_real_time;
-        let list = match self.seen_real_time {
-            true => self.real_time,
-            false => {
-                found.above = std::mem::take(&mut found.ordinary).0;
-                self.others
-            }
+        let list = if self.seen_real_time {
+            self.real_time
+        } else {
+            found.above = std::mem::take(&mut found.ordinary).0;
+            self.others
         };
         let mut reactions = list.into_list();
         reactions.sort_by_key(|one| (one.window.expected, one.window.actual));
@@ -52,7 +51,7 @@ impl LateReactions {
                 found.clock_error = found.clock_error.max(error.map(Some)).or(Some(None));
             }
         }
-        let (threads, other_threads) = self.lanes.into_parts();
+        let (threads, other_threads) = self.waits.into_parts();
         LateFound {
             reactions,
             threads,

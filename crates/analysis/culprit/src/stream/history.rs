@@ -39,7 +39,7 @@ struct Cpu {
 
 /// The events around a late reaction.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct TraceSlice {
     pub(super) events: Vec<TraceEvent>,
     pub(super) gaps: Vec<EventGap>,
 }
@@ -162,7 +162,7 @@ impl History {
         expected: Nanos,
         from: Nanos,
         to: Nanos,
-    ) -> Cut {
+    ) -> TraceSlice {
         let first = self.events.partition_point(|event| event.time < from);
         let end = self.events.partition_point(|event| event.time <= to);
         let span = || self.events.range(first..end.max(first));
@@ -177,7 +177,7 @@ impl History {
             gaps.extend(known.filter(|gap| gap.from < to && gap.to >= begins));
             gaps.extend(self.before(*cpu, expected));
         }
-        Cut {
+        TraceSlice {
             events,
             gaps: apart(gaps),
         }
@@ -186,9 +186,10 @@ impl History {
     /// Returns the part of a latency whose events are not held, or not in the trace.
     fn before(&self, cpu: u32, expected: Nanos) -> Option<EventGap> {
         let (begin, held) = (self.begin?, self.events.front()?.time);
-        let (reason, until) = match self.dropped {
-            true => (GapReason::NotHeld, held),
-            false => (GapReason::BeforeTrace, begin),
+        let (reason, until) = if self.dropped {
+            (GapReason::NotHeld, held)
+        } else {
+            (GapReason::BeforeTrace, begin)
         };
         (expected < until).then(|| gap(cpu, Nanos::ZERO, until, reason))
     }

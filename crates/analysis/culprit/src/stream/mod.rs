@@ -3,20 +3,20 @@
 //! A reaction is a wait of a thread for a CPU; a timer of a thread that expired late, and the wait
 //! after it; a latency that a program or a tracer wrote into the trace.
 //!
-//! # Never wrong
-//! Foreign traces lack events. Spans in which events of a CPU may be missing become gaps of the
-//! window ([`punctual_model::EventGap`]), and the shares there are unknown. Events are also missing
-//! if the thread of an event is not the one that was switched in before. A wait that may have been
-//! interrupted in a gap has no known length; it is only counted.
+//! # Missing events
+//! If a CPU may have lost events for some time, that time becomes a gap of the window
+//! ([`punctual_model::EventGap`]), and its cause is unknown. There is also a gap if an event belongs
+//! to another thread than the last switch. If a gap may have interrupted a wait, the length of the
+//! wait is unknown: it is only counted.
 
 mod clocks;
 mod finish;
 mod history;
-mod kept;
-mod lanes;
+mod longest;
 mod marks;
 mod missing;
 mod timers;
+mod waits;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -26,17 +26,17 @@ use punctual_model::{
     TraceEvent, Vector, Victim, Window,
 };
 
-pub use lanes::ThreadWaits;
+pub use waits::ThreadWaits;
 pub use wanted::Wanted;
 
 use crate::finder::{Late, LateWakeUps, Wait};
 use crate::scene::hides_changes;
 use clocks::Clocks;
-use history::{Cut, History, places};
-use kept::Kept;
-use lanes::{Lanes, scheduling};
+use history::{History, TraceSlice, places};
+use longest::Longest;
 use marks::{Stated, stated};
 use timers::{Expired, Timers};
+use waits::{WaitsByThread, scheduling};
 
 /// Number of events that are held. A window cannot have more.
 const HELD: usize = 400_000;
@@ -64,7 +64,7 @@ pub struct Reaction {
     waker: Option<u32>,
 }
 
-/// What a trace states about itself.
+/// Facts that the trace file states.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceFacts<'a> {
     /// Names of the recorded events.
@@ -103,7 +103,7 @@ pub struct LateFound {
     pub incomplete: u64,
     /// Number of events.
     pub events: u64,
-    /// Number of gaps in which events were lost, and the number of lost events where stated.
+    /// Number of gaps with lost events, and of lost events if the trace states it.
     pub lost: (u64, u64),
     /// Number of switches that were not recorded although others were.
     pub contradictions: u64,
@@ -113,7 +113,7 @@ pub struct LateFound {
     pub cpus: BTreeSet<u32>,
     /// Events that were not recorded, or whose end was not.
     pub missing: Vec<String>,
-    /// What else the trace does not show.
+    /// Other information that the trace lacks.
     pub not_shown: Vec<NotShown>,
     /// Whether a limit on the difference between clocks was needed and found. `None` if not needed.
     pub clock_error: Option<Option<Nanos>>,
@@ -137,7 +137,7 @@ pub struct LateReactions {
     finder: LateWakeUps,
     timers: Timers,
     clocks: Clocks,
-    lanes: Lanes,
+    waits: WaitsByThread,
     names: HashMap<u32, Task>,
     /// Last wake-up of each waiting thread: the CPU of the waker.
     woken: HashMap<u32, u32>,
@@ -148,8 +148,8 @@ pub struct LateReactions {
     /// When the last timer that woke a thread was armed.
     slept: HashMap<u32, Nanos>,
     open: VecDeque<Ended>,
-    real_time: Kept,
-    others: Kept,
+    real_time: Longest,
+    others: Longest,
     seen_real_time: bool,
     now: Nanos,
     flags: bool,
@@ -167,15 +167,15 @@ impl LateReactions {
             finder: LateWakeUps::new(Nanos::ZERO),
             timers: Timers::default(),
             clocks: Clocks::default(),
-            lanes: Lanes::default(),
+            waits: WaitsByThread::default(),
             names: HashMap::new(),
             woken: HashMap::new(),
             left: HashMap::new(),
             expired: HashMap::new(),
             slept: HashMap::new(),
             open: VecDeque::new(),
-            real_time: Kept::new(most),
-            others: Kept::new(most),
+            real_time: Longest::new(most),
+            others: Longest::new(most),
             seen_real_time: false,
             now: Nanos::ZERO,
             flags: false,
@@ -250,7 +250,7 @@ impl LateReactions {
         self.expired.clear();
     }
 
-    /// Takes the events of reactions that have ended. Begins anew if the time goes back.
+    /// Takes the events of reactions that have ended. If the time goes back, another trace begins.
     fn advance(&mut self, time: Nanos) {
         if time < self.now {
             self.close(Nanos(u64::MAX));
@@ -367,7 +367,7 @@ impl LateReactions {
         if !self.wanted.has(&ended.late) {
             return;
         }
-        self.lanes.record(&ended.late);
+        self.waits.record(&ended.late);
         if self
             .wanted
             .threshold
@@ -425,7 +425,7 @@ impl LateReactions {
         let from = late.events_from.min(late.expected).saturating_sub(BEFORE);
         let to = late.actual + AFTER;
         let thread = (late.tid, late.cpu);
-        let Cut { mut events, gaps } = self.history.cut(thread, late.expected, from, to);
+        let TraceSlice { mut events, gaps } = self.history.cut(thread, late.expected, from, to);
         let hides = |gap: &EventGap| {
             hides_changes(gap.reason) && gap.from < late.actual && gap.to > late.expected
         };

@@ -79,7 +79,7 @@ impl Timers {
         None
     }
 
-    /// Events of a CPU were lost: whatever it armed or ran is unknown.
+    /// Events of a CPU were lost, so its armed and running timers are unknown.
     pub(super) fn lost(&mut self) {
         self.armed.clear();
         self.running.clear();

@@ -1,6 +1,6 @@
 //! Which late reactions are asked for.
 
-use punctual_model::{Comm, CpuSet, Nanos};
+use punctual_model::{Comm, Nanos};
 
 use crate::Late;
 
@@ -15,8 +15,8 @@ pub struct Wanted {
     pub pids: Vec<u32>,
     /// Only of threads with this name.
     pub comm: Option<Comm>,
-    /// Only those that ended on these CPUs.
-    pub cpus: Option<CpuSet>,
+    /// Only those that ended on this CPU.
+    pub cpu: Option<u32>,
     /// Only those with a part in this span of time, on the clock of the trace.
     pub between: Option<(Nanos, Nanos)>,
 }
@@ -32,7 +32,7 @@ impl Wanted {
             most: Self::LONGEST,
             pids: Vec::new(),
             comm: None,
-            cpus: None,
+            cpu: None,
             between: None,
         }
     }
@@ -42,14 +42,11 @@ impl Wanted {
         !self.pids.is_empty() || self.comm.is_some()
     }
 
-    /// Returns whether a reaction is asked for, whatever its length.
+    /// Returns whether a reaction of any length is selected.
     pub(super) fn has(&self, late: &Late) -> bool {
         let comm = self.comm.is_none_or(|comm| comm == late.comm);
         let pid = self.pids.is_empty() || self.pids.contains(&late.tid);
-        let cpu = self
-            .cpus
-            .as_ref()
-            .is_none_or(|cpus| cpus.contains(late.cpu));
+        let cpu = self.cpu.is_none_or(|cpu| cpu == late.cpu);
         let (from, to) = self.between.unwrap_or((Nanos::ZERO, Nanos(u64::MAX)));
         comm && pid && cpu && late.expected <= to && late.actual >= from
     }

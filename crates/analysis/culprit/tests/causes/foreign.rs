@@ -13,7 +13,7 @@ use crate::stream::{RUNNABLE, SLEEPS, VICTIM, idle, make, task, victim};
 
 const MICRO: u64 = 1_000;
 
-/// A part of the time in which the victim waits.
+/// A part of the wait of the victim.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Interrupt(u64),
@@ -137,10 +137,7 @@ impl Machine {
             current: idle(),
         };
         for turn in turns {
-            let busy = match turn.busy {
-                true => make(),
-                false => idle(),
-            };
+            let busy = if turn.busy { make() } else { idle() };
             machine.switch(SLEEPS, busy);
             machine.now += 300;
             machine.wake(turn.by_timer);
@@ -206,14 +203,14 @@ fn name_of(kind: &EventKind) -> &'static str {
     }
 }
 
-/// Finds the late reactions of the victim in what is left of a trace.
+/// Finds the late reactions of the victim in a damaged trace.
 fn found(events: &[TraceEvent], damage: &Damage) -> LateFound {
     let mut finder = LateReactions::new(Wanted {
         threshold: None,
         most: 100,
         pids: vec![VICTIM],
         comm: Some(Comm::new(b"victim")),
-        cpus: None,
+        cpu: None,
         between: None,
     });
     let (first, last) = (events[0].time.0, events[events.len() - 1].time.0);

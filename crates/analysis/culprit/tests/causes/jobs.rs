@@ -445,13 +445,14 @@ fn stolen_time_is_not_own_work() {
 #[test]
 fn old_page_fault_does_not_explain_sleep() {
     let slept = |from: f64, kernel: bool| {
-        let touch = match kernel {
-            true => EventKind::PageFaultKernel {
+        let touch = if kernel {
+            EventKind::PageFaultKernel {
                 address: 0x1000,
                 ip: 0x401000,
                 error_code: 6,
-            },
-            false => fault(0x1000),
+            }
+        } else {
+            fault(0x1000)
         };
         job(1_000.0)
             .event(15.0, touch)
@@ -481,9 +482,10 @@ fn an_idle_cpu_alone_is_no_throttle() {
             .on(0, 33)
             .waking_of(100.0, victim(), 1)
             .on(1, 12);
-        let stream = match arrived {
-            true => stream.wakeup(110.0, 1),
-            false => stream,
+        let stream = if arrived {
+            stream.wakeup(110.0, 1)
+        } else {
+            stream
         };
         stream
             .switch(200.0, make(), SLEEPS, idle())

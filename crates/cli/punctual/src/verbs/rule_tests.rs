@@ -30,7 +30,6 @@ const LETTERS: &[(&str, char)] = &[
 const SEVERAL_VALUES: &[(&str, &str)] = &[
     ("by", "the words to group by are those of what is grouped"),
     ("comm", "threads: a part of the name"),
-    ("cpu", "place beside: one; explain: a list"),
     (
         "dma-latency",
         "exec: a number of µs, as the kernel takes it",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use punctual_culprit::Wanted;
-use punctual_model::{Comm, CpuSet, Explanation, Nanos};
+use punctual_model::{Comm, Explanation, Nanos};
 use punctual_session::{ExplainedTrace, TraceRequest, explain_trace};
 use punctual_tracefile::{Input, open};
 
@@ -24,9 +24,9 @@ pub(super) struct Foreign {
         "label", "quiet",
     ])]
     trace: Option<PathBuf>,
-    /// Only reactions that ended on these CPUs
-    #[arg(long, value_name = "CPUS", requires = "trace")]
-    cpu: Option<CpuSet>,
+    /// Only reactions that ended on this CPU
+    #[arg(long, value_name = "CPU", requires = "trace")]
+    cpu: Option<u32>,
     /// Only the reaction of this time, as the trace shows it: 1234.567890
     #[arg(long, value_name = "TIME", requires = "trace", value_parser = moment)]
     at: Option<Moment>,
@@ -67,7 +67,7 @@ fn moment(text: &str) -> Result<Moment, Invalid> {
 }
 
 impl Foreign {
-    /// Returns the file, if a trace is to be explained.
+    /// Returns the trace file, if one was given.
     pub(super) fn file(&self) -> Option<&Path> {
         self.trace.as_deref()
     }
@@ -80,9 +80,10 @@ impl Foreign {
             wanted: self.wanted(of)?,
             command_line: command_line(),
         };
-        let input = match path == Path::new("-") {
-            true => Ok(Input::stdin()),
-            false => Input::path(path),
+        let input = if path == Path::new("-") {
+            Ok(Input::stdin())
+        } else {
+            Input::path(path)
         };
         let mut reader = input.and_then(open).with_context(|| file.clone())?;
         explain_trace(reader.as_mut(), request).with_context(|| file.clone())
@@ -108,7 +109,7 @@ impl Foreign {
             },
             pids: of.pids.to_vec(),
             comm: of.comm.map(|name| Comm::new(name.as_bytes())),
-            cpus: self.cpu.clone(),
+            cpu: self.cpu,
             between: at.or(between),
         })
     }

@@ -9,19 +9,16 @@ const EVENTS: usize = 1_000_000;
 
 /// The longest reactions, limited in number and in events.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct Longest {
     most: usize,
     list: Vec<Reaction>,
-    /// Reactions that were offered but are not kept, because others are longer.
-    pub(super) left_out: u64,
 }
 
-impl Kept {
+impl Longest {
     pub(super) const fn new(most: usize) -> Self {
         Self {
             most,
             list: Vec::new(),
-            left_out: 0,
         }
     }
 
@@ -42,7 +39,6 @@ impl Kept {
                 .min_by_key(|(_, latency)| *latency);
             let Some((place, _)) = shortest else { return };
             self.list.remove(place);
-            self.left_out += 1;
         }
     }
 

@@ -6,7 +6,7 @@ use punctual_model::{Histogram, KernelPriority, Policy, Scheduling, SignedNanos,
 
 use crate::Late;
 
-/// Threads with figures of their own. Each takes 36 kB of memory.
+/// Maximum number of threads with separate figures. Each takes 36 kB of memory.
 const MOST: usize = 200;
 
 /// The waits of one thread.
@@ -27,13 +27,13 @@ impl ThreadWaits {
 
 /// The waits of all threads.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
+pub(super) struct WaitsByThread {
     threads: BTreeMap<u32, ThreadWaits>,
     /// Threads beyond the limit.
     others: Option<Histogram>,
 }
 
-impl Lanes {
+impl WaitsByThread {
     pub(super) fn record(&mut self, wait: &Late) {
         let latency = SignedNanos(i64::try_from(wait.latency().0).unwrap_or(i64::MAX));
         let task = Task {
@@ -42,12 +42,12 @@ impl Lanes {
             prio: wait.prio,
         };
         if self.threads.len() < MOST || self.threads.contains_key(&wait.tid) {
-            let lane = self.threads.entry(wait.tid).or_insert_with(|| ThreadWaits {
+            let thread = self.threads.entry(wait.tid).or_insert_with(|| ThreadWaits {
                 task,
                 histogram: Histogram::new(),
             });
-            lane.task = task;
-            lane.histogram.record(latency);
+            thread.task = task;
+            thread.histogram.record(latency);
         } else {
             let others = self.others.get_or_insert_with(Histogram::new);
             others.record(latency);
