@@ -44,7 +44,7 @@ pub struct Explanation {
     /// The jobs of watched threads. Null if jobs were not followed.
     #[serde(default)]
     pub jobs: Option<Jobs>,
-    /// The trace in which the late reactions were found. Absent if punctual recorded them.
+    /// The trace file, if another tool recorded the events. Absent if punctual recorded them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,
     /// Explained outliers, in ascending order of number: at most [`Explanation::KEPT`], the largest

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, NotShown};
 
-/// A trace of another tool, in which late reactions were searched.
+/// A trace of another tool, as the search for late reactions found it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceSummary {
     /// The file, as the user named it. `-` for standard input.
     pub file: String,
-    /// What the file is: `text of perf script`.
+    /// The format of the file: `text of perf script`.
     pub format: String,
     /// The clock of the events, as the kernel names it. Null if the file does not say.
     pub clock: Option<String>,
@@ -28,7 +28,7 @@ pub struct TraceSummary {
     pub from_ns: Nanos,
     /// Time of the last event.
     pub to_ns: Nanos,
-    /// Number of gaps in which the tracer lost events.
+    /// Number of gaps with lost events.
     pub gaps: u64,
     /// Number of lost events, as far as the trace states it.
     pub lost: u64,

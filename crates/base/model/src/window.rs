@@ -62,7 +62,7 @@ impl Window {
     pub const KEPT_EVENTS: usize = 4_000;
 
     /// Returns the window with at most [`KEPT_EVENTS`](Self::KEPT_EVENTS) events. Events in the
-    /// middle are dropped and counted. The same applies to segments and to each thread's activity.
+    /// middle are dropped and counted. Segments and each thread's activity have the same limit.
     pub fn shortened(mut self) -> Self {
         self.left_out += drop_middle(&mut self.events) as u64;
         drop_middle(&mut self.segments);
@@ -73,8 +73,8 @@ impl Window {
         self
     }
 
-    /// Returns whether the segments are in order, do not overlap, and lie within the latency, as
-    /// the analysis writes them. Those of a window from elsewhere may not.
+    /// Returns whether the segments are in order, do not overlap, and are within the latency. The
+    /// analysis guarantees this, but a window of a delivery or a file may be damaged.
     pub fn segments_fit(&self) -> bool {
         let mut at = self.expected;
         let in_order = self.segments.iter().all(|segment| {

@@ -400,7 +400,7 @@ fn steps_between_clock_readings_are_explained() {
             let faults = shares_of(&recording).filter(|s| s.kind() == ShareKind::PageFault);
             assert!(faults.count() > 0, "{:?}", found.causes);
         } else {
-            punctual_testing::skip!(Kernel, "page faults are no events of this kernel")
+            punctual_testing::skip!(Kernel, "this kernel has no event for page faults")
         }
     }
     let line = "switch --policy other --way pipe --batch 4 -i 50ms -D 500ms --threshold 1ns";

@@ -55,7 +55,7 @@ fn unfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
             return if all.iter().any(fits) {
                 Vec::new()
             } else {
-                vec![format!("{at}: {value} is none of what is allowed")]
+                vec![format!("{at}: {value} matches no alternative")]
             };
         }
     }
@@ -63,7 +63,7 @@ fn unfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
         return if words.contains(value) {
             Vec::new()
         } else {
-            vec![format!("{at}: {value} is no word of it")]
+            vec![format!("{at}: {value} is not in the enum")]
         };
     }
     if !schema["const"].is_null() && schema["const"] != *value {

@@ -135,17 +135,19 @@ pub(crate) fn source_text(recording: &Recording) -> Option<String> {
 
 /// Returns the start time, with `decimals` digits after the second.
 pub(crate) fn started(recording: &Recording, decimals: usize) -> String {
-    match recording.knows(Unknown::Started) {
-        true => wall(recording.started, decimals),
-        false => "time unknown".to_owned(),
+    if recording.knows(Unknown::Started) {
+        wall(recording.started, decimals)
+    } else {
+        "time unknown".to_owned()
     }
 }
 
 /// Returns the duration of the measurement.
 pub(crate) fn duration(recording: &Recording) -> String {
-    match recording.knows(Unknown::Duration) {
-        true => recording.duration_ns.to_string(),
-        false => "duration unknown".to_owned(),
+    if recording.knows(Unknown::Duration) {
+        recording.duration_ns.to_string()
+    } else {
+        "duration unknown".to_owned()
     }
 }
 
@@ -222,9 +224,10 @@ pub(crate) fn load_text(load: &LoadRecord) -> String {
         let shown = value
             .as_str()
             .map_or_else(|| value.to_string(), |s| format!("'{s}'"));
-        match *key == load.name {
-            true => text.push_str(&format!(" {shown}")),
-            false => text.push_str(&format!(" {key}={shown}")),
+        if *key == load.name {
+            text.push_str(&format!(" {shown}"))
+        } else {
+            text.push_str(&format!(" {key}={shown}"))
         }
     }
     text
@@ -296,9 +299,10 @@ pub(crate) fn outcome_word(outcome: Outcome) -> &'static str {
 /// Returns where a top sample was measured, and whether the user had suspended the run then.
 pub(crate) fn worst_place(recording: &Recording, sample: &TopSample) -> String {
     let place = place(recording, sample.thread, sample.cpu);
-    match sample.is_suspended(&recording.suspensions) {
-        true => format!("{place}, suspended"),
-        false => place,
+    if sample.is_suspended(&recording.suspensions) {
+        format!("{place}, suspended")
+    } else {
+        place
     }
 }
 
@@ -390,12 +394,13 @@ fn unseen_thefts(explanation: &Explanation) -> String {
     let shares = outliers.flat_map(|outlier| &outlier.blame.shares);
     let unseen: BTreeSet<UnseenTheft> = shares.filter_map(|share| share.cause.unseen).collect();
     let reasons: Vec<&str> = unseen.into_iter().map(UnseenTheft::reason).collect();
-    match reasons.is_empty() {
-        true => String::new(),
-        false => format!(
+    if reasons.is_empty() {
+        String::new()
+    } else {
+        format!(
             "; some of the time charged to a thread or a handler may be that of {}",
             reasons.join(" and of ")
-        ),
+        )
     }
 }
 
@@ -414,9 +419,10 @@ pub(crate) fn host_line(recording: &Recording) -> String {
     if host.virtualisation.virtual_machine.get() == Some(&true) {
         parts.push("virtual machine".to_owned());
     }
-    match parts.is_empty() {
-        true => "unknown host".to_owned(),
-        false => parts.join(", "),
+    if parts.is_empty() {
+        "unknown host".to_owned()
+    } else {
+        parts.join(", ")
     }
 }
 

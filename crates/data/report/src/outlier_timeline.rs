@@ -76,9 +76,10 @@ impl OutlierTimeline {
     /// Returns the timeline of the events in `window`.
     pub fn new(recording: &Recording, outlier: Outlier, mut window: Window) -> Self {
         let explanation = recording.explanation.as_ref();
-        let segments = match window.segments_fit() {
-            true => std::mem::take(&mut window.segments),
-            false => Vec::new(),
+        let segments = if window.segments_fit() {
+            std::mem::take(&mut window.segments)
+        } else {
+            Vec::new()
         };
         Self {
             recording: recording.id,
@@ -108,9 +109,10 @@ impl OutlierTimeline {
 
     /// Returns when it should have reacted: the date, or the time as the trace shows it.
     pub(crate) fn time(&self) -> String {
-        match self.in_trace {
-            true => format!("at {}", figures::trace_time(self.outlier.monotonic_ns)),
-            false => figures::wall(self.outlier.time, 6),
+        if self.in_trace {
+            format!("at {}", figures::trace_time(self.outlier.monotonic_ns))
+        } else {
+            figures::wall(self.outlier.time, 6)
         }
     }
 

@@ -118,13 +118,15 @@ fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
     Judgement {
         by: JudgedBy::Check,
         experiment: None,
-        outcome: match beside {
-            true => Outcome::NoRequirement,
-            false => checkup.outcome,
+        outcome: if beside {
+            Outcome::NoRequirement
+        } else {
+            checkup.outcome
         },
-        sentence: match beside {
-            true => format!("measured during the check-up; its verdict: {sentence}"),
-            false => sentence.clone(),
+        sentence: if beside {
+            format!("measured during the check-up; its verdict: {sentence}")
+        } else {
+            sentence.clone()
         },
         asked: Some(checkup.asked.clone()),
     }

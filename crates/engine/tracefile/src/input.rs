@@ -42,9 +42,10 @@ impl Input {
         if kind.is_dir() {
             return Err(refuse(io::ErrorKind::IsADirectory.into()));
         }
-        Ok(match kind.is_file() {
-            true => Self(Content::File(file)),
-            false => Self::stream(file),
+        Ok(if kind.is_file() {
+            Self(Content::File(file))
+        } else {
+            Self::stream(file)
         })
     }
 

@@ -22,7 +22,7 @@ pub enum Wait {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub struct Awaited {
-    /// What it waits for.
+    /// The kind of its wait.
     pub wait: Wait,
     /// The thread that ended the wait, the thread that this one waited for, and so on.
     pub chain: Vec<Name>,

@@ -115,9 +115,10 @@ impl Source {
     /// Returns the kind and the name: `interrupt: eth0 (24)`.
     pub fn label(&self) -> String {
         let who = self.who();
-        match who.is_empty() {
-            true => self.kind().name().to_owned(),
-            false => format!("{}: {who}", self.kind().name()),
+        if who.is_empty() {
+            self.kind().name().to_owned()
+        } else {
+            format!("{}: {who}", self.kind().name())
         }
     }
 
@@ -244,9 +245,10 @@ fn detail(detail: &Detail) -> String {
             let mut inside = Vec::new();
             inside.extend((task.prio != KernelPriority::UNKNOWN).then(|| task.prio.to_string()));
             inside.extend(rival.activity.as_ref().map(activity));
-            match inside.is_empty() {
-                true => format!("{} ran meanwhile", Name::from(task)),
-                false => format!("{} ({}) ran meanwhile", Name::from(task), inside.join(", ")),
+            if inside.is_empty() {
+                format!("{} ran meanwhile", Name::from(task))
+            } else {
+                format!("{} ({}) ran meanwhile", Name::from(task), inside.join(", "))
             }
         }
         Detail::Ran(task) => format!("{} ran", rank(task)),
@@ -290,15 +292,10 @@ fn detail(detail: &Detail) -> String {
             if parts.is_empty() && counted.steal.is_some() {
                 parts.push("steal time did not rise".to_owned());
             }
-            parts.extend(inner.as_deref().map(detail_of));
+            parts.extend(inner.as_deref().map(self::detail));
             parts.join("; ")
         }
     }
-}
-
-/// The same function, where a variable has its name.
-fn detail_of(inner: &Detail) -> String {
-    detail(inner)
 }
 
 impl fmt::Display for Thief {

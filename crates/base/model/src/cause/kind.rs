@@ -31,7 +31,7 @@ impl UnseenTheft {
     }
 }
 
-/// What took time from a thread.
+/// The kind of cause that took time from a thread.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

@@ -79,7 +79,7 @@ impl Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub struct Name {
-    /// Its thread ID. Absent if this stands for all threads of that name.
+    /// Its thread ID. Absent for all threads of that name together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Its comm; empty if unknown.
@@ -164,9 +164,9 @@ pub enum Source {
     Stolen,
     /// Either this ran or something else had the CPU; it is unknown which.
     Undecided {
-        /// What seems to have run.
+        /// The source that seems to have run.
         source: Box<Self>,
-        /// What may have had the CPU.
+        /// The other possible user of the CPU.
         thief: Thief,
     },
     /// No event shows the cause.
@@ -279,7 +279,7 @@ pub enum Unknown {
     ThreadEnded,
     /// Events are not recorded.
     NotRecorded {
-        /// What they would have shown.
+        /// The information in these events.
         what: Missing,
         /// The events; any of them would have decided.
         events: Vec<Text>,
@@ -321,7 +321,7 @@ pub enum Unknown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
-    /// What ran.
+    /// The source that ran.
     WhatRan,
     /// The wake-up.
     WakeUp,
@@ -372,13 +372,13 @@ pub enum Detail {
     While(Ran),
     /// Possible explanations of an untraced gap.
     Hypotheses {
-        /// What ran.
+        /// The code that ran.
         ran: Ran,
         /// Whether interrupts may have been disabled.
         disabled: Disabled,
         /// Whether non-maskable interrupts are recorded.
         nmi_recorded: bool,
-        /// What the counters show.
+        /// The result of the counters.
         counted: Counted,
     },
     /// Source that appeared to have the CPU while it was stolen.
@@ -468,7 +468,7 @@ pub enum Activity {
     UserSpace,
 }
 
-/// What runs during a gap in the trace.
+/// The code that runs during a gap in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ran {

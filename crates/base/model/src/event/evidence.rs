@@ -88,7 +88,7 @@ pub struct Evidence {
     pub not_shown: Vec<NotShown>,
 }
 
-/// A span of time in which events of a CPU may be missing.
+/// A span of time with possibly missing events of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventGap {
     /// The CPU.

@@ -140,9 +140,10 @@ impl Task {
 
     /// Returns `make-4711`, or `idle`.
     pub fn label(&self) -> String {
-        match self.is_idle() {
-            true => "idle".to_owned(),
-            false => self.to_string(),
+        if self.is_idle() {
+            "idle".to_owned()
+        } else {
+            self.to_string()
         }
     }
 }

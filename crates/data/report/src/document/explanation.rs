@@ -33,9 +33,10 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     let in_trace = explanation.trace.is_some();
     let columns = vec![
         Column::right("outlier"),
-        match in_trace {
-            true => Column::right("time"),
-            false => Column::left("time (UTC)"),
+        if in_trace {
+            Column::right("time")
+        } else {
+            Column::left("time (UTC)")
         },
         Column::left("where").most(24),
         Column::right("latency"),
@@ -44,9 +45,10 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     let rows = worst.into_iter().map(|outlier| {
         Row::new([
             outlier.number.to_string(),
-            match in_trace {
-                true => figures::trace_time(outlier.monotonic_ns),
-                false => figures::time_of_day(outlier.time),
+            if in_trace {
+                figures::trace_time(outlier.monotonic_ns)
+            } else {
+                figures::time_of_day(outlier.time)
             },
             figures::place(recording, outlier.thread, outlier.cpu),
             outlier.latency_ns.to_string(),

@@ -101,12 +101,11 @@ pub(crate) fn of(recording: &Recording) -> Vec<Section> {
 }
 
 fn show(table: &Table) -> Section {
-    let block = match table.rows.is_empty() || table.columns.is_empty() {
-        true => Block::text("none"),
-        false => {
-            let shown = shown(table).at_most(ROWS).goes_on();
-            Block::Table(shown.further("further row", "further rows"))
-        }
+    let block = if table.rows.is_empty() || table.columns.is_empty() {
+        Block::text("none")
+    } else {
+        let shown = shown(table).at_most(ROWS).goes_on();
+        Block::Table(shown.further("further row", "further rows"))
     };
     Section::titled(&table.title, vec![block])
 }
@@ -118,9 +117,10 @@ fn shown(table: &Table) -> table::Table {
     };
     let columns = table.columns.iter().enumerate().map(|(index, column)| {
         let number = is_number(table.rows.iter().filter_map(|row| row.get(index)));
-        match number {
-            true => Column::right(&column.title),
-            false => Column::left(&column.title).cut_to(20).most(CELL),
+        if number {
+            Column::right(&column.title)
+        } else {
+            Column::left(&column.title).cut_to(20).most(CELL)
         }
     });
     let places = 0..table.columns.len();

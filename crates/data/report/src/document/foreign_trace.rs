@@ -1,4 +1,4 @@
-//! What a trace of another tool contains, what it lacks, and what to record next time.
+//! The section about a trace of another tool: its content, missing events and how to record them.
 
 use punctual_model::{EVENTS, EventLevel, Explanation, NotShown, Recording, TraceSummary, counted};
 
@@ -135,9 +135,10 @@ fn missing(recording: &Recording, explanation: &Explanation, trace: &TraceSummar
     let name = title.as_deref().and_then(|title| title.rsplit_once('-'));
     let name = name.map(|(name, _)| name);
     let name = name.filter(|name| !name.is_empty()).unwrap_or("NAME");
-    let recorder = match trace.format.contains("perf") {
-        true => "perf record -a",
-        false => "trace-cmd record",
+    let recorder = if trace.format.contains("perf") {
+        "perf record -a"
+    } else {
+        "trace-cmd record"
     };
     notes.push(format!(
         "no event of {}: what they would show is unknown. Record them next time: \

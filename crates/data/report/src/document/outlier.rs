@@ -165,9 +165,10 @@ fn interrupted_stack(frames: &[u64], window: &Window) -> String {
 
 /// Returns the stack, or a text if its functions have no names.
 fn named(stack: String) -> String {
-    match stack.is_empty() || stack.starts_with("0x") {
-        true => "unknown: kernel symbols cannot be read".to_owned(),
-        false => stack,
+    if stack.is_empty() || stack.starts_with("0x") {
+        "unknown: kernel symbols cannot be read".to_owned()
+    } else {
+        stack
     }
 }
 
@@ -270,9 +271,10 @@ fn event_row(timeline: &OutlierTimeline, event: &TraceEvent, names: &BTreeMap<u3
     let own = timeline.is_own(event);
     let thread = names.get(&event.pid);
     Row {
-        tone: match own || event.is_requested() {
-            true => Tone::Good,
-            false => Tone::Plain,
+        tone: if own || event.is_requested() {
+            Tone::Good
+        } else {
+            Tone::Plain
         },
         ..Row::new([
             timeline.when(event.time),
@@ -318,9 +320,10 @@ fn chosen(timeline: &OutlierTimeline, all: bool) -> Vec<Line<'_>> {
     let events: Vec<&TraceEvent> = window.events.iter().filter(wanted).collect();
     let beyond = events.len().saturating_sub(LINES);
     let mut lines: Vec<(Nanos, u8, Line<'_>)> = Vec::new();
-    let hidden = match all || beyond == 0 {
-        true => events.len()..events.len(),
-        false => LINES / 2..LINES / 2 + beyond,
+    let hidden = if all || beyond == 0 {
+        events.len()..events.len()
+    } else {
+        LINES / 2..LINES / 2 + beyond
     };
     // Requested events are never hidden.
     let requested = |place: &usize| events[*place].is_requested();

@@ -4,9 +4,10 @@ use punctual_model::{Explanation, TraceSummary, counted, grouped};
 
 /// Returns how many reactions were found, and which are explained.
 pub(super) fn selection(explanation: &Explanation, trace: &TraceSummary) -> String {
-    let whose = match trace.real_time_only {
-        true => "of real-time threads",
-        false => "of all selected threads",
+    let whose = if trace.real_time_only {
+        "of real-time threads"
+    } else {
+        "of all selected threads"
     };
     let kept = explanation.outliers.len() as u64;
     let reactions = counted(explanation.seen, "reaction", "reactions");

@@ -62,9 +62,10 @@ pub fn documents(
     let mut documents = options.first.clone();
     // The first document already shows the title.
     if several || (options.title.is_some() && options.first.is_empty()) {
-        let heading = match options.first.is_empty() {
-            true => title.as_str(),
-            false => "Recordings",
+        let heading = if options.first.is_empty() {
+            title.as_str()
+        } else {
+            "Recordings"
         };
         documents.push(overview(recordings, heading, options)?);
     }
@@ -157,15 +158,16 @@ fn together(recordings: &[Recording], plots: &PlotOptions) -> Result<Vec<Block>,
         return Ok(Vec::new());
     }
     let bars = measured.iter().all(|r| r.probe.chart == Chart::Bars);
-    let first = match bars {
-        true => figure(
+    let first = if bars {
+        figure(
             plot::bars(&measured, &high_enough(plots, &measured))?,
             "Latency of all recordings: bars end at the median, lines at p99; dots mark the maxima.",
-        ),
-        false => figure(
+        )
+    } else {
+        figure(
             plot::latency(&measured, plots)?,
             "Latency of all recordings, their threads together.",
-        ),
+        )
     };
     let percentiles = figure(
         plot::percentiles(&measured, plots)?,
@@ -198,18 +200,22 @@ fn high_enough(plots: &PlotOptions, recordings: &[&Recording]) -> PlotOptions {
 /// left out, so a probe that records only tables has none.
 fn figures(recording: &Recording, options: &HtmlOptions) -> Result<Figures, ReportError> {
     let plots = plain(&options.plot);
-    let draw = |kind: Kind| match kind.shows(recording, None) {
-        true => draw(kind, recording, &plots).map(Some),
-        false => Ok(None),
+    let draw = |kind: Kind| {
+        if kind.shows(recording, None) {
+            draw(kind, recording, &plots).map(Some)
+        } else {
+            Ok(None)
+        }
     };
     let first = match recording.probe.chart {
         Chart::Latency => Kind::Latency,
         Chart::Matrix => Kind::Matrix,
         Chart::Bars => Kind::Bars,
     };
-    let timeline = match recording.series.rows.is_empty() {
-        true => None,
-        false => draw(Kind::Timeline)?,
+    let timeline = if recording.series.rows.is_empty() {
+        None
+    } else {
+        draw(Kind::Timeline)?
     };
     let own = (options.outliers.iter()).filter(|outlier| outlier.recording == recording.id);
     let outliers = own.map(|one| {

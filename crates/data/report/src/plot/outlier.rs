@@ -216,9 +216,10 @@ fn lane(canvas: &mut Canvas, label: &str, blocks: &[Block], scale: &Scale, y: f6
         canvas.cells(vec![((from, y), (width, LANE))], block.fill);
         let text = fit(&block.text, SMALL, width - 6.0);
         if text != "…" && text_width(&text, SMALL) <= width - 6.0 {
-            let ink = match is_dark(block.fill) {
-                true => Colour::WHITE,
-                false => Colour::BLACK,
+            let ink = if is_dark(block.fill) {
+                Colour::WHITE
+            } else {
+                Colour::BLACK
             };
             let at = (from + 3.0, y + LANE / 2.0 + 4.0);
             canvas.text(at, &text, SMALL, Anchor::Start, ink);
@@ -266,9 +267,10 @@ fn victim(timeline: &OutlierTimeline) -> Vec<Block> {
     let mut open: Option<(Nanos, bool)> = None;
     let mut close = |open: &mut Option<(Nanos, bool)>, at: Nanos| {
         if let Some((from, runs)) = open.take() {
-            let (text, fill) = match runs {
-                true => ("runs", VICTIM),
-                false => ("ready to run", READY),
+            let (text, fill) = if runs {
+                ("runs", VICTIM)
+            } else {
+                ("ready to run", READY)
             };
             blocks.push(Block {
                 from,
@@ -359,9 +361,10 @@ fn cpu_blocks(timeline: &OutlierTimeline, cpu: u32) -> (Vec<Block>, Vec<Block>) 
     let mut stack: Vec<(Nanos, String, Colour)> = Vec::new();
     let mut put = |open: Option<(Nanos, String, bool)>, to: Nanos| {
         if let Some((from, text, own)) = open.filter(|(_, text, _)| text != "idle") {
-            let fill = match own {
-                true => VICTIM,
-                false => THREADS[running.len() % THREADS.len()],
+            let fill = if own {
+                VICTIM
+            } else {
+                THREADS[running.len() % THREADS.len()]
             };
             running.push(Block {
                 from,

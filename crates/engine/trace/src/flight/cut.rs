@@ -109,9 +109,10 @@ impl Flight {
                     pipe.cpu,
                     self.clock,
                     |time| time <= to,
-                    |event| match event.time < from {
-                        true => before = Some(event),
-                        false => {
+                    |event| {
+                        if event.time < from {
+                            before = Some(event)
+                        } else {
                             events.extend(before.take());
                             events.push(event);
                         }

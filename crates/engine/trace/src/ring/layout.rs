@@ -62,25 +62,28 @@ impl Layout {
     #[must_use]
     pub fn with_page_bytes(self, page_bytes: usize) -> Self {
         let fits = page_bytes > self.data_at + 64 && page_bytes <= LARGEST_PAGE;
-        match fits {
-            true => Self { page_bytes, ..self },
-            false => self,
+        if fits {
+            Self { page_bytes, ..self }
+        } else {
+            self
         }
     }
 
     #[inline]
     pub(crate) fn u32(&self, bytes: [u8; 4]) -> u32 {
-        match self.big_endian {
-            false => u32::from_le_bytes(bytes),
-            true => u32::from_be_bytes(bytes),
+        if self.big_endian {
+            u32::from_be_bytes(bytes)
+        } else {
+            u32::from_le_bytes(bytes)
         }
     }
 
     #[inline]
     pub(crate) fn u64(&self, bytes: [u8; 8]) -> u64 {
-        match self.big_endian {
-            false => u64::from_le_bytes(bytes),
-            true => u64::from_be_bytes(bytes),
+        if self.big_endian {
+            u64::from_be_bytes(bytes)
+        } else {
+            u64::from_le_bytes(bytes)
         }
     }
 
@@ -88,15 +91,16 @@ impl Layout {
     #[inline]
     pub fn unsigned(&self, bytes: &[u8]) -> u64 {
         let mut wide = [0; 8];
-        match self.big_endian {
-            false => match bytes.len() {
-                len @ (1 | 2 | 4 | 8) => wide[..len].copy_from_slice(bytes),
-                _ => return 0,
-            },
-            true => match bytes.len() {
+        if self.big_endian {
+            match bytes.len() {
                 len @ (1 | 2 | 4 | 8) => wide[8 - len..].copy_from_slice(bytes),
                 _ => return 0,
-            },
+            }
+        } else {
+            match bytes.len() {
+                len @ (1 | 2 | 4 | 8) => wide[..len].copy_from_slice(bytes),
+                _ => return 0,
+            }
         }
         self.u64(wide)
     }

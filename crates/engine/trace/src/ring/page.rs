@@ -173,12 +173,13 @@ impl<'a> Records<'a> {
     #[inline]
     fn head(&mut self) -> Option<(u32, u64)> {
         let word = self.word()?;
-        Some(match self.layout.big_endian {
-            false => (word & 31, u64::from(word >> 5)),
-            true => (
+        Some(if self.layout.big_endian {
+            (
                 word >> DELTA_BITS,
                 u64::from(word & ((1 << DELTA_BITS) - 1)),
-            ),
+            )
+        } else {
+            (word & 31, u64::from(word >> 5))
         })
     }
 
@@ -188,10 +189,11 @@ impl<'a> Records<'a> {
         let length = (self.word()? as usize).checked_sub(4)?;
         // The next record starts at a word boundary.
         let padded = length.checked_next_multiple_of(4)?;
-        match self.data.len() < padded {
+        if self.data.len() < padded {
             // The last record of a page may be shorter.
-            true => self.cut(length),
-            false => self.cut(padded).map(|bytes| &bytes[..length]),
+            self.cut(length)
+        } else {
+            self.cut(padded).map(|bytes| &bytes[..length])
         }
     }
 
@@ -257,8 +259,9 @@ fn stamp(low: u64, before: u64) -> u64 {
         return low;
     }
     let time = low | (before & !LOW);
-    match time < before {
-        true => time.wrapping_add(1 << STAMP_BITS),
-        false => time,
+    if time < before {
+        time.wrapping_add(1 << STAMP_BITS)
+    } else {
+        time
     }
 }

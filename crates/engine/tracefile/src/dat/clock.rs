@@ -133,9 +133,10 @@ pub(super) struct Clock {
 impl Clock {
     #[inline]
     pub(super) fn nanos(&self, cpu: u32, raw: u64) -> Nanos {
-        let raw = match self.shift.is_none() {
-            true => raw,
-            false => self.shift.host(cpu, raw),
+        let raw = if self.shift.is_none() {
+            raw
+        } else {
+            self.shift.host(cpu, raw)
         };
         let nanos = self.tsc.map_or(raw, |tsc| tsc.nanos(raw));
         Nanos(nanos.wrapping_add_signed(self.offset_ns))

@@ -43,9 +43,10 @@ pub(crate) fn open(
         && !file.options.buffers.iter().any(reader::has_data)
     {
         let pages = Pages::new(part, TEXT_BLOCK, TEXT_BLOCK);
-        let pages = match file.is_text_packed {
-            true => pages.packed(file.packing, file.endian, MOST_TEXT_CHUNK),
-            false => pages,
+        let pages = if file.is_text_packed {
+            pages.packed(file.packing, file.endian, MOST_TEXT_CHUNK)
+        } else {
+            pages
         };
         return text::open(BufReader::new(PartReader { source, pages }));
     }

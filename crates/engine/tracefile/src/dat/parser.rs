@@ -15,23 +15,26 @@ pub(super) struct Endian {
 
 impl Endian {
     pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
-        match self.is_big {
-            false => u16::from_le_bytes(bytes),
-            true => u16::from_be_bytes(bytes),
+        if self.is_big {
+            u16::from_be_bytes(bytes)
+        } else {
+            u16::from_le_bytes(bytes)
         }
     }
 
     pub(super) fn u32(self, bytes: [u8; 4]) -> u32 {
-        match self.is_big {
-            false => u32::from_le_bytes(bytes),
-            true => u32::from_be_bytes(bytes),
+        if self.is_big {
+            u32::from_be_bytes(bytes)
+        } else {
+            u32::from_le_bytes(bytes)
         }
     }
 
     pub(super) fn u64(self, bytes: [u8; 8]) -> u64 {
-        match self.is_big {
-            false => u64::from_le_bytes(bytes),
-            true => u64::from_be_bytes(bytes),
+        if self.is_big {
+            u64::from_be_bytes(bytes)
+        } else {
+            u64::from_le_bytes(bytes)
         }
     }
 }

@@ -209,9 +209,10 @@ fn streams(
         let layout = layout.with_page_bytes(buffer.page_bytes);
         for region in kept(buffer, file.size, &mut left, head) {
             let pages = Pages::new(region, layout.page_bytes, most);
-            let pages = match buffer.is_packed {
-                true => pages.packed(file.packing, file.endian, HELD_CHUNKS / count.max(1)),
-                false => pages,
+            let pages = if buffer.is_packed {
+                pages.packed(file.packing, file.endian, HELD_CHUNKS / count.max(1))
+            } else {
+                pages
             };
             streams.push(Stream::new(region.cpu, index, layout, pages));
         }

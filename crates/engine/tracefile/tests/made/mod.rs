@@ -40,9 +40,10 @@ const SYMBOLS: &str = "81000000 T _stext\n81000100 t schedule\n81000200 t my_tim
 impl Form {
     /// Returns a number of `bytes` bytes.
     pub fn number(&self, value: u64, bytes: usize) -> Vec<u8> {
-        match self.is_big {
-            false => value.to_le_bytes()[..bytes].to_vec(),
-            true => value.to_be_bytes()[8 - bytes..].to_vec(),
+        if self.is_big {
+            value.to_be_bytes()[8 - bytes..].to_vec()
+        } else {
+            value.to_le_bytes()[..bytes].to_vec()
         }
     }
 
@@ -129,9 +130,10 @@ impl Form {
                 4..=112 if record.len().is_multiple_of(4) => (record.len() as u64 / 4, None),
                 length => (0, Some(length as u64 + 4)),
             };
-            let head = match self.is_big {
-                false => kind | delta << 5,
-                true => kind << 27 | delta,
+            let head = if self.is_big {
+                kind << 27 | delta
+            } else {
+                kind | delta << 5
             };
             data.extend(self.number(head, 4));
             data.extend(length.map_or(vec![], |length| self.number(length, 4)));
@@ -442,9 +444,10 @@ fn format(name: &str, id: u64, fields: &[(&str, usize)]) -> String {
     ];
     let mut offset = 0;
     for (field, size) in common.iter().chain(fields) {
-        let declared = match field.contains('[') && *size == 16 {
-            true => format!("char {field}"),
-            false => format!("int {field}"),
+        let declared = if field.contains('[') && *size == 16 {
+            format!("char {field}")
+        } else {
+            format!("int {field}")
         };
         text += &format!("\tfield:{declared};\toffset:{offset};\tsize:{size};\tsigned:1;\n");
         offset += size;

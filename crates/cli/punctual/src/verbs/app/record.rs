@@ -48,12 +48,11 @@ impl Record {
         let stop = measure::stop_flag()?;
         let mut view = crate::live::view(self.quiet);
         let outcome = record_application(&request, &host, store.as_ref(), view.as_mut(), &stop)?;
-        match self.json {
-            true => output::print(&output::json(&outcome.recording.in_words())?)?,
-            false => {
-                let shown = document::recording(&outcome.recording);
-                output::print(&text::render(&shown, &context.style()))?;
-            }
+        if self.json {
+            output::print(&output::json(&outcome.recording.in_words())?)?
+        } else {
+            let shown = document::recording(&outcome.recording);
+            output::print(&text::render(&shown, &context.style()))?;
         }
         if let Some(error) = outcome.store_error {
             return Err(error.into());

@@ -64,9 +64,10 @@ impl Explained {
         let text = match options.outlier {
             Some(number) => {
                 let timeline = self.one(number)?;
-                match json {
-                    true => pretty(&OutlierJson::from(timeline))?,
-                    false => text::render(&document::outlier(&timeline, all), &style),
+                if json {
+                    pretty(&OutlierJson::from(timeline))?
+                } else {
+                    text::render(&document::outlier(&timeline, all), &style)
                 }
             }
             None if json => pretty(&self.whole()?)?,

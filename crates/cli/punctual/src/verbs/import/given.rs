@@ -1,4 +1,4 @@
-//! What the user says of a file that lacks it.
+//! Options that complete an imported file: its date and its machine.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use punctual_model::{Fact, Recording, Unknown};
 
 use crate::verbs::list::since;
 
-/// Options for what a file lacks.
+/// Options for information that is missing in a file.
 #[derive(Args)]
 pub(super) struct Given {
     /// Start of the measurement, for files without a date: 2026-11-03, an RFC 3339 time

@@ -69,9 +69,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     for warning in session.warnings() {
         output::note(warning);
     }
-    let cpus = match share {
-        true => None,
-        false => Some(session.hold_cpus(&context.cpu_locks())?),
+    let cpus = if share {
+        None
+    } else {
+        Some(session.hold_cpus(&context.cpu_locks())?)
     };
     (cpus.iter().filter_map(CpuLocks::refusal)).for_each(output::note);
     let stop = stop_flag()?;
