@@ -192,7 +192,11 @@ fn threads_of(found: &mut LateFound) -> Vec<ThreadRecord> {
     };
     let threads = found.threads.iter().map(|thread| {
         let label = thread.task.label();
-        record(label, thread.scheduling(), thread.histogram.clone())
+        record(
+            label,
+            thread.task.prio.scheduling(),
+            thread.histogram.clone(),
+        )
     });
     let mut threads: Vec<ThreadRecord> = threads.collect();
     if let Some(others) = found.other_threads.take() {

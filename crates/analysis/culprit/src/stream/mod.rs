@@ -36,7 +36,7 @@ use history::{History, TraceSlice, places};
 use longest::Longest;
 use marks::{Stated, stated};
 use timers::{Expired, Timers};
-use waits::{WaitsByThread, scheduling};
+use waits::WaitsByThread;
 
 /// Number of events that are held. A window cannot have more.
 const HELD: usize = 400_000;
@@ -448,7 +448,7 @@ impl LateReactions {
             victim: Victim {
                 tid: late.tid,
                 comm: late.comm,
-                scheduling: Some(scheduling(late.prio)),
+                scheduling: Some(late.prio.scheduling()),
                 cpu: late.cpu,
             },
             delay: late.delay,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Histogram, KernelPriority, Policy, Scheduling, SignedNanos, Task};
+use punctual_model::{Histogram, SignedNanos, Task};
 
 use crate::Late;
 
@@ -16,13 +16,6 @@ pub struct ThreadWaits {
     pub task: Task,
     /// Its waits, late or not.
     pub histogram: Histogram,
-}
-
-impl ThreadWaits {
-    /// Returns the last policy and priority of the thread.
-    pub const fn scheduling(&self) -> Scheduling {
-        scheduling(self.task.prio)
-    }
 }
 
 /// The waits of all threads.
@@ -57,14 +50,4 @@ impl WaitsByThread {
     pub(super) fn into_parts(self) -> (Vec<ThreadWaits>, Option<Histogram>) {
         (self.threads.into_values().collect(), self.others)
     }
-}
-
-/// Returns policy and priority. The kernel's priority does not distinguish fifo from rr.
-pub(super) const fn scheduling(prio: KernelPriority) -> Scheduling {
-    let (policy, priority) = match prio.0 {
-        ..0 => (Policy::Deadline, 0),
-        0..=98 => (Policy::Fifo, (99 - prio.0) as u8),
-        _ => (Policy::Other, 0),
-    };
-    Scheduling { policy, priority }
 }

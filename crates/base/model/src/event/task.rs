@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::schema::JsonSchema;
+use crate::{Policy, Scheduling};
 
 /// The comm of a thread: up to 15 bytes and a zero (`TASK_COMM_LEN`).
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
@@ -96,6 +97,16 @@ impl KernelPriority {
     /// Converts a real-time priority, 1 to 99.
     pub const fn real_time(priority: u8) -> Self {
         Self(99 - priority as i16)
+    }
+
+    /// Returns policy and priority. It does not distinguish fifo from rr.
+    pub const fn scheduling(self) -> Scheduling {
+        let (policy, priority) = match self.0 {
+            ..0 => (Policy::Deadline, 0),
+            0..=98 => (Policy::Fifo, (99 - self.0) as u8),
+            _ => (Policy::Other, 0),
+        };
+        Scheduling { policy, priority }
     }
 
     /// Returns whether it is more urgent than all fair threads.

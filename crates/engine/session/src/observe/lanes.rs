@@ -130,24 +130,13 @@ impl WatchedTracks {
     /// start and still has the same priority. Otherwise, it is inferred from the priority, which
     /// does not distinguish fifo from rr.
     pub(super) fn scheduling(&self, late: &Late) -> Scheduling {
-        let priority = match late.prio.0 {
-            0..=98 => (99 - late.prio.0) as u8,
-            _ => 0,
-        };
+        let inferred = late.prio.scheduling();
         let known = self.places.get(&late.tid);
         let known = known.and_then(|place| self.lanes.get(*place as usize));
-        match known.filter(|lane| lane.scheduling.priority == priority) {
-            Some(lane) => lane.scheduling,
-            None if late.prio.0 < 0 => Scheduling {
-                policy: Policy::Deadline,
-                priority: 0,
-            },
-            None if priority > 0 => Scheduling {
-                policy: Policy::Fifo,
-                priority,
-            },
-            None => OTHER,
-        }
+        known
+            .map(|lane| lane.scheduling)
+            .filter(|known| known.priority == inferred.priority)
+            .unwrap_or(inferred)
     }
 
     /// Counts a wait; `since`: its beginning, relative to the start.
