@@ -5,7 +5,7 @@
 //! arithmetic that belongs to it.
 //!
 //! **Knows:** how these things are written as JSON; the schema is generated
-//! from the types .
+//! from the types.
 //!
 //! **Must not know:** Linux, files, terminals, databases, other tools'
 //! formats. Nothing here makes a system call; all of it can be tested without

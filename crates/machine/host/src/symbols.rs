@@ -1,5 +1,6 @@
 //! Names of the kernel's addresses and system calls.
 
+use std::borrow::Cow;
 use std::io::{BufRead, BufReader};
 
 use crate::root::Root;
@@ -22,11 +23,15 @@ impl Symbols {
     /// Reads the table. It is empty if the file does not exist or hides the addresses
     /// (`kernel.kptr_restrict`).
     pub(crate) fn read(root: &Root) -> Self {
+        match root.open(KALLSYMS) {
+            Ok(file) => Self::parse(BufReader::with_capacity(1 << 16, file)),
+            Err(_) => Self::default(),
+        }
+    }
+
+    /// Reads a table in the format of /proc/kallsyms, up to the first error.
+    pub fn parse(mut reader: impl BufRead) -> Self {
         let mut symbols = Self::default();
-        let Ok(file) = root.open(KALLSYMS) else {
-            return symbols;
-        };
-        let mut reader = BufReader::with_capacity(1 << 16, file);
         let mut line = Vec::new();
         while symbols.places.len() < MOST {
             line.clear();
@@ -71,6 +76,15 @@ impl Symbols {
     /// Returns the name of the function that contains an address, with the offset if it is not 0:
     /// `schedule+0x1c`.
     pub fn name(&self, address: u64) -> Option<String> {
+        let (name, within) = self.function(address)?;
+        Some(match within {
+            0 => name.into_owned(),
+            within => format!("{name}+{within:#x}"),
+        })
+    }
+
+    /// Returns the name of the function that contains an address, and the offset in bytes.
+    pub fn function(&self, address: u64) -> Option<(Cow<'_, str>, u64)> {
         let after = self.places.partition_point(|place| place.0 <= address);
         let (begin, name) = *self.places.get(after.checked_sub(1)?)?;
         let at = name as usize;
@@ -78,11 +92,7 @@ impl Symbols {
         let name = String::from_utf8_lossy(self.names.get(at + 1..at + 1 + length)?);
         let within = address - begin;
         // Size limit of the last function.
-        match within {
-            0 => Some(name.into_owned()),
-            1..0x10_0000 => Some(format!("{name}+{within:#x}")),
-            _ => None,
-        }
+        (within < 0x10_0000).then_some((name, within))
     }
 
     /// Returns the start of the kernel's code (`_stext`).
@@ -132,10 +142,7 @@ mod tests {
     use super::*;
 
     fn symbols(text: &str) -> Symbols {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("proc")).unwrap();
-        std::fs::write(folder.path().join("proc/kallsyms"), text).unwrap();
-        Symbols::read(&Root::new(folder.path().to_owned()))
+        Symbols::parse(text.as_bytes())
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The description of the kernel in a `trace.dat`: formats of events, functions, constant texts.
 
+use punctual_host::Symbols;
 use punctual_trace::{Format, Layout};
 
 use super::parser::Parser;
-use super::symbols::Symbols;
 use crate::TraceFileError;
 
 /// The system of the tracers' own events.
@@ -70,7 +70,7 @@ impl Meta {
 
     /// Reads the functions of the kernel.
     pub(super) fn read_symbols(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
-        self.symbols = Symbols::new(parser.text32()?);
+        self.symbols = Symbols::parse(parser.text32()?.as_bytes());
         Ok(())
     }
 

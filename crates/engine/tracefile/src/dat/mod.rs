@@ -15,7 +15,6 @@ mod printf;
 mod reader;
 mod records;
 mod stream;
-mod symbols;
 mod warnings;
 
 use std::io::BufReader;

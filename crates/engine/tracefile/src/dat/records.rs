@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use punctual_host::Symbols;
 use punctual_model::{EVENTS, Nanos};
 use punctual_trace::{Decoder, Format, Layout};
 
 use super::marks::{MarkOf, Texts};
 use super::meta::{FTRACE, Meta};
-use super::symbols::Symbols;
 use crate::listed::{by_full_name, listed_name};
 use crate::{Item, Mark, TraceHead};
 
@@ -62,7 +62,7 @@ const MOST_SYMBOLS: usize = 1 << 18;
 impl Records {
     /// Creates the decoder. Puts what the file's formats tell into the head.
     pub(super) fn new(layout: Layout, meta: Meta, head: &mut TraceHead) -> Self {
-        let text_begin = meta.symbols.address("_stext");
+        let text_begin = meta.symbols.text_begin();
         let mut records = Self {
             layout,
             decoder: Decoder::new(layout, text_begin),
@@ -191,12 +191,12 @@ impl Records {
             return;
         }
         *named = address;
-        if let Some(name) = self.symbols.containing(address)
+        if let Some((name, _)) = self.symbols.function(address)
             && head.symbols.len() < MOST_SYMBOLS
         {
             head.symbols
                 .entry(address)
-                .or_insert_with(|| name.to_owned());
+                .or_insert_with(|| name.into_owned());
         }
     }
 }
