@@ -1,18 +1,16 @@
 //! `cargo xtask dist`: builds the release packages. They contain a static program with its manual
-//! pages, completions, units and licences, as a tarball, .deb, .rpm and OCI image, with checksums
-//! and a bill of materials.
+//! pages, completions, units and licences. cargo-deb and cargo-generate-rpm pack them as described
+//! in the manifest of `punctual`, and cargo-cyclonedx lists their parts.
 
-mod bill;
-mod deb;
 mod flags;
+mod image;
 mod install;
-mod oci;
 mod sources;
 mod stage;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -50,113 +48,125 @@ pub(crate) struct Build {
     board: bool,
     /// Time of the commit in seconds since 1970, which is the time of all files.
     epoch: String,
+    sources: PathBuf,
     target_folder: PathBuf,
     /// The output folder of the packages.
     folder: PathBuf,
     program: PathBuf,
 }
 
+/// The programs that pack, which cargo installs. A board needs the first only.
+const PACKAGERS: [&str; 3] = ["cargo-cyclonedx", "cargo-deb", "cargo-generate-rpm"];
+
 /// Builds and packs.
 ///
 /// # Errors
-/// Fails if a build or a program fails. If a packager is not installed, prints that and leaves out
-/// its package.
+/// Fails if a packager is not installed, before the build. Fails if a build or a program fails.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let mut build = Build::new(options, &places::target())?;
+    let needed = if options.board { 1 } else { PACKAGERS.len() };
+    for name in &PACKAGERS[..needed] {
+        if program(name, name).is_err() {
+            bail!("{name} is not installed: run `cargo install --locked {name}`");
+        }
+    }
+    let mut build = Build::new(options, repository(), &places::target())?;
     match &options.program {
         Some(program) => build.program = fs::canonicalize(program)?,
-        None => build.make(repository())?,
+        None => build.make()?,
     }
+    build.pack()?;
     if options.verify {
-        if !build.is_repeatable(options)? {
-            println!("NOT reproducible: two builds of the program differ");
+        let folder = places::target().join("second");
+        let sources = folder.join("a-copy-of-the-sources");
+        copy_sources(&sources)?;
+        let second = Build::new(options, &sources, &folder.join("target"))?;
+        second.make()?;
+        second.pack()?;
+        let sums = |build: &Build| fs::read_to_string(build.folder.join("SHA256SUMS"));
+        let (first, second) = (sums(&build)?, sums(&second)?);
+        if first != second {
+            println!("NOT reproducible: two builds differ:\n{first}\n{second}");
             return Ok(false);
         }
-        println!("reproducible: two builds of the program, in two folders, have the same bytes");
+        println!("reproducible: two builds, in two folders, gave packages with the same bytes");
     }
-    let _ = fs::remove_dir_all(&build.folder);
-    fs::create_dir_all(&build.folder)?;
-    let staged = stage::make(&build)?;
-    build.tarball(&staged)?;
-    if !build.board {
-        deb::write(&build, &staged)?;
-        build.rpm(&staged)?;
-        oci::write(&build, &staged)?;
-    }
-    let bill = build.folder.join(format!("{}.cdx.json", build.name()));
-    fs::write(&bill, bill::of_materials(&build)?)?;
-    sums(&build.folder)?;
     println!("{}", build.folder.display());
     Ok(true)
 }
 
 impl Build {
-    /// Creates a build in a target folder, without building yet.
-    fn new(options: &Options, target_folder: &Path) -> Result<Self> {
-        let epoch = epoch()?;
-        let profile = options.profile.clone();
-        let folder = if profile == "dev" { "debug" } else { &profile };
+    /// Creates a build of some sources in a target folder, without building yet.
+    fn new(options: &Options, sources: &Path, target_folder: &Path) -> Result<Self> {
+        fs::create_dir_all(target_folder)?;
+        let target_folder = fs::canonicalize(target_folder)?;
         let mut build = Self {
-            program: target_folder
-                .join(&options.target)
-                .join(folder)
-                .join("punctual"),
             target: options.target.clone(),
-            profile,
+            profile: options.profile.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             board: options.board,
-            epoch,
-            target_folder: target_folder.to_owned(),
+            epoch: epoch()?,
+            sources: fs::canonicalize(sources)?,
             folder: target_folder.join("packages"),
+            target_folder,
+            program: PathBuf::new(),
         };
         build.folder.push(build.name());
+        build.program = build.products().join("punctual");
         Ok(build)
     }
 
-    /// Builds the sources in a folder. The program contains no path of this machine.
-    fn make(&self, sources: &Path) -> Result<()> {
-        let here = fs::canonicalize(sources)?;
-        let flags = flags::Flags::new(&self.target, &here)?;
+    /// Returns the folder of cargo's products, `target/release` in the manifest.
+    fn products(&self) -> PathBuf {
+        let folder = match self.profile.as_str() {
+            "dev" => "debug",
+            profile => profile,
+        };
+        self.target_folder.join(&self.target).join(folder)
+    }
+
+    /// Returns a command of cargo for the sources of this build.
+    fn cargo(&self) -> Command {
         let mut command = places::cargo();
         command
-            .current_dir(&here)
+            .current_dir(&self.sources)
+            .env("CARGO_TARGET_DIR", &self.target_folder)
+            .env("SOURCE_DATE_EPOCH", &self.epoch);
+        command
+    }
+
+    /// Builds the program. It contains no path of this machine.
+    fn make(&self) -> Result<()> {
+        let flags = flags::Flags::new(&self.target, &self.sources)?;
+        let mut command = self.cargo();
+        command
             .args(["build", "--locked", "-p", "punctual"])
             .args(["--profile", &self.profile, "--target", &self.target])
-            .arg("--target-dir")
-            .arg(&self.target_folder)
-            .env("SOURCE_DATE_EPOCH", &self.epoch)
             .envs(crate::cross::compilers_for(&self.target));
         flags.put_on(&mut command);
         if self.board {
             command.arg("--no-default-features");
         }
-        let status = command.status()?;
-        if !status.success() {
-            bail!("cargo build: {status}");
-        }
-        Ok(())
+        succeed(&mut command)
     }
 
-    /// Returns whether a second build, from a copy of the sources in another folder, gives the same
-    /// bytes.
-    fn is_repeatable(&self, options: &Options) -> Result<bool> {
-        let folder = places::target().join("second");
-        let sources = folder.join("a-copy-of-the-sources");
-        copy_sources(&sources)?;
-        let second = Self::new(options, &folder.join("target"))?;
-        second.make(&sources)?;
-        Ok(fs::read(&self.program)? == fs::read(second.program)?)
+    /// Writes all packages of the program, and their sums.
+    fn pack(&self) -> Result<()> {
+        let _ = fs::remove_dir_all(&self.folder);
+        fs::create_dir_all(&self.folder)?;
+        let staged = stage::make(self)?;
+        self.tarball(&staged)?;
+        if !self.board {
+            self.deb()?;
+            self.rpm()?;
+            image::write(self, &staged)?;
+        }
+        self.bill()?;
+        sums(&self.folder)
     }
 
     fn name(&self) -> String {
         let set = if self.board { "-board" } else { "" };
         format!("punctual{set}-{}-{}", self.version, self.target)
-    }
-
-    /// Returns the time of the commit in RFC 3339.
-    fn time(&self) -> Result<String> {
-        let at = format!("@{}", self.epoch);
-        text_of(Command::new("date").args(["-u", "-d", &at, "+%Y-%m-%dT%H:%M:%SZ"]))
     }
 
     /// Writes the tarball. It has all files in a folder with its name.
@@ -172,35 +182,63 @@ impl Build {
         gzip(&path)
     }
 
-    /// Writes the package for Fedora and its derivatives, from `packaging/punctual.spec`.
-    fn rpm(&self, staged: &Path) -> Result<()> {
-        let Ok(rpmbuild) = program("rpmbuild", "rpm") else {
-            println!("SKIP .rpm: rpmbuild is not installed");
-            return Ok(());
-        };
-        let top = self.target_folder.join("packages/rpmbuild");
-        let _ = fs::remove_dir_all(&top);
-        let define = |name: &str, value: &str| format!("--define={name} {value}");
-        let status = Command::new(rpmbuild)
-            .args(["-bb", "--quiet"])
-            .arg(format!("--target={}-linux", rpm_architecture(&self.target)))
-            .arg(define("_topdir", &top.display().to_string()))
-            .arg(define("_rpmdir", &self.folder.display().to_string()))
-            .arg(define(
-                "_rpmfilename",
-                "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
-            ))
-            .arg(define("stage", &staged.display().to_string()))
-            .arg(define("program_version", &self.version))
-            .arg(repository().join("packaging/punctual.spec"))
-            .env("SOURCE_DATE_EPOCH", &self.epoch)
-            .status()
-            .context("rpmbuild")?;
-        let _ = fs::remove_dir_all(&top);
-        if !status.success() {
-            bail!("rpmbuild: {status}");
+    /// Writes the package for Debian and its derivatives. The maintainer is from the variables that
+    /// Debian's own tools read.
+    fn deb(&self) -> Result<()> {
+        let mut command = self.cargo();
+        command
+            .args(["deb", "--package=punctual", "--no-build", "--no-strip"])
+            .args(["--locked", "--target", &self.target])
+            .args(["--profile", &self.profile, "--output"])
+            .arg(&self.folder);
+        match (std::env::var("DEBFULLNAME"), std::env::var("DEBEMAIL")) {
+            (Ok(name), Ok(address)) => {
+                command.arg(format!("--maintainer={name} <{address}>"));
+            }
+            (Err(_), Err(_)) => {}
+            _ => bail!("the maintainer is incomplete: set DEBFULLNAME and DEBEMAIL, or neither"),
         }
-        Ok(())
+        succeed(&mut command)
+    }
+
+    /// Writes the package for Fedora and its derivatives.
+    fn rpm(&self) -> Result<()> {
+        let mut command = self.cargo();
+        command
+            .args(["generate-rpm", "--package=crates/cli/punctual"])
+            .args(["--arch", rpm_architecture(&self.target)])
+            .args(["--target", &self.target, "--profile", &self.profile])
+            .arg("--target-dir")
+            .arg(&self.target_folder)
+            .arg("--output")
+            .arg(&self.folder);
+        succeed(&mut command)
+    }
+
+    /// Writes the list of the program's parts with their licences (CycloneDX 1.5). The tool writes
+    /// lists into the folders of all crates, so it gets a copy of the sources.
+    fn bill(&self) -> Result<()> {
+        let copy = self.target_folder.join("packages/bill");
+        copy_sources(&copy)?;
+        let mut command = self.cargo();
+        command
+            .current_dir(copy.join("crates/cli/punctual"))
+            .args([
+                "cyclonedx",
+                "--quiet",
+                "--format=json",
+                "--spec-version=1.5",
+            ])
+            .args(["--override-filename=parts", "--target", &self.target]);
+        if self.board {
+            command.arg("--no-default-features");
+        }
+        succeed(&mut command)?;
+        let bill = fs::read_to_string(copy.join("crates/cli/punctual/parts.json"))?;
+        let bill = bill.replace(&copy.display().to_string(), "/punctual");
+        let name = format!("{}.cdx.json", self.name());
+        fs::write(self.folder.join(name), bill)?;
+        Ok(fs::remove_dir_all(&copy)?)
     }
 }
 
@@ -298,6 +336,18 @@ fn rpm_architecture(target: &str) -> &str {
         "riscv64gc" => "riscv64",
         same => same,
     }
+}
+
+/// Runs a program that must succeed, without its output.
+fn succeed(command: &mut Command) -> Result<()> {
+    let status = command
+        .stdout(Stdio::null())
+        .status()
+        .with_context(|| format!("{command:?}"))?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
+    }
+    Ok(())
 }
 
 /// Returns the output of a program, without the last line end.

@@ -1,4 +1,5 @@
-//! The files to pack, in the layout of the installed system.
+//! The files to pack, in the layout of the installed system. The manifest of `punctual` lists them
+//! for each kind of package.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,13 +8,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::Build;
+use super::{Build, succeed};
 use crate::places::{self, repository};
-
-/// Returns the folder.
-fn folder() -> PathBuf {
-    crate::places::target().join("packages/stage")
-}
 
 /// Documents in the top folder.
 const DOCUMENTS: &[&str] = &[
@@ -33,7 +29,7 @@ const SHELLS: &[(&str, &str)] = &[
 
 /// Lays out the files from scratch.
 pub(super) fn make(build: &Build) -> Result<PathBuf> {
-    let stage = folder();
+    let stage = build.products().join("stage");
     let _ = fs::remove_dir_all(&stage);
     let put = |from: &Path, to: &str, mode: u32| -> Result<()> {
         let to = stage.join(to);
@@ -45,7 +41,7 @@ pub(super) fn make(build: &Build) -> Result<PathBuf> {
     put(&build.program, "usr/bin/punctual", 0o755)?;
     for name in DOCUMENTS {
         let to = format!("usr/share/doc/punctual/{name}");
-        put(&repository().join(name), &to, 0o644)?;
+        put(&build.sources.join(name), &to, 0o644)?;
     }
     let generator = generator(build)?;
     units(&generator, &stage)?;
@@ -116,11 +112,28 @@ fn generator(build: &Build) -> Result<PathBuf> {
     Ok(crate::places::target().join("debug/punctual"))
 }
 
-fn succeed(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        bail!("{command:?}: {}: {}", output.status, text.trim());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_staged_folder_is_in_both_packages() {
+        let manifest = repository().join("crates/cli/punctual/Cargo.toml");
+        let manifest = fs::read_to_string(manifest).unwrap();
+        let (_, manifest) = manifest.split_once("[package.metadata.deb]").unwrap();
+        let (deb, rest) = manifest
+            .split_once("[package.metadata.generate-rpm]")
+            .unwrap();
+        let (rpm, _) = rest.split_once("\n[").unwrap();
+        let others = [
+            "usr/bin/punctual",
+            "usr/share/doc/punctual/*",
+            "usr/share/doc/punctual/units/*",
+            "usr/share/man/man1/*",
+        ];
+        for path in SHELLS.iter().map(|(_, path)| *path).chain(others) {
+            let source = format!("\"target/release/stage/{path}\"");
+            assert!(deb.contains(&source) && rpm.contains(&source), "{path}");
+        }
     }
-    Ok(())
 }
