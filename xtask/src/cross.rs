@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::places::{self, program, repository};
+use crate::paths::{self, program, repository};
 
 /// A target, with the tools that build and run it here.
 pub(crate) struct Target {
@@ -125,7 +125,7 @@ fn cargo(target: &Target, arguments: &[&str]) -> Result<bool> {
 }
 
 fn cargo_for(target: &Target) -> Command {
-    let mut command = places::cargo();
+    let mut command = paths::cargo();
     command
         .current_dir(repository())
         .envs(compilers_for(target.triple));

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::places::{self, program, repository};
+use crate::paths::{self, program, repository};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         Err(error) => println!("SKIP cargo audit: {error}"),
     }
     if options.publish {
-        let mut publish = places::cargo();
+        let mut publish = paths::cargo();
         publish.args(["publish", "--dry-run", "--package", "punctual-rt"]);
         good &= succeeds(&mut publish)?;
     }
@@ -118,7 +118,7 @@ fn known_advisories(deny: &Path, database: &Path) -> Result<bool> {
 /// The place where cargo deny expects the clone of the default database. It contains a hash of its
 /// URL.
 fn clone() -> PathBuf {
-    places::target().join("advisories/advisory-db-3157b0e258782691")
+    paths::target().join("advisories/advisory-db-3157b0e258782691")
 }
 
 /// Returns the configuration with the folder of databases.

@@ -410,9 +410,9 @@ mod tests {
     #[test]
     fn gate_lists_name_existing_tests() {
         let mut text = String::new();
-        sources(&crate::places::repository().join("crates"), &mut text);
+        sources(&crate::paths::repository().join("crates"), &mut text);
         for name in ["skips", "skips-vm"] {
-            let file = crate::places::repository().join(".ci").join(name);
+            let file = crate::paths::repository().join(".ci").join(name);
             let rules = Rules::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
             assert!(rules.least.values().all(|least| *least > 0), "{name}");
             assert!(!rules.least.is_empty(), "{name}");

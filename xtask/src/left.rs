@@ -16,9 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The mark of one test program.
 #[derive(Debug)]
-pub(crate) struct Marker(String);
+pub(crate) struct CreatedMarker(String);
 
-impl Marker {
+impl CreatedMarker {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn only_what_has_the_mark_is_ended() {
-        let (mark, other) = (Marker::new(), Marker::new());
-        let started = |mark: &Marker| {
+        let (mark, other) = (CreatedMarker::new(), CreatedMarker::new());
+        let started = |mark: &CreatedMarker| {
             let mut command = Command::new("sleep");
             mark.put_on(&mut command);
             command.arg("60").spawn().unwrap()
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_ends_by_itself_is_not_killed() {
-        let mark = Marker::new();
+        let mark = CreatedMarker::new();
         let mut command = Command::new("sleep");
         mark.put_on(&mut command);
         let mut process = command.arg("0.3").spawn().unwrap();

@@ -19,7 +19,7 @@ mod gate;
 mod left;
 mod msrv;
 mod ordinary_user;
-mod places;
+mod paths;
 mod programs;
 mod simulate;
 mod suite;

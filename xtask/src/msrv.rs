@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::places::{self, repository};
+use crate::paths::{self, repository};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .args(["run", toolchain, "cargo"])
         .args(["check", "--workspace", "--locked"])
         .arg("--target-dir")
-        .arg(places::target().join("oldest-rust"))
+        .arg(paths::target().join("oldest-rust"))
         // The toolchain of this task is not the requested one.
         .env_remove("RUSTUP_TOOLCHAIN")
         .current_dir(repository())

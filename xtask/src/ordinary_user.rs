@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::gate::{self, Gate};
-use crate::places::{program, repository};
+use crate::paths::{program, repository};
 use crate::programs::{self, TestProgram};
 use crate::test::{Queues, Runnable};
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::places::{self, repository};
+use crate::paths::{self, repository};
 
 /// The result of a build.
 pub(crate) struct Programs {
@@ -147,7 +147,7 @@ const BESIDE_WITHOUT_RIGHTS: &[&str] = &["trace", "tune"];
 /// # Errors
 /// Fails if the build fails, with cargo's status.
 pub(crate) fn build() -> Result<Programs> {
-    built(places::cargo().args(["test", "--workspace"]))
+    built(paths::cargo().args(["test", "--workspace"]))
 }
 
 /// Builds `punctual` and some test programs for another processor: files of `tests` by package,
@@ -156,7 +156,7 @@ pub(crate) fn build() -> Result<Programs> {
 /// # Errors
 /// As [`build`].
 pub(crate) fn build_for(target: &str, tests: &BTreeSet<(&str, Option<&str>)>) -> Result<Programs> {
-    let mut command = places::cargo();
+    let mut command = paths::cargo();
     command.args(["test", "--target", target, "--package", "punctual"]);
     // For a test of the binary, cargo builds the binary but not its unit tests.
     command.args(["--test", "poor_kernel"]);

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use clap::{Args, value_parser};
 
-use crate::places::{self, repository};
+use crate::paths::{self, repository};
 
 /// Options of `cargo xtask simulate`.
 #[derive(Args)]
@@ -22,7 +22,7 @@ pub(crate) struct Options {
 
 /// Builds and runs the simulation with optimisation. Returns whether it succeeded.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let mut command = places::cargo();
+    let mut command = paths::cargo();
     command
         .args([
             "run",

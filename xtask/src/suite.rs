@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::left::Marker;
+use crate::left::CreatedMarker;
 
 /// Time limit of a test program, far more than any needs. Without it, a hanging program would block
 /// the gate.
@@ -92,7 +92,7 @@ pub(crate) fn run(command: Command, screen: &Screen) -> Result<Outcome> {
 
 fn run_within(limit: Duration, mut command: Command, screen: &Screen) -> Result<Outcome> {
     let begun = Instant::now();
-    let mark = Marker::new();
+    let mark = CreatedMarker::new();
     mark.put_on(&mut command);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = (command.spawn()).with_context(|| format!("{:?}", command.get_program()))?;

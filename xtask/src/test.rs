@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 
 use crate::gate::{self, Gate, Ran, Skip};
-use crate::places::{self, repository};
+use crate::paths::{self, repository};
 use crate::programs::{self, Queue, TestProgram};
 use crate::suite::{self, Outcome, Screen};
 
@@ -181,7 +181,7 @@ fn run_together(programs: &[Runnable<'_>]) -> Result<Vec<Outcome>> {
 
 /// Returns the command for the examples of the documentation, as a test program.
 fn documentation() -> Command {
-    let mut command = places::cargo();
+    let mut command = paths::cargo();
     command
         .args(["test", "--workspace", "--doc", "--quiet", "--"])
         .current_dir(repository());

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, value_parser};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use crate::places::{folder, repository};
+use crate::paths::{folder, repository};
 
 /// Options of `cargo xtask years`.
 #[derive(Args)]
@@ -96,7 +96,7 @@ fn target() -> PathBuf {
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
-    let mut command = crate::places::cargo();
+    let mut command = crate::paths::cargo();
     command.args(arguments).current_dir(repository());
     let status = command.status().context("cargo")?;
     ensure!(status.success(), "cargo {}: {status}", arguments.join(" "));

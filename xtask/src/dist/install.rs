@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-use crate::places::program;
+use crate::paths::program;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 }
 
 fn newest() -> Result<PathBuf> {
-    let folders = fs::read_dir(crate::places::target().join("packages"))
+    let folders = fs::read_dir(crate::paths::target().join("packages"))
         .context("no packages: run `cargo xtask dist` first")?;
     let files = folders
         .flatten()
@@ -61,7 +61,7 @@ struct Root(PathBuf);
 
 impl Root {
     fn new(debootstrap: &Path, release: &str) -> Result<Self> {
-        let folder = crate::places::target().join("packages/roots");
+        let folder = crate::paths::target().join("packages/roots");
         let fresh = folder.join(format!("{release}.tar"));
         fs::create_dir_all(&folder)?;
         if !fresh.exists() {

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::places::{self, program, repository};
+use crate::paths::{self, program, repository};
 
 pub(crate) use install::{Options as InstallOptions, run as install};
 pub(crate) use sources::{Options as SourcesOptions, run as sources};
@@ -69,14 +69,14 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             bail!("{name} is not installed: run `cargo install --locked {name}`");
         }
     }
-    let mut build = Build::new(options, repository(), &places::target())?;
+    let mut build = Build::new(options, repository(), &paths::target())?;
     match &options.program {
         Some(program) => build.program = fs::canonicalize(program)?,
         None => build.make()?,
     }
     build.pack()?;
     if options.verify {
-        let folder = places::target().join("second");
+        let folder = paths::target().join("second");
         let sources = folder.join("a-copy-of-the-sources");
         copy_sources(&sources)?;
         let second = Build::new(options, &sources, &folder.join("target"))?;
@@ -126,7 +126,7 @@ impl Build {
 
     /// Returns a command of cargo for the sources of this build.
     fn cargo(&self) -> Command {
-        let mut command = places::cargo();
+        let mut command = paths::cargo();
         command
             .current_dir(&self.sources)
             .env("CARGO_TARGET_DIR", &self.target_folder)

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{copy_sources, epoch, gzip, sums, tar, text_of};
 use crate::cross::TARGETS;
-use crate::places;
+use crate::paths;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -30,11 +30,11 @@ const NATIVE: [&str; 2] = ["x86_64-unknown-linux-gnu", "x86_64-unknown-linux-mus
 /// Fails if a step fails, with its command.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let version = env!("CARGO_PKG_VERSION");
-    let folder = places::target().join("packages/sources");
+    let folder = paths::target().join("packages/sources");
     let name = format!("punctual-{version}");
     let sources = folder.join(&name);
     copy_sources(&sources)?;
-    let mut vendor = places::cargo();
+    let mut vendor = paths::cargo();
     vendor.args(["vendor", "--locked", "--versioned-dirs", "vendor"]);
     let output = vendor.current_dir(&sources).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -67,7 +67,7 @@ fn try_it(folder: &Path, packed: &Path, name: &str, build: bool) -> Result<bool>
     } else {
         &["tree", "--package", "punctual", "--quiet"]
     };
-    let mut cargo = places::cargo();
+    let mut cargo = paths::cargo();
     cargo
         .args(words)
         .args(["--offline", "--locked", "--config", ".cargo/vendor.toml"])
@@ -112,7 +112,7 @@ fn needed() -> Result<BTreeSet<String>> {
     let mut needed = BTreeSet::new();
     let others = TARGETS.iter().map(|target| target.triple);
     for target in NATIVE.into_iter().chain(others) {
-        let mut command = places::cargo();
+        let mut command = paths::cargo();
         command
             .args(["metadata", "--locked", "--all-features"])
             .args(["--format-version=1", "--filter-platform", target]);

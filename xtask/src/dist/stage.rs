@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::{Build, succeed};
-use crate::places::{self, repository};
+use crate::paths::{self, repository};
 
 /// Documents in the top folder.
 const DOCUMENTS: &[&str] = &[
@@ -102,14 +102,14 @@ fn generator(build: &Build) -> Result<PathBuf> {
     if build.target.starts_with(std::env::consts::ARCH) {
         return Ok(build.program.clone());
     }
-    let status = places::cargo()
+    let status = paths::cargo()
         .current_dir(repository())
         .args(["build", "-p", "punctual"])
         .status()?;
     if !status.success() {
         bail!("cargo build: {status}");
     }
-    Ok(crate::places::target().join("debug/punctual"))
+    Ok(crate::paths::target().join("debug/punctual"))
 }
 
 #[cfg(test)]

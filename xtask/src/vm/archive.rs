@@ -14,7 +14,7 @@ use super::Parts;
 use super::build::{self, Payload};
 use super::console;
 use super::machines::Machine;
-use crate::places::{self, crate_folder};
+use crate::paths::{self, crate_folder};
 
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
@@ -109,7 +109,7 @@ pub(super) struct Archive {
 impl Archive {
     /// Starts an archive with this name that contains busybox. Returns it with its path.
     pub(super) fn begin(name: &str, busybox: &Path) -> Result<(Self, PathBuf)> {
-        let folder = places::folder();
+        let folder = paths::folder();
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         let path = folder.join(format!("{name}.cpio"));
         let file = File::create(&path).with_context(|| path.display().to_string())?;

@@ -13,7 +13,7 @@ use super::Parts;
 use super::arch::Arch;
 use super::console::{Console, Request, Tally};
 use super::machines::Machine;
-use crate::places;
+use crate::paths;
 
 /// Time limit for the whole life of a machine.
 const LIFE: Duration = Duration::from_secs(30 * 60);
@@ -30,7 +30,7 @@ pub(crate) fn run(
     verbose: bool,
 ) -> Result<Tally> {
     let name = format!("{}{}.log", parts.arch.prefix(), machine.name);
-    let log_path = places::folder().join(name);
+    let log_path = paths::folder().join(name);
     let mut log = File::create(&log_path).with_context(|| log_path.display().to_string())?;
     let words = format!("{} {}", usual(parts.arch), machine.kernel_words);
     let mut command = emulator(parts, archive, &words, machine.cpus);

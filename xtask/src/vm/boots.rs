@@ -19,7 +19,7 @@ use super::archive::{Archive, START};
 use super::boot::{Machinery, emulator, lines_of, usual};
 use super::machines::TWO;
 use super::{Parts, STARTS, build, kernel, needed};
-use crate::places::{self, repository};
+use crate::paths::{self, repository};
 
 /// Options of `cargo xtask vm-boots`.
 #[derive(Args)]
@@ -49,13 +49,13 @@ const FINISHED: &str = "@@ finished";
 /// Runs six pairs of boots and returns whether the result is correct.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let parts = needed(arch::usual())?;
-    let status = places::cargo()
+    let status = paths::cargo()
         .args(["build", "--quiet", "--package", "punctual"])
         .current_dir(repository())
         .status()
         .context("cargo")?;
     ensure!(status.success(), "cargo build: {status}");
-    let target = places::folder();
+    let target = paths::folder();
     let target = target.parent().context("the folder of what is built")?;
     measure(
         &parts,
@@ -100,7 +100,7 @@ struct State {
 
 impl State {
     fn new() -> Result<Self> {
-        let folder = places::folder().join("boots-state");
+        let folder = paths::folder().join("boots-state");
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
         }

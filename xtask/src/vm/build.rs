@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use super::arch::Arch;
 use super::machines::{Machine, Suite};
-use crate::places::{folder, program, repository};
+use crate::paths::{folder, program, repository};
 use crate::programs::{self, Programs};
 
 /// Shared libraries and the loader: files of this machine, with their paths on the emulated one.

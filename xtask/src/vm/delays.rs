@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::Parts;
 use super::kernel::{download, said};
-use crate::places::{folder, program, repository};
+use crate::paths::{folder, program, repository};
 
 /// The module's name.
 const NAME: &str = "punctual_delay";

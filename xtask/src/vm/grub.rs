@@ -14,7 +14,7 @@ use clap::Args;
 
 use super::boot::{Machinery, lines_of};
 use super::kernel;
-use crate::places::{self, program};
+use crate::paths::{self, program};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -79,10 +79,10 @@ struct Disk {
 
 impl Disk {
     fn new(release: &str) -> Result<Self> {
-        let folder = places::target().join("packages/roots");
+        let folder = paths::target().join("packages/roots");
         let fresh = debian(&folder, release)?;
-        let image = places::folder().join("grub.img");
-        fs::create_dir_all(places::folder())?;
+        let image = paths::folder().join("grub.img");
+        fs::create_dir_all(paths::folder())?;
         fs::File::create(&image)?.set_len(1 << 30)?;
         let device = said(Command::new("losetup").args(["-f", "--show"]).arg(&image))?;
         let disk = Self {

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::arch::Arch;
-use crate::places::{folder, program};
+use crate::paths::{folder, program};
 
 /// Returns a static busybox.
 pub(super) fn static_busybox(arch: &Arch) -> Result<PathBuf> {
@@ -120,7 +120,7 @@ pub(super) fn module(kernel: &Path, name: &str, busybox: &Path) -> Result<PathBu
     if !output.status.success() {
         bail!("unxz {file}: {}", output.status);
     }
-    let path = crate::places::folder().join(format!("{name}.ko"));
+    let path = crate::paths::folder().join(format!("{name}.ko"));
     fs::write(&path, output.stdout).with_context(|| path.display().to_string())?;
     Ok(path)
 }

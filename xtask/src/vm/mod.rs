@@ -22,7 +22,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::gate::{self, Gate};
-use crate::places;
+use crate::paths;
 use arch::{ARCHES, Arch};
 pub(crate) use boots::{Options as BootOptions, run as run_boots};
 use console::Tally;
@@ -149,9 +149,9 @@ struct Parts {
 }
 
 fn needed(arch: &'static Arch) -> Result<Parts> {
-    let qemu = places::program(arch.qemu, arch.qemu_package)?;
+    let qemu = paths::program(arch.qemu, arch.qemu_package)?;
     if let Some(foreign) = &arch.foreign {
-        places::program(&format!("{}gcc", foreign.tools), foreign.compiler)?;
+        paths::program(&format!("{}gcc", foreign.tools), foreign.compiler)?;
     }
     Ok(Parts {
         qemu,

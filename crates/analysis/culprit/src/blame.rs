@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use punctual_model::cause::{Cause, Detail, Source};
 use punctual_model::{Blame, Move, Nanos, Segment, Share, ShareKind, UnseenTheft, Usual, Window};
 
-use crate::job::lanes;
-use crate::stretch::Stretch;
+use crate::cause_span::CauseSpan;
+use crate::job::thread_activity;
 use crate::walk::walk;
 
 /// Result of the analysis of a late reaction.
@@ -22,7 +22,7 @@ pub struct Found {
 /// events that are added or dropped later do not change either.
 pub fn explain(window: &mut Window) -> Blame {
     let Found { blame, segments } = find(window);
-    window.lanes = lanes(window);
+    window.lanes = thread_activity(window);
     window.segments = segments;
     blame
 }
@@ -53,7 +53,7 @@ pub fn find(window: &Window) -> Found {
     }
     Found {
         blame,
-        segments: stretches.into_iter().map(Stretch::segment).collect(),
+        segments: stretches.into_iter().map(CauseSpan::segment).collect(),
     }
 }
 
@@ -61,7 +61,7 @@ pub fn find(window: &Window) -> Found {
 const APART: usize = Blame::MOST_SHARES - ShareKind::NAMES.len();
 
 /// Sums the stretches of each source into one share, in order of first appearance.
-fn sums(stretches: &[Stretch]) -> Vec<Sum<'_>> {
+fn sums(stretches: &[CauseSpan]) -> Vec<Sum<'_>> {
     let mut sums: Vec<Sum<'_>> = Vec::new();
     let mut before: Option<usize> = None;
     for stretch in stretches {
@@ -104,7 +104,7 @@ impl<'a> Sum<'a> {
         }
     }
 
-    fn add(&mut self, stretch: &'a Stretch, anew: bool) {
+    fn add(&mut self, stretch: &'a CauseSpan, anew: bool) {
         self.ns += stretch.length();
         self.count = self.count.saturating_add(anew.into());
         self.anomaly = self.anomaly.or(stretch.cause.anomaly);

@@ -213,7 +213,7 @@ pub(crate) struct Threads {
 
 impl Threads {
     /// Takes names from all events, including later ones, because a name is assumed not to change.
-    pub(crate) fn of(events: &[TraceEvent]) -> Self {
+    pub(crate) fn from_events(events: &[TraceEvent]) -> Self {
         let mut threads = Self::default();
         for event in events {
             for task in event.kind.tasks().into_iter().flatten() {

@@ -10,9 +10,9 @@ use punctual_model::{
 use crate::context::Handler;
 use crate::events::{IRQ, SOFTIRQ, SWITCH, VECTORS, WAKEUP, WAKING};
 use crate::gap::{does_nothing, doing, own_time, symbol, untraced};
-use crate::lane::{By, Mark};
 use crate::scene::Moment;
 use crate::theft::counted;
+use crate::timeline::{TimelineEvent, WakeSource};
 use crate::victim::{FAULT_TIME, State, Why};
 
 /// A cause, and the thread that had the CPU while the victim was runnable, if a throttle is
@@ -88,7 +88,7 @@ const fn is_of_two(delay: Delay) -> bool {
 
 fn by_softirq(moment: &Moment<'_, '_>) -> bool {
     let waking = moment.scene.future.waking(moment.from);
-    waking.is_some_and(|waking| waking.by == By::Softirq)
+    waking.is_some_and(|waking| waking.by == WakeSource::Softirq)
 }
 
 fn interrupt(moment: &Moment<'_, '_>, outermost: &Handler) -> Cause {
@@ -252,7 +252,7 @@ fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Ca
     };
     let mut activity = doing(moment, task.pid);
     if role == Role::Blocking {
-        let switches_to_it = matches!(moment.next, Some(Mark::Event(event))
+        let switches_to_it = matches!(moment.next, Some(TimelineEvent::Event(event))
             if matches!(event.kind, EventKind::Switch { next, .. } if next.pid == moment.scene.victim.tid));
         if moment.length <= VERY_SHORT || (moment.length <= SHORT && switches_to_it) {
             return Cause::new(Source::Scheduling);
@@ -323,20 +323,22 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
         return other_side(moment, caller);
     }
     match waking.by {
-        By::Thread(task) => with_rank(Role::Waker, &task, None),
-        By::Unknown => {
+        WakeSource::Thread(task) => with_rank(Role::Waker, &task, None),
+        WakeSource::Unknown => {
             let missing = handlers_missing(scene.window);
             Cause::not_recorded(Missing::WakeUp, &missing)
         }
         // The timer interrupt has come; its softirq has not.
-        By::Softirq if moment.context.timer_softirq_raised() => match moment.context.current {
-            Some(task) if !task.is_idle() => {
-                with_rank(Role::Blocking, &task, Some(Activity::DelaysSoftirq))
+        WakeSource::Softirq if moment.context.timer_softirq_raised() => {
+            match moment.context.current {
+                Some(task) if !task.is_idle() => {
+                    with_rank(Role::Blocking, &task, Some(Activity::DelaysSoftirq))
+                }
+                _ => Cause::new(Source::Scheduling),
             }
-            _ => Cause::new(Source::Scheduling),
-        },
-        By::Interrupt | By::Softirq if first => timer(moment),
-        By::Interrupt | By::Softirq => Cause::new(Source::AwaitedInterrupt),
+        }
+        WakeSource::Interrupt | WakeSource::Softirq if first => timer(moment),
+        WakeSource::Interrupt | WakeSource::Softirq => Cause::new(Source::AwaitedInterrupt),
     }
 }
 

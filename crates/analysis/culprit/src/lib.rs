@@ -41,22 +41,22 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod blame;
+mod cause_span;
 mod context;
 mod events;
 mod finder;
 mod gap;
 mod job;
 mod judge;
-mod lane;
 pub mod lint;
 mod noise;
 mod period;
 mod scene;
 mod stream;
-mod stretch;
 mod tally;
 mod theft;
 mod throttle;
+mod timeline;
 mod victim;
 mod walk;
 
@@ -64,7 +64,7 @@ pub use blame::{Found, explain, find};
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
 pub use job::{
     Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, SeenWaits, keep_concerned,
-    lanes,
+    thread_activity,
 };
 pub use period::find_period;
 pub use stream::{LateFound, LateReactions, Reaction, ThreadWaits, TraceFacts, Wanted};

@@ -36,7 +36,7 @@ pub fn find_period(source: &Source, times: &[Nanos]) -> Option<Period> {
     }
     candidates(&intervals)
         .into_iter()
-        .filter_map(|candidate| Fit::of(candidate, &times))
+        .filter_map(|candidate| Fit::from_candidate(candidate, &times))
         .max_by_key(|fit| (fit.count, fit.period))
         .map(|fit| Period {
             source: source.clone(),
@@ -72,10 +72,10 @@ struct Fit {
 }
 
 impl Fit {
-    fn of(candidate: u64, times: &[u64]) -> Option<Self> {
+    fn from_candidate(candidate: u64, times: &[u64]) -> Option<Self> {
         // Done twice: the first pass gives a more precise period than a single interval does.
-        let first = Chain::of(candidate, times);
-        let chain = Chain::of(first.period()?, times);
+        let first = Chain::from_candidate(candidate, times);
+        let chain = Chain::from_candidate(first.period()?, times);
         let period = chain.period()?;
         let enough = chain.steps.len() * 100 >= FITTING * (times.len() - 1);
         let steps = chain.steps.iter();
@@ -122,7 +122,7 @@ impl Chain {
     /// Collects the events that fit `candidate`. An event that does not fit is skipped, and the
     /// next one is compared with the last that did. If the first event fits nothing, the chain
     /// begins with a later one.
-    fn of(candidate: u64, times: &[u64]) -> Self {
+    fn from_candidate(candidate: u64, times: &[u64]) -> Self {
         let from = |first: usize| {
             let mut steps = Vec::new();
             let mut last = times[first];

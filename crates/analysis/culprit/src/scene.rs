@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use punctual_model::{Delay, GapReason, KernelPriority, Nanos, TraceEvent, Window};
 
 use crate::context::{Context, Threads};
-use crate::lane::{Future, Mark};
+use crate::timeline::{LaterEvents, TimelineEvent};
 use crate::victim::{State, Thread, Why};
 
 /// Timer slack of a thread that has not set one (prctl(2), PR_SET_TIMERSLACK).
@@ -14,7 +14,7 @@ const USUAL_SLACK: Nanos = Nanos::from_micros(50);
 /// State up to now, and the later events of the victim.
 pub(crate) struct Scene<'a> {
     pub(crate) window: &'a Window,
-    pub(crate) future: Future,
+    pub(crate) future: LaterEvents,
     contexts: BTreeMap<u32, Context>,
     pub(crate) threads: Threads,
     pub(crate) victim: Thread,
@@ -31,20 +31,20 @@ pub(crate) struct Moment<'a, 'w> {
     pub(crate) from: Nanos,
     pub(crate) length: Nanos,
     /// Event that ends the span.
-    pub(crate) next: Option<&'a Mark<'a>>,
+    pub(crate) next: Option<&'a TimelineEvent<'a>>,
 }
 
 impl<'a> Scene<'a> {
     pub(crate) fn new(
         window: &'a Window,
         events: &'a [TraceEvent],
-        marks: &[(Nanos, Mark<'a>)],
+        marks: &[(Nanos, TimelineEvent<'a>)],
     ) -> Self {
-        let threads = Threads::of(events);
+        let threads = Threads::from_events(events);
         Self {
-            future: Future::of(window, marks, &threads),
+            future: LaterEvents::from_timeline(window, marks, &threads),
             contexts: before_all(marks, &threads),
-            victim: Thread::of(window, events),
+            victim: Thread::from_events(window, events),
             window,
             threads,
             moved: None,
@@ -52,21 +52,21 @@ impl<'a> Scene<'a> {
     }
 
     /// Updates the state.
-    pub(crate) fn apply(&mut self, mark: &Mark<'_>) {
+    pub(crate) fn apply(&mut self, mark: &TimelineEvent<'_>) {
         match mark {
-            Mark::Nmi { cpu, begins } => {
+            TimelineEvent::Nmi { cpu, begins } => {
                 let context = self.contexts.entry(*cpu).or_default();
                 context.nmi = match begins {
                     true => context.nmi.saturating_add(1),
                     false => context.nmi.saturating_sub(1),
                 };
             }
-            Mark::Gap {
+            TimelineEvent::Gap {
                 cpu,
                 reason,
                 begins: true,
             } => self.contexts.entry(*cpu).or_default().gap = Some(*reason),
-            Mark::Gap { cpu, reason, .. } => {
+            TimelineEvent::Gap { cpu, reason, .. } => {
                 // Whatever happened in the gap is unknown.
                 if hides_changes(*reason) {
                     self.contexts.insert(*cpu, Context::default());
@@ -77,7 +77,7 @@ impl<'a> Scene<'a> {
                     context.gap = None;
                 }
             }
-            Mark::Event(event) => {
+            TimelineEvent::Event(event) => {
                 let due = event.time >= self.window.expected;
                 let context = self.contexts.entry(event.cpu).or_default();
                 context.apply(event, &mut self.threads);
@@ -137,10 +137,12 @@ pub(crate) const fn hides_changes(reason: GapReason) -> bool {
 }
 
 /// Derives the state of each CPU before its first event, which names the thread that was current.
-fn before_all(marks: &[(Nanos, Mark<'_>)], threads: &Threads) -> BTreeMap<u32, Context> {
+fn before_all(marks: &[(Nanos, TimelineEvent<'_>)], threads: &Threads) -> BTreeMap<u32, Context> {
     let mut contexts = BTreeMap::new();
     for (_, mark) in marks {
-        let Mark::Event(event) = mark else { continue };
+        let TimelineEvent::Event(event) = mark else {
+            continue;
+        };
         contexts
             .entry(event.cpu)
             .or_insert_with(|| Context::before(event, threads));

@@ -42,7 +42,7 @@ impl Tally {
     }
 
     /// Creates a tally of retained outliers.
-    pub fn of(outliers: &[Outlier]) -> Self {
+    pub fn from_outliers(outliers: &[Outlier]) -> Self {
         let mut tally = Self::new();
         for outlier in outliers {
             tally.add(outlier.number, outlier.monotonic_ns, &outlier.blame);
@@ -136,7 +136,8 @@ pub fn complete(recording: &mut Recording) {
         && explanation.causes.is_empty()
         && !explanation.outliers.is_empty()
     {
-        let tally = Tally::of(&explanation.outliers).looking_each(interval.unwrap_or_default());
+        let tally =
+            Tally::from_outliers(&explanation.outliers).looking_each(interval.unwrap_or_default());
         explanation.causes = tally.causes();
         explanation.periods = tally.periods();
     }

@@ -13,7 +13,7 @@ use punctual_model::cause::{
 };
 use punctual_model::{HandlerOf, Nanos, SmiCount, StealCount, UnseenTheft, Usual, Window};
 
-use crate::stretch::Stretch;
+use crate::cause_span::CauseSpan;
 
 /// Code may run for this long without an event before it is checked.
 const QUIET: Nanos = Nanos::from_micros(10);
@@ -28,7 +28,7 @@ const FAR_LONGER: u64 = 3;
 const ENOUGH_RUNS: u64 = 1_000;
 
 /// Splits the stretches that are charged to running code. Does not change the total length.
-pub(crate) fn judge(window: &Window, stretches: Vec<Stretch>) -> Vec<Stretch> {
+pub(crate) fn judge(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
     let mut events = BTreeMap::<u32, Vec<Nanos>>::new();
     for event in &window.events {
         events.entry(event.cpu).or_default().push(event.time);
@@ -78,8 +78,8 @@ fn runs(cause: &Cause) -> bool {
 
 /// Judges each piece between two events of its CPU separately, because a theft lies within one.
 /// `times`: times of these events, in ascending order.
-fn split(window: &Window, stretch: &Stretch, times: &[Nanos], judged: &mut Vec<Stretch>) {
-    let Stretch { from, to, .. } = *stretch;
+fn split(window: &Window, stretch: &CauseSpan, times: &[Nanos], judged: &mut Vec<CauseSpan>) {
+    let CauseSpan { from, to, .. } = *stretch;
     let first = times.partition_point(|time| *time <= from);
     let inside = times[first..].iter().copied();
     let inside = inside.take_while(|time| *time < to);
@@ -95,14 +95,14 @@ fn split(window: &Window, stretch: &Stretch, times: &[Nanos], judged: &mut Vec<S
 
 fn put_piece(
     window: &Window,
-    stretch: &Stretch,
+    stretch: &CauseSpan,
     (from, to): (Nanos, Nanos),
     anomaly: Option<Usual>,
-    judged: &mut Vec<Stretch>,
+    judged: &mut Vec<CauseSpan>,
 ) {
     let mut put = |from, to, cause: Cause| {
         if to > from {
-            judged.push(Stretch {
+            judged.push(CauseSpan {
                 from,
                 to,
                 cause,
@@ -120,7 +120,7 @@ fn put_piece(
         thief,
         unseen,
         counted,
-    } = Theft::of(window, stretch.cpu, (from, to));
+    } = Theft::from_window(window, stretch.cpu, (from, to));
     let stolen = Cause::new(Source::Stolen);
     let proven = to - least;
     // In a gap, nothing is known to have had the CPU otherwise.
@@ -172,7 +172,7 @@ struct Theft {
 }
 
 impl Theft {
-    fn of(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> Self {
+    fn from_window(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> Self {
         let length = time.1 - time.0;
         let evidence = &window.evidence;
         let virtual_machine = evidence.virtual_machine != Some(false);
@@ -279,7 +279,7 @@ pub(crate) fn counted(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> Counte
 }
 
 /// Returns the usual length of a handler that ran far longer here.
-fn anomaly(window: &Window, stretch: &Stretch) -> Option<Usual> {
+fn anomaly(window: &Window, stretch: &CauseSpan) -> Option<Usual> {
     let is_it = |handler: &HandlerOf| match (&stretch.cause.source, handler) {
         (Source::Irq { irq, .. }, HandlerOf::Irq(of)) => irq == of,
         (Source::Softirq(vec), HandlerOf::Softirq(of)) => vec == of,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use punctual_model::cause::{Detail, Limit, Name, Rival, Source, Unknown};
 use punctual_model::{KernelPriority, Nanos, ShareKind, Task, Throttle, Window};
 
-use crate::stretch::{Stretch, merged};
+use crate::cause_span::{CauseSpan, merged};
 
 /// Shorter waits are normal between ordinary threads, and a throttle on another CPU at the same
 /// time would look the same (kernel: `sched_cfs_bandwidth_slice_us`, 5 ms).
@@ -14,7 +14,7 @@ const SLICE: Nanos = Nanos::from_millis(5);
 
 /// Judges the stretches after the victim became runnable again, using the counters of its control
 /// groups. Does not change the total length.
-pub(crate) fn judge(window: &Window, mut stretches: Vec<Stretch>) -> Vec<Stretch> {
+pub(crate) fn judge(window: &Window, mut stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
     if !window.evidence.throttles.is_empty() {
         for wait in waits(&stretches) {
             judge_wait(window, &mut stretches[wait]);
@@ -24,8 +24,8 @@ pub(crate) fn judge(window: &Window, mut stretches: Vec<Stretch>) -> Vec<Stretch
 }
 
 /// Returns the waits for the CPU. Interrupts on top of a rival belong to the wait.
-fn waits(stretches: &[Stretch]) -> Vec<Range<usize>> {
-    let goes_on = |stretch: &Stretch| {
+fn waits(stretches: &[CauseSpan]) -> Vec<Range<usize>> {
+    let goes_on = |stretch: &CauseSpan| {
         use ShareKind::{Interrupt, Nmi, Scheduling, Softirq};
         stretch.rival.is_some()
             || [Interrupt, Nmi, Scheduling, Softirq].contains(&stretch.cause.source.kind())
@@ -43,9 +43,9 @@ fn waits(stretches: &[Stretch]) -> Vec<Range<usize>> {
 
 /// Judges the part of a wait that a throttle may have caused: the stretches without a running
 /// thread of the throttled groups.
-fn judge_wait(window: &Window, wait: &mut [Stretch]) {
+fn judge_wait(window: &Window, wait: &mut [CauseSpan]) {
     let inside = &window.evidence.in_group;
-    let fits = |stretch: &Stretch| stretch.rival.is_some_and(|tid| !inside.contains(&tid));
+    let fits = |stretch: &CauseSpan| stretch.rival.is_some_and(|tid| !inside.contains(&tid));
     let (Some(from), Some(to)) = (
         wait.iter().find(|one| fits(one)).map(|one| one.from),
         wait.iter().rfind(|one| fits(one)).map(|one| one.to),
@@ -69,7 +69,7 @@ fn judge_wait(window: &Window, wait: &mut [Stretch]) {
     }
 }
 
-fn rewrite(stretch: &mut Stretch, group: &str, decided: bool) {
+fn rewrite(stretch: &mut CauseSpan, group: &str, decided: bool) {
     let cause = &mut stretch.cause;
     let quota = Source::Throttled(Limit::Quota(Some(group.to_owned())));
     // An idle CPU was already classified as a throttle; now its group is known.

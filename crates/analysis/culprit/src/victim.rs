@@ -81,7 +81,7 @@ pub(crate) const FAULT_TIME: Nanos = Nanos::from_micros(25);
 pub(crate) const STOP_SIGNALS: [u32; 4] = [19, 20, 21, 22];
 
 impl Thread {
-    pub(crate) fn of(window: &Window, events: &[TraceEvent]) -> Self {
+    pub(crate) fn from_events(window: &Window, events: &[TraceEvent]) -> Self {
         let tid = window.victim.tid;
         let (state, cpu) = match window.delay {
             Delay::Timer | Delay::Call | Delay::Step | Delay::Job => {

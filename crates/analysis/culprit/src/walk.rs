@@ -3,19 +3,19 @@
 
 use punctual_model::{Delay, Nanos, TraceEvent, Window};
 
+use crate::cause_span::{CauseSpan, merged};
 use crate::context::Context;
 use crate::job;
 use crate::judge::{Judged, cause};
-use crate::lane::{Mark, marks};
 use crate::noise::spell_out;
 use crate::scene::{Moment, Scene};
-use crate::stretch::{Stretch, merged};
+use crate::timeline::{TimelineEvent, timeline_events};
 use crate::victim::{State, Why};
 use crate::{theft, throttle};
 
 /// Returns the stretches from the expected time to the actual one, in order, without gaps and never
 /// empty; and the last migration of the victim since it was due, from and to.
-pub(crate) fn walk(window: &Window) -> (Vec<Stretch>, Option<(u32, u32)>) {
+pub(crate) fn walk(window: &Window) -> (Vec<CauseSpan>, Option<(u32, u32)>) {
     if window.delay == Delay::Job {
         return (judged(window, job::walk(window)), None);
     }
@@ -30,9 +30,9 @@ pub(crate) fn walk(window: &Window) -> (Vec<Stretch>, Option<(u32, u32)>) {
     run(window, &events)
 }
 
-fn run(window: &Window, events: &[TraceEvent]) -> (Vec<Stretch>, Option<(u32, u32)>) {
+fn run(window: &Window, events: &[TraceEvent]) -> (Vec<CauseSpan>, Option<(u32, u32)>) {
     let (expected, actual) = (window.expected, window.actual);
-    let marks = marks(window, events);
+    let marks = timeline_events(window, events);
     let mut scene = Scene::new(window, events, &marks);
     let mut stretches = Vec::new();
     let mut at = expected;
@@ -47,7 +47,7 @@ fn run(window: &Window, events: &[TraceEvent]) -> (Vec<Stretch>, Option<(u32, u3
 }
 
 /// Applies counters to the stretches: first those of control groups, then those of stolen time.
-fn judged(window: &Window, stretches: Vec<Stretch>) -> Vec<Stretch> {
+fn judged(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
     let throttled = throttle::judge(window, stretches);
     merged(theft::judge(window, throttled))
 }
@@ -56,9 +56,9 @@ fn judged(window: &Window, stretches: Vec<Stretch>) -> Vec<Stretch> {
 /// sleeping victim is not late until the slack of its timer has passed, so the span is split there.
 fn put(
     scene: &Scene<'_>,
-    stretches: &mut Vec<Stretch>,
+    stretches: &mut Vec<CauseSpan>,
     time: std::ops::Range<Nanos>,
-    next: Option<&Mark<'_>>,
+    next: Option<&TimelineEvent<'_>>,
 ) {
     let over = match scene.victim.state {
         State::Asleep(Why::First) => scene.window.expected + scene.slack().0,
@@ -72,7 +72,12 @@ fn put(
     }
 }
 
-fn stretch(scene: &Scene<'_>, from: Nanos, to: Nanos, next: Option<&Mark<'_>>) -> Stretch {
+fn stretch(
+    scene: &Scene<'_>,
+    from: Nanos,
+    to: Nanos,
+    next: Option<&TimelineEvent<'_>>,
+) -> CauseSpan {
     let cpu = scene.lane(from);
     let unseen = Context::default();
     let moment = Moment {
@@ -84,7 +89,7 @@ fn stretch(scene: &Scene<'_>, from: Nanos, to: Nanos, next: Option<&Mark<'_>>) -
         next,
     };
     let Judged { cause, rival } = cause(&moment);
-    Stretch {
+    CauseSpan {
         from,
         to,
         cpu,

@@ -2,8 +2,8 @@
 
 use punctual_model::Recording;
 
-use crate::lanes::{ByFigure, Work, has_samples_above, pairs};
 use crate::permute::{ByRun, CHANCE};
+use crate::thread_pair::{ByFigure, Work, has_samples_above, pairs};
 use crate::{
     COMPARISON_SCHEMA, Change, Channel, CompareError, Comparison, Estimate, Options, Quantile,
     Rate, RateOfSide, Side, Unit, alike, holm, permute, sentence, shortfalls,

@@ -58,7 +58,6 @@ mod comparison;
 mod counts;
 mod figure;
 pub mod holm;
-mod lanes;
 mod longrun;
 pub mod pairs;
 mod permute;
@@ -69,6 +68,7 @@ mod sentence;
 pub mod separate;
 mod shortfalls;
 pub mod tail;
+mod thread_pair;
 pub mod trend;
 
 use schemars::JsonSchema;

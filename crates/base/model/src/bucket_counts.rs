@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use crate::grid::MAX_TRACKABLE_NS;
-pub(crate) use crate::grid::{BUCKETS, bounds_of, index_of};
+pub use crate::buckets::MAX_TRACKABLE_NS;
+pub(crate) use crate::buckets::{BUCKETS, bounds_of, index_of};
 
 use crate::varint::{push_varint, take_varint};
 

@@ -59,14 +59,14 @@ pub struct ThreadJobs {
     /// Number of observed waits of the thread, of any kind.
     pub waits: u64,
     /// System calls with waits of the thread, by falling time. Known calls only, at most eight.
-    pub places: Vec<WaitPlace>,
+    pub places: Vec<WaitCall>,
     /// CPU time of each job in nanoseconds, including interrupts on top of the thread.
     pub execution: Histogram,
 }
 
 /// A system call that a thread waits in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WaitPlace {
+pub struct WaitCall {
     /// The system call.
     pub call: String,
     /// The object that it waits for, as in [`ReleaseWait`].
@@ -109,16 +109,16 @@ pub enum ReleaseChoice {
 
 /// Activity of one thread during a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ThreadLane {
+pub struct ThreadActivity {
     /// The thread.
     pub task: Task,
     /// Its activity, without gaps.
-    pub spans: Vec<LaneSpan>,
+    pub spans: Vec<ActivitySpan>,
 }
 
 /// A span of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LaneSpan {
+pub struct ActivitySpan {
     /// Start, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
@@ -128,13 +128,13 @@ pub struct LaneSpan {
     /// The CPU on which it ran.
     pub cpu: Option<u32>,
     /// State of the thread.
-    pub state: LaneState,
+    pub state: ThreadState,
 }
 
 /// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum LaneState {
+pub enum ThreadState {
     /// Running on a CPU.
     Running,
     /// Runnable, while another thread has its CPU.

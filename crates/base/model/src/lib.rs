@@ -17,6 +17,7 @@ mod advice;
 mod blame;
 mod boots;
 mod bucket_counts;
+mod buckets;
 pub mod cause;
 mod checkup;
 mod control_group;
@@ -29,7 +30,6 @@ mod explanation;
 mod fact_set;
 mod facts;
 mod finding;
-mod grid;
 mod grouped;
 mod histogram;
 mod improvement;
@@ -37,7 +37,6 @@ mod interference;
 mod interrupt;
 mod job;
 mod judgement;
-mod kept_audit;
 mod lint;
 mod load_record;
 mod loop_requirement;
@@ -62,6 +61,7 @@ mod series;
 mod series_run;
 mod setting;
 mod slot;
+mod stored_audit;
 mod suspension;
 mod table;
 mod tail;
@@ -70,13 +70,13 @@ mod task;
 pub mod testing;
 mod text_limits;
 mod thread;
+mod top_samples;
 mod topology;
 mod trace_summary;
 mod varint;
 mod verdict;
 mod wakeups;
 mod window;
-mod worst;
 
 pub use above::{Above, AboveLimit};
 pub use accounting::Accounting;
@@ -92,7 +92,7 @@ pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventGap, EventKind, EventLevel, EventNames, EventSpec,
     Evidence, GapReason, HandlerOf, KernelEvent, KernelPriority, NoiseSource, NotShown,
-    RealTimeLimit, SOFTIRQS, SmiCount, StealCount, StealRise, Story, Task, TaskState, Text,
+    RealTimeLimit, SOFTIRQS, SliceStart, SmiCount, StealCount, StealRise, Task, TaskState, Text,
     Throttle, TimerlatContext, TraceEvent, Usual, UsualLength, Vector, Victim, disk_name,
     event_names, interrupted_functions, softirq_name, stack_of,
 };
@@ -121,11 +121,10 @@ pub use improvement::{
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use job::{
-    JobWindows, Jobs, LaneSpan, LaneState, ReleaseChoice, ReleaseWait, ThreadJobs, ThreadLane,
-    WaitPlace,
+    ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, ThreadActivity, ThreadJobs,
+    ThreadState, WaitCall,
 };
 pub use judgement::{JudgedBy, Judgement};
-pub use kept_audit::{StoredAudit, StoredFinding};
 pub use lint::{
     Act, ActKind, Acts, FileKind, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport,
     LintSource, LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,
@@ -162,6 +161,7 @@ pub use slot::{
     ChangeAnnotation, ChangeDecision, CpuClass, Note, SeriesEpoch, Slot, SlotCause, SlotState,
     WakeWindow,
 };
+pub use stored_audit::{StoredAudit, StoredFinding};
 pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};
 pub use tail::TailRemark;
@@ -172,6 +172,7 @@ pub use text_limits::{
     cut_to,
 };
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
+pub use top_samples::{TopSample, TopSamples};
 pub use topology::{Cache, CpuLocation, MemoryNode, Placement, PlacementError, Topology};
 pub use trace_summary::{StatedLatency, TraceSummary};
 pub use varint::{push_varint, take_varint};
@@ -181,4 +182,3 @@ pub use wakeups::{
     WakeupAxis, WakeupGroup, WakeupRow, WakeupSource, Wakeups,
 };
 pub use window::Window;
-pub use worst::{TopSample, TopSamples};

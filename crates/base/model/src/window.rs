@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{Delay, EventNames, Evidence, Nanos, Segment, ThreadLane, TraceEvent, Victim};
+use crate::{Delay, EventNames, Evidence, Nanos, Segment, ThreadActivity, TraceEvent, Victim};
 
 /// The data of one late reaction: the thread, the expected and actual times, and the kernel events
 /// in between.
@@ -54,7 +54,7 @@ pub struct Window {
     pub segments: Vec<Segment>,
     /// For a job, the activity of each thread involved, beginning with the job's thread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lanes: Vec<ThreadLane>,
+    pub lanes: Vec<ThreadActivity>,
 }
 
 impl Window {

@@ -159,7 +159,7 @@ impl Figures {
 impl ThreadLine {
     /// Formats a line of the tools. `middle` is the tool-specific part between the thread and its
     /// cycles.
-    pub(crate) fn with(&self, middle: fmt::Arguments<'_>) -> String {
+    pub(crate) fn with_middle(&self, middle: fmt::Arguments<'_>) -> String {
         let Self {
             place,
             tid,
@@ -191,7 +191,7 @@ impl fmt::Display for ThreadLine {
             smis,
             ..
         } = self;
-        f.write_str(&self.with(format_args!("P:{priority:2} I:{interval_us}")))?;
+        f.write_str(&self.with_middle(format_args!("P:{priority:2} I:{interval_us}")))?;
         match smis {
             Some(smis) => write!(f, " SMI:{smis:8}"),
             None => Ok(()),

@@ -33,7 +33,7 @@ impl<'a> LiveOutput<'a> {
     }
 
     /// Calls `print` with the output, and flushes it.
-    pub(crate) fn put(&mut self, print: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+    pub(crate) fn print(&mut self, print: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
         if self.failure.is_some() {
             return;
         }
@@ -93,9 +93,9 @@ mod tests {
         let signals = Signals::default();
         let mut out = Closed;
         let mut output = LiveOutput::new(&mut out, signals.clone());
-        output.put(|out| writeln!(out, "line"));
+        output.print(|out| writeln!(out, "line"));
         assert!(signals.stop.load(Ordering::Relaxed));
-        output.put(|_| panic!("nothing is printed after that"));
+        output.print(|_| panic!("nothing is printed after that"));
         assert!(output.finish().is_err());
     }
 
@@ -103,8 +103,8 @@ mod tests {
     fn what_is_written_arrives() {
         let mut out = Vec::new();
         let mut output = LiveOutput::new(&mut out, Signals::default());
-        output.put(|out| write!(out, "one "));
-        output.put(|out| write!(out, "two"));
+        output.print(|out| write!(out, "one "));
+        output.print(|out| write!(out, "two"));
         output.finish().unwrap();
         assert_eq!(out, b"one two");
     }

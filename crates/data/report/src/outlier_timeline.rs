@@ -2,7 +2,7 @@
 
 use punctual_model::{
     Delay, EventKind, Nanos, Outlier, Recording, RecordingId, Segment, ShareKind, SignedNanos,
-    ThreadLane, TraceEvent, Window, softirq_name,
+    ThreadActivity, TraceEvent, Window, softirq_name,
 };
 
 use crate::figures;
@@ -20,7 +20,7 @@ pub struct OutlierTimeline {
     pub segments: Vec<Segment>,
     /// For a job, the activity of each thread involved, beginning with the job's thread. Empty for
     /// other outliers.
-    pub lanes: Vec<ThreadLane>,
+    pub lanes: Vec<ThreadActivity>,
     /// Whether times are those of a trace that another tool recorded, whose date is unknown.
     pub in_trace: bool,
 }

@@ -11,7 +11,7 @@ use punctual_report::ReportError;
 use punctual_report::html::{self, HtmlOptions};
 use punctual_report::plot::{self, Kind, PlotOptions};
 
-fn with(latencies: &[i64]) -> Recording {
+fn recording_with(latencies: &[i64]) -> Recording {
     let mut recording = testing::recording(1, 1);
     common::measure(&mut recording, 0, latencies);
     recording
@@ -104,16 +104,25 @@ fn odd_ones() -> Vec<(&'static str, Recording)> {
     let mut list = vec![
         ("the largest counts", hostile_counts()),
         ("no threads", no_threads()),
-        ("no samples", with(&[])),
-        ("all early", with(&[-1, -500, -1_000_000])),
-        ("one sample", with(&[4_200])),
-        ("one of zero", with(&[0])),
-        ("all equal", with(&[4_200; 1_000])),
-        ("all zero", with(&[0; 1_000])),
-        ("up to 1000 s", with(&[1, 1_000, 1_000 * SECOND - 1])),
-        ("beyond the range", with(&[5, 1_000 * SECOND, i64::MAX])),
-        ("beyond the range alone", with(&[2_000 * SECOND])),
-        ("a second, far from zero", with(&[SECOND, SECOND + 1_000])),
+        ("no samples", recording_with(&[])),
+        ("all early", recording_with(&[-1, -500, -1_000_000])),
+        ("one sample", recording_with(&[4_200])),
+        ("one of zero", recording_with(&[0])),
+        ("all equal", recording_with(&[4_200; 1_000])),
+        ("all zero", recording_with(&[0; 1_000])),
+        (
+            "up to 1000 s",
+            recording_with(&[1, 1_000, 1_000 * SECOND - 1]),
+        ),
+        (
+            "beyond the range",
+            recording_with(&[5, 1_000 * SECOND, i64::MAX]),
+        ),
+        ("beyond the range alone", recording_with(&[2_000 * SECOND])),
+        (
+            "a second, far from zero",
+            recording_with(&[SECOND, SECOND + 1_000]),
+        ),
     ];
     let mut many = testing::recording(1, 2);
     for _ in 0..30 {
@@ -228,13 +237,13 @@ fn empty_plot_is_refused_naming_others() {
         plot::timeline(&tables, &options),
         plot::latency(&[&tables], &options),
         plot::percentiles(&[&tables, &tables], &options),
-        plot::bars(&[&with(&[]), &with(&[-5])], &options),
+        plot::bars(&[&recording_with(&[]), &recording_with(&[-5])], &options),
     ] {
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("nothing can be plotted"), "{error}");
     }
     // With several recordings, one without samples is named in the legend.
-    let both = plot::latency(&[&with(&[5_000]), &with(&[])], &options).unwrap();
+    let both = plot::latency(&[&recording_with(&[5_000]), &recording_with(&[])], &options).unwrap();
     assert!(both.svg().contains("  no samples<"));
 }
 
@@ -292,12 +301,12 @@ fn distant_maximum_makes_axis_logarithmic() {
     assert!(scale(&samples::stalled()));
     let mut far = vec![20_000; 5_000];
     far.push(50_000_000);
-    assert!(scale(&with(&far)));
+    assert!(scale(&recording_with(&far)));
     // A p99 of 30 µs and a maximum of 200 µs are legible on a linear axis.
     let mut usual = vec![20_000; 5_000];
     usual.extend([30_000; 100]);
     usual.push(200_000);
-    assert!(!scale(&with(&usual)));
+    assert!(!scale(&recording_with(&usual)));
 }
 
 #[test]
@@ -325,7 +334,7 @@ fn the_legend_names_every_cpu() {
 
 #[test]
 fn axis_ends_at_requested_value() {
-    let mut recording = with(&[10_000, 20_000, 30_000, 700_000, 900_000]);
+    let mut recording = recording_with(&[10_000, 20_000, 30_000, 700_000, 900_000]);
     recording.requirement.limits[0].at_most = 100_000;
     let until = |x_max: u64| PlotOptions {
         x_max: Some(Nanos(x_max)),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
-use crate::beside::beside;
+use crate::sidecar::sidecar;
 
 /// Steps of SQLite's virtual machine between two checks.
 const BETWEEN: u32 = 10_000;
@@ -55,7 +55,7 @@ impl Budget {
             return false;
         }
         let size = |path: &Path| fs::metadata(path).map_or(0, |data| data.len());
-        let bytes = size(&self.path).saturating_add(size(&beside(&self.path, "-wal")));
+        let bytes = size(&self.path).saturating_add(size(&sidecar(&self.path, "-wal")));
         spent > SMALL.saturating_add(bytes.saturating_mul(PER_BYTE))
     }
 }

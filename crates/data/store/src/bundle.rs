@@ -64,7 +64,7 @@ impl<W: Write> Bundle<W> {
             contents: Vec::new(),
         };
         bundle.put_json("recording.json", "the recording", &recording.in_words())?;
-        bundle.put(
+        bundle.add(
             "store.db",
             "the same with its samples and trace events: punctual --store store.db show",
             &copied(store, recording)?,
@@ -78,7 +78,7 @@ impl<W: Write> Bundle<W> {
     ///
     /// # Errors
     /// [`StoreError::Bundle`].
-    pub fn put(&mut self, name: &str, about: &str, content: &[u8]) -> Result<(), StoreError> {
+    pub fn add(&mut self, name: &str, about: &str, content: &[u8]) -> Result<(), StoreError> {
         self.contents.push(format!("{name}: {about}"));
         self.file(name, content)
     }
@@ -96,7 +96,7 @@ impl<W: Write> Bundle<W> {
         let json = serde_json::to_string_pretty(value);
         let json = json.map_err(|error| StoreError::Bundle(error.into()))?;
         let json = format!("{}\n", escape_json(&json));
-        self.put(name, about, json.as_bytes())
+        self.add(name, about, json.as_bytes())
     }
 
     /// Says in the list of contents why a file is missing.

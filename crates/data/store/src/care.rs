@@ -7,9 +7,9 @@ use std::path::Path;
 use punctual_model::RecordingId;
 use serde::Serialize;
 
-use crate::beside::beside;
 use crate::collect::DICTIONARIES;
 use crate::schema::pragma;
+use crate::sidecar::sidecar;
 use crate::slots::SlotFilter;
 use crate::{Store, StoreError};
 
@@ -58,7 +58,7 @@ impl Store {
     pub fn stats(&self) -> Result<StoreStats, StoreError> {
         let used_bytes = self.used()?;
         let size = |path: &Path| fs::metadata(path).map_or(0, |data| data.len());
-        let file_bytes = size(self.path()) + size(&beside(self.path(), "-wal"));
+        let file_bytes = size(self.path()) + size(&sidecar(self.path(), "-wal"));
         self.read(|connection, context| {
             let count = |sql: &str| {
                 let number = connection.query_row(sql, [], |row| row.get::<_, i64>(0));

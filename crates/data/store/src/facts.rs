@@ -57,7 +57,7 @@ pub(crate) fn take_out(head: &str) -> String {
 }
 
 /// Stores the facts and the audit of a recording, unless equal ones exist.
-pub(crate) fn put(
+pub(crate) fn insert(
     connection: &Connection,
     key: i64,
     recording: &Recording,

@@ -11,11 +11,11 @@ use punctual_files::lease::{Holder, Lease as Held, holder};
 use punctual_model::RecordingId;
 
 use crate::Lease;
-use crate::beside::beside;
+use crate::sidecar::sidecar;
 
 /// Returns the folder of the leases.
 fn folder_of(store: &Path) -> PathBuf {
-    beside(store, ".leases")
+    sidecar(store, ".leases")
 }
 
 fn file_of(store: &Path, id: RecordingId) -> PathBuf {

@@ -35,37 +35,37 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod annotations;
 mod attachment;
 mod attachment_rows;
-mod beside;
 mod bits;
 mod budget;
 pub mod bundle;
 mod care;
 mod chunk;
 mod collect;
+mod default_path;
 mod entry;
 mod error;
 mod experiment;
 mod facts;
 mod filter;
-mod keep;
 mod lease;
 #[cfg(test)]
 mod limit_tests;
 mod load;
-mod marks;
 mod merge;
 mod open;
 mod pack;
 mod parts;
-mod place;
 mod plan;
 mod planes;
 mod reserve;
+mod retention;
 mod runs;
 mod schema;
 mod select;
+mod sidecar;
 mod slots;
 mod store;
 mod tables;
@@ -86,14 +86,14 @@ pub use collect::{
     Quarantined, Received, Refused, Role, SeriesStore, SqliteCollection, TextStore, Token, Total,
     Wanted, copy, is_database, text_hash,
 };
+pub use default_path::default_path;
 pub use entry::{Lease, Summary};
 pub use error::StoreError;
 pub use experiment::ExperimentLease;
 pub use filter::Filter;
-pub use keep::{Aged, Entered, RetentionLimits};
 pub use merge::Merged;
 pub use parts::{Lateness, commit_interval};
-pub use place::default_path;
+pub use retention::{Aged, Entered, RetentionLimits};
 pub use slots::SlotFilter;
 pub use store::Store;
 pub use texts::LeftOut;

@@ -11,11 +11,11 @@ use punctual_files::{folder, rights};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::beside::beside;
 use crate::budget::Budget;
 use crate::error::Context;
 use crate::reserve::keep_reserve;
 use crate::schema::{check_objects, is_made, make};
+use crate::sidecar::sidecar;
 use crate::{StoreError, lease};
 
 /// How long a process waits for another one's transaction. Transactions take milliseconds, so a
@@ -120,7 +120,7 @@ impl Link {
             // The store is at rest in a read-only folder. A missing -wal file shows that nothing
             // writes to it, so it can be opened as immutable.
             Err(StoreError::CannotOpen { .. } | StoreError::ReadOnly { .. })
-                if !beside(&path, "-wal").exists() =>
+                if !sidecar(&path, "-wal").exists() =>
             {
                 Self::at_rest(&path, flags, busy)?
             }
@@ -355,7 +355,7 @@ fn make_file(path: &Path) {
 
 /// Returns whether the write-ahead log is empty or missing.
 fn has_empty_log(path: &Path) -> bool {
-    fs::metadata(beside(path, "-wal")).map_or(true, |log| log.len() == 0)
+    fs::metadata(sidecar(path, "-wal")).map_or(true, |log| log.len() == 0)
 }
 
 /// Returns the path as a URI that declares the file immutable (sqlite.org/uri.html).

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 
-use crate::beside::beside;
+use crate::sidecar::sidecar;
 
 /// Reserved space in bytes: a delete needs space in the log before it frees any.
 const RESERVE: usize = 4 << 20;
 
 fn reserve_path(path: &Path) -> PathBuf {
-    beside(path, ".reserve")
+    sidecar(path, ".reserve")
 }
 
 /// Frees the reserved space for use on a full disk. Returns whether there was any.

@@ -308,7 +308,7 @@ impl Writer {
             entry.summary.samples = wanted;
             let parts = || -> rusqlite::Result<()> {
                 let head = facts::take_out(&head_json(recording, samples));
-                facts::put(connection, key, recording)?;
+                facts::insert(connection, key, recording)?;
                 pack::write(connection, key, &head, &recording.threads)?;
                 connection.execute("DELETE FROM progress WHERE recording = ?1", [key])?;
                 Ok(())

@@ -18,7 +18,7 @@ const ROLE: &str = "PUNCTUAL_STORE_TEST_ROLE";
 const STORE: &str = "PUNCTUAL_STORE_TEST_PATH";
 
 /// Runs this binary again with `role` on the store at `path`.
-fn again(role: &str, path: &Path) -> Command {
+fn child_command(role: &str, path: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "child", "--nocapture"])
@@ -84,7 +84,7 @@ fn killed_run_keeps_all_commits() {
     // Killed early, in the middle of small chunks, and after a full chunk.
     for enough in [0, 17, 80] {
         let (_folder, path) = place();
-        let mut child = again("run until killed", &path)
+        let mut child = child_command("run until killed", &path)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -157,7 +157,7 @@ fn processes_and_threads_write_at_once() {
     let (_folder, path) = place();
     let children: Vec<_> = (0..2)
         .map(|_| {
-            again("keep some", &path)
+            child_command("keep some", &path)
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap()

@@ -227,10 +227,13 @@ fn prepare(
     Ok(session)
 }
 
-type Kept = (Recording, Option<StoreError>);
+type StoredRecording = (Recording, Option<StoreError>);
 
 /// Measures the time that hardware takes from a spinning thread; `None` if not requested.
-fn look_at_hardware(asked: &CheckRequest, around: &Around<'_>) -> Result<Option<Kept>, CheckError> {
+fn look_at_hardware(
+    asked: &CheckRequest,
+    around: &Around<'_>,
+) -> Result<Option<StoredRecording>, CheckError> {
     if asked.hardware == Nanos::ZERO || around.stop.load(Ordering::Relaxed) {
         return Ok(None);
     }

@@ -18,7 +18,7 @@ pub(crate) const GOOD: u64 = 5;
 
 /// Returns the pilot's predictions for other arms with this number of rounds and of compared
 /// `pairs`.
-pub(crate) fn again(pilot: Pilot, rounds: u32, pairs: u32) -> Pilot {
+pub(crate) fn rescaled(pilot: Pilot, rounds: u32, pairs: u32) -> Pilot {
     let per_block =
         pilot.late as f64 * pilot.block_ns.as_secs_f64() / pilot.measured_ns.as_secs_f64();
     Pilot {
@@ -153,7 +153,7 @@ pub(crate) fn plan(
     let rounds = pilot.rounds;
     Ok(Pilot {
         recording,
-        ..again(pilot, rounds, rounds)
+        ..rescaled(pilot, rounds, rounds)
     })
 }
 

@@ -47,7 +47,7 @@ pub struct Bench<'a> {
 
 impl Bench<'_> {
     /// Reborrows the bench.
-    pub(crate) fn again(&mut self) -> Bench<'_> {
+    pub(crate) fn reborrow(&mut self) -> Bench<'_> {
         Bench {
             host: self.host,
             store: self.store,

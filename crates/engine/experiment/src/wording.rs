@@ -97,7 +97,7 @@ fn length(time: Nanos) -> String {
 pub(crate) fn next(checkup: &Checkup, asked: &CheckRequest) -> Vec<String> {
     let mut commands = Vec::new();
     let last = checkup.conditions.last();
-    let again = again(&asked.command_line);
+    let again = command_line(&asked.command_line);
     let sudo = if last.is_some_and(|one| !one.real_time) {
         "sudo "
     } else {
@@ -123,7 +123,7 @@ pub(crate) fn next(checkup: &Checkup, asked: &CheckRequest) -> Vec<String> {
 }
 
 /// Quotes the command line for a shell.
-fn again(words: &[String]) -> String {
+fn command_line(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
     let quoted = |word: &String| {
         if !word.is_empty() && word.chars().all(plain) {
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn commands_can_be_pasted() {
         let words = ["/usr/bin/punctual", "check", "--load", "command:make 'it'"];
-        let again = again(&words.map(str::to_owned));
+        let again = command_line(&words.map(str::to_owned));
         assert_eq!(again, r"punctual check --load 'command:make '\''it'\'''");
     }
 

@@ -30,7 +30,7 @@ const STEADY: Nanos = Nanos::from_secs(30 * 86_400);
 pub struct Ageing {
     /// The clocks at the last check.
     seen: Option<Seen>,
-    marked: Option<Marked>,
+    marked: Option<PendingRemoval>,
     suspended: Option<Suspended>,
     /// The latest mark whose recordings were removed.
     removed: Option<Before>,
@@ -54,7 +54,7 @@ struct Before {
 
 /// The parts to remove next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Marked {
+struct PendingRemoval {
     before: Before,
     /// The last recording in the store at that time.
     last: Option<Entered>,
@@ -165,7 +165,7 @@ impl Ageing {
         if let Some(Suspended { why, .. }) = &self.suspended {
             return Some(format!("suspended: {why}"));
         }
-        let Marked { before, ran, .. } = self.marked.as_ref()?;
+        let PendingRemoval { before, ran, .. } = self.marked.as_ref()?;
         let parts = [
             ("samples", before.samples),
             ("traces", before.traces),
@@ -218,7 +218,7 @@ impl Ageing {
         if let Some((before, _)) = removed {
             self.removed = Some(before);
         }
-        self.marked.get_or_insert_with(|| Marked {
+        self.marked.get_or_insert_with(|| PendingRemoval {
             before: now,
             last: look.last.map(|(entered, _)| entered),
             ran: Nanos::ZERO,

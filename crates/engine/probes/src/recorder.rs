@@ -127,10 +127,10 @@ impl RecorderSlot {
     /// Creates both ends.
     pub fn open(settings: WorkerSettings, control: &Arc<Control>) -> (Recorder, WorkerReader) {
         let capacity = Self::capacity(settings.rate_hz);
-        Self::with(settings, control, capacity, Histogram::new())
+        Self::with_capacity(settings, control, capacity, Histogram::new())
     }
 
-    fn with(
+    fn with_capacity(
         settings: WorkerSettings,
         control: &Arc<Control>,
         capacity: u64,

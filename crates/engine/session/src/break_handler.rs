@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use punctual_probes::{Broke, OnBreak};
 use punctual_trace::StopHandle;
 
-use crate::tracemark::TraceStop;
+use crate::trace_stop::TraceStop;
 
 /// Called at the break by the thread that measured it. Stops our own flight recorder, because its
 /// events of the outlier would soon be overwritten if the reading thread gets no CPU. Marks the

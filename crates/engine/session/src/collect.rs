@@ -1,6 +1,6 @@
 //! Turns events of lanes into the time series, the live view and the interim accounts.
 
-mod grid;
+mod schedule;
 
 use punctual_model::{
     Accounting, Delay, Histogram, IntervalRow, Nanos, Sample, Scheduling, SignedNanos, TopSample,
@@ -11,7 +11,7 @@ use punctual_probes::{Event, WORST_KEPT, WorkerReader, WorkerSpec};
 use punctual_rt::Tid;
 use punctual_store::Lateness;
 
-use grid::Schedule;
+use schedule::Schedule;
 
 use crate::outlier_command::OutlierEvent;
 use crate::suspension::Wait;

@@ -20,8 +20,8 @@ use punctual_model::{
 };
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{
-    ClockMap, Cut, JobRecorder, LateStacks, Level, Plan, StealRecorder, StopHandle, TraceError,
-    Tracefs,
+    ClockMap, JobRecorder, LateStacks, Level, Plan, StealRecorder, StopHandle, TraceError,
+    TraceSlice, Tracefs,
 };
 
 use names::Names;
@@ -103,9 +103,9 @@ impl Explainer {
             level,
             bytes_per_cpu: Plan::default_bytes(cpus),
         };
-        let names = Names::of(host, level);
+        let names = Names::new(host, level);
         let flight = tracefs.arm(plan, host.own_process(), names.text_begin())?;
-        Self::of(
+        Self::new(
             host,
             Recorder::Tracer(Box::new(flight)),
             names,
@@ -121,12 +121,12 @@ impl Explainer {
         threshold: Nanos,
         delay: Delay,
     ) -> Result<Self, TraceError> {
-        let names = Names::of(host, Level::Jobs);
+        let names = Names::new(host, Level::Jobs);
         let recorder = Recorder::Programs(Box::new(programs));
-        Self::of(host, recorder, names, threshold, delay)
+        Self::new(host, recorder, names, threshold, delay)
     }
 
-    fn of(
+    fn new(
         host: &Host,
         flight: Recorder,
         names: Names,
@@ -334,7 +334,7 @@ impl Explainer {
         if !cut.events.iter().any(|event| event.time <= actual) {
             return;
         }
-        let Cut {
+        let TraceSlice {
             events,
             lost,
             pages,

@@ -3,8 +3,8 @@
 //!
 //! The application is neither stopped nor changed, and does not notice the reading.
 
+mod channel_tracks;
 mod explained;
-mod lanes;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -26,8 +26,8 @@ use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError};
+use channel_tracks::ChannelTracks;
 use explained::Annotations;
-use lanes::ChannelTracks;
 
 /// Maximum time between two readings, so that a ring of largest samples is read before it is full,
 /// unless an application exceeds its budget all the time.

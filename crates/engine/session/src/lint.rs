@@ -1,6 +1,6 @@
 //! Collects actions of a running program's real-time threads that cost latency.
 
-mod places;
+mod call_locations;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::lifecycle::{RunClock, sleep_until_poll};
 use crate::no_programs::NoPrograms;
 use crate::time::Start;
 use crate::{SessionError, Targets};
-use places::CallLocations;
+use call_locations::CallLocations;
 use targets::LintTargets;
 
 /// Parameters of `lint`.

@@ -25,12 +25,12 @@ pub(crate) struct KernelNoise {
 impl KernelNoise {
     /// `stacks_above`: outliers above this are explained.
     pub(crate) fn new(host: Host, stacks_above: Option<Nanos>) -> Self {
-        Self::with(host, Arc::new(RealFiles), stacks_above)
+        Self::with_files(host, Arc::new(RealFiles), stacks_above)
     }
 
-    fn with(host: Host, files: Arc<dyn Files>, stacks_above: Option<Nanos>) -> Self {
+    fn with_files(host: Host, files: Arc<dyn Files>, stacks_above: Option<Nanos>) -> Self {
         Self {
-            tracer: TracerHandle::with(host, files),
+            tracer: TracerHandle::with_files(host, files),
             stacks_above,
             stacks: Arc::default(),
         }
@@ -165,7 +165,7 @@ mod tests {
         let fake = Arc::new(FakeTracefs::new(folder.path(), tracers).unwrap());
         fake.with_events(&[]).unwrap();
         let host = Host::new(folder.path());
-        let noise = KernelNoise::with(
+        let noise = KernelNoise::with_files(
             host,
             Arc::clone(&fake) as Arc<dyn Files>,
             Some(Nanos::from_micros(50)),

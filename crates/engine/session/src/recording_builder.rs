@@ -4,7 +4,7 @@ use punctual_model::{Nanos, ProbeRun, Recording, Scheduling, ThreadRecord};
 use punctual_probes::{Measured, WorkerOutcome, WorkerSpec};
 
 use crate::collect::{worst_of_all, worst_samples};
-use crate::housekeeping::PeriodicTasks;
+use crate::periodic_tasks::PeriodicTasks;
 use crate::phase::Phase;
 use crate::{Request, Session};
 

@@ -16,14 +16,14 @@ use crate::break_handler::BreakHandler;
 use crate::collect::Collector;
 use crate::explain::Explainer;
 use crate::guards::Guards;
-use crate::housekeeping::PeriodicTasks;
 use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter};
 use crate::outcome::Outcome;
 use crate::outlier_command::OutlierCommand;
+use crate::periodic_tasks::PeriodicTasks;
 use crate::phase::{Phase, RunningPhase};
 use crate::recording_sink::RecordingSink;
 use crate::time::Start;
-use crate::tracemark::TraceStop;
+use crate::trace_stop::TraceStop;
 use crate::watcher::Watcher;
 use crate::{Session, SessionError, overhead, settings};
 

@@ -67,7 +67,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let fake = Arc::new(FakeTracefs::new(folder.path(), "hwlat nop").unwrap());
         let host = Host::new(folder.path());
-        let tracer = KernelTracer::with(host, Arc::clone(&fake) as Arc<dyn Files>);
+        let tracer = KernelTracer::with_files(host, Arc::clone(&fake) as Arc<dyn Files>);
         (folder, fake, tracer)
     }
 

@@ -29,10 +29,10 @@ pub(crate) struct TracerHandle<T> {
 
 impl<T: Running> TracerHandle<T> {
     pub(crate) fn new(host: Host) -> Self {
-        Self::with(host, Arc::new(RealFiles))
+        Self::with_files(host, Arc::new(RealFiles))
     }
 
-    pub(crate) fn with(host: Host, files: Arc<dyn Files>) -> Self {
+    pub(crate) fn with_files(host: Host, files: Arc<dyn Files>) -> Self {
         Self {
             host,
             files,

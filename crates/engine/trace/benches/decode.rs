@@ -85,7 +85,7 @@ fn record() -> (Description, Vec<RawPage>) {
         while events < ENOUGH {
             std::thread::sleep(Duration::from_millis(20));
             flight.take_out().unwrap();
-            let cut = flight.cut(1, None, Nanos::ZERO, Nanos(u64::MAX >> 1));
+            let cut = flight.slice_for(1, None, Nanos::ZERO, Nanos(u64::MAX >> 1));
             let layout = flight.layout();
             for page in cut.pages {
                 let parsed = Page::parse(layout, &page.bytes).unwrap();

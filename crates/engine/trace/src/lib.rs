@@ -49,12 +49,12 @@ mod watch;
 
 pub use clock::ClockMap;
 pub use error::{TraceError, WatchError};
-pub use event::{Decoder, Format, Place};
+pub use event::{Decoder, FieldPosition, Format};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, RealFiles};
 pub use flight::{
-    Cut, Drained, EventChoice, Flight, Followed, HELD_BACK, NotAChoice, NotRecorded, Owner, Plan,
-    RawPage, Scout, ScoutEvent, StopHandle,
+    Drained, EventChoice, Flight, Followed, HELD_BACK, NotAChoice, NotRecorded, Owner, Plan,
+    RawPage, Scout, ScoutEvent, StopHandle, TraceSlice,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
@@ -65,7 +65,7 @@ pub use marker::Marker;
 pub use mount::Mount;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use punctual_model::EventLevel as Level;
-pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
+pub use ring::{BadPage, Layout, Lost, Page, PageRecord, PageRecords};
 pub use steal::StealRecorder;
 pub use tracefs::Tracefs;
 pub use watch::{GroupAsk, GroupFinder, GroupsOf, WaitNote, Waiting, WakeupWatch, WatchAsk};

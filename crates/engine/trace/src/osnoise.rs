@@ -87,7 +87,7 @@ impl NoiseAsk {
             "OSNOISE_IRQ_DISABLE",
         ];
         for name in off {
-            wanted.options = wanted.options.with(name, false);
+            wanted.options = wanted.options.with_option(name, false);
         }
         let (set, own_threads) = match self {
             Self::Timerlat {
@@ -117,7 +117,7 @@ impl NoiseAsk {
             }
         };
         wanted.cpus = set.clone();
-        wanted.options = wanted.options.with("OSNOISE_WORKLOAD", own_threads);
+        wanted.options = wanted.options.with_option("OSNOISE_WORKLOAD", own_threads);
         wanted
     }
 }
@@ -247,7 +247,12 @@ impl Osnoise {
         });
         // Marks that there may be settings to restore.
         tracefs.write(&own(CLOCK), MONO)?;
-        if let Some(first) = ask.settings(&self.before).put(&tracefs).into_iter().next() {
+        if let Some(first) = ask
+            .settings(&self.before)
+            .write(&tracefs)
+            .into_iter()
+            .next()
+        {
             return Err(first);
         }
         if let NoiseAsk::Osnoise { told_above, .. } = ask {
@@ -412,7 +417,7 @@ pub(crate) fn restore(
     // Only then, because a change while the tracer runs restarts its threads.
     let clocks = tracefs.text(&folder.join(CLOCK))?;
     if crate::name::in_force(&clocks).as_deref() == Some(MONO) {
-        let errors = before.put(tracefs);
+        let errors = before.write(tracefs);
         if !errors.is_empty() {
             return Err(kept(errors));
         }

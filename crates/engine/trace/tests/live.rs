@@ -54,7 +54,7 @@ fn thread_activity_uses_the_probes_clock() {
     }
     let to = now();
     flight.take_out().unwrap();
-    let cut = flight.cut(tid, Some(cpu as u32), from, to);
+    let cut = flight.slice_for(tid, Some(cpu as u32), from, to);
     eprintln!(
         "{} events, {} lost, {:?}",
         cut.events.len(),
@@ -135,7 +135,7 @@ fn trace_cmd_reads_what_is_exported() {
         std::thread::sleep(Duration::from_millis(5));
         let to = now();
         flight.take_out().unwrap();
-        let cut = flight.cut(tid, None, from, to);
+        let cut = flight.slice_for(tid, None, from, to);
         assert_eq!(cut.lost, 0);
         events += cut.events.len();
         stretches.push(unpack_pages(&pack_pages(&cut.pages)).unwrap());

@@ -77,7 +77,7 @@ impl Input {
         };
         let mut begin = beginning(&mut stream)?;
         let mut rest: Box<dyn Read> = Box::new(Cursor::new(begin.clone()).chain(stream));
-        let packed = Packed::of(&begin);
+        let packed = Packed::detect(&begin);
         if let Some(packed) = packed {
             rest = packed.reader(BufReader::new(rest))?;
             begin = beginning(&mut rest)?;
@@ -158,7 +158,7 @@ impl Packed {
         (Self::Zstd, b"\x28\xb5\x2f\xfd"),
     ];
 
-    fn of(begin: &[u8]) -> Option<Self> {
+    fn detect(begin: &[u8]) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, magic)| begin.starts_with(magic));
         found.map(|(packed, _)| *packed)
     }

@@ -13,7 +13,7 @@ pub enum Item {
     Event(TraceEvent),
     /// Text that a program wrote into the trace (`trace_marker`), such as cyclictest's
     /// `hit latency threshold (120 > 100)`.
-    Mark(Mark),
+    Mark(Annotation),
     /// Events of a CPU were lost. Those before `until` are incomplete.
     Lost {
         /// The CPU.
@@ -27,7 +27,7 @@ pub enum Item {
 
 /// Text in the trace, written by a program or a tracer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct Annotation {
     /// When it was written, on the clock of the trace.
     pub time: Nanos,
     /// The CPU on which it was written.

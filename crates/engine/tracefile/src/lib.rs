@@ -19,6 +19,6 @@ mod text;
 
 pub use error::TraceFileError;
 pub use input::Input;
-pub use item::{Item, Mark, TraceHead, TraceReader};
+pub use item::{Annotation, Item, TraceHead, TraceReader};
 pub use open::open;
 pub use text::open as open_text;

@@ -12,9 +12,9 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod parquet_file;
-mod place;
 mod s3;
 mod tables;
+mod target;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -28,7 +28,7 @@ use punctual_store::{Collection, Listed, StoreError, Wanted};
 use crate::parquet_file::{File, Table};
 use crate::tables::Tables;
 
-pub use crate::place::Target;
+pub use crate::target::Target;
 
 /// Recordings listed per query.
 const PAGE: usize = 1_000;
@@ -201,7 +201,7 @@ fn write(place: &Target, table: &str, partition: &str, file: File) -> Result<u64
         "" => table.to_owned(),
         _ => format!("{table}/{partition}"),
     };
-    place.put(&folder, FILE, &bytes)?;
+    place.write(&folder, FILE, &bytes)?;
     Ok(bytes.len() as u64)
 }
 

@@ -12,10 +12,10 @@ use punctual_store::{Destination, Outbox, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use ureq::Agent;
 
-use crate::deliver_beside as beside;
 use crate::deliver_dictionary::{self as dictionary, Dictionary};
 use crate::deliver_to::{is_plain, tls};
 use crate::membership::{Membership, SERIES};
+use crate::push_sidecar as beside;
 use crate::sender::MACHINE;
 use crate::token::sha256;
 

@@ -8,7 +8,7 @@ use punctual_model::{Completion, Outcome};
 use punctual_report::document::{MachineRow, MachineState};
 use punctual_store::Machine;
 
-use crate::worse::Worse;
+use crate::worse::SeriesVerdicts;
 
 /// The data that determines the states.
 pub(crate) struct Judge {
@@ -19,7 +19,7 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    pub(crate) fn now(silent_after: Duration, worse: &Worse) -> Self {
+    pub(crate) fn now(silent_after: Duration, worse: &SeriesVerdicts) -> Self {
         Self {
             now: Timestamp::now(),
             silent_after,

@@ -14,7 +14,7 @@ use crate::fleet::Judge;
 use crate::missed::{ByMachine, Missed};
 use crate::problem::Problem;
 use crate::workers::Workers;
-use crate::worse::Worse;
+use crate::worse::SeriesVerdicts;
 
 /// With fewer machines, the list is read for each page.
 const MANY: usize = 1_000;
@@ -56,7 +56,7 @@ impl Last {
 pub(crate) struct Listings {
     collection: Arc<dyn Collection>,
     workers: Workers,
-    worse: Arc<Worse>,
+    worse: Arc<SeriesVerdicts>,
     silent_after: Duration,
     missed: Missed,
     last: Last,
@@ -68,7 +68,7 @@ impl Listings {
     pub(crate) fn new(
         collection: &Arc<dyn Collection>,
         workers: &Workers,
-        worse: &Arc<Worse>,
+        worse: &Arc<SeriesVerdicts>,
         silent_after: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::refusals::Refusals;
 use crate::strangers::Strangers;
 use crate::workers::Workers;
-use crate::worse::Worse;
+use crate::worse::SeriesVerdicts;
 use crate::{Config, SourceError};
 
 /// The shared state of all requests.
@@ -27,7 +27,7 @@ pub(crate) struct Inner {
     pub(crate) refusals: Refusals,
     /// Machines that were refused because they use the token of another.
     pub(crate) strangers: Strangers,
-    pub(crate) worse: Arc<Worse>,
+    pub(crate) worse: Arc<SeriesVerdicts>,
     pub(crate) listings: Arc<Listings>,
     /// Permits for live views.
     pub(crate) streams: Arc<Semaphore>,
@@ -68,7 +68,7 @@ impl App {
     pub(crate) fn new(config: Config, collection: Arc<dyn Collection>, keepers: Handle) -> Self {
         let room = config.limits.in_flight >> 10;
         let workers = Workers::new(keepers);
-        let worse = Arc::new(Worse::default());
+        let worse = Arc::new(SeriesVerdicts::default());
         Self(Arc::new(Inner {
             refusals: Refusals::default(),
             strangers: Strangers::default(),

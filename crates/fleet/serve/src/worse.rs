@@ -21,11 +21,11 @@ pub(crate) type Judged = (SeriesOf, Result<Trend, SourceError>);
 pub(crate) struct JudgedSeries {
     pub(crate) all: Vec<Judged>,
     /// When each was judged, and the recordings of its machine at that time.
-    judged: Vec<(Timestamp, Mark)>,
+    judged: Vec<(Timestamp, Version)>,
 }
 
 /// The number of recordings of a machine, and the newest one.
-type Mark = Option<(u64, Option<RecordingId>)>;
+type Version = Option<(u64, Option<RecordingId>)>;
 
 impl JudgedSeries {
     /// Returns the time of the oldest verdict.
@@ -37,9 +37,9 @@ impl JudgedSeries {
 
 /// The latest verdicts of all series.
 #[derive(Debug, Default)]
-pub(crate) struct Worse(RwLock<Option<Arc<JudgedSeries>>>);
+pub(crate) struct SeriesVerdicts(RwLock<Option<Arc<JudgedSeries>>>);
 
-impl Worse {
+impl SeriesVerdicts {
     /// Returns the latest verdicts, or `None` before all series were judged once.
     pub(crate) fn last(&self) -> Option<Arc<JudgedSeries>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -77,21 +77,22 @@ impl Worse {
         budget: Duration,
     ) -> Result<Arc<JudgedSeries>, SourceError> {
         let began = Instant::now();
-        let marks: BTreeMap<&str, Mark> = machines.iter().map(mark).collect();
+        let marks: BTreeMap<&str, Version> = machines.iter().map(version).collect();
         let last = self.last();
-        let mut known: BTreeMap<&SeriesOf, (&Judged, (Timestamp, Mark))> = BTreeMap::new();
+        let mut known: BTreeMap<&SeriesOf, (&Judged, (Timestamp, Version))> = BTreeMap::new();
         if let Some(last) = &last {
             let each = last.all.iter().zip(&last.judged);
             known.extend(each.map(|(one, judged)| (&one.0, (one, *judged))));
         }
-        let mut series: Vec<(Option<Timestamp>, Mark, SeriesOf)> = (trends.series()?.into_iter())
-            .map(|of| {
-                let name = of.machine.as_deref().unwrap_or_default();
-                let mark = marks.get(name).copied().flatten();
-                let unchanged = known.get(&of).filter(|(_, (_, seen))| *seen == mark);
-                (unchanged.map(|(_, (at, _))| *at), mark, of)
-            })
-            .collect();
+        let mut series: Vec<(Option<Timestamp>, Version, SeriesOf)> =
+            (trends.series()?.into_iter())
+                .map(|of| {
+                    let name = of.machine.as_deref().unwrap_or_default();
+                    let mark = marks.get(name).copied().flatten();
+                    let unchanged = known.get(&of).filter(|(_, (_, seen))| *seen == mark);
+                    (unchanged.map(|(_, (at, _))| *at), mark, of)
+                })
+                .collect();
         // New and changed series first, then the oldest.
         series.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
         let judged = series.into_iter().map(|(at, mark, of)| {
@@ -103,7 +104,7 @@ impl Worse {
             let trend = trends.trend(&of).map(|(trend, _)| trend);
             ((of, trend), (Timestamp::now(), mark))
         });
-        let mut judged: Vec<(Judged, (Timestamp, Mark))> = judged.collect();
+        let mut judged: Vec<(Judged, (Timestamp, Version))> = judged.collect();
         judged.sort_by(|((a, _), _), ((b, _), _)| a.cmp(b));
         let (all, judged) = judged.into_iter().unzip();
         let look = Arc::new(JudgedSeries { all, judged });
@@ -128,7 +129,7 @@ impl Worse {
     }
 }
 
-fn mark(machine: &Machine) -> (&str, Mark) {
+fn version(machine: &Machine) -> (&str, Version) {
     let latest = machine.latest.as_ref().map(|latest| latest.id);
     (&machine.name, Some((machine.recordings, latest)))
 }
@@ -184,7 +185,7 @@ mod tests {
             last_seen: None,
             latest: None,
         };
-        let (worse, trends) = (Worse::default(), Counted::default());
+        let (worse, trends) = (SeriesVerdicts::default(), Counted::default());
         let judged = |machines: &[Machine], budget| {
             let look = worse.judge(&trends, machines, budget).unwrap();
             assert_eq!(look.all.len(), 3);

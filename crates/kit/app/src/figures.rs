@@ -38,7 +38,7 @@ impl Figures {
             (header::TOTAL_BYTES, layout::total_bytes(lanes) as u64),
             (header::LANE_BYTES, layout::LANE_BYTES as u64),
             (header::LANES, lanes as u64),
-            (header::BUCKETS, crate::grid::BUCKETS as u64),
+            (header::BUCKETS, crate::buckets::BUCKETS as u64),
             (header::RING_ENTRIES, layout::RING_ENTRIES as u64),
             (header::BOOT_ID, identity.boot_id[0]),
             (header::BOOT_ID + 1, identity.boot_id[1]),

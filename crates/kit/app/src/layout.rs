@@ -93,7 +93,7 @@ pub mod lane {
     /// The buckets.
     pub const BUCKETS: usize = RING + super::RING_ENTRIES * super::RING_ENTRY_WORDS;
     /// Words in use.
-    pub const WORDS: usize = BUCKETS + crate::grid::BUCKETS;
+    pub const WORDS: usize = BUCKETS + crate::buckets::BUCKETS;
 }
 
 /// Bytes of a lane: whole pages of 4 KiB.

@@ -16,19 +16,19 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod buckets;
+mod channel;
 mod error;
 mod figures;
 pub mod find;
-pub mod grid;
 mod identity;
-mod lane;
 pub mod layout;
 mod memory;
 mod reader;
 
+pub use channel::{Channel, ChannelSpec, Kind};
 pub use error::{Error, Unfit};
 pub use figures::Figures;
 pub use identity::Identity;
-pub use lane::{Channel, ChannelSpec, Kind};
 pub use layout::ABI_VERSION;
 pub use reader::{ChannelHead, Counts, Reader, Ring, Snapshot, Source, TopEntry};

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::grid::BUCKETS;
+use crate::buckets::BUCKETS;
 
 use crate::layout::{self, header, lane};
 use crate::{Identity, Kind, Unfit};

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use proptest::prelude::*;
+use punctual_app::buckets::index_of;
 use punctual_app::find::{self, Refusal};
-use punctual_app::grid::index_of;
 use punctual_app::layout::{self, header, lane};
 use punctual_app::{ChannelSpec, Error, Figures, Kind, Reader, Unfit};
 use sound::{WRITER, bytes_of, image};

@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::{Failure, answer};
 use crate::guard::punctual_violations_t;
-use crate::handle::{Object, end, fits, get, put};
+use crate::handle::{Object, end, fits, get, store};
 use crate::sized::write;
 
 /// A thread's calls of malloc and related functions, written by `punctual_malloc.c`.
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn punctual_allocation_guard_new(
     handle: *mut punctual_allocation_guard_h,
 ) -> c_int {
     // SAFETY: as the caller promises; the storage is large enough.
-    answer(|| unsafe { put(storage.cast::<c_void>(), handle.cast(), Guard::new) })
+    answer(|| unsafe { store(storage.cast::<c_void>(), handle.cast(), Guard::new) })
 }
 
 /// Enters a region. Costs a one-byte store.

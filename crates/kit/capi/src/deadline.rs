@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use punctual_rt::DeadlineThread;
 
 use crate::error::{Failure, answer};
-use crate::handle::{Object, end, fits, get, put};
+use crate::handle::{Object, end, fits, get, store};
 use crate::thread::duration;
 
 /// Caller-provided storage for the deadline policy of a thread. Its contents are private.
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn punctual_deadline_new(
         let period = duration(period_ns, "period_ns")?;
         let make = || Ok(DeadlineThread::new(runtime, deadline, period)?);
         // SAFETY: as the caller promises; the storage is large enough.
-        unsafe { put(storage.cast::<c_void>(), handle.cast(), make) }
+        unsafe { store(storage.cast::<c_void>(), handle.cast(), make) }
     })
 }
 

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use punctual_app::{Channel, ChannelSpec, Figures, Kind};
 
 use crate::error::{Failure, answer};
-use crate::handle::{Object, end, fits, get, put, share};
+use crate::handle::{Object, end, fits, get, share, store};
 use crate::sized::{Sized_, read, text};
 use crate::thread::duration;
 
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn punctual_figures_new(
         let name = unsafe { text(name, "the name")? };
         let make = || Ok(Figures::create(name, lanes)?);
         // SAFETY: as the caller promises; the storage is large enough.
-        unsafe { put(storage.cast::<c_void>(), handle.cast(), make) }
+        unsafe { store(storage.cast::<c_void>(), handle.cast(), make) }
     })
 }
 
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn punctual_lane_new(
         };
         // SAFETY: as the caller promises; the storage is large enough.
         unsafe {
-            put(storage.cast::<c_void>(), handle.cast(), || {
+            store(storage.cast::<c_void>(), handle.cast(), || {
                 Ok(figures.lane(&spec)?)
             })
         }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use punctual_rt::{PageFaultGuard, SystemCallGuard, Violations};
 
 use crate::error::answer;
-use crate::handle::{Object, end, fits, get, put};
+use crate::handle::{Object, end, fits, get, store};
 use crate::sized::{Sized_, write};
 
 /// Caller-provided storage for a system call guard. Its contents are private.
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn punctual_system_call_guard_new(
 ) -> c_int {
     // SAFETY: as the caller promises; the storage is large enough.
     answer(|| unsafe {
-        put(storage.cast::<c_void>(), handle.cast(), || {
+        store(storage.cast::<c_void>(), handle.cast(), || {
             Ok(SystemCallGuard::new()?)
         })
     })
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn punctual_page_fault_guard_new(
 ) -> c_int {
     // SAFETY: as the caller promises; the storage is large enough.
     answer(|| unsafe {
-        put(storage.cast::<c_void>(), handle.cast(), || {
+        store(storage.cast::<c_void>(), handle.cast(), || {
             Ok(PageFaultGuard::new()?)
         })
     })

@@ -16,7 +16,7 @@ pub(crate) struct Object<T> {
 ///
 /// # Safety
 /// `storage` is NULL or as large as an `Object<T>`; `handle` is NULL or may be written to.
-pub(crate) unsafe fn put<T>(
+pub(crate) unsafe fn store<T>(
     storage: *mut c_void,
     handle: *mut *mut c_void,
     make: impl FnOnce() -> Result<T, Failure>,

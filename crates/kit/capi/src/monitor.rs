@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use punctual_rt::{Instant, Monitor, MonitorGuard, Notified};
 
 use crate::error::{Failure, answer, number};
-use crate::handle::{Object, end, fits, put, share};
+use crate::handle::{Object, end, fits, share, store};
 use crate::thread::duration;
 
 /// Caller-provided storage for a monitor (a mutex with a condition variable). Its contents are private.
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn punctual_monitor_new(
 ) -> c_int {
     // SAFETY: as the caller promises; the storage is large enough.
     answer(|| unsafe {
-        put(storage.cast::<c_void>(), handle.cast(), || {
+        store(storage.cast::<c_void>(), handle.cast(), || {
             Ok(Monitor::new(())?)
         })
     })

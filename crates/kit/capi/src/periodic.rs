@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use punctual_rt::{Clock, Instant, OverrunPolicy, Periodic};
 
 use crate::error::{Failure, answer, number};
-use crate::handle::{Object, end, fits, get, put};
+use crate::handle::{Object, end, fits, get, store};
 use crate::sized::{Sized_, read, write};
 use crate::thread::duration;
 
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn punctual_periodic_new(
             )?)
         };
         // SAFETY: as the caller promises; the storage is large enough.
-        unsafe { put(storage.cast::<c_void>(), handle.cast(), make) }
+        unsafe { store(storage.cast::<c_void>(), handle.cast(), make) }
     })
 }
 

@@ -31,7 +31,7 @@ fn machine() -> (TempDir, Host) {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let folder = folder.unwrap();
     machines::server(folder.path());
-    let put = |file: String, text: &str| put(folder.path(), &file, text);
+    let put = |file: String, text: &str| write(folder.path(), &file, text);
     for cpu in 0..64 {
         let of_cpu = format!("sys/devices/system/cpu/cpu{cpu}");
         for state in 0..4 {
@@ -68,7 +68,7 @@ fn machine() -> (TempDir, Host) {
     (folder, host)
 }
 
-fn put(root: &Path, file: &str, text: &str) {
+fn write(root: &Path, file: &str, text: &str) {
     let path = root.join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, format!("{text}\n")).unwrap();

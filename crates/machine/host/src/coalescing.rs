@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-use crate::netlink::{Attributes, Netlink, put, put_nest, text};
+use crate::netlink::{Attributes, Netlink, append_attribute, put_nest, text};
 
 /// The family of generic netlink.
 pub const ETHTOOL: &str = "ethtool";
@@ -69,8 +69,12 @@ impl Coalescing {
         let mut bytes = header(device)?;
         for ((_, number, width), value) in PARAMETERS.into_iter().zip(self.values()) {
             match (value, width) {
-                (Some(value), Width::Switch) => put(&mut bytes, number, &[u8::from(value != 0)]),
-                (Some(value), Width::Number) => put(&mut bytes, number, &value.to_ne_bytes()),
+                (Some(value), Width::Switch) => {
+                    append_attribute(&mut bytes, number, &[u8::from(value != 0)])
+                }
+                (Some(value), Width::Number) => {
+                    append_attribute(&mut bytes, number, &value.to_ne_bytes())
+                }
                 (None, _) => {}
             }
         }
@@ -108,7 +112,7 @@ fn header(device: &str) -> io::Result<Vec<u8>> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut name = Vec::new();
-    put(&mut name, DEVICE, &text(device));
+    append_attribute(&mut name, DEVICE, &text(device));
     let mut bytes = Vec::new();
     put_nest(&mut bytes, HEADER, &name);
     Ok(bytes)

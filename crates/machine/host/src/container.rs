@@ -294,7 +294,7 @@ mod tests {
         }
     }
 
-    fn put(root: &Path, file: &str, text: &str) {
+    fn write(root: &Path, file: &str, text: &str) {
         let path = root.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -308,13 +308,13 @@ mod tests {
             ("sys/fs/cgroup/unified", "/sys/fs/cgroup/unified/a/b"),
         ] {
             let folder = tempfile::tempdir().unwrap();
-            put(folder.path(), &format!("{mount}/a/cgroup.procs"), "1\n");
-            put(
+            write(folder.path(), &format!("{mount}/a/cgroup.procs"), "1\n");
+            write(
                 folder.path(),
                 &format!("{mount}/a/b/cgroup.procs"),
                 "7\n9\n",
             );
-            put(
+            write(
                 folder.path(),
                 &format!("{mount}/a/b/c/cgroup.threads"),
                 "12\n",

@@ -170,7 +170,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    fn put(root: &Path, file: &str, text: &str) {
+    fn write(root: &Path, file: &str, text: &str) {
         let path = root.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -180,7 +180,7 @@ mod tests {
     fn found(files: &[(&str, &str)], path: Option<&str>) -> Option<(GroupHierarchy, String)> {
         let folder = tempfile::tempdir().unwrap();
         for (file, text) in files {
-            put(folder.path(), file, text);
+            write(folder.path(), file, text);
         }
         let mut tree = GroupTree::find(&Root::new(folder.path().into()), path)?;
         let id = tree.of_thread(7)?;

@@ -61,7 +61,7 @@ impl Netlink {
             version: 1,
         };
         let mut name = Vec::new();
-        put(&mut name, FAMILY_NAME, &text(family));
+        append_attribute(&mut name, FAMILY_NAME, &text(family));
         let answer = link.ask(GET_FAMILY, &name)?;
         let number = Attributes(&answer).find(|(number, _)| *number == FAMILY_ID);
         let number = number.and_then(|(_, bytes)| <[u8; 2]>::try_from(bytes).ok());
@@ -167,7 +167,7 @@ fn read(bytes: &[u8]) -> io::Result<Answer> {
 
 /// Adds an attribute (`struct nlattr`): length, number and content, padded to a multiple of four
 /// bytes.
-pub fn put(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
+pub fn append_attribute(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     let length = u16::try_from(4 + content.len()).unwrap_or(u16::MAX);
     attributes.extend(length.to_ne_bytes());
     attributes.extend(number.to_ne_bytes());
@@ -178,7 +178,7 @@ pub fn put(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
 
 /// As [`put`], for an attribute that contains attributes.
 pub fn put_nest(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
-    put(attributes, number | NESTED, content);
+    append_attribute(attributes, number | NESTED, content);
 }
 
 /// Returns a name in the kernel's form, with a trailing NUL.
@@ -215,9 +215,9 @@ mod tests {
     #[test]
     fn attributes_are_read_as_they_were_written() {
         let mut bytes = Vec::new();
-        put(&mut bytes, 7, b"abc");
+        append_attribute(&mut bytes, 7, b"abc");
         put_nest(&mut bytes, 1, b"");
-        put(&mut bytes, 9, &5_u32.to_ne_bytes());
+        append_attribute(&mut bytes, 9, &5_u32.to_ne_bytes());
         assert_eq!(bytes.len(), 8 + 4 + 8);
         let read: Vec<(u16, &[u8])> = Attributes(&bytes).collect();
         let five = 5_u32.to_ne_bytes();

@@ -22,9 +22,9 @@ fn kernel_side_effects_are_restored() {
     ] {
         let machine = Machine::controller(false);
         machine.remove("sys/devices/system/cpu/intel_pstate/no_turbo");
-        machine.put(&format!("{cpufreq}/boost"), "1\n");
+        machine.write(&format!("{cpufreq}/boost"), "1\n");
         for (policy, boost) in [(0, "1\n"), (1, "0\n"), (2, "1\n"), (3, "0\n")] {
-            machine.put(&format!("{cpufreq}/policy{policy}/boost"), boost);
+            machine.write(&format!("{cpufreq}/policy{policy}/boost"), boost);
         }
         let before = machine.snapshot();
         applied(&machine, &request("", sets, "")).unwrap();
@@ -45,7 +45,7 @@ fn crossing_limits_are_avoided_on_refusing_kernels() {
         let machine = Machine::controller(false);
         for policy in 0..4 {
             let file = format!("sys/devices/system/cpu/cpufreq/policy{policy}/old_kernel");
-            machine.put(&file, "");
+            machine.write(&file, "");
         }
         let before = machine.snapshot();
         applied(&machine, &request("", &sets, "")).unwrap();
@@ -57,8 +57,8 @@ fn crossing_limits_are_avoided_on_refusing_kernels() {
 #[test]
 fn invalid_partition_is_reported_with_reason() {
     let machine = Machine::controller(true);
-    machine.put("sys/fs/cgroup/other/cpuset.cpus.exclusive", "3\n");
-    machine.put("sys/fs/cgroup/other/cgroup.procs", "");
+    machine.write("sys/fs/cgroup/other/cpuset.cpus.exclusive", "3\n");
+    machine.write("sys/fs/cgroup/other/cgroup.procs", "");
     let before = machine.snapshot();
     let wish = request("", &["cpuset-partition=2-3"], "");
     let error = applied(&machine, &wish).unwrap_err().to_string();
@@ -72,7 +72,7 @@ fn invalid_partition_is_reported_with_reason() {
     // A partition that becomes invalid later: a CPU went offline.
     applied(&machine, &wish).unwrap();
     let invalid = "isolated invalid (No cpu available due to hotplug)";
-    machine.put(
+    machine.write(
         "sys/fs/cgroup/punctual/cpuset.cpus.partition",
         &format!("{invalid}\n"),
     );

@@ -348,7 +348,7 @@ fn value_vanishing_before_write_affects_nothing() {
 #[test]
 fn read_only_system_plans_and_explains_apply() {
     let machine = Machine::controller(false);
-    machine.put("sys/is-read-only", "");
+    machine.write("sys/is-read-only", "");
     let before = machine.snapshot();
     let all = plan(&machine, &everything()).unwrap();
     let files = || Box::new(Faulty::on(&machine, Fault::EndsBefore, NEVER));
@@ -384,7 +384,7 @@ fn managed_interrupts_are_refused_with_reason() {
     let error = plan(&machine, &request("", &["irq-affinity@30=0"], "")).unwrap_err();
     assert!(matches!(error, TuneError::Refused { .. }), "{error}");
     // Detected by the kernel's error, on those that do not.
-    machine.put("proc/irq/25/smp_affinity_list.refuses", "");
+    machine.write("proc/irq/25/smp_affinity_list.refuses", "");
     let done = applied(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
     assert_eq!(done.refused[0].setting, "irq-affinity@25");
     assert!(done.refused[0].reason.contains("manages it"), "{done:?}");
@@ -409,7 +409,7 @@ fn reboot_undoes_all_except_disk_changes() {
     .unwrap();
     assert_ne!(machine.get("etc/default/irqbalance"), ban);
     machine.reboots();
-    machine.put("proc/sys/vm/swappiness", "60\n");
+    machine.write("proc/sys/vm/swappiness", "60\n");
     machine.process_starts();
     assert_eq!(
         recover(&machine.places().applied, machine.host()).unwrap(),
@@ -432,7 +432,7 @@ fn ended_thread_is_distinguished_from_its_successor() {
     applied(&machine, &request("", &wish, "")).unwrap();
     let stat = machine.get("proc/22/stat");
     assert!(stat.contains(" 3 1 "), "{stat}");
-    machine.put("proc/22/stat", &stat.replace(" 122 ", " 999 "));
+    machine.write("proc/22/stat", &stat.replace(" 122 ", " 999 "));
     assert_eq!(status(&machine).unwrap().settings[0].state, Hold::Gone);
     assert_eq!(reverted(&machine).unwrap()[0].how, How::Gone);
     assert!(

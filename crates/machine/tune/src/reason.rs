@@ -125,7 +125,7 @@ mod tests {
         };
         let status = |uid: u32, bits: &str| {
             let text = format!("Name:\tx\nUid:\t1000\t{uid}\t{uid}\t{uid}\nCapEff:\t{bits}\n");
-            machine.put("proc/self/status", &text);
+            machine.write("proc/self/status", &text);
         };
         assert!(advice(13, "").contains("use sudo"));
         status(1000, "0000000000000000");
@@ -133,15 +133,15 @@ mod tests {
         status(0, "00000000a80425fb");
         assert!(advice(1, "").contains("lacks CAP_SYS_ADMIN"));
         status(0, "000001ffffffffff");
-        machine.put("proc/self/uid_map", "         0       1000          1\n");
+        machine.write("proc/self/uid_map", "         0       1000          1\n");
         assert!(advice(1, "").contains("user namespace"));
-        machine.put("proc/self/uid_map", "         0          0 4294967295\n");
-        machine.put(
+        machine.write("proc/self/uid_map", "         0          0 4294967295\n");
+        machine.write(
             "sys/kernel/security/lockdown",
             "none [integrity] confidentiality\n",
         );
         assert!(advice(1, "").contains("locked down (integrity)"));
-        machine.put(
+        machine.write(
             "sys/kernel/security/lockdown",
             "[none] integrity confidentiality\n",
         );

@@ -6,7 +6,11 @@ use crate::plan_tests::{NEVER, applied, everything, plan, request, reverted, sta
 use crate::testing::{Fault, Faulty, Machine};
 use crate::{Applied, How, Options, Refusals, Request, TuneError};
 
-fn with(machine: &Machine, request: &Request, refusals: Refusals) -> Result<Applied, TuneError> {
+fn apply_with(
+    machine: &Machine,
+    request: &Request,
+    refusals: Refusals,
+) -> Result<Applied, TuneError> {
     let all = plan(machine, request)?;
     let files = Box::new(Faulty::on(machine, Fault::EndsBefore, NEVER));
     let options = Options { refusals };
@@ -17,14 +21,14 @@ fn with(machine: &Machine, request: &Request, refusals: Refusals) -> Result<Appl
 fn only_refused_named_setting_undoes_all() {
     let machine = Machine::controller(true);
     let before = machine.snapshot();
-    machine.put("proc/sys/vm/swappiness.refuses", "");
+    machine.write("proc/sys/vm/swappiness.refuses", "");
     let with_marker = machine.snapshot();
     let one = request("low-latency", &["swappiness=5"], "2-3");
     for (request, refusals) in [
         (&everything(), Refusals::UndoAll),
         (&one, Refusals::default()),
     ] {
-        let error = with(&machine, request, refusals).unwrap_err();
+        let error = apply_with(&machine, request, refusals).unwrap_err();
         let text = error.to_string();
         assert!(
             matches!(error, TuneError::RolledBack { undone: 10.., .. }),
@@ -42,7 +46,7 @@ fn only_refused_named_setting_undoes_all() {
         (&everything(), Refusals::default()),
         (&one, Refusals::LeaveOutAll),
     ] {
-        let done = with(&machine, request, refusals).unwrap();
+        let done = apply_with(&machine, request, refusals).unwrap();
         assert_eq!(done.refused.len(), 1, "{:?}", done.refused);
         assert_eq!(done.refused[0].setting, "swappiness");
         let reason = &done.refused[0].reason;
@@ -59,12 +63,12 @@ fn only_refused_named_setting_undoes_all() {
 #[test]
 fn governor_and_its_preference_are_omitted_together() {
     let machine = Machine::controller(false);
-    machine.put(
+    machine.write(
         "sys/devices/system/cpu/cpufreq/policy2/energy_performance_preference.refuses",
         "",
     );
     let before = machine.snapshot();
-    let done = with(
+    let done = apply_with(
         &machine,
         &request("low-latency", &[], "2-3"),
         Refusals::default(),

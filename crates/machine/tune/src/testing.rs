@@ -29,15 +29,15 @@ impl Machine {
         let folder = folder.unwrap();
         let host = Host::new(folder.path());
         let machine = Self { folder, host };
-        machine.put(&format!("{CLOCK}/current_clocksource"), "tsc\n");
-        machine.put(
+        machine.write(&format!("{CLOCK}/current_clocksource"), "tsc\n");
+        machine.write(
             &format!("{CLOCK}/available_clocksource"),
             "tsc hpet acpi_pm \n",
         );
-        machine.put("proc/sys/kernel/random/boot_id", "first\n");
+        machine.write("proc/sys/kernel/random/boot_id", "first\n");
         let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
         let pid = std::process::id();
-        machine.put(&format!("proc/{pid}/stat"), &format!("{pid} (test) {rest}"));
+        machine.write(&format!("proc/{pid}/stat"), &format!("{pid} (test) {rest}"));
         machine
     }
 
@@ -93,7 +93,7 @@ impl Machine {
         }
     }
 
-    pub(crate) fn put(&self, file: &str, text: &str) {
+    pub(crate) fn write(&self, file: &str, text: &str) {
         let path = self.folder.path().join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -113,7 +113,7 @@ impl Machine {
     }
 
     pub(crate) fn set_source(&self, source: &str) {
-        self.put(&format!("{CLOCK}/current_clocksource"), source);
+        self.write(&format!("{CLOCK}/current_clocksource"), source);
     }
 
     /// From now on, this process does not exist on the machine.
@@ -126,12 +126,12 @@ impl Machine {
     pub(crate) fn process_starts(&self) {
         let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 5000 20";
         let pid = std::process::id();
-        self.put(&format!("proc/{pid}/stat"), &format!("{pid} (test) {rest}"));
+        self.write(&format!("proc/{pid}/stat"), &format!("{pid} (test) {rest}"));
     }
 
     pub(crate) fn reboots(&self) {
         self.process_dies();
-        self.put("proc/sys/kernel/random/boot_id", "second\n");
+        self.write("proc/sys/kernel/random/boot_id", "second\n");
         self.set_source("tsc");
     }
 }

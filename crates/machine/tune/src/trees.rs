@@ -31,9 +31,9 @@ impl Machine {
             ("sys/kernel/rcu_expedited", "1\n"),
             ("proc/cmdline", "quiet skew_tick=1 isolcpus=1\n"),
         ] {
-            self.put(file, text);
+            self.write(file, text);
         }
-        self.put(&format!("{CPU}/online"), &format!("{online}\n"));
+        self.write(&format!("{CPU}/online"), &format!("{online}\n"));
     }
 
     fn policy(&self, n: u32, serves: &str, governor: &str) {
@@ -55,23 +55,23 @@ impl Machine {
             ("cpuinfo_max_freq", "3500000"),
             ("related_cpus", serves),
         ] {
-            self.put(&format!("{folder}/{file}"), &format!("{text}\n"));
+            self.write(&format!("{folder}/{file}"), &format!("{text}\n"));
         }
     }
 
     fn idle_states(&self, cpu: u32, latencies: &[u32]) {
         for (state, latency) in latencies.iter().enumerate() {
             let folder = format!("{CPU}/cpu{cpu}/cpuidle/state{state}");
-            self.put(&format!("{folder}/disable"), "0\n");
-            self.put(&format!("{folder}/latency"), &format!("{latency}\n"));
+            self.write(&format!("{folder}/disable"), "0\n");
+            self.write(&format!("{folder}/latency"), &format!("{latency}\n"));
         }
     }
 
     fn irq(&self, number: u32, affinity: &str, effective: &str, device: &str) {
         let folder = format!("proc/irq/{number}");
-        self.put(&format!("{folder}/smp_affinity_list"), affinity);
-        self.put(&format!("{folder}/effective_affinity_list"), effective);
-        self.put(&format!("{folder}/{device}/name"), "");
+        self.write(&format!("{folder}/smp_affinity_list"), affinity);
+        self.write(&format!("{folder}/effective_affinity_list"), effective);
+        self.write(&format!("{folder}/{device}/name"), "");
     }
 
     fn kernel_thread(&self, tid: u32, name: &str, bound: &str) {
@@ -81,9 +81,9 @@ impl Machine {
         let _ = write!(stat, " 0 0 0 0 0 0 0 0 20 0 1 0 {started}");
         // 23 to 39, then priority and policy.
         let _ = write!(stat, "{} 0 0 0 0 0", " 9".repeat(17));
-        self.put(&format!("proc/{tid}/stat"), &stat);
+        self.write(&format!("proc/{tid}/stat"), &stat);
         let status = format!("Name:\t{name}\nCpus_allowed_list:\t{bound}\n");
-        self.put(&format!("proc/{tid}/status"), &status);
+        self.write(&format!("proc/{tid}/status"), &status);
     }
 
     /// A controller on bare metal: four threads of two cores, intel_pstate.
@@ -93,12 +93,12 @@ impl Machine {
         for cpu in 0..4 {
             machine.policy(cpu, &cpu.to_string(), "powersave");
             let driver = format!("{CPU}/cpufreq/policy{cpu}/scaling_driver");
-            machine.put(&driver, "intel_pstate\n");
+            machine.write(&driver, "intel_pstate\n");
             machine.idle_states(cpu, &[0, 2, 33, 133]);
             let siblings = format!("{CPU}/cpu{cpu}/topology/thread_siblings_list");
             // The sibling of thread N is thread N+2.
-            machine.put(&siblings, &format!("{cpu}\n"));
-            machine.put(&format!("{CPU}/cpu{cpu}/power/energy_perf_bias"), "6\n");
+            machine.write(&siblings, &format!("{cpu}\n"));
+            machine.write(&format!("{CPU}/cpu{cpu}/power/energy_perf_bias"), "6\n");
             machine.kernel_thread(20 + cpu, &format!("ksoftirqd/{cpu}"), &cpu.to_string());
         }
         machine.kernel_thread(40, "irq/24-eth0", "0-3");
@@ -127,9 +127,9 @@ impl Machine {
             ),
             ("etc/os-release".to_owned(), "ID=debian\n"),
         ] {
-            machine.put(&file, text);
+            machine.write(&file, text);
         }
-        machine.put("dev/cpu_dma_latency", "");
+        machine.write("dev/cpu_dma_latency", "");
         std::fs::write(
             machine.host().root().join("dev/cpu_dma_latency"),
             2_000_000_000_i32.to_ne_bytes(),
@@ -141,7 +141,7 @@ impl Machine {
                 ("cgroup.subtree_control", "cpu\n"),
                 ("cgroup.procs", "1\n77\n"),
             ] {
-                machine.put(&format!("sys/fs/cgroup/{file}"), text);
+                machine.write(&format!("sys/fs/cgroup/{file}"), text);
             }
         } else {
             for (file, text) in [
@@ -150,7 +150,7 @@ impl Machine {
                 ("cpuset.sched_load_balance", "1\n"),
                 ("tasks", "1\n77\n78\n"),
             ] {
-                machine.put(&format!("sys/fs/cgroup/cpuset/{file}"), text);
+                machine.write(&format!("sys/fs/cgroup/cpuset/{file}"), text);
             }
         }
         machine
@@ -161,10 +161,10 @@ impl Machine {
         let machine = Self::new();
         machine.common("0-3");
         machine.policy(0, "0 1 2 3", "powersave");
-        machine.put(&format!("{CPU}/cpufreq/boost"), "1\n");
-        machine.put(&format!("{CPU}/smt/control"), "notsupported\n");
-        machine.put("proc/300/comm", "power-profiles-\n");
-        machine.put("etc/os-release", "ID=fedora\n");
+        machine.write(&format!("{CPU}/cpufreq/boost"), "1\n");
+        machine.write(&format!("{CPU}/smt/control"), "notsupported\n");
+        machine.write("proc/300/comm", "power-profiles-\n");
+        machine.write("etc/os-release", "ID=fedora\n");
         machine
     }
 
@@ -176,7 +176,7 @@ impl Machine {
             machine.policy(cpu, &cpu.to_string(), "performance");
             machine.idle_states(cpu, &[0, 2, 133]);
             let core = cpu % 32;
-            machine.put(
+            machine.write(
                 &format!("{CPU}/cpu{cpu}/topology/thread_siblings_list"),
                 &format!("{core},{}\n", core + 32),
             );
@@ -184,10 +184,10 @@ impl Machine {
         for irq in 100..228 {
             machine.irq(irq, "0-63\n", "5\n", "eth0-TxRx");
         }
-        machine.put(&format!("{CPU}/smt/control"), "on\n");
-        machine.put("proc/irq/default_smp_affinity", "ffffffff,ffffffff\n");
-        machine.put("proc/400/comm", "irqbalance\n");
-        machine.put("etc/os-release", "ID=\"rhel\"\n");
+        machine.write(&format!("{CPU}/smt/control"), "on\n");
+        machine.write("proc/irq/default_smp_affinity", "ffffffff,ffffffff\n");
+        machine.write("proc/400/comm", "irqbalance\n");
+        machine.write("etc/os-release", "ID=\"rhel\"\n");
         machine
     }
 }
@@ -392,8 +392,8 @@ fn preference_follows_governor_visibly() {
     );
     assert_eq!(names(&["governor=powersave"]), [""; 0]);
     let policy = "sys/devices/system/cpu/cpufreq/policy1";
-    machine.put(&format!("{policy}/scaling_governor"), "performance\n");
-    machine.put(
+    machine.write(&format!("{policy}/scaling_governor"), "performance\n");
+    machine.write(
         &format!("{policy}/energy_performance_preference"),
         "performance\n",
     );
@@ -402,8 +402,8 @@ fn preference_follows_governor_visibly() {
         ["governor powersave", "energy-preference power"]
     );
     // Nothing is added if the driver does not couple them.
-    machine.put(&format!("{policy}/scaling_governor"), "powersave\n");
-    machine.put(&format!("{policy}/scaling_driver"), "intel_cpufreq\n");
+    machine.write(&format!("{policy}/scaling_governor"), "powersave\n");
+    machine.write(&format!("{policy}/scaling_driver"), "intel_cpufreq\n");
     assert_eq!(names(&["governor=performance"]), ["governor performance"]);
 }
 
@@ -411,7 +411,7 @@ fn preference_follows_governor_visibly() {
 fn forbidden_smt_is_absent() {
     let machine = Machine::controller(false);
     for state in ["forceoff", "notsupported", "notimplemented"] {
-        machine.put(&format!("{CPU}/smt/control"), &format!("{state}\n"));
+        machine.write(&format!("{CPU}/smt/control"), &format!("{state}\n"));
         let error = plan(&machine, &request("", &["smt=on"], "")).unwrap_err();
         assert!(error.to_string().contains(state), "{error}");
     }
@@ -422,12 +422,12 @@ fn kernel_version_decides_spinning_thread_safeguard() {
     let fair = "sys/kernel/debug/sched/fair_server";
     let of = |release: &str, groups: bool, debugfs: bool| {
         let machine = Machine::controller(true);
-        machine.put("proc/sys/kernel/osrelease", &format!("{release}\n"));
+        machine.write("proc/sys/kernel/osrelease", &format!("{release}\n"));
         if groups {
-            machine.put("sys/fs/cgroup/cpu/cpu.rt_runtime_us", "950000\n");
+            machine.write("sys/fs/cgroup/cpu/cpu.rt_runtime_us", "950000\n");
         }
         for cpu in (0..4).filter(|_| debugfs) {
-            machine.put(&format!("{fair}/cpu{cpu}/runtime"), "50000000\n");
+            machine.write(&format!("{fair}/cpu{cpu}/runtime"), "50000000\n");
         }
         plan(&machine, &request("low-latency", &[], "2-3")).unwrap()
     };
@@ -464,7 +464,7 @@ fn kernel_version_decides_spinning_thread_safeguard() {
     assert!(!keeps(&grouped));
     // A setting that is named explicitly is changed, with the same remark.
     let machine = Machine::controller(true);
-    machine.put("proc/sys/kernel/osrelease", "6.12.8\n");
+    machine.write("proc/sys/kernel/osrelease", "6.12.8\n");
     let named = plan(&machine, &request("control", &["rt-runtime-us=-1"], "2-3")).unwrap();
     assert_eq!(line(&named, "rt-runtime-us"), throttle);
     assert!(keeps(&named));

@@ -6,9 +6,9 @@
 
 mod chain;
 mod finder;
-mod lanes;
 mod release;
 mod split;
+mod thread_activity;
 mod tracks;
 mod waker;
 
@@ -18,26 +18,26 @@ use std::collections::BTreeSet;
 use punctual_model::{EventKind, Nanos, TraceEvent, Window};
 
 pub use finder::{CallNumbers, Job, JobFinder, JobSeen};
-pub use lanes::lanes;
 pub use release::{Call, CallKind, FoundRelease, SeenWaits};
+pub use thread_activity::thread_activity;
 
-use crate::stretch::Stretch;
+use crate::cause_span::CauseSpan;
 use split::Split;
 use tracks::{Phase, Tracks};
 
 /// Returns the stretches from release to completion, in order, without gaps and never empty.
-pub(crate) fn walk(window: &Window) -> Vec<Stretch> {
+pub(crate) fn walk(window: &Window) -> Vec<CauseSpan> {
     let events = sorted(window);
-    let tracks = Tracks::of(window, &events);
-    Split::of(window, &tracks).stretches
+    let tracks = Tracks::from_events(window, &events);
+    Split::new(window, &tracks).stretches
 }
 
 /// Removes the events of CPUs and threads that were not involved in the job.
 pub fn keep_concerned(window: &mut Window) {
     let (cpus, threads) = {
         let events = sorted(window);
-        let tracks = Tracks::of(window, &events);
-        let split = Split::of(window, &tracks);
+        let tracks = Tracks::from_events(window, &events);
+        let split = Split::new(window, &tracks);
         let mut cpus: BTreeSet<u32> = split.stretches.iter().map(|one| one.cpu).collect();
         for tid in &split.threads {
             let runs = tracks.spans(*tid, window.expected, window.actual);
@@ -62,7 +62,7 @@ pub fn keep_concerned(window: &mut Window) {
 fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
     const MOST: usize = 8;
     let events = sorted(window);
-    let tracks = Tracks::of(window, &events);
+    let tracks = Tracks::from_events(window, &events);
     let tid = window.victim.tid;
     let mut sleeps = tracks.spans(tid, window.expected, window.actual);
     sleeps.retain(|span| matches!(span.phase, Phase::Asleep(_)));

@@ -68,12 +68,12 @@ const SHORT: u64 = 8;
 /// All waits of a thread, by place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
-    places: BTreeMap<Call, Place>,
+    places: BTreeMap<Call, WaitStatistics>,
     pub(super) count: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct WaitStatistics {
     count: u64,
     total: Nanos,
     last: Option<Nanos>,
@@ -108,7 +108,7 @@ impl Waits {
 
     /// Returns all places in descending order of time.
     pub(super) fn places(&self) -> Vec<SeenWaits> {
-        let seen = |(call, place): (&Call, &Place)| SeenWaits {
+        let seen = |(call, place): (&Call, &WaitStatistics)| SeenWaits {
             call: *call,
             count: place.count,
             total: place.total,
@@ -123,10 +123,12 @@ impl Waits {
     /// others are far longer; among equals, the one with the longest total time. `kind` returns
     /// `None` for a wait that cannot be the release.
     pub(super) fn choose(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Option<FoundRelease> {
-        let fits = |(call, place): (&Call, &Place)| Some((*call, place.clone(), kind(*call)?));
-        let fitting: Vec<(Call, Place, CallKind)> = self.places.iter().filter_map(fits).collect();
+        let fits =
+            |(call, place): (&Call, &WaitStatistics)| Some((*call, place.clone(), kind(*call)?));
+        let fitting: Vec<(Call, WaitStatistics, CallKind)> =
+            self.places.iter().filter_map(fits).collect();
         let most = fitting.iter().map(|(_, place, _)| place.count).max()?;
-        let often = |place: &Place| place.count >= 2 && place.count >= most / RARE;
+        let often = |place: &WaitStatistics| place.count >= 2 && place.count >= most / RARE;
         let regular = fitting
             .iter()
             .filter(|(_, place, _)| place.period().is_some());
@@ -151,7 +153,7 @@ impl Waits {
     }
 }
 
-impl Place {
+impl WaitStatistics {
     /// Returns the median interval, if the median deviation is at most a quarter of it.
     fn period(&self) -> Option<Nanos> {
         if self.intervals.len() < FEWEST {

@@ -10,9 +10,9 @@ use punctual_model::{KernelPriority, Nanos, Task, Text, Window, stack_of};
 use super::chain;
 use super::tracks::{InCall, Phase, Span, Tracks};
 use super::waker::By;
+use crate::cause_span::CauseSpan;
 use crate::events::{SWITCH, SYS_ENTER};
 use crate::judge::by_real_time_limit;
-use crate::stretch::Stretch;
 
 /// An idle CPU that takes longer than this to run a waiting thread is not in idle exit.
 const IDLE_EXIT: Nanos = Nanos::from_millis(1);
@@ -27,13 +27,13 @@ const LOCKS: [u64; 3] = [0, 6, 13];
 pub(crate) struct Split<'a> {
     window: &'a Window,
     tracks: &'a Tracks,
-    pub(crate) stretches: Vec<Stretch>,
+    pub(crate) stretches: Vec<CauseSpan>,
     /// Threads that were involved in the job.
     pub(crate) threads: BTreeSet<u32>,
 }
 
 impl<'a> Split<'a> {
-    pub(crate) fn of(window: &'a Window, tracks: &'a Tracks) -> Self {
+    pub(crate) fn new(window: &'a Window, tracks: &'a Tracks) -> Self {
         let tid = window.victim.tid;
         let mut split = Self {
             window,
@@ -71,7 +71,7 @@ impl<'a> Split<'a> {
         rival: Option<u32>,
     ) {
         if to > from {
-            self.stretches.push(Stretch {
+            self.stretches.push(CauseSpan {
                 from,
                 to,
                 cpu,

@@ -87,9 +87,9 @@ struct Open {
 }
 
 impl Tracks {
-    pub(crate) fn of(window: &Window, events: &[TraceEvent]) -> Self {
+    pub(crate) fn from_events(window: &Window, events: &[TraceEvent]) -> Self {
         let mut tracks = Self {
-            names: Threads::of(events),
+            names: Threads::from_events(events),
             cpus: BTreeMap::new(),
             threads: BTreeMap::new(),
             wakes: Vec::new(),

@@ -11,7 +11,7 @@ use super::waits::Releases;
 
 /// Judges the facts. `program` is the name and version of the program.
 pub fn judge(facts: &LintFacts, program: &str) -> LintReport {
-    let releases = Releases::of(&facts.acts);
+    let releases = Releases::from_acts(&facts.acts);
     let blind = blind(facts);
     let mut rules: Vec<RuleResult> = (RULES.iter())
         .map(|rule| match rule.finds {

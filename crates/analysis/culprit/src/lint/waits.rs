@@ -18,7 +18,7 @@ const INHERITING: [u64; 3] = [6, 11, 13];
 pub(crate) struct Releases(BTreeMap<u32, (InCall, [u64; 2])>);
 
 impl Releases {
-    pub(crate) fn of(acts: &[PlacedAct]) -> Self {
+    pub(crate) fn from_acts(acts: &[PlacedAct]) -> Self {
         let mut counts: BTreeMap<(u32, InCall, [u64; 2]), u64> = BTreeMap::new();
         for PlacedAct { act, .. } in acts {
             if act.kind == ActKind::Sleep && matches!(act.call, InCall::Number(_)) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use punctual_model::{EventGap, EventKind, GapReason, Nanos, Story, TraceEvent};
+use punctual_model::{EventGap, EventKind, GapReason, Nanos, SliceStart, TraceEvent};
 
 /// Events of one CPU before the window that are kept, to show what ran.
 const LEAD: usize = 50;
@@ -166,7 +166,7 @@ impl History {
         let first = self.events.partition_point(|event| event.time < from);
         let end = self.events.partition_point(|event| event.time <= to);
         let span = || self.events.range(first..end.max(first));
-        let story = Story::of(span(), tid, Some(cpu));
+        let story = SliceStart::from_events(span(), tid, Some(cpu));
         let mut events = self.lead(&story.cpus, first);
         events.extend(span().filter(|event| story.concerns(event)).cloned());
         let mut gaps: Vec<EventGap> = Vec::new();

@@ -13,8 +13,8 @@ mod clocks;
 mod finish;
 mod history;
 mod longest;
-mod marks;
 mod missing;
+mod stated_latency;
 mod timers;
 mod waits;
 mod wanted;
@@ -34,7 +34,7 @@ use crate::scene::hides_changes;
 use clocks::Clocks;
 use history::{History, TraceSlice, places};
 use longest::Longest;
-use marks::{Stated, stated};
+use stated_latency::{StatedLatency, stated_latency};
 use timers::{Expired, Timers};
 use waits::WaitsByThread;
 
@@ -233,9 +233,9 @@ impl LateReactions {
     /// Processes a text that a thread wrote into the trace.
     pub fn mark(&mut self, time: Nanos, (tid, cpu): (u32, u32), text: &str) {
         self.advance(time);
-        let latency = match stated(text) {
-            Some(Stated::Timerlat(latency)) => latency,
-            Some(Stated::Cyclictest(number)) => self.in_unit(tid, number),
+        let latency = match stated_latency(text) {
+            Some(StatedLatency::Timerlat(latency)) => latency,
+            Some(StatedLatency::Cyclictest(number)) => self.in_unit(tid, number),
             None => return,
         };
         self.stated_latency((tid, cpu), latency, Delay::Timer, text);

@@ -1,8 +1,8 @@
 //! Jobs: the thread's own activity, the threads that it waited for, and their activity.
 
-use punctual_culprit::{find, keep_concerned, lanes};
+use punctual_culprit::{find, keep_concerned, thread_activity};
 use punctual_model::{
-    Blame, Delay, EventKind, LaneState, Nanos, RealTimeLimit, ShareKind, Task, TraceEvent,
+    Blame, Delay, EventKind, Nanos, RealTimeLimit, ShareKind, Task, ThreadState, TraceEvent,
 };
 
 use crate::stream::*;
@@ -117,13 +117,13 @@ fn lock_names_holder_and_its_preempter() {
         "{}",
         found.sentence()
     );
-    let own = lanes(&stream.window);
+    let own = thread_activity(&stream.window);
     assert_eq!(own[0].task.pid, VICTIM);
     let low = own.iter().find(|lane| lane.task.pid == 20).unwrap();
     let ready: u64 = low
         .spans
         .iter()
-        .filter(|span| span.state == LaneState::Ready)
+        .filter(|span| span.state == ThreadState::Ready)
         .map(|span| (span.to - span.from).0)
         .sum();
     assert_eq!(ready, 500_000);

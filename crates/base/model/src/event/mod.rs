@@ -4,7 +4,7 @@ mod evidence;
 mod kind;
 mod name;
 mod row;
-mod story;
+mod slice_start;
 mod table;
 mod task;
 
@@ -17,7 +17,7 @@ pub use evidence::{
 pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
 pub use name::{SOFTIRQS, disk_name, softirq_name};
 pub use row::{EventFields, EventLevel, EventNames};
-pub use story::Story;
+pub use slice_start::SliceStart;
 pub use table::{EVENTS, EventKind, EventSpec, KernelEvent, interrupted_functions, stack_of};
 pub use task::{Comm, KernelPriority, Task, TaskState};
 

@@ -123,11 +123,11 @@ impl Single {
             measured: Some(measured),
             ..Self::nothing()
         }
-        .with(held, lacking)
+        .with_ground(held, lacking)
     }
 
     /// Returns this value with another result.
-    pub(super) fn with(self, held: Option<bool>, lacking: impl FnOnce() -> String) -> Self {
+    pub(super) fn with_ground(self, held: Option<bool>, lacking: impl FnOnce() -> String) -> Self {
         Self {
             held,
             lacking: held.is_none().then(lacking),
@@ -138,7 +138,7 @@ impl Single {
     /// Marks the result as open if it was met.
     pub(super) fn open_if_held(self, lacking: impl FnOnce() -> String) -> Self {
         match self.held {
-            Some(true) => self.with(None, lacking),
+            Some(true) => self.with_ground(None, lacking),
             _ => self,
         }
     }

@@ -35,8 +35,8 @@ impl Claim {
         };
         let share = (100.0 - percent) / 100.0;
         match self.late_share(Nanos(limit.at_most), share, grounds, place, due) {
-            Ok(held) => fact.with(Some(held), String::new),
-            Err(why) => fact.with(None, || why),
+            Ok(held) => fact.with_ground(Some(held), String::new),
+            Err(why) => fact.with_ground(None, || why),
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) struct View<'a> {
 
 /// Formats the line of a thread.
 pub(super) fn line(line: &ThreadLine) -> String {
-    line.with(format_args!("I:{}", line.interval_us))
+    line.with_middle(format_args!("I:{}", line.interval_us))
 }
 
 impl<'a> View<'a> {
@@ -54,7 +54,7 @@ impl Watcher for View<'_> {
         }
         let lines = &self.lines;
         // The lines, and the cursor back to the first.
-        self.output.put(|out| {
+        self.output.print(|out| {
             for thread in lines {
                 writeln!(out, "{}", line(thread))?;
             }
@@ -65,7 +65,7 @@ impl Watcher for View<'_> {
     fn end(&mut self) {
         if !self.quiet {
             let down = self.lines.len() + 2;
-            self.output.put(|out| write!(out, "\x1b[{down}B"));
+            self.output.print(|out| write!(out, "\x1b[{down}B"));
         }
     }
 

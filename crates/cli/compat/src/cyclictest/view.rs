@@ -163,7 +163,7 @@ impl<'a> View<'a> {
         let load = self.host.load_averages().unwrap_or_default();
         let (policy, lines) = (&self.policy, &self.lines);
         let unbuffered = self.settings.unbuffered;
-        self.output.put(|out| {
+        self.output.print(|out| {
             if again {
                 write!(out, "\x1b[{}A", lines.len() + 2)?;
             }
@@ -224,7 +224,7 @@ impl<'a> View<'a> {
         let first = self.samples.counts[thread as usize];
         let (smis, held) = (&mut self.smis, &mut self.samples.held);
         let limit = settings.break_limit().unwrap_or(i64::MAX);
-        self.output.put(|out| {
+        self.output.print(|out| {
             for (cycle, sample) in (first..).zip(samples) {
                 let value = settings.unit.convert(sample.latency);
                 if value > limit {
@@ -274,7 +274,7 @@ impl Watcher for View<'_> {
                 0 => self.settings.interval_of(place + 1),
                 _ => self.settings.interval_us,
             };
-            self.output.put(|out| {
+            self.output.print(|out| {
                 if let (true, Some(cpu)) = (bound, thread.cpu) {
                     writeln!(out, "Thread {place} using cpu {cpu}.")?;
                 }

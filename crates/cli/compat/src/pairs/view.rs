@@ -66,7 +66,7 @@ impl Watcher for View<'_> {
         self.printed_cycles = cycles;
         let (kind, rows) = (self.kind, &self.rows);
         // The block of lines, and the cursor back to its start.
-        self.output.put(|out| {
+        self.output.print(|out| {
             write!(out, "{}", rows::text(kind, rows))?;
             write!(out, "\x1b[{}A", 2 * rows.len())
         });
@@ -75,7 +75,7 @@ impl Watcher for View<'_> {
     fn end(&mut self) {
         if !self.quiet {
             let lines = 2 * self.rows.len() + 2;
-            self.output.put(|out| write!(out, "\x1b[{lines}B"));
+            self.output.print(|out| write!(out, "\x1b[{lines}B"));
         }
     }
 

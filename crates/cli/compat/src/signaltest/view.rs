@@ -24,7 +24,7 @@ pub(super) struct View<'a> {
 
 /// Formats the line of a thread.
 pub(super) fn line(line: &ThreadLine) -> String {
-    line.with(format_args!("P:{:2}", line.priority))
+    line.with_middle(format_args!("P:{:2}", line.priority))
 }
 
 impl<'a> View<'a> {
@@ -58,7 +58,7 @@ impl<'a> View<'a> {
         let again = std::mem::replace(&mut self.printed, true);
         let load = self.host.load_averages().unwrap_or_default();
         let first = self.lines.first();
-        self.output.put(|out| {
+        self.output.print(|out| {
             if again {
                 write!(out, "\x1b[3A")?;
             }
@@ -76,7 +76,7 @@ impl Watcher for View<'_> {
         for (place, thread) in recording.threads.iter().enumerate() {
             if let Some(cpu) = thread.cpu {
                 self.output
-                    .put(|out| writeln!(out, "Thread {place} using cpu {cpu}."));
+                    .print(|out| writeln!(out, "Thread {place} using cpu {cpu}."));
             }
         }
     }
@@ -110,7 +110,7 @@ impl Watcher for View<'_> {
         }
         let first = self.values;
         self.values += samples.len() as u64;
-        self.output.put(|out| {
+        self.output.print(|out| {
             (first..).zip(samples).try_for_each(|(cycle, sample)| {
                 let value = Unit::Micros.convert(sample.latency);
                 writeln!(out, "{thread:8}:{cycle:8}:{value:8}")

@@ -79,10 +79,10 @@ impl Run for BundleFile {
 fn explained<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recording) -> Result<()> {
     if recording.explanation.is_some() {
         let text = punctual_report::outliers_text(&timelines::all(store, recording)?);
-        bundle.put("outliers.txt", "causes of each outlier", text.as_bytes())?;
+        bundle.add("outliers.txt", "causes of each outlier", text.as_bytes())?;
     }
     match punctual_session::export_trace(store, recording.id, None) {
-        Ok(trace) => bundle.put(
+        Ok(trace) => bundle.add(
             "trace.dat",
             "for trace-cmd and KernelShark; for Perfetto: trace-cmd report -N",
             &trace,
@@ -106,7 +106,7 @@ fn machine<W: Write>(bundle: &mut Bundle<W>, recording: &Recording) -> Result<()
     for file in host.support_files() {
         let name = format!("machine/{}", file.name);
         match file.content {
-            Ok(content) => bundle.put(&name, &file.source, &content)?,
+            Ok(content) => bundle.add(&name, &file.source, &content)?,
             Err(why) => bundle.lack(&name, &format!("{}: {why}", file.source)),
         }
     }

@@ -98,7 +98,9 @@ impl Stage {
     pub(crate) fn explain(&mut self, victim: &Came, cpu: u32) -> Played {
         self.flight.take_out().unwrap();
         let before = victim.due.saturating_sub(Nanos::from_millis(3));
-        let cut = self.flight.cut(victim.tid, Some(cpu), before, victim.came);
+        let cut = self
+            .flight
+            .slice_for(victim.tid, Some(cpu), before, victim.came);
         let window = Window {
             victim: Victim {
                 tid: victim.tid,

@@ -29,7 +29,9 @@ pub fn facts_differ(differ: &FactsDiffer) -> Document {
             Column::left(&a).fold(Fold::Wrap(16)),
             Column::left(&b).fold(Fold::Wrap(16)),
         ];
-        let own = plain.iter().filter(|one| Kind::of(one) == wanted);
+        let own = plain
+            .iter()
+            .filter(|one| Kind::from_difference(one) == wanted);
         Table::new(columns, own.map(|one| row(one)).collect())
     };
     document.push(section("Different", table(Kind::Fact)));
@@ -54,7 +56,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(one: &FactDifference) -> Self {
+    fn from_difference(one: &FactDifference) -> Self {
         match one.fact.as_str() {
             name if name.starts_with(OPTION) => Self::Option,
             name if name.starts_with(FINDING) => Self::Finding,
@@ -81,7 +83,7 @@ fn section(heading: &str, table: Table) -> Section {
 
 fn row(one: &FactDifference) -> Row {
     let cell = |value: &Option<String>| figures::text_or_dash(value.clone());
-    let name = match Kind::of(one) {
+    let name = match Kind::from_difference(one) {
         Kind::Fact => one.fact.replace('_', " "),
         Kind::Option => one.fact.clone(),
         Kind::Finding => one.fact.trim_start_matches(FINDING).to_owned(),

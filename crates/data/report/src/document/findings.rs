@@ -93,7 +93,7 @@ fn exactly(period: Nanos, tolerance: Nanos) -> String {
 /// Returns all tables of a recording. Cells missing at the end of a row are unknown. Cells beyond
 /// the columns are not shown, since their meaning is unknown. An empty table gets a text, because a
 /// probe that searches for violations and finds none has not failed.
-pub(crate) fn of(recording: &Recording) -> Vec<Section> {
+pub(crate) fn sections(recording: &Recording) -> Vec<Section> {
     let explanation = recording.explanation.iter().flat_map(of_explanation);
     explanation
         .chain(recording.tables.iter().map(show))

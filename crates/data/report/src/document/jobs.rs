@@ -80,7 +80,7 @@ fn percent(share: f64) -> String {
 
 /// Returns the release wait and the execution times of each thread. A thread without a release wait
 /// is listed with its waits.
-pub(super) fn of(recording: &Recording) -> Vec<Section> {
+pub(super) fn sections(recording: &Recording) -> Vec<Section> {
     let jobs = recording
         .explanation
         .as_ref()

@@ -93,7 +93,7 @@ pub fn list(rows: &[ListRow]) -> Document {
     } else {
         Block::Table(list_page(rows, several_hosts(rows)))
     };
-    Document::of(vec![block])
+    Document::from_blocks(vec![block])
 }
 
 /// Returns whether the recordings come from several machines.

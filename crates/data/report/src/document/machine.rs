@@ -25,7 +25,7 @@ pub struct ThreadRow {
 /// Returns threads, one line each, in the given order.
 pub fn threads(rows: &[ThreadRow]) -> Document {
     let Some(first) = rows.first() else {
-        return Document::of(vec![Block::text("no such thread")]);
+        return Document::from_blocks(vec![Block::text("no such thread")]);
     };
     let rate = first.over_ns.is_some();
     let name = |plain: &str| {
@@ -60,7 +60,7 @@ pub fn threads(rows: &[ThreadRow]) -> Document {
         Column::right("locked").drop(9),
     ]);
     let cells = rows.iter().map(|row| thread_row(row, watched)).collect();
-    Document::of(vec![Block::Table(Table::new(columns, cells))])
+    Document::from_blocks(vec![Block::Table(Table::new(columns, cells))])
 }
 
 fn thread_row(row: &ThreadRow, watched: bool) -> Row {
@@ -138,7 +138,7 @@ const MOST_CPUS: usize = 8;
 /// Returns interrupts, one line each, with a column for each CPU.
 pub fn interrupts(rows: &[InterruptRow]) -> Document {
     let Some(first) = rows.first() else {
-        return Document::of(vec![Block::text("no interrupts")]);
+        return Document::from_blocks(vec![Block::text("no interrupts")]);
     };
     let (cpus, hidden) = shown_cpus(rows);
     let unit = if first.over_ns.is_some() { "/s" } else { "" };
@@ -159,7 +159,7 @@ pub fn interrupts(rows: &[InterruptRow]) -> Document {
             "{more} with fewer interrupts: --json"
         )));
     }
-    Document::of(blocks)
+    Document::from_blocks(blocks)
 }
 
 /// Returns the CPUs that have a column, in ascending order, and how many have none.

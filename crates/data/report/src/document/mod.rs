@@ -16,13 +16,13 @@ mod facts_differ;
 mod findings;
 mod foreign_trace;
 mod jobs;
-mod kept_audit;
 mod list;
 mod machine;
 mod outlier;
 mod plan;
 mod power;
 mod recording;
+mod stored_audit;
 mod table;
 mod topology;
 mod wakeups;
@@ -32,7 +32,6 @@ pub use audit::{AuditDetail, audit};
 pub use explanation::outliers;
 pub use facts_differ::facts_differ;
 pub use jobs::jobs_answer;
-pub use kept_audit::kept_audit;
 pub use list::{ListRow, list, list_page};
 pub use machine::{InterruptRow, ThreadRow, interrupts, threads};
 pub use outlier::outlier;
@@ -40,6 +39,7 @@ pub(crate) use outlier::stacks_of;
 pub use plan::{SeriesRow, plan, slots, wake_windows};
 pub use recording::recording;
 pub(crate) use recording::{Figures, with_figures};
+pub use stored_audit::stored_audit;
 pub use table::{Cell, Column, Fold, Row, Table};
 pub use topology::{ClockRow, clocks, placements, topology};
 pub use wakeups::wakeups;
@@ -214,7 +214,7 @@ impl Field {
 
 impl Document {
     /// Returns a document with these blocks in one section.
-    pub(crate) fn of(blocks: Vec<Block>) -> Self {
+    pub(crate) fn from_blocks(blocks: Vec<Block>) -> Self {
         Self {
             sections: vec![Section::new(blocks)],
             ..Self::default()

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
-    EventKind, LaneSpan, LaneState, Nanos, Segment, Task, ThreadLane, TraceEvent, Window, grouped,
-    interrupted_functions, stack_of,
+    ActivitySpan, EventKind, Nanos, Segment, Task, ThreadActivity, ThreadState, TraceEvent, Window,
+    grouped, interrupted_functions, stack_of,
 };
 
 use super::table::{Column, Fold, Row, Table};
@@ -97,8 +97,8 @@ fn stacks(timeline: &OutlierTimeline) -> Vec<Block> {
     let window = &timeline.window;
     let stacks = window.events.iter().filter_map(|event| match &event.kind {
         EventKind::KernelStack { frames } if event.pid == window.victim.tid => {
-            let asleep = |span: &&LaneSpan| {
-                span.state == LaneState::Asleep && (span.from..span.to).contains(&event.time)
+            let asleep = |span: &&ActivitySpan| {
+                span.state == ThreadState::Asleep && (span.from..span.to).contains(&event.time)
             };
             let span = own.spans.iter().find(asleep)?;
             Some((span.to - span.from, stack_of(frames, window)))
@@ -173,21 +173,21 @@ fn named(stack: String) -> String {
 }
 
 /// Returns the character for the state that a thread was in for most of a part of the job.
-fn sign(timeline: &OutlierTimeline, lane: &ThreadLane, cell: u64) -> char {
+fn sign(timeline: &OutlierTimeline, lane: &ThreadActivity, cell: u64) -> char {
     let window = &timeline.window;
     let at = |cell: u64| {
         let part = u128::from(window.latency().0) * u128::from(cell) / u128::from(LANE);
         window.expected + Nanos(part as u64)
     };
     let (from, to) = (at(cell), at(cell + 1));
-    let within = |span: &&LaneSpan| span.to.min(to).saturating_sub(span.from.max(from));
+    let within = |span: &&ActivitySpan| span.to.min(to).saturating_sub(span.from.max(from));
     let most = lane.spans.iter().max_by_key(within);
     match most.map(|span| span.state) {
-        Some(LaneState::Running) => '#',
-        Some(LaneState::Ready) => '=',
-        Some(LaneState::Asleep) => '.',
-        Some(LaneState::Stopped) => 'T',
-        Some(LaneState::Unknown) | None => '?',
+        Some(ThreadState::Running) => '#',
+        Some(ThreadState::Ready) => '=',
+        Some(ThreadState::Asleep) => '.',
+        Some(ThreadState::Stopped) => 'T',
+        Some(ThreadState::Unknown) | None => '?',
     }
 }
 

@@ -43,7 +43,7 @@ fn local(time: Timestamp, zone: &TimeZone) -> String {
 /// Returns slots in the given order, with times in `zone`.
 pub fn slots(slots: &[Slot], zone: &TimeZone) -> Document {
     if slots.is_empty() {
-        return Document::of(vec![Block::text("no slots")]);
+        return Document::from_blocks(vec![Block::text("no slots")]);
     }
     let columns = vec![
         Column::left("due"),
@@ -65,7 +65,7 @@ pub fn slots(slots: &[Slot], zone: &TimeZone) -> Document {
             slot.reason.clone().unwrap_or_default().into(),
         ])
     });
-    Document::of(vec![Block::Table(Table::new(columns, rows.collect()))])
+    Document::from_blocks(vec![Block::Table(Table::new(columns, rows.collect()))])
 }
 
 /// Returns a plan: its series, each with the result of its latest slot. `facts` come first.
@@ -110,7 +110,7 @@ pub fn plan(facts: Vec<Field>, series: &[SeriesRow], zone: &TimeZone) -> Documen
 /// `zone`.
 pub fn wake_windows(windows: &[WakeWindow], zone: &TimeZone) -> Document {
     if windows.is_empty() {
-        return Document::of(vec![Block::text("no windows")]);
+        return Document::from_blocks(vec![Block::text("no windows")]);
     }
     let columns = vec![
         Column::left("began"),
@@ -136,7 +136,7 @@ pub fn wake_windows(windows: &[WakeWindow], zone: &TimeZone) -> Document {
             window.worst.first().map(longest).unwrap_or_default(),
         ])
     });
-    Document::of(vec![Block::Table(Table::new(columns, rows.collect()))])
+    Document::from_blocks(vec![Block::Table(Table::new(columns, rows.collect()))])
 }
 
 /// Returns the thread that waited, and the one that had the CPU.

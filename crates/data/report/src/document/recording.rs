@@ -5,7 +5,7 @@ use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, TopSampl
 use super::table::{Cell, Column, Fold, Row, Table};
 use super::{
     Answer, Block, Document, Field, Figure, Medium, Section, Tone, facts, findings, foreign_trace,
-    jobs, kept_audit,
+    jobs, stored_audit,
 };
 
 use punctual_stats::tail::remark;
@@ -76,12 +76,12 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
     }
     document.push(Section::new(limits(recording)).only(Medium::Page));
     latency(&mut document, recording, drawn.first, drawn.others);
-    jobs::of(recording)
+    jobs::sections(recording)
         .into_iter()
         .for_each(|section| document.push(section));
     worst(&mut document, recording);
     outliers(&mut document, recording, drawn.outliers);
-    findings::of(recording)
+    findings::sections(recording)
         .into_iter()
         .for_each(|section| document.push(section));
     interference(&mut document, recording);
@@ -485,7 +485,7 @@ fn foot(document: &mut Document, recording: &Recording) {
         run.map(|(what, value)| Field::new(what, value)).collect(),
     ));
     if recording.audit.is_some() {
-        document.push(kept_audit(recording.audit.as_ref()).only(Medium::Page));
+        document.push(stored_audit(recording.audit.as_ref()).only(Medium::Page));
     }
     let host = Block::Table(facts::table(&recording.host));
     document.push(Section::titled("Host", vec![host]).only(Medium::Page));

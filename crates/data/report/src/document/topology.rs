@@ -25,7 +25,7 @@ pub fn topology(all: &Topology) -> Document {
         Field::new("isolated", set(&all.isolated)),
         Field::new("nohz_full", tickless),
     ];
-    let mut shown = Document::of(vec![Block::Fields(fields)]);
+    let mut shown = Document::from_blocks(vec![Block::Fields(fields)]);
     shown.push(Section::new(vec![Block::Table(cores(all))]));
     let caches = if all.caches.is_empty() {
         Block::text("caches: unknown (virtual machines often hide them)")
@@ -138,7 +138,7 @@ pub fn placements(places: &[Placement]) -> Document {
         Row::new([place.role.clone(), cpus, place.reason.clone()])
     };
     let table = Table::new(columns, places.iter().map(row).collect());
-    Document::of(vec![Block::Table(table)])
+    Document::from_blocks(vec![Block::Table(table)])
 }
 
 /// A POSIX clock with its resolution.
@@ -177,7 +177,7 @@ pub fn clocks(
             row.what.clone(),
         ])
     });
-    let mut shown = Document::of(vec![Block::Fields(fields)]);
+    let mut shown = Document::from_blocks(vec![Block::Fields(fields)]);
     let table = Table::new(columns, rows.collect());
     shown.push(Section::new(vec![Block::Table(table)]));
     shown

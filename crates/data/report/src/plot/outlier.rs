@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_model::{
-    EventKind, LaneSpan, LaneState, Nanos, Segment, ShareKind, ThreadLane, TraceEvent,
+    ActivitySpan, EventKind, Nanos, Segment, ShareKind, ThreadActivity, ThreadState, TraceEvent,
 };
 
 use super::canvas::{Anchor, Canvas, Colour, Stroke, fit, text_width};
@@ -238,16 +238,16 @@ fn takers(segments: &[Segment]) -> Vec<Block> {
 }
 
 /// Returns the blocks of a thread involved in a job. Sleep has no block.
-fn thread_blocks(timeline: &OutlierTimeline, lane: &ThreadLane) -> Vec<Block> {
+fn thread_blocks(timeline: &OutlierTimeline, lane: &ThreadActivity) -> Vec<Block> {
     let own = lane.task.pid == timeline.window.victim.tid;
-    let block = |span: &LaneSpan| {
+    let block = |span: &ActivitySpan| {
         let (text, fill) = match span.state {
-            LaneState::Running if own => (span.cpu.map(|cpu| format!("CPU {cpu}")), VICTIM),
-            LaneState::Running => (span.cpu.map(|cpu| format!("CPU {cpu}")), THREADS[0]),
-            LaneState::Ready => (Some("waits for a CPU".to_owned()), READY),
-            LaneState::Stopped => (Some("stopped".to_owned()), colour(ShareKind::Stopped)),
-            LaneState::Unknown => (Some("unknown".to_owned()), Colour::GRID),
-            LaneState::Asleep => return None,
+            ThreadState::Running if own => (span.cpu.map(|cpu| format!("CPU {cpu}")), VICTIM),
+            ThreadState::Running => (span.cpu.map(|cpu| format!("CPU {cpu}")), THREADS[0]),
+            ThreadState::Ready => (Some("waits for a CPU".to_owned()), READY),
+            ThreadState::Stopped => (Some("stopped".to_owned()), colour(ShareKind::Stopped)),
+            ThreadState::Unknown => (Some("unknown".to_owned()), Colour::GRID),
+            ThreadState::Asleep => return None,
         };
         Some(Block {
             from: span.from,

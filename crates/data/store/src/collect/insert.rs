@@ -36,7 +36,7 @@ pub(super) fn insert(
     }
     entry.write(connection, Some(key))?;
     let head = facts::take_out(&head_json(recording, None));
-    facts::put(connection, key, recording)?;
+    facts::insert(connection, key, recording)?;
     pack::write(connection, key, &head, &recording.threads)?;
     connection
         .prepare_cached(

@@ -56,7 +56,7 @@ impl SqliteCollection {
         })
     }
 
-    pub(super) fn with<T>(
+    pub(super) fn with_store<T>(
         &self,
         work: impl FnOnce(&Store) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -78,7 +78,7 @@ impl SqliteCollection {
         &self,
         work: impl FnOnce(&Connection, &Context) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.with(|store| store.read(work))
+        self.with_store(|store| store.read(work))
     }
 
     /// Runs `work` in a transaction that is on the disk when this returns.
@@ -86,7 +86,7 @@ impl SqliteCollection {
         &self,
         work: impl FnOnce(&Connection, &Context) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.with(|store| {
+        self.with_store(|store| {
             full_sync(store)?;
             store.link.write(work)
         })
@@ -138,7 +138,7 @@ impl Collection for SqliteCollection {
     }
 
     fn find(&self, selector: &str) -> Result<RecordingId, StoreError> {
-        self.with(|store| store.find(selector))
+        self.with_store(|store| store.find(selector))
     }
 
     fn load(&self, id: RecordingId) -> Result<(String, Recording), StoreError> {
@@ -290,7 +290,7 @@ impl Collection for SqliteCollection {
     }
 
     fn provenance(&self, id: RecordingId) -> Result<Provenance, StoreError> {
-        let series = self.with(|store| store.epoch_of(id))?;
+        let series = self.with_store(|store| store.epoch_of(id))?;
         self.read(|connection, context| {
             let sql = format!(
                 "SELECT {MACHINE}, collected.sha256, collected.received_ns FROM recording \
@@ -330,7 +330,7 @@ impl Collection for SqliteCollection {
     }
 
     fn add_windows_of(&self, deliveries: &[Vec<WakeWindow>]) -> Result<Vec<u64>, StoreError> {
-        self.with(|store| {
+        self.with_store(|store| {
             full_sync(store)?;
             store.add_wake_windows(deliveries)
         })
@@ -347,7 +347,7 @@ impl Collection for SqliteCollection {
         since: Timestamp,
         most: usize,
     ) -> Result<Vec<WakeWindow>, StoreError> {
-        self.with(|store| store.wake_windows_of(machine, since, most))
+        self.with_store(|store| store.wake_windows_of(machine, since, most))
     }
 
     fn add_token(&self, token: &Token) -> Result<bool, StoreError> {

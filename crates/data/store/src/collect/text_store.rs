@@ -72,7 +72,7 @@ impl TextStore for SqliteCollection {
                 if !fits(known.0.len() as u64, known.0.values().sum(), text.len()) {
                     return Ok(false);
                 }
-                let all = known.with(&hash, text.len());
+                let all = known.with_text(&hash, text.len());
                 put_state(connection, machine, DICTIONARIES, &all)
                     .map_err(|error| context.on(error))?;
             }
@@ -99,7 +99,7 @@ impl Dictionaries {
         Self(lines.collect())
     }
 
-    fn with(mut self, hash: &str, bytes: usize) -> String {
+    fn with_text(mut self, hash: &str, bytes: usize) -> String {
         self.0.insert(hash.to_owned(), bytes as u64);
         let lines = (self.0.iter()).map(|(hash, bytes)| format!("{hash} {bytes}\n"));
         lines.collect()

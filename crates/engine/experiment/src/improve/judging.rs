@@ -45,7 +45,7 @@ pub(super) fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
 
 /// Why a setting is not kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NotKept {
+pub(super) enum RejectReason {
     /// Another figure is worse with it.
     #[error("{0} is worse")]
     Guard(String),
@@ -61,26 +61,26 @@ pub(super) enum NotKept {
 }
 
 /// Returns `Ok` if an arm is proven to help, otherwise why it is not kept.
-pub(super) fn helps(result: &ArmResult) -> Result<(), NotKept> {
+pub(super) fn helps(result: &ArmResult) -> Result<(), RejectReason> {
     if let Some(guard) = result.guards.iter().find(|guard| guard.worse) {
-        return Err(NotKept::Guard(guard.name.clone()));
+        return Err(RejectReason::Guard(guard.name.clone()));
     }
     match (result.effect, result.high) {
         // Without late slots the ratio is undefined, and no rate can be lower.
         (Effect::Fewer, high) if high.is_none_or(|high| high < 1.0) => Ok(()),
-        (Effect::Fewer | Effect::NotProven, _) => Err(NotKept::NotProven),
-        (Effect::More, _) => Err(NotKept::Worse),
-        (Effect::Equivalent, _) => Err(NotKept::NoDifference),
+        (Effect::Fewer | Effect::NotProven, _) => Err(RejectReason::NotProven),
+        (Effect::More, _) => Err(RejectReason::Worse),
+        (Effect::Equivalent, _) => Err(RejectReason::NoDifference),
     }
 }
 
 /// Returns whether the proof holds if `families` experiments share the 5%.
-pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), NotKept> {
+pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), RejectReason> {
     let families = families as f64;
     if families <= 1.0 || result.p * families < 0.05 || result.wealth * 0.01 >= families {
         Ok(())
     } else {
-        Err(NotKept::NotProvenOfSeveral)
+        Err(RejectReason::NotProvenOfSeveral)
     }
 }
 

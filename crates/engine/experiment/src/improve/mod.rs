@@ -482,7 +482,7 @@ impl Work<'_, '_> {
                     ..pilot
                 });
                 let mut new = draft(plan, Some(label), std::env::args().collect());
-                new.pilot = pilot.map(|pilot| pilot::again(pilot, stage.rounds, number));
+                new.pilot = pilot.map(|pilot| pilot::rescaled(pilot, stage.rounds, number));
                 self.improvement.stages[place].experiment = self.bench.store.map(|_| new.id);
                 new
             }
@@ -499,7 +499,7 @@ impl Work<'_, '_> {
         let ran = match experiment.state {
             // Measured before the program ended.
             ExperimentState::Finished => Ok(()),
-            _ => (self.carry_out)(&mut experiment, self.bench.again()),
+            _ => (self.carry_out)(&mut experiment, self.bench.reborrow()),
         };
         if let Some(pilot) = &experiment.pilot {
             self.improvement.stages[place].detects = pilot.detects;

@@ -1,6 +1,6 @@
 //! `deadline`: cycles of SCHED_DEADLINE threads.
 
-mod grid;
+mod due_times;
 mod worker;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use punctual_model::Nanos;
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 
-use super::grid::DueTimes;
+use super::due_times::DueTimes;
 use super::{CLOCK, Length, Times};
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 

@@ -36,7 +36,7 @@ impl SelfCost {
         };
         let control = Arc::new(Control::new());
         let (mut recorder, mut reader) =
-            RecorderSlot::with(settings, &control, Self::RING, Histogram::new());
+            RecorderSlot::with_capacity(settings, &control, Self::RING, Histogram::new());
         recorder.start(Nanos::ZERO);
         // 32 bits, because the arrays are on the stack: up to 4 s.
         let mut reads = [0; Self::ROUNDS];

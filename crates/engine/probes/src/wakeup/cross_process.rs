@@ -20,7 +20,7 @@ use punctual_rt::{
 use serde::{Deserialize, Serialize};
 
 use super::mechanisms::{End, Post, Reach, Token, Wait, Way, post_byte};
-use super::pair::{Surroundings, poster};
+use super::pair::{PairSettings, poster};
 use super::shared_state::{Numbers, SharedState};
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
@@ -59,7 +59,7 @@ pub(super) struct PostingTask {
     pub(super) descriptor: Option<i32>,
     pub(super) cpus: Vec<u32>,
     pub(super) scheduling: Scheduling,
-    pub(super) surroundings: Surroundings,
+    pub(super) surroundings: PairSettings,
 }
 
 impl PostingTask {

@@ -2,10 +2,10 @@
 
 mod child_process;
 mod cross_process;
+mod locations;
 mod mechanisms;
 mod pair;
 mod parameters;
-mod places;
 mod run;
 mod schedule;
 mod shared_state;
@@ -20,9 +20,9 @@ use punctual_rt::{EventFd, MessageQueue, Protocol, Semaphore, SharedNumbers, Sys
 pub use self::cross_process::serve_partner;
 
 use self::cross_process::SharedFutexes;
+use self::locations::{Location, Together};
 use self::mechanisms::{BareFutex, Condition, Mutexes, Pipe, Signal, Socket, barrier};
 use self::parameters::PARAMETERS;
-use self::places::{Location, Together};
 use self::run::Run;
 use self::shared_state::Numbers;
 use self::timed_queue::{Patience, TimedQueue};
@@ -146,8 +146,8 @@ impl Probe for Wakeup {
     fn prepare(self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError> {
         plan.refuse_deadline(ENTRY.name)?;
         let places = match self.together {
-            Some(together) => places::together(together, self.interval, plan)?,
-            None => places::in_turns(self.pairs, self.interval, plan)?,
+            Some(together) => locations::together(together, self.interval, plan)?,
+            None => locations::in_turns(self.pairs, self.interval, plan)?,
         };
         let partner = self.partner(places.len(), resources)?;
         if self.warm && !places.iter().all(Location::returns_at_once) {

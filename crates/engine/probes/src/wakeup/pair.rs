@@ -52,7 +52,7 @@ impl<W: Way> Pair<W> {
 
 /// The parameters for both threads of a pair.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Surroundings {
+pub(super) struct PairSettings {
     /// The schedule; its start is not known yet.
     pub(super) turns: Schedule,
     /// Whether to precede each exchange with an unmeasured one.
@@ -68,7 +68,7 @@ pub(super) struct Surroundings {
     pub(super) pair: u64,
 }
 
-impl Surroundings {
+impl PairSettings {
     /// Returns the schedule, once it begins; `None` if the run is cancelled.
     fn begin(&self, member: &Member) -> Option<Schedule> {
         let start = Nanos(member.begin()?.as_nanos());
@@ -86,7 +86,7 @@ impl Surroundings {
 pub(super) fn poster<P: Post>(
     state: SharedState<'_>,
     end: P,
-    surroundings: &Surroundings,
+    surroundings: &PairSettings,
     member: &Member,
 ) -> Result<ThreadUsage, ProbeError> {
     let mut poster = Poster { state, end };
@@ -108,7 +108,7 @@ impl<P: Post> Poster<'_, P> {
     fn turn(
         &mut self,
         turns: &Schedule,
-        surroundings: &Surroundings,
+        surroundings: &PairSettings,
         control: &Control,
     ) -> Result<(), Error> {
         let state = self.state;
@@ -191,7 +191,7 @@ impl<P: Post> Drop for Poster<'_, P> {
 pub(super) fn waiter<W: Way>(
     pair: &Pair<W>,
     mut recorder: Recorder,
-    surroundings: &Surroundings,
+    surroundings: &PairSettings,
     member: &Member,
 ) -> Result<Option<WorkerOutcome>, ProbeError> {
     let state = pair.state();
@@ -226,7 +226,7 @@ fn listen<W: Way>(
     pair: &Pair<W>,
     recorder: &mut Recorder,
     turns: &Schedule,
-    surroundings: &Surroundings,
+    surroundings: &PairSettings,
     control: &Control,
 ) -> Result<(), Error> {
     let place = surroundings.pair;

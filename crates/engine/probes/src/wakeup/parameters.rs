@@ -2,7 +2,7 @@
 
 use punctual_model::{Nanos, Parameter, Typed, parameters};
 
-use super::places::PAIRS_MAX;
+use super::locations::PAIRS_MAX;
 
 parameters! {
     VIA: &'static str = Typed::choice(

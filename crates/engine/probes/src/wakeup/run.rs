@@ -9,9 +9,9 @@ use punctual_rt::{SharedNumbers, ThreadBuilder};
 use super::ReadyPairs;
 use super::child_process::ChildPlan;
 use super::cross_process::{self, PostingTask};
+use super::locations::Location;
 use super::mechanisms::Way;
-use super::pair::{Pair, Surroundings, poster, waiter};
-use super::places::Location;
+use super::pair::{Pair, PairSettings, poster, waiter};
 use super::schedule::Schedule;
 use super::shared_state::Numbers;
 use crate::policy::measuring_thread;
@@ -104,8 +104,8 @@ impl Run<'_> {
         (!table.rows.is_empty()).then_some(table)
     }
 
-    fn surroundings(&self, place: &Location) -> Surroundings {
-        Surroundings {
+    fn pair_settings(&self, place: &Location) -> PairSettings {
+        PairSettings {
             turns: Schedule {
                 start: Nanos::ZERO,
                 interval: place.interval,
@@ -139,7 +139,7 @@ impl Run<'_> {
             };
             measuring_thread(&format!("{name}/{}", place.name), cpus, scheduling)
         };
-        let surroundings = self.surroundings(place);
+        let surroundings = self.pair_settings(place);
         group.spawn_member(builder("wait", &place.to, place.scheduling), {
             let pair = Arc::clone(pair);
             move |member| waiter(&pair, recorder, &surroundings, member)
@@ -181,9 +181,9 @@ impl Run<'_> {
                 descriptor: None,
                 cpus: place.from.map_or(self.plan.cpus.clone(), |cpu| vec![cpu]),
                 scheduling: below(place.scheduling),
-                surroundings: Surroundings {
+                surroundings: PairSettings {
                     wakeups: u64::MAX,
-                    ..self.surroundings(place)
+                    ..self.pair_settings(place)
                 },
             },
         })

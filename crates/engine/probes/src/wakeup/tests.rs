@@ -106,7 +106,7 @@ fn stop_interrupts_each_ways_wait() {
 #[test]
 fn pairs_are_chosen_from_the_cpus() {
     let chosen =
-        |pairs, cpus: &[u32]| places::choose(pairs, &cpus.iter().copied().collect()).unwrap();
+        |pairs, cpus: &[u32]| locations::choose(pairs, &cpus.iter().copied().collect()).unwrap();
     assert_eq!(chosen("all", &[1, 3]), [(1, 1), (1, 3), (3, 1), (3, 3)]);
     assert_eq!(chosen("same", &[1, 3]), [(1, 1), (3, 3)]);
     assert_eq!(chosen("neighbours", &[1, 3, 4]), [(1, 3), (3, 4), (4, 1)]);

@@ -14,7 +14,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(host: &Host, level: Level) -> Self {
+    pub(super) fn new(host: &Host, level: Level) -> Self {
         Self {
             host: host.clone(),
             symbols: (level == Level::Full).then(|| host.symbols()),

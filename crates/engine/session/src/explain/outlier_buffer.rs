@@ -19,7 +19,7 @@ pub(crate) const DESCRIPTION: &str = "description";
 const WAITING_BYTES: usize = 4 << 20;
 
 /// An outlier, and its traced events until they are stored.
-struct Kept {
+struct BufferedOutlier {
     outlier: Outlier,
     waiting: Option<Traced>,
 }
@@ -42,7 +42,7 @@ pub(super) struct OutlierBuffer {
     /// Description of the raw pages; `None` if there are none.
     description: Option<Description>,
     described: bool,
-    kept: Vec<Kept>,
+    kept: Vec<BufferedOutlier>,
     /// Outliers in the store that are no longer among the largest.
     forget: Vec<u64>,
     given_up: u64,
@@ -98,7 +98,7 @@ impl OutlierBuffer {
             pages: pack_pages(pages),
             requested: pack_pages(requested),
         };
-        self.kept.push(Kept {
+        self.kept.push(BufferedOutlier {
             outlier,
             waiting: Some(traced),
         });
@@ -107,7 +107,7 @@ impl OutlierBuffer {
 
     /// Drops events that wait for the store, the earliest first, if they exceed the limit.
     fn give_up(&mut self) {
-        let waiting = |kept: &Kept| kept.waiting.as_ref().map_or(0, Traced::bytes);
+        let waiting = |kept: &BufferedOutlier| kept.waiting.as_ref().map_or(0, Traced::bytes);
         let mut bytes: usize = self.kept.iter().map(waiting).sum();
         for kept in &mut self.kept {
             if bytes <= WAITING_BYTES {
@@ -143,7 +143,7 @@ impl OutlierBuffer {
             writer.forget_outlier(*number)?;
             self.forget.pop();
         }
-        for Kept { outlier, waiting } in &mut self.kept {
+        for BufferedOutlier { outlier, waiting } in &mut self.kept {
             if let Some(traced) = waiting {
                 writer.keep_window(outlier, &traced.window)?;
                 if self.description.is_some() {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use punctual_model::Nanos;
 use punctual_trace::{
-    ClockMap, Cut, Description, Flight, Followed, JobRecorder, StopHandle, TraceError, WatchError,
+    ClockMap, Description, Flight, Followed, JobRecorder, StopHandle, TraceError, TraceSlice,
+    WatchError,
 };
 
 /// The recorder of events.
@@ -57,16 +58,16 @@ impl Recorder {
         }
     }
 
-    pub(super) fn cut(&mut self, tid: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> Cut {
+    pub(super) fn cut(&mut self, tid: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> TraceSlice {
         match self {
-            Self::Tracer(flight) => flight.cut(tid, cpu, from, to),
+            Self::Tracer(flight) => flight.slice_for(tid, cpu, from, to),
             Self::Programs(programs) => programs.cut(from, to),
         }
     }
 
-    pub(super) fn cut_all(&mut self, from: Nanos, to: Nanos) -> Cut {
+    pub(super) fn cut_all(&mut self, from: Nanos, to: Nanos) -> TraceSlice {
         match self {
-            Self::Tracer(flight) => flight.cut_all(from, to),
+            Self::Tracer(flight) => flight.slice_all(from, to),
             Self::Programs(programs) => programs.cut(from, to),
         }
     }

@@ -49,7 +49,7 @@ impl Requested {
 
     /// Returns the events of an interval on all CPUs, and their pages.
     pub(super) fn between(&mut self, from: Nanos, to: Nanos) -> (Vec<TraceEvent>, Vec<RawPage>) {
-        let cut = self.flight.cut_all(from, to);
+        let cut = self.flight.slice_all(from, to);
         self.lost += cut.lost;
         let mut events = cut.events;
         events.retain(|event| event.time >= from);

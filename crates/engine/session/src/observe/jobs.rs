@@ -8,7 +8,7 @@ use punctual_culprit::{
 };
 use punctual_host::{Host, system_call_name, system_call_numbers};
 use punctual_model::{
-    Delay, Jobs, Nanos, ReleaseChoice, ReleaseWait, ThreadJobs, TraceEvent, WaitPlace,
+    Delay, Jobs, Nanos, ReleaseChoice, ReleaseWait, ThreadJobs, TraceEvent, WaitCall,
 };
 use punctual_trace::Followed;
 
@@ -206,8 +206,8 @@ impl Waits {
         }
     }
 
-    fn place(&self, tid: u32, seen: &SeenWaits) -> WaitPlace {
-        WaitPlace {
+    fn place(&self, tid: u32, seen: &SeenWaits) -> WaitCall {
+        WaitCall {
             call: Self::name(seen.call),
             object: self.object(tid, seen.call),
             count: seen.count,

@@ -7,10 +7,10 @@
 mod background;
 mod finder;
 mod jobs;
-mod lanes;
 mod source;
 mod warnings;
 mod watched;
+mod watched_tracks;
 mod windows;
 
 use std::sync::atomic::AtomicBool;
@@ -39,10 +39,10 @@ use crate::{Outcome, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
 use finder::Finder;
 pub use jobs::{JobRequest, Release, ReleaseError};
-use lanes::WatchedTracks;
 use source::EventSource;
 use warnings::{by_tracer, lost_warnings};
 use watched::Watched;
+use watched_tracks::WatchedTracks;
 use windows::{Step, Taken, Windows};
 
 /// Interval of reading the scout: short enough that the events of an outlier still exist when it is
@@ -493,7 +493,7 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
         program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
         command_line: request.command_line.clone(),
     };
-    let threads = lanes::threads(watched);
+    let threads = watched_tracks::threads(watched);
     let mut recording = Recording::new(probe, facts, Requirement::default(), threads);
     recording.label.clone_from(&request.label);
     recording.series.interval_ns = usual_series_interval(duration);

@@ -219,7 +219,7 @@ mod tests {
     use punctual_model::{Comm, KernelPriority};
 
     /// A process, or one of its threads, in a fake /proc.
-    fn put(root: &Path, pid: u32, tid: u32, started: u64) {
+    fn write_stat(root: &Path, pid: u32, tid: u32, started: u64) {
         let stat = format!("{tid} (motion) S {}{started} 0 0", "0 ".repeat(18));
         for folder in [format!("proc/{pid}/task/{tid}"), format!("proc/{tid}")] {
             let folder = root.join(folder);
@@ -231,8 +231,8 @@ mod tests {
 
     fn machine() -> (tempfile::TempDir, Host) {
         let folder = tempfile::tempdir().unwrap();
-        put(folder.path(), 40, 40, 100);
-        put(folder.path(), 40, 41, 200);
+        write_stat(folder.path(), 40, 40, 100);
+        write_stat(folder.path(), 40, 41, 200);
         let host = Host::new(folder.path());
         (folder, host)
     }
@@ -278,7 +278,7 @@ mod tests {
         watched.end(&task(40, "other"));
         assert_eq!(watched.first[&40], "done");
         // Another watched thread has the ID of one of the first.
-        put(folder.path(), 40, 41, 300);
+        write_stat(folder.path(), 40, 41, 300);
         rename(41, "later");
         for _ in 0..2 {
             watched.look_again(&targets, &host, |_| {});
@@ -298,8 +298,8 @@ mod tests {
         // The process ends, and another one reuses its ID, with a thread.
         fs::remove_dir_all(folder.path().join("proc")).unwrap();
         assert!(watched.all_gone(&host));
-        put(folder.path(), 40, 40, 900);
-        put(folder.path(), 40, 43, 901);
+        write_stat(folder.path(), 40, 40, 900);
+        write_stat(folder.path(), 40, 43, 901);
         assert!(!watched.look_again(&targets, &host, |_| panic!()));
         assert!(!watched.has(40) && !watched.has(43));
         assert!(watched.all_gone(&host));
@@ -319,14 +319,14 @@ mod tests {
         }
         assert!(!watched.has(41) && !watched.has(77));
         // In the same process: watched, but not as the previous thread.
-        put(folder.path(), 40, 41, 300);
+        write_stat(folder.path(), 40, 41, 300);
         let mut anew = Vec::new();
         watched.look_again(&targets, &host, |tid| anew.push(tid));
         assert_eq!(anew, [41]);
         assert!(watched.has(41));
         // In another process: not watched.
         fs::remove_dir_all(folder.path().join("proc/40/task/41")).unwrap();
-        put(folder.path(), 60, 41, 400);
+        write_stat(folder.path(), 60, 41, 400);
         watched.look_again(&targets, &host, |tid| panic!("{tid}"));
         assert!(!watched.has(41) && watched.has(40));
         assert_eq!(watched.notes().len(), 2, "{:?}", watched.notes());
@@ -341,7 +341,7 @@ mod tests {
         let targets = Targets::Group("/docker/a".to_owned());
         let mut watched = Watched::find(&targets, &host).unwrap();
         assert!(watched.has(40) && watched.has(41));
-        put(folder.path(), 50, 50, 600);
+        write_stat(folder.path(), 50, 50, 600);
         assert!(!watched.look_again(&targets, &host, |_| panic!()));
         fs::write(members.join("cgroup.procs"), "40\n50\n").unwrap();
         assert!(watched.look_again(&targets, &host, |_| panic!()));
@@ -356,7 +356,7 @@ mod tests {
         let (folder, host) = machine();
         let targets = Targets::Comm("motion".to_owned());
         let mut watched = Watched::find(&targets, &host).unwrap();
-        put(folder.path(), 40, 44, 500);
+        write_stat(folder.path(), 40, 44, 500);
         assert!(watched.look_again(&targets, &host, |_| panic!()));
         assert!(watched.has(44));
         let error = Watched::find(&Targets::Pids(vec![999]), &host).unwrap_err();

@@ -3,17 +3,17 @@
 use punctual_model::{EventKind, EventSpec, KernelEvent, Nanos, TraceEvent, Vector};
 
 use super::fields::{Fields, Texts};
-use super::format::{Format, Place};
+use super::format::{FieldPosition, Format};
 use super::requested::Requested;
 use crate::clock::ClockMap;
-use crate::ring::{Layout, Page, Record};
+use crate::ring::{Layout, Page, PageRecord};
 
 /// The decoder of one event's records.
 #[derive(Clone, Debug)]
 enum Known {
     /// An event of the table.
     Typed {
-        places: Vec<Place>,
+        places: Vec<FieldPosition>,
         vector: Vector,
         event: KernelEvent,
     },
@@ -44,7 +44,7 @@ const COMMON_BYTES: usize = 8;
 /// Checks the common fields. `Err`: the field that has a different position.
 fn begins_as_all(format: &Format) -> Result<(), &'static str> {
     for (name, offset, size) in COMMON {
-        let place = format.place(name).ok_or(name)?;
+        let place = format.position(name).ok_or(name)?;
         if !place.is_at(offset, size) {
             return Err(name);
         }
@@ -77,7 +77,7 @@ impl Decoder {
         let places = spec
             .fields
             .iter()
-            .map(|name| format.place(name).ok_or(*name));
+            .map(|name| format.position(name).ok_or(*name));
         let ending = spec.name.strip_prefix('*');
         let vector = ending.and_then(|ending| format.name.strip_suffix(ending));
         let known = Known::Typed {
@@ -97,7 +97,7 @@ impl Decoder {
         format: &Format,
     ) -> Result<(), &'static str> {
         begins_as_all(format)?;
-        let known = Known::Requested(Requested::of(full_name, format));
+        let known = Known::Requested(Requested::from_format(full_name, format));
         self.register(format.id, known);
         Ok(())
     }
@@ -159,7 +159,7 @@ impl Decoder {
         wanted: impl Fn(Nanos) -> bool,
         mut take: impl FnMut(TraceEvent),
     ) {
-        for Record { time, data } in page.records() {
+        for PageRecord { time, data } in page.records() {
             let time = clock.monotonic(time);
             if wanted(time)
                 && let Some(event) = self.event(cpu, time, data)

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use punctual_model::{Comm, EventFields, Text};
 
-use super::format::Place;
+use super::format::FieldPosition;
 use crate::ring::Layout;
 
 /// A record with fields that are read by number, in the order of the event's row in the table.
 pub(crate) struct Fields<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) record: &'a [u8],
-    pub(crate) places: &'a [Place],
+    pub(crate) places: &'a [FieldPosition],
     pub(crate) texts: &'a mut Texts,
     /// Start of the kernel's code: some addresses are written as offsets
     /// from it. 0 if unknown.

@@ -19,7 +19,7 @@ pub struct Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Field {
     name: String,
-    place: Place,
+    place: FieldPosition,
     shape: Shape,
 }
 
@@ -41,15 +41,15 @@ const COMMON: &str = "common_";
 
 /// The position of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FieldPosition {
     offset: u32,
     /// Size in bytes; 0 means up to the end of the record.
     size: u32,
-    kind: PlaceKind,
+    kind: PositionKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PlaceKind {
+enum PositionKind {
     /// The value itself.
     Plain,
     /// `__data_loc`: length and offset from the start of the record, 16 bits each.
@@ -75,13 +75,13 @@ impl Format {
     }
 
     /// Returns the position of a field.
-    pub fn place(&self, name: &str) -> Option<Place> {
+    pub fn position(&self, name: &str) -> Option<FieldPosition> {
         let field = self.fields.iter().find(|field| field.name == name)?;
         Some(field.place)
     }
 
     /// Returns the names of the event's own fields, with their positions and shapes.
-    pub(crate) fn own_fields(&self) -> impl Iterator<Item = (&str, Place, Shape)> {
+    pub(crate) fn own_fields(&self) -> impl Iterator<Item = (&str, FieldPosition, Shape)> {
         let own = |field: &&Field| !field.name.starts_with(COMMON);
         let fields = self.fields.iter().filter(own);
         fields.map(|field| (field.name.as_str(), field.place, field.shape))
@@ -96,15 +96,15 @@ fn field(line: &str) -> Option<Field> {
     let (offset, size) = (number("offset:")?, number("size:")?);
     let signed = number("signed:") == Some(1);
     let kind = match declared.split_whitespace().next()? {
-        "__data_loc" => PlaceKind::DataLoc,
-        "__rel_loc" => PlaceKind::RelLoc,
-        _ => PlaceKind::Plain,
+        "__data_loc" => PositionKind::DataLoc,
+        "__rel_loc" => PositionKind::RelLoc,
+        _ => PositionKind::Plain,
     };
     let name = declared.rsplit([' ', '*']).next()?;
     let name = name.split('[').next()?;
     Some(Field {
         name: name.to_owned(),
-        place: Place { offset, size, kind },
+        place: FieldPosition { offset, size, kind },
         shape: shape(declared, size, signed),
     })
 }
@@ -130,7 +130,7 @@ fn shape(declared: &str, size: u32, signed: bool) -> Shape {
     }
 }
 
-impl Place {
+impl FieldPosition {
     pub(crate) fn is_at(&self, offset: usize, size: usize) -> bool {
         (self.offset as usize, self.size as usize) == (offset, size)
     }
@@ -150,9 +150,9 @@ impl Place {
         let end = begin.checked_add(self.size as usize)?;
         let own = record.get(begin..end)?;
         let from = match self.kind {
-            PlaceKind::Plain => return Some(own),
-            PlaceKind::DataLoc => 0,
-            PlaceKind::RelLoc => end,
+            PositionKind::Plain => return Some(own),
+            PositionKind::DataLoc => 0,
+            PositionKind::RelLoc => end,
         };
         let word = layout.unsigned(own);
         let begin = from.checked_add((word & 0xffff) as usize)?;
@@ -197,7 +197,7 @@ mod tests {
         // From the end of the field, 28.
         record[24..28].copy_from_slice(&((2 << 16 | 1_u32).to_le_bytes()));
         record.extend(b"abcd");
-        let bytes = |name: &str| format.place(name)?.bytes(&layout(), &record);
+        let bytes = |name: &str| format.position(name)?.bytes(&layout(), &record);
         assert_eq!(bytes("comm"), Some(&b"abc"[..]));
         assert_eq!(bytes("pid").map(|b| layout().unsigned(b)), Some(77));
         assert_eq!(bytes("function"), Some(&[0; 8][..]));
@@ -205,7 +205,10 @@ mod tests {
         assert_eq!(bytes("buf"), Some(&b"abcd"[..]));
         assert_eq!(bytes("nothing"), None);
         let short = &record[..30];
-        assert_eq!(format.place("comm").unwrap().bytes(&layout(), short), None);
+        assert_eq!(
+            format.position("comm").unwrap().bytes(&layout(), short),
+            None
+        );
     }
 
     proptest! {

@@ -6,4 +6,4 @@ mod format;
 mod requested;
 
 pub use decode::Decoder;
-pub use format::{Format, Place};
+pub use format::{FieldPosition, Format};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use punctual_model::{EventKind, Text};
 
-use super::format::{Format, Place, Shape};
+use super::format::{FieldPosition, Format, Shape};
 use crate::ring::Layout;
 
 /// The most characters of an event's text, and the most elements of an array in it.
@@ -15,11 +15,11 @@ const MOST_ELEMENTS: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct Requested {
     name: Text,
-    fields: Vec<(String, Place, Shape)>,
+    fields: Vec<(String, FieldPosition, Shape)>,
 }
 
 impl Requested {
-    pub(crate) fn of(full_name: &str, format: &Format) -> Self {
+    pub(crate) fn from_format(full_name: &str, format: &Format) -> Self {
         let fields = format.own_fields();
         Self {
             name: full_name.into(),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn text(record: &[u8]) -> String {
-        let requested = Requested::of("my:mine", &Format::parse(FORMAT).unwrap());
+        let requested = Requested::from_format("my:mine", &Format::parse(FORMAT).unwrap());
         match requested.decode(&layout(), record) {
             EventKind::Requested { name, fields } => format!("{name} {fields}"),
             other => panic!("{other:?}"),

@@ -1,7 +1,6 @@
 //! The flight recorder: a separate trace instance that overwrites its oldest events, and is read
 //! only after an outlier.
 
-mod cut;
 mod history;
 mod instance;
 mod name;
@@ -11,8 +10,8 @@ mod requested;
 mod scout;
 mod stop_handle;
 mod stream;
+mod trace_slice;
 
-pub use cut::{Cut, Drained, RawPage};
 pub use instance::NotRecorded;
 pub(crate) use instance::{instance_layout, remove};
 pub(crate) use name::FlightName;
@@ -25,6 +24,7 @@ pub use requested::{EventChoice, NotAChoice};
 pub use scout::{Followed, Scout, ScoutEvent};
 pub use stop_handle::StopHandle;
 pub(crate) use stream::{Stream, Streamed};
+pub use trace_slice::{Drained, RawPage, TraceSlice};
 
 #[cfg(test)]
 mod tests;

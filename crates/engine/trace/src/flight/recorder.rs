@@ -410,7 +410,7 @@ impl Flight {
         let Some(print) = &self.print else {
             return Vec::new();
         };
-        let Some(text) = print.place("buf") else {
+        let Some(text) = print.position("buf") else {
             return Vec::new();
         };
         let layout = self.decoder.layout();

@@ -81,7 +81,7 @@ fn what_the_kernel_wrote_is_cut_out() {
     ));
     put(&page(2_000, &[(0, timer(6)), (500, waking(5))]));
     flight.take_out().unwrap();
-    let cut = flight.cut(5, Some(0), Nanos(1_015), Nanos(2_100));
+    let cut = flight.slice_for(5, Some(0), Nanos(1_015), Nanos(2_100));
     let found: Vec<_> = cut
         .events
         .iter()
@@ -95,9 +95,9 @@ fn what_the_kernel_wrote_is_cut_out() {
     };
     assert_eq!(*vector, Vector::LocalTimer);
     // A second, overlapping interval can use the same pages.
-    let again = flight.cut(5, Some(0), Nanos(2_400), Nanos(2_600));
+    let again = flight.slice_for(5, Some(0), Nanos(2_400), Nanos(2_600));
     assert_eq!(again.events.len(), 2);
-    assert_eq!(flight.cut(5, Some(0), Nanos(0), Nanos(10)).events, []);
+    assert_eq!(flight.slice_for(5, Some(0), Nanos(0), Nanos(10)).events, []);
     flight.stop().unwrap();
     assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
 }
@@ -113,7 +113,12 @@ fn later_records_stay_with_the_kernel() {
             .put_page(&page(start, &[(0, timer(3))]))
             .unwrap();
     }
-    let found = |flight: &mut Flight| flight.cut(3, Some(0), Nanos(0), Nanos(9_000)).events.len();
+    let found = |flight: &mut Flight| {
+        flight
+            .slice_for(3, Some(0), Nanos(0), Nanos(9_000))
+            .events
+            .len()
+    };
     flight.take_out_until(Nanos(1_500)).unwrap();
     // The page that begins after it has been read.
     assert_eq!(found(&mut flight), 2);
@@ -258,7 +263,7 @@ fn another_clock_is_measured() {
         .unwrap();
     flight.take_out().unwrap();
     let from = Nanos(5_000_000_000);
-    let cut = flight.cut(
+    let cut = flight.slice_for(
         5,
         Some(0),
         from.saturating_sub(Nanos::from_millis(900)),
@@ -356,7 +361,7 @@ fn invalid_pages_are_only_lost() {
         .put_page(&page(3_000, &[(0, timer(3))]))
         .unwrap();
     flight.take_out().unwrap();
-    let cut = flight.cut(3, Some(0), Nanos(900), Nanos(4_000));
+    let cut = flight.slice_for(3, Some(0), Nanos(900), Nanos(4_000));
     assert_eq!((cut.events.len(), cut.lost), (2, 1));
 }
 
@@ -383,7 +388,7 @@ fn requested_events_have_own_instance_and_filters() {
         .put_page(&page(1_000, &[(0, timer(3)), (10, waking(5))]))
         .unwrap();
     flight.take_out().unwrap();
-    let cut = flight.cut_all(Nanos(0), Nanos(2_000));
+    let cut = flight.slice_all(Nanos(0), Nanos(2_000));
     let [event] = &cut.events[..] else {
         panic!("{:?}", cut.events);
     };

@@ -15,7 +15,7 @@ pub struct CallCost {
 
 impl CallCost {
     /// Returns the cost of `all` calls, including `watched` calls by watched threads.
-    pub(super) const fn of(self, [all, watched]: [u64; 2]) -> Nanos {
+    pub(super) const fn total(self, [all, watched]: [u64; 2]) -> Nanos {
         let other = all.saturating_sub(watched);
         Nanos(
             other
@@ -53,8 +53,8 @@ mod tests {
             other: Nanos(100),
             watched: Nanos(250),
         };
-        assert_eq!(cost.of([10, 4]), Nanos(600 + 1_000));
-        assert_eq!(cost.of([u64::MAX, 0]), Nanos(u64::MAX));
+        assert_eq!(cost.total([10, 4]), Nanos(600 + 1_000));
+        assert_eq!(cost.total([u64::MAX, 0]), Nanos(u64::MAX));
         assert!(of_a_call() > Nanos::ZERO);
     }
 }

@@ -17,7 +17,7 @@ use punctual_model::{EventKind, Nanos, Task, TraceEvent, event_names};
 
 use crate::WatchError;
 use crate::clock::monotonic;
-use crate::flight::{Cut, Followed, Ordered, ScoutEvent};
+use crate::flight::{Followed, Ordered, ScoutEvent, TraceSlice};
 #[cfg(test)]
 pub(crate) use bpf::OBJECT;
 use bpf::Programs;
@@ -74,7 +74,7 @@ impl JobRecorder {
         let (programs, rings, cpus) = Programs::start(ask)?;
         Ok(Self {
             programs,
-            cpus: (0..cpus).map(Tail::of).collect(),
+            cpus: (0..cpus).map(Tail::new).collect(),
             rings,
             translator: Translator::default(),
             followed: Followed::default(),
@@ -140,7 +140,7 @@ impl JobRecorder {
     /// Returns the total cost of recording system calls so far, on all CPUs.
     pub fn taken(&self, cost: CallCost) -> Nanos {
         let calls = self.cpus.iter().map(|tail| self.rings.calls(tail.cpu));
-        calls.fold(Nanos::ZERO, |sum, calls| sum + cost.of(calls))
+        calls.fold(Nanos::ZERO, |sum, calls| sum + cost.total(calls))
     }
 
     /// Returns the scheduler events and system calls of the watched threads, by increasing time;
@@ -170,8 +170,8 @@ impl JobRecorder {
     }
 
     /// Returns all events of all CPUs in an interval, and the last of each before it.
-    pub fn cut(&mut self, from: Nanos, to: Nanos) -> Cut {
-        let mut cut = Cut::default();
+    pub fn cut(&mut self, from: Nanos, to: Nanos) -> TraceSlice {
+        let mut cut = TraceSlice::default();
         for tail in &self.cpus {
             let (records, whole) = tail.between(&self.rings, from, to);
             cut.lost += u64::from(!whole);

@@ -29,7 +29,7 @@ pub(super) struct Missed {
 }
 
 impl Tail {
-    pub(super) const fn of(cpu: u32) -> Self {
+    pub(super) const fn new(cpu: u32) -> Self {
         Self {
             cpu,
             next: 0,

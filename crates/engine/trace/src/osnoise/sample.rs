@@ -6,7 +6,7 @@ use punctual_model::{
 };
 
 use crate::clock::ClockMap;
-use crate::event::{Format, Place};
+use crate::event::{FieldPosition, Format};
 use crate::ring::{Layout, Page};
 use crate::{TraceError, Tracefs};
 
@@ -41,8 +41,8 @@ const PID: &str = "common_pid";
 #[derive(Clone, Debug)]
 struct Kind {
     id: u64,
-    pid: Place,
-    fields: Vec<Place>,
+    pid: FieldPosition,
+    fields: Vec<FieldPosition>,
 }
 
 impl Kind {
@@ -57,7 +57,7 @@ impl Kind {
             field,
         };
         let format = Format::parse(&text).ok_or_else(|| no_field("ID"))?;
-        let place = |name: &&'static str| format.place(name).ok_or_else(|| no_field(name));
+        let place = |name: &&'static str| format.position(name).ok_or_else(|| no_field(name));
         Ok(Self {
             id: format.id.into(),
             pid: place(&PID)?,

@@ -77,7 +77,7 @@ impl Options {
     }
 
     /// Returns a copy with this option on or off, if the kernel has it.
-    pub(crate) fn with(&self, name: &str, on: bool) -> Self {
+    pub(crate) fn with_option(&self, name: &str, on: bool) -> Self {
         let letter = LETTERS.iter().find(|(known, _)| *known == name);
         let set = |c: char| match letter {
             Some((_, letter)) if c.to_ascii_lowercase() == *letter => {
@@ -118,7 +118,7 @@ impl OsnoiseSettings {
     }
 
     /// Sets all settings that differ; continues after a failure.
-    pub(crate) fn put(&self, tracefs: &Tracefs) -> Vec<TraceError> {
+    pub(crate) fn write(&self, tracefs: &Tracefs) -> Vec<TraceError> {
         let number = |name: &str, value: u64| tracefs.put_number(&tracefs.file(name), value);
         let mut results = vec![
             put_options(tracefs, &self.options),
@@ -320,8 +320,8 @@ mod tests {
         assert_eq!(options.get("PANIC_ON_STOP"), Some(false));
         assert_eq!(options.get("TIMERLAT_ALIGN"), None);
         let other = options
-            .with("OSNOISE_WORKLOAD", false)
-            .with("TIMERLAT_ALIGN", true);
+            .with_option("OSNOISE_WORKLOAD", false)
+            .with_option("TIMERLAT_ALIGN", true);
         assert_eq!(other.0, "wpqI");
         assert_eq!(Options::parse(""), Options::default());
     }

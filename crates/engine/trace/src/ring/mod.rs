@@ -6,5 +6,5 @@ mod page;
 mod tests;
 
 pub use layout::Layout;
-pub use page::{BadPage, Lost, Page, Record, Records};
+pub use page::{BadPage, Lost, Page, PageRecord, PageRecords};
 pub(crate) use page::{DELTA_BITS, LONG, MISSED, SHORT, TIME_EXTEND};

@@ -56,7 +56,7 @@ pub struct Page<'a> {
 
 /// A record: its time and data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct PageRecord<'a> {
     /// On the trace clock.
     pub time: u64,
     /// The event, starting with its `common_type`.
@@ -123,8 +123,8 @@ impl<'a> Page<'a> {
     }
 
     /// Returns its records, in the order of writing.
-    pub const fn records(&self) -> Records<'a> {
-        Records {
+    pub const fn records(&self) -> PageRecords<'a> {
+        PageRecords {
             layout: self.layout,
             data: self.data,
             time: self.time,
@@ -135,14 +135,14 @@ impl<'a> Page<'a> {
 
 /// The records of a page.
 #[derive(Clone, Debug)]
-pub struct Records<'a> {
+pub struct PageRecords<'a> {
     layout: Layout,
     data: &'a [u8],
     time: u64,
     broken: bool,
 }
 
-impl<'a> Records<'a> {
+impl<'a> PageRecords<'a> {
     /// Returns whether the page ended in an invalid record; its rest is then unknown.
     pub const fn is_broken(&self) -> bool {
         self.broken
@@ -199,7 +199,7 @@ impl<'a> Records<'a> {
 
     /// Returns the next record; `Ok(None)` at the end, `Err` for an invalid record.
     #[inline]
-    fn step(&mut self) -> Result<Option<Record<'a>>, ()> {
+    fn step(&mut self) -> Result<Option<PageRecord<'a>>, ()> {
         while !self.data.is_empty() {
             let (kind, delta) = self.head().ok_or(())?;
             match kind {
@@ -224,7 +224,7 @@ impl<'a> Records<'a> {
                         words => self.cut(words as usize * 4),
                     };
                     let data = data.ok_or(())?;
-                    return Ok(Some(Record {
+                    return Ok(Some(PageRecord {
                         time: self.time,
                         data,
                     }));
@@ -235,11 +235,11 @@ impl<'a> Records<'a> {
     }
 }
 
-impl<'a> Iterator for Records<'a> {
-    type Item = Record<'a>;
+impl<'a> Iterator for PageRecords<'a> {
+    type Item = PageRecord<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Record<'a>> {
+    fn next(&mut self) -> Option<PageRecord<'a>> {
         match self.step() {
             Ok(Some(record)) => return Some(record),
             Ok(None) => {}

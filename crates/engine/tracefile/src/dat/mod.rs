@@ -3,9 +3,9 @@
 //! The parts of a file before the pages are read at once, the pages one after the other: a few of
 //! each CPU are in memory. Of compressed files, one chunk of pages of each CPU is in memory.
 
+mod annotations;
 mod clock;
 mod file;
-mod marks;
 mod meta;
 mod options;
 mod packing;
@@ -13,7 +13,7 @@ mod pages;
 mod parser;
 mod printf;
 mod reader;
-mod records;
+mod record_decoder;
 mod stream;
 mod warnings;
 

@@ -9,7 +9,7 @@ use super::clock::{self, Clock};
 use super::file::{DatFile, MOST_CPUS};
 use super::options::{Buffer, Region};
 use super::pages::Pages;
-use super::records::Records;
+use super::record_decoder::RecordDecoder;
 use super::stream::{Shared, Stream};
 use super::warnings::Warnings;
 use crate::input::ReadSeek;
@@ -73,7 +73,7 @@ impl DatReader {
         let mut reader = Self {
             shared: Shared {
                 source,
-                records: Records::new(layout, file.meta, &mut head),
+                records: RecordDecoder::new(layout, file.meta, &mut head),
                 clock: Clock {
                     tsc: file.options.tsc,
                     shift: file.options.shift,

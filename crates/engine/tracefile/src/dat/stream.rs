@@ -7,7 +7,7 @@ use punctual_trace::{Layout, Lost, Page};
 
 use super::clock::Clock;
 use super::pages::Pages;
-use super::records::{Decoded, Records};
+use super::record_decoder::{Decoded, RecordDecoder};
 use super::warnings::Warnings;
 use crate::input::ReadSeek;
 use crate::{Item, TraceFileError, TraceHead};
@@ -15,7 +15,7 @@ use crate::{Item, TraceFileError, TraceHead};
 /// The state that all CPUs share.
 pub(super) struct Shared {
     pub(super) source: Box<dyn ReadSeek>,
-    pub(super) records: Records,
+    pub(super) records: RecordDecoder,
     pub(super) clock: Clock,
     pub(super) warnings: Warnings,
     pub(super) head: TraceHead,

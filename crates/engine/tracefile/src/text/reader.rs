@@ -14,7 +14,7 @@ use super::payload;
 use super::stack::{EventHeader, Frame, Stack};
 use super::warnings::{Warnings, shortened};
 use crate::listed::{by_full_name, listed_name};
-use crate::{Item, Mark, TraceFileError, TraceHead, TraceReader};
+use crate::{Annotation, Item, TraceFileError, TraceHead, TraceReader};
 
 /// A time that is so much before an earlier one is not out of order: another trace begins.
 const RESTART: Nanos = Nanos(1_000_000_000);
@@ -241,7 +241,7 @@ impl<R: BufRead> TextReader<R> {
                 if self.make_room(header) {
                     self.order.push(
                         time,
-                        Item::Mark(Mark {
+                        Item::Mark(Annotation {
                             time,
                             cpu,
                             pid,

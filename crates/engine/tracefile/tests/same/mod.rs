@@ -3,7 +3,7 @@
 #![allow(unreachable_pub)]
 
 use punctual_model::{EventKind, TraceEvent};
-use punctual_tracefile::{Item, Mark, TraceHead};
+use punctual_tracefile::{Annotation, Item, TraceHead};
 
 /// Returns the information that both have: the text has no flags, and names for addresses.
 fn common(item: &Item, head: &TraceHead) -> String {
@@ -14,7 +14,7 @@ fn common(item: &Item, head: &TraceHead) -> String {
     };
     match item {
         Item::Lost { .. } => format!("{item:?}"),
-        Item::Mark(Mark {
+        Item::Mark(Annotation {
             time,
             cpu,
             pid,

@@ -13,7 +13,7 @@ use super::state::State;
 use super::{Alert, Alerts, Kind};
 use crate::paths::{machine_path, trend_path};
 use crate::trends::SeriesOf;
-use crate::worse::Worse;
+use crate::worse::SeriesVerdicts;
 
 /// Maximum number of machines whose recordings are listed per poll; the others follow at the next
 /// poll.
@@ -45,7 +45,7 @@ impl Found {
     pub(super) fn all(
         &mut self,
         collection: &dyn Collection,
-        worse: &Worse,
+        worse: &SeriesVerdicts,
         config: &Alerts,
         state: &State,
     ) -> Result<BTreeMap<String, Alert>, AlertError> {
@@ -136,7 +136,7 @@ fn usual_gap(listed: &[Listed]) -> Option<Duration> {
 
 /// Adds the open regressions. A change point can move by some runs as more arrive; it remains the
 /// same within its interval.
-fn worsenings(worse: &Worse, state: &State, found: &mut BTreeMap<String, Alert>) {
+fn worsenings(worse: &SeriesVerdicts, state: &State, found: &mut BTreeMap<String, Alert>) {
     let Some(look) = worse.last() else { return };
     for (of, judged) in &look.all {
         match judged {

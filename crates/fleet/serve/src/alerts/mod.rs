@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use punctual_store::Collection;
 use serde::{Deserialize, Serialize};
 
-use crate::worse::Worse;
+use crate::worse::SeriesVerdicts;
 use find::Found;
 use state::State;
 
@@ -104,7 +104,7 @@ impl Watch {
 
     /// Polls, and sends the alerts that began or ended since the last poll. Failures are logged,
     /// and the next poll retries.
-    pub(crate) fn look(&mut self, collection: &dyn Collection, worse: &Worse) {
+    pub(crate) fn look(&mut self, collection: &dyn Collection, worse: &SeriesVerdicts) {
         let state = match &mut self.state {
             Some(state) => state,
             None => match State::read(&self.config.state) {

@@ -1,6 +1,5 @@
 //! The API: JSON under `/v1`, health checks, and its description.
 
-mod beside;
 mod body;
 mod changes;
 mod dictionary;
@@ -10,11 +9,12 @@ mod longterm;
 mod machines;
 mod openapi;
 mod recordings;
+mod sidecar;
 
-pub(crate) use beside::{Beside, SlotOf, read as read_beside};
 pub(crate) use body::unpack;
 pub(crate) use dictionary::DICTIONARY;
 pub(crate) use ingest::{HASH, read as read_recording};
+pub(crate) use sidecar::{Sidecar, SlotOf, read as read_beside};
 
 use axum::routing::{get, post, put};
 use schemars::{Schema, SchemaGenerator};
@@ -169,13 +169,13 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             method: "POST",
             path: "/v1/beside",
             need: Need::Deliver,
-            handler: || post(beside::post),
+            handler: || post(sidecar::post),
         },
         summary: "Deliver windows of wake-ups, slots, notes and decisions, compressed with zstd.",
         parameters: &[],
-        body: Some(("application/json", schema::<beside::Beside>())),
+        body: Some(("application/json", schema::<sidecar::Sidecar>())),
         answers: &[
-            (200, "How many are new", Some(schema::<beside::Taken>())),
+            (200, "How many are new", Some(schema::<sidecar::Taken>())),
             (400, "Damaged on its way: send it again", FAILURE),
             (408, "The body took too long", FAILURE),
             (411, "The length of the body is missing", FAILURE),

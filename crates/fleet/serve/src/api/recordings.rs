@@ -9,7 +9,7 @@ use punctual_model::{Completion, Nanos, Outcome, RecordingId, Unknown};
 use punctual_store::{Listed, Wanted};
 use serde::{Deserialize, Serialize};
 
-use crate::place::{place, place_of};
+use crate::cursor::{cursor_after, parse_cursor};
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -106,14 +106,14 @@ pub(super) async fn list(
         machine: asked.machine,
         probe: asked.probe,
         outcome: asked.outcome,
-        after: asked.after.as_deref().map(place).transpose()?,
+        after: asked.after.as_deref().map(parse_cursor).transpose()?,
         // Ask for one more, to find out if there is a next page.
         most: most + 1,
     };
     let mut found = app.stored(move |all| all.list(&wanted)).await?;
     let more = found.len() > most;
     found.truncate(most);
-    let next = found.last().filter(|_| more).map(place_of);
+    let next = found.last().filter(|_| more).map(cursor_after);
     let recordings = found.into_iter().map(RecordingJson::from).collect();
     Ok(Json(Page { recordings, next }))
 }

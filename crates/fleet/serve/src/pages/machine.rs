@@ -104,7 +104,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
 
 /// Returns the findings of the audit before the newest recording.
 fn audit(recording: &Recording) -> Markup {
-    let section = document::kept_audit(recording.audit.as_ref());
+    let section = document::stored_audit(recording.audit.as_ref());
     shown(&[Document {
         sections: vec![section],
         ..Document::default()

@@ -110,7 +110,7 @@ fn packed(app: &Inner, recording: &Recording) -> Result<Vec<u8>, SourceError> {
             outliers.filter_map(|one| outlier::timeline(app, recording, one.number).transpose());
         let timelines: Vec<OutlierTimeline> = timelines.collect::<Result<_, _>>()?;
         let text = punctual_report::outliers_text(&timelines);
-        bundle.put("outliers.txt", "causes of each outlier", text.as_bytes())?;
+        bundle.add("outliers.txt", "causes of each outlier", text.as_bytes())?;
     }
     bundle.lack(
         "trace.dat",

@@ -9,8 +9,8 @@ use punctual_store::{Listed, Wanted};
 use serde::Deserialize;
 
 use super::{frame, shown, unknown};
+use crate::cursor::{cursor_after, parse_cursor};
 use crate::paths::{encoded, recording_path};
-use crate::place::{place, place_of};
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -43,7 +43,9 @@ pub(super) async fn get(
     if outcome.is_none() && !asked.outcome.is_empty() {
         return Err(unknown("verdict", &asked.outcome));
     }
-    let after = some(&asked.after).map(|text| place(&text)).transpose()?;
+    let after = some(&asked.after)
+        .map(|text| parse_cursor(&text))
+        .transpose()?;
     let wanted = Wanted {
         machine: some(&asked.machine),
         probe: some(&asked.probe),
@@ -57,7 +59,7 @@ pub(super) async fn get(
     let next = found.last().filter(|_| more).map(|last| {
         let [machine, probe, outcome] =
             [&asked.machine, &asked.probe, &asked.outcome].map(|text| encoded(text));
-        let after = encoded(&place_of(last));
+        let after = encoded(&cursor_after(last));
         format!("/recordings?machine={machine}&probe={probe}&outcome={outcome}&after={after}")
     });
     let body = html! {

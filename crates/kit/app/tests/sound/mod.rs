@@ -3,7 +3,7 @@
 
 #![allow(unreachable_pub)]
 
-use punctual_app::grid::BUCKETS;
+use punctual_app::buckets::BUCKETS;
 use punctual_app::layout::{self, header};
 use punctual_app::{Identity, Reader};
 

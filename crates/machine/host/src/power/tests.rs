@@ -5,7 +5,7 @@ use super::*;
 struct Tree(tempfile::TempDir);
 
 impl Tree {
-    fn put(&self, name: &str, text: &str) {
+    fn write(&self, name: &str, text: &str) {
         let path = self.0.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, format!("{text}\n")).unwrap();
@@ -13,7 +13,7 @@ impl Tree {
 
     fn idle(&self, state: u32, [usage, time, above, below]: [u64; 4]) {
         let folder = format!("sys/devices/system/cpu/cpu1/cpuidle/state{state}");
-        self.put(
+        self.write(
             &format!("{folder}/name"),
             ["POLL", "C1", "C6"][state as usize],
         );
@@ -23,33 +23,33 @@ impl Tree {
             ("above", above),
             ("below", below),
         ] {
-            self.put(&format!("{folder}/{name}"), &value.to_string());
+            self.write(&format!("{folder}/{name}"), &value.to_string());
         }
     }
 
     fn all(&self, [khz, heat, energy]: [u64; 3]) {
-        self.put(
+        self.write(
             "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq",
             &khz.to_string(),
         );
-        self.put("sys/class/thermal/thermal_zone0/type", "soc");
-        self.put("sys/class/thermal/thermal_zone0/temp", &heat.to_string());
-        self.put("sys/class/hwmon/hwmon3/name", "coretemp");
-        self.put("sys/class/hwmon/hwmon3/temp1_label", "Package id 0");
-        self.put(
+        self.write("sys/class/thermal/thermal_zone0/type", "soc");
+        self.write("sys/class/thermal/thermal_zone0/temp", &heat.to_string());
+        self.write("sys/class/hwmon/hwmon3/name", "coretemp");
+        self.write("sys/class/hwmon/hwmon3/temp1_label", "Package id 0");
+        self.write(
             "sys/class/hwmon/hwmon3/temp1_input",
             &(heat + 1_000).to_string(),
         );
-        self.put(
+        self.write(
             "sys/class/hwmon/hwmon3/energy2_input",
             &(energy * 2).to_string(),
         );
-        self.put("sys/class/powercap/intel-rapl:0/name", "package-0");
-        self.put(
+        self.write("sys/class/powercap/intel-rapl:0/name", "package-0");
+        self.write(
             "sys/class/powercap/intel-rapl:0/energy_uj",
             &energy.to_string(),
         );
-        self.put(
+        self.write(
             "sys/class/powercap/intel-rapl:0/max_energy_range_uj",
             "1000000",
         );

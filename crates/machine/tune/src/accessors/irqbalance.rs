@@ -27,7 +27,7 @@ fn whole(target: &Target<'_>) -> Result<String, TuneError> {
 }
 
 /// Returns the text with this value. [`NONE`] removes the line, exactly as it was added.
-fn with(text: &str, value: &str) -> String {
+fn with_value(text: &str, value: &str) -> String {
     // For a shell, the last such line counts.
     let mut found = None;
     let mut place = 0;
@@ -76,7 +76,7 @@ impl Access for IrqbalanceBan {
     }
 
     fn write(&self, target: &Target<'_>, _: &str, value: &str) -> Result<(), TuneError> {
-        let text = with(&whole(target)?, value);
+        let text = with_value(&whole(target)?, value);
         let path = target.below(file(target));
         let replaced = target.files.replace(&path, &text);
         replaced.map_err(|source| target.not_written(path, source))
@@ -134,13 +134,13 @@ mod tests {
     #[test]
     fn line_is_added_changed_and_removed() {
         let old = "# the ones\n#IRQBALANCE_BANNED_CPULIST=\nX=1\n";
-        let new = with(old, "2-3");
+        let new = with_value(old, "2-3");
         assert_eq!(new, format!("{old}IRQBALANCE_BANNED_CPULIST=2-3\n"));
         assert_eq!(value_in(&new), "2-3");
-        assert_eq!(with(&new, NONE), old);
+        assert_eq!(with_value(&new, NONE), old);
         let quoted = "IRQBALANCE_BANNED_CPULIST=\"1\"\nX=1\n";
         assert_eq!(value_in(quoted), "\"1\"");
-        assert_eq!(with(&with(quoted, "2"), "\"1\""), quoted);
+        assert_eq!(with_value(&with_value(quoted, "2"), "\"1\""), quoted);
         assert!(IrqbalanceBan.same("\"1-2\"", "1,2"));
     }
 
@@ -156,9 +156,9 @@ mod tests {
                 text.push('\n');
             }
             let old = value_in(&text);
-            let new = with(&text, &value);
+            let new = with_value(&text, &value);
             prop_assert_eq!(value_in(&new), value);
-            prop_assert_eq!(with(&new, &old), text);
+            prop_assert_eq!(with_value(&new, &old), text);
         }
     }
 }

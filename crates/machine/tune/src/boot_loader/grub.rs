@@ -109,7 +109,7 @@ impl Grub {
         for line in &self.entry[1..] {
             match kernel_of(line) {
                 Some((command, image, rest)) => {
-                    let rest = words::with(rest, &entry.words);
+                    let rest = words::with_words(rest, &entry.words);
                     made.push_str(&format!("\t{command} {image} {rest}\n"));
                 }
                 None => made.push_str(&format!("{line}\n")),

@@ -78,7 +78,7 @@ impl SystemdBoot {
                 _ => made.push_str(&format!("{line}\n")),
             }
         }
-        let options = words::with(&options.join(" "), &entry.words);
+        let options = words::with_words(&options.join(" "), &entry.words);
         made + &format!("options {options}\n")
     }
 }

@@ -27,7 +27,7 @@ fn name(word: &str) -> &str {
 }
 
 /// Adds words to a command line, replacing those of the same name.
-pub(super) fn with(line: &str, words: &str) -> String {
+pub(super) fn with_words(line: &str, words: &str) -> String {
     let wanted: Vec<&str> = words.split_whitespace().collect();
     let replaced = |word: &&str| {
         !MANY.contains(&name(word)) && wanted.iter().any(|one| name(one) == name(word))
@@ -67,14 +67,14 @@ mod tests {
     #[test]
     fn words_replace_those_of_the_same_name() {
         assert_eq!(
-            with("root=/dev/sda1 ro preempt=full quiet", "preempt=lazy nosmt"),
+            with_words("root=/dev/sda1 ro preempt=full quiet", "preempt=lazy nosmt"),
             "root=/dev/sda1 ro quiet preempt=lazy nosmt"
         );
         assert_eq!(
-            with("console=tty0 quiet", "console=ttyS0 quiet"),
+            with_words("console=tty0 quiet", "console=ttyS0 quiet"),
             "console=tty0 console=ttyS0 quiet"
         );
-        assert_eq!(with("ro quiet", ""), "ro quiet");
+        assert_eq!(with_words("ro quiet", ""), "ro quiet");
         for wrong in ["a'b", "a b;c", "$x", "a\nb", "{"] {
             assert!(check_words(wrong).is_err(), "{wrong}");
         }

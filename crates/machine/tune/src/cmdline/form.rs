@@ -59,7 +59,7 @@ impl Form {
             let old = &text[span.range.clone()];
             let mut new = words::without(old, changes);
             if back == 0 && !missing.is_empty() {
-                new = words::with(&new, &missing);
+                new = words::with_missing(&new, &missing);
             }
             if new == old {
                 continue;

@@ -246,7 +246,7 @@ impl CmdlineEdit {
         let mut reached = 0;
         let done = (self.files.iter())
             .try_for_each(|file| {
-                put(root, &file.path, &file.after)?;
+                write(root, &file.path, &file.after)?;
                 reached += 1;
                 Ok(())
             })
@@ -254,7 +254,7 @@ impl CmdlineEdit {
         if let Err(cause) = done {
             let restored = self.files[..reached]
                 .iter()
-                .try_for_each(|file| put(root, &file.path, &file.before));
+                .try_for_each(|file| write(root, &file.path, &file.before));
             return Err(match restored.and_then(|()| CmdlineEntry::remove(state)) {
                 Ok(()) => CmdlineError::Undone {
                     cause: Box::new(cause),
@@ -330,6 +330,6 @@ fn read(root: &Path, path: &str) -> Result<Option<String>, CmdlineError> {
 }
 
 /// Replaces the text of a file atomically.
-fn put(root: &Path, path: &str, text: &str) -> Result<(), CmdlineError> {
+fn write(root: &Path, path: &str, text: &str) -> Result<(), CmdlineError> {
     Ok(punctual_files::Output::file(&below(root, path))?.put(text.as_bytes())?)
 }

@@ -10,7 +10,7 @@ use punctual_host::Host;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CmdlineEdit, CmdlineError, CmdlineWritten, LIMIT, Runner, below, loaders, put, read, run,
+    CmdlineEdit, CmdlineError, CmdlineWritten, LIMIT, Runner, below, loaders, read, run, write,
 };
 use crate::JsonSchema;
 
@@ -193,7 +193,7 @@ pub(super) fn revert_with(
         });
     }
     for file in to_write {
-        put(root, &file.path, &file.before)?;
+        write(root, &file.path, &file.before)?;
         done.restored.push(file.path.clone());
     }
     record.update(host, run)?;

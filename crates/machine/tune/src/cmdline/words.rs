@@ -149,7 +149,7 @@ pub(super) fn without(text: &str, changes: &Changes) -> String {
 }
 
 /// Returns the text with the missing parameters added after the others.
-pub(super) fn with(text: &str, missing: &[&str]) -> String {
+pub(super) fn with_missing(text: &str, missing: &[&str]) -> String {
     let for_init = all_words(text).into_iter().find(|(_, word)| *word == "--");
     let head = for_init.map_or(text, |(place, _)| &text[..place]);
     let end = head.trim_end_matches([' ', '\t']).len();
@@ -187,9 +187,12 @@ mod tests {
         ] {
             assert_eq!(without(before, &some), after);
         }
-        assert_eq!(with("a b ", &["c=1"]), "a b c=1 ");
-        assert_eq!(with("", &["c=1", "d"]), "c=1 d");
-        assert_eq!(with("a -- isolcpus=9", &["c=1"]), "a c=1 -- isolcpus=9");
+        assert_eq!(with_missing("a b ", &["c=1"]), "a b c=1 ");
+        assert_eq!(with_missing("", &["c=1", "d"]), "c=1 d");
+        assert_eq!(
+            with_missing("a -- isolcpus=9", &["c=1"]),
+            "a c=1 -- isolcpus=9"
+        );
         assert_eq!(without("a -- isolcpus=9", &some), "a -- isolcpus=9");
     }
 

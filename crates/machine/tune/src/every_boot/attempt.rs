@@ -35,7 +35,7 @@ pub struct Attempt {
 
 impl Attempt {
     /// Adds the result of applying the settings.
-    fn with(self, applied: &Applied) -> Self {
+    fn with_applied(self, applied: &Applied) -> Self {
         let refused = applied.refused.iter().map(|one| one.setting.clone());
         Self {
             changed: applied.changes.len(),
@@ -132,7 +132,7 @@ pub fn apply_at_boot(
     };
     save(&path, &attempt)?;
     let applied = apply(&plan, host, places, Options::default())?;
-    save(&path, &attempt.with(&applied))?;
+    save(&path, &attempt.with_applied(&applied))?;
     Ok(AtBoot::Applied(Box::new(plan), Box::new(applied)))
 }
 
@@ -198,7 +198,7 @@ pub fn verify_at_boot(
     revert(host, places, false)?;
     let fresh = plan()?;
     let applied = apply(&fresh, host, places, Options::default())?;
-    save(&path, &attempt.with(&applied))?;
+    save(&path, &attempt.with_applied(&applied))?;
     Ok(Verified::Again(lost, Box::new(fresh), Box::new(applied)))
 }
 

@@ -19,14 +19,14 @@ fn tune() -> BootTune {
 
 fn system() -> Machine {
     let machine = Machine::controller(true);
-    machine.put("usr/lib/systemd/systemd", "");
+    machine.write("usr/lib/systemd/systemd", "");
     machine
 }
 
 fn boots(machine: &Machine, id: &str) {
-    machine.put("proc/sys/kernel/random/boot_id", &format!("{id}\n"));
+    machine.write("proc/sys/kernel/random/boot_id", &format!("{id}\n"));
     // A reboot loses settings in memory.
-    machine.put("proc/sys/vm/swappiness", "60\n");
+    machine.write("proc/sys/vm/swappiness", "60\n");
 }
 
 fn apply(machine: &Machine) -> AtBoot {
@@ -84,7 +84,7 @@ fn disabling_removes_every_trace() {
 fn a_unit_that_was_edited_is_kept() {
     let machine = system();
     enable(machine.host(), &machine.places(), &tune()).unwrap();
-    machine.put("etc/systemd/system/punctual-tune.service", "[Unit]\n");
+    machine.write("etc/systemd/system/punctual-tune.service", "[Unit]\n");
     let error = disable(machine.host(), &machine.places()).unwrap_err();
     assert!(matches!(error, BootError::Edited { .. }), "{error}");
     let status = boot_status(machine.host(), &machine.places()).unwrap();
@@ -135,7 +135,7 @@ fn lost_setting_is_reapplied_unless_reverted() {
     enable(machine.host(), &places, &tune()).unwrap();
     apply(&machine);
     assert!(matches!(verify(&machine), Verified::Holds));
-    machine.put("proc/sys/vm/swappiness", "60\n");
+    machine.write("proc/sys/vm/swappiness", "60\n");
     let Verified::Again(lost, ..) = verify(&machine) else {
         panic!("the loss is not seen");
     };
@@ -150,7 +150,7 @@ fn lost_setting_is_reapplied_unless_reverted() {
 #[test]
 fn profile_file_is_copied() {
     let machine = system();
-    machine.put(
+    machine.write(
         "mine.toml",
         "summary = \"mine\"\n[settings]\nswappiness = 5\n",
     );

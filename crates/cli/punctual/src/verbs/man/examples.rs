@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::marks::escaped;
+use super::markup::escaped;
 use crate::verbs::verbs;
 
 /// A command line and its effect. A page shows those that begin with its words, the

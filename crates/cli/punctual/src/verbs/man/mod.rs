@@ -1,7 +1,7 @@
 //! `man`: the manual pages.
 
 mod examples;
-mod marks;
+mod markup;
 mod page;
 
 use std::path::PathBuf;

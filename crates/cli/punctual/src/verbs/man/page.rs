@@ -7,7 +7,7 @@ use clap::Command;
 use clap_mangen::Man;
 
 use super::examples;
-use super::marks::{self, escaped};
+use super::markup::{self, escaped};
 
 /// Variables of every command.
 const ENVIRONMENT: [(&str, &str); 5] = [
@@ -59,7 +59,7 @@ pub(super) fn manual_page(command: &Command, path: &[String]) -> Result<String> 
     page.push_str(
         &without_preamble(&name)
             .lines()
-            .map(|line| marks::plain(line) + "\n")
+            .map(|line| markup::plain(line) + "\n")
             .collect::<String>(),
     );
     synopsis(&mut page, command);
@@ -123,7 +123,7 @@ fn text(part: &str) -> String {
         if line.starts_with('.') {
             out.push_str(line)
         } else {
-            out.push_str(&marks::fonts(line))
+            out.push_str(&markup::fonts(line))
         }
         out.push('\n');
     }
@@ -252,7 +252,7 @@ fn see_also(page: &mut String, path: &[String]) {
 
 /// Text of ours for roff, with fonts for its marks.
 fn shown(text: &str) -> String {
-    marks::fonts(&escaped(text))
+    markup::fonts(&escaped(text))
 }
 
 fn quoted(heading: &str) -> String {

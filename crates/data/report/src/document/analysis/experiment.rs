@@ -359,7 +359,7 @@ pub fn experiments(all: &[Experiment]) -> Document {
             },
         ])
     });
-    Document::of(vec![Block::Table(Table {
+    Document::from_blocks(vec![Block::Table(Table {
         columns: vec![
             Column::left("ID"),
             Column::left("started (UTC)"),

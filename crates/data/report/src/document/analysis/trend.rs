@@ -45,7 +45,7 @@ pub fn trend(trend: &Trend, next: Option<String>) -> Document {
 
 /// Returns only the change points.
 pub fn changes(trend: &Trend) -> Document {
-    Document::of(vec![Block::Table(change_table(trend))])
+    Document::from_blocks(vec![Block::Table(change_table(trend))])
 }
 
 /// Returns the stored notes.
@@ -70,7 +70,7 @@ pub fn notes(notes: &[punctual_model::Note]) -> Document {
             note.text.clone(),
         ])
     });
-    Document::of(vec![Block::Table(Table::new(columns, rows.collect()))])
+    Document::from_blocks(vec![Block::Table(Table::new(columns, rows.collect()))])
 }
 
 fn section(heading: &str, table: Table) -> Section {

@@ -149,7 +149,7 @@ impl Pool {
     /// Runs `work` on a connection. If an idle connection is found dead (the database was
     /// restarted), `work` runs again on a new one. So it must be idempotent, as all statements here
     /// are.
-    pub(super) fn with<T>(
+    pub(super) fn with_link<T>(
         &self,
         work: impl Fn(&mut Link) -> Result<T, postgres::Error>,
     ) -> Result<T, StoreError> {

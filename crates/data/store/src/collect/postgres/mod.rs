@@ -66,7 +66,7 @@ impl PostgresCollection {
     }
 
     fn make_tables(&self) -> Result<(), StoreError> {
-        let found = self.pool.with(|link| {
+        let found = self.pool.with_link(|link| {
             link.transaction(|link| {
                 link.run("SELECT pg_advisory_xact_lock($1)", &[&schema::LOCK])?;
                 link.batch(
@@ -107,7 +107,7 @@ impl PostgresCollection {
         if known().contains(&(table, month)) {
             return Ok(());
         }
-        self.pool.with(|link| table.make(link, month))?;
+        self.pool.with_link(|link| table.make(link, month))?;
         known().insert((table, month));
         Ok(())
     }
@@ -121,7 +121,7 @@ impl PostgresCollection {
 
     fn candidates(&self, selector: &Selector) -> Result<Vec<RecordingId>, StoreError> {
         let order = "ORDER BY started_ns DESC, id DESC LIMIT";
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let rows = match selector {
                 Selector::Last(back) => {
                     let sql = format!("SELECT id FROM recording {order} 1 OFFSET $1");
@@ -151,7 +151,8 @@ impl Collection for PostgresCollection {
     }
 
     fn ready(&self) -> Result<(), StoreError> {
-        self.pool.with(|link| link.row("SELECT 1", &[]).map(drop))
+        self.pool
+            .with_link(|link| link.row("SELECT 1", &[]).map(drop))
     }
 
     fn list(&self, wanted: &Wanted) -> Result<Vec<Listed>, StoreError> {
@@ -169,7 +170,7 @@ impl Collection for PostgresCollection {
                 machine: row.try_get(WIDTH)?,
             })
         };
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             link.rows(&sql, &conditions.values())?
                 .iter()
                 .map(read)
@@ -193,7 +194,7 @@ impl Collection for PostgresCollection {
     }
 
     fn load(&self, id: RecordingId) -> Result<(String, Recording), StoreError> {
-        let found = self.pool.with(|link| {
+        let found = self.pool.with_link(|link| {
             let sql = "SELECT machine, crc, recording.body, facts.hash, facts.body FROM recording
                        JOIN facts ON facts.hash = recording.facts WHERE id = $1";
             let Some(row) = link.row(sql, &[&id.0])? else {
@@ -214,7 +215,7 @@ impl Collection for PostgresCollection {
     }
 
     fn machines(&self) -> Result<Vec<Machine>, StoreError> {
-        let mut all = self.pool.with(|link| {
+        let mut all = self.pool.with_link(|link| {
             let sql = "SELECT name, recordings, last_seen_ns, latest, latest_started_ns, headline,
                        outcome, completion, max_ns, p99_ns, fingerprint FROM machine";
             let all = link
@@ -254,7 +255,7 @@ impl Collection for PostgresCollection {
             };
             Ok((row.try_get(0)?, total))
         };
-        let mut all: Vec<(String, Total)> = self.pool.with(|link| {
+        let mut all: Vec<(String, Total)> = self.pool.with_link(|link| {
             let sql = "SELECT name, recordings, due, missed, unknown FROM machine";
             link.rows(sql, &[])?.iter().map(read).collect()
         })?;
@@ -270,7 +271,7 @@ impl Collection for PostgresCollection {
         self.need_month(Table::Recording, Month::of_id(id, Timestamp::now()))?;
         let received = self
             .pool
-            .with(|link| link.transaction(|link| incoming.receive(link)))?;
+            .with_link(|link| link.transaction(|link| incoming.receive(link)))?;
         match received {
             Received::Conflict { .. } => self.put_conflict_aside(delivery),
             other => Ok(other),
@@ -279,25 +280,27 @@ impl Collection for PostgresCollection {
 
     fn quarantine(&self, refused: &Refused<'_>) -> Result<(), StoreError> {
         let body = compressed(refused.body)?;
-        self.pool.with(|link| quarantine::add(link, refused, &body))
+        self.pool
+            .with_link(|link| quarantine::add(link, refused, &body))
     }
 
     fn quarantined(&self, most: usize) -> Result<Vec<Quarantined>, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        self.pool.with(|link| quarantine::newest(link, most))
+        self.pool.with_link(|link| quarantine::newest(link, most))
     }
 
     fn quarantined_of(&self, machine: &str) -> Result<(u64, u64), StoreError> {
-        self.pool.with(|link| quarantine::size_of(link, machine))
+        self.pool
+            .with_link(|link| quarantine::size_of(link, machine))
     }
 
     fn quarantined_body(&self, one: &Quarantined) -> Result<Vec<u8>, StoreError> {
-        let body = self.pool.with(|link| quarantine::body(link, one))?;
+        let body = self.pool.with_link(|link| quarantine::body(link, one))?;
         unpacked(&body.ok_or_else(|| self.no_such(&one.id.to_string()))?)
     }
 
     fn provenance(&self, id: RecordingId) -> Result<Provenance, StoreError> {
-        let found = self.pool.with(|link| {
+        let found = self.pool.with_link(|link| {
             let sql = "SELECT plan_series.machine, plan_series.host, name, epoch, definition,
                            begun_ns, recording.machine, sha256, received_ns
                        FROM recording LEFT JOIN plan_series ON plan_series.key = recording.series
@@ -318,7 +321,7 @@ impl Collection for PostgresCollection {
 
     fn lacking(&self, ids: &[RecordingId]) -> Result<Vec<RecordingId>, StoreError> {
         let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.0).collect();
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let sql = "SELECT asked FROM unnest($1::uuid[]) WITH ORDINALITY AS a (asked, place)
                        WHERE NOT EXISTS (SELECT 1 FROM recording WHERE id = asked) ORDER BY place";
             let rows = link.rows(sql, &[&ids])?;
@@ -339,7 +342,7 @@ impl Collection for PostgresCollection {
             let month = Month::of_time(started_ns(window.start), now);
             self.need_month(Table::WakeWindow, month)?;
         }
-        let mut new = self.pool.with(|link| columns.write(link))?;
+        let mut new = self.pool.with_link(|link| columns.write(link))?;
         let mut is_new = |window: &WakeWindow| {
             new.remove(&(
                 plain(&window.machine).into_owned(),
@@ -353,7 +356,7 @@ impl Collection for PostgresCollection {
     }
 
     fn window_machines(&self) -> Result<Vec<String>, StoreError> {
-        let mut all: Vec<String> = self.pool.with(|link| {
+        let mut all: Vec<String> = self.pool.with_link(|link| {
             let rows = link.rows("SELECT DISTINCT machine FROM wake_window", &[])?;
             rows.iter().map(|row| row.try_get(0)).collect()
         })?;
@@ -369,7 +372,7 @@ impl Collection for PostgresCollection {
     ) -> Result<Vec<WakeWindow>, StoreError> {
         let read = self
             .pool
-            .with(|link| windows::read(link, machine, since, most))?;
+            .with_link(|link| windows::read(link, machine, since, most))?;
         let damaged = || self.pool.failed("a window of wake-ups was changed");
         read.into_iter()
             .map(|window| window.ok_or_else(damaged))
@@ -378,7 +381,7 @@ impl Collection for PostgresCollection {
 
     fn add_token(&self, token: &Token) -> Result<bool, StoreError> {
         crate::texts::check(self.pool.name(), "a token", token)?;
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let sql = "INSERT INTO token (name, role, sha256, created_ns, machine)
                        VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
             let created = started_ns(token.created);
@@ -394,8 +397,9 @@ impl Collection for PostgresCollection {
     }
 
     fn remove_token(&self, name: &str) -> Result<bool, StoreError> {
-        self.pool
-            .with(|link| Ok(link.run("DELETE FROM token WHERE name = $1", &[&plain(name)])? > 0))
+        self.pool.with_link(|link| {
+            Ok(link.run("DELETE FROM token WHERE name = $1", &[&plain(name)])? > 0)
+        })
     }
 
     fn set_machine(
@@ -404,7 +408,7 @@ impl Collection for PostgresCollection {
         before: Option<&str>,
         now: Option<&str>,
     ) -> Result<bool, StoreError> {
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let sql = "UPDATE token SET machine = $3
                        WHERE name = $1 AND machine IS NOT DISTINCT FROM $2";
             let values: link::Values<'_> = &[&plain(name), &before.map(plain), &now.map(plain)];
@@ -413,7 +417,7 @@ impl Collection for PostgresCollection {
     }
 
     fn token(&self, sha256: &str) -> Result<Option<Token>, StoreError> {
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let sql = "SELECT name, role, sha256, created_ns, machine FROM token WHERE sha256 = $1";
             let row = link.row(sql, &[&sha256])?;
             Ok(row.as_ref().map(token).transpose()?.flatten())
@@ -421,7 +425,7 @@ impl Collection for PostgresCollection {
     }
 
     fn tokens_of(&self, sha256: &[String]) -> Result<Vec<Token>, StoreError> {
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let sql =
                 "SELECT name, role, sha256, created_ns, machine FROM token WHERE sha256 = ANY($1)";
             let rows = link.rows(sql, &[&sha256])?;
@@ -431,7 +435,7 @@ impl Collection for PostgresCollection {
     }
 
     fn tokens(&self) -> Result<Vec<Token>, StoreError> {
-        let mut all = self.pool.with(|link| {
+        let mut all = self.pool.with_link(|link| {
             let rows = link.rows(
                 "SELECT name, role, sha256, created_ns, machine FROM token",
                 &[],
@@ -444,7 +448,7 @@ impl Collection for PostgresCollection {
     }
 
     fn log(&self, line: &AuditLine) -> Result<(), StoreError> {
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let sql = "INSERT INTO audit (at_ns, who, action, what) VALUES ($1, $2, $3, $4)";
             let values: link::Values<'_> = &[
                 &started_ns(line.at),
@@ -466,7 +470,7 @@ impl Collection for PostgresCollection {
                 what: row.try_get(3)?,
             })
         };
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let sql = "SELECT at_ns, who, action, what FROM audit ORDER BY key DESC LIMIT $1";
             link.rows(sql, &[&most])?.iter().map(read).collect()
         })

@@ -88,7 +88,7 @@ impl<'a> Incoming<'a> {
     /// Writes the delivery and updates its machine, in the caller's transaction.
     pub(super) fn receive(&self, link: &mut Link) -> Result<Received, postgres::Error> {
         for (hash, text) in &self.texts {
-            texts::put(link, hash, text)?;
+            texts::insert(link, hash, text)?;
         }
         let series = match self.delivery.series {
             Some(epoch) => Some(put_epoch(link, epoch)?),

@@ -17,7 +17,7 @@ use crate::{Collection, Filter, SlotFilter, StoreError, Summary, runs};
 
 impl PostgresCollection {
     fn json<T: serde::de::DeserializeOwned>(&self, sql: &str) -> Result<Vec<T>, StoreError> {
-        let texts = self.pool.with(|link| {
+        let texts = self.pool.with_link(|link| {
             let rows = link.rows(sql, &[])?;
             rows.iter()
                 .map(|row| row.try_get(0))
@@ -41,7 +41,7 @@ impl SeriesStore for PostgresCollection {
     fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError> {
         let sql = format!("{EPOCHS} ORDER BY name, machine, epoch");
         self.pool
-            .with(|link| link.rows(&sql, &[])?.iter().map(epoch).collect())
+            .with_link(|link| link.rows(&sql, &[])?.iter().map(epoch).collect())
     }
 
     fn series_named(&self, name: &str, host: Option<&str>) -> Result<Vec<SeriesEpoch>, StoreError> {
@@ -51,7 +51,7 @@ impl SeriesStore for PostgresCollection {
                 AND ($2::text IS NULL OR $2 IN (machine, host) OR host IS NULL)
              ORDER BY machine, epoch"
         );
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             link.rows(&sql, &[&name, &host])?
                 .iter()
                 .map(epoch)
@@ -84,7 +84,7 @@ impl SeriesStore for PostgresCollection {
                 runs::decode(&body),
             ))
         };
-        let rows = self.pool.with(|link| {
+        let rows = self.pool.with_link(|link| {
             let rows = link.rows(&sql, &[&series, &host, &since])?;
             rows.iter().map(read).collect::<Result<Vec<_>, _>>()
         })?;
@@ -133,7 +133,7 @@ impl SeriesStore for PostgresCollection {
         let sql = format!(
             "SELECT {COLUMNS} FROM recording {clause} ORDER BY started_ns DESC, id DESC LIMIT {most}"
         );
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let rows = link.rows(&sql, &conditions.values())?;
             rows.iter().map(summary).collect()
         })
@@ -154,7 +154,7 @@ impl SeriesStore for PostgresCollection {
                 AND ($3::text IS NULL OR state = $3)
                 AND ($4::text IS NULL OR machine = $4 OR host = $4)
             ORDER BY due_ns DESC, name, key LIMIT $5";
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let rows = link.rows(sql, &[&series, &since, &state, &host, &most])?;
             let read: Result<Vec<_>, _> = rows.iter().map(slots::read).collect();
             Ok(read?.into_iter().flatten().collect())
@@ -170,7 +170,7 @@ impl SeriesStore for PostgresCollection {
     fn put_note(&self, note: &Note) -> Result<(), StoreError> {
         check_note(self.pool.name(), &self.notes()?, note)?;
         let json = self.to_json(note)?;
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let sql = "INSERT INTO note (id, json) VALUES ($1, $2)
                        ON CONFLICT (id) DO UPDATE SET json = excluded.json";
             link.run(sql, &[&note.id.0, &json]).map(drop)
@@ -187,7 +187,7 @@ impl SeriesStore for PostgresCollection {
     fn put_change_mark(&self, mark: &ChangeAnnotation) -> Result<(), StoreError> {
         texts::check(self.pool.name(), format!("decision {}", mark.id), mark)?;
         let json = self.to_json(mark)?;
-        self.pool.with(|link| {
+        self.pool.with_link(|link| {
             let sql = "INSERT INTO change_mark (id, series, json) VALUES ($1, $2, $3)
                        ON CONFLICT (id) DO UPDATE SET json = excluded.json";
             link.run(sql, &[&mark.id.0, &plain(&mark.series), &json])
@@ -205,6 +205,6 @@ impl SeriesStore for PostgresCollection {
             texts::check(self.pool.name(), "a slot", slot)?;
         }
         self.pool
-            .with(|link| link.transaction(|link| slots::write(link, slots)))
+            .with_link(|link| link.transaction(|link| slots::write(link, slots)))
     }
 }

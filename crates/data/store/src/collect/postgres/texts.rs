@@ -10,7 +10,7 @@ use crate::collect::text_store::{TextStore, fits, text_hash};
 const LEVEL: i32 = 9;
 
 /// Stores a text under its hash, in the caller's transaction.
-pub(super) fn put(link: &mut Link, hash: &str, text: &str) -> Result<(), postgres::Error> {
+pub(super) fn insert(link: &mut Link, hash: &str, text: &str) -> Result<(), postgres::Error> {
     let there = "SELECT 1 FROM facts WHERE hash = $1";
     if link.row(there, &[&hash])?.is_some() {
         return Ok(());
@@ -42,13 +42,13 @@ pub(super) fn unpack(hash: &str, body: &[u8]) -> Result<String, ChangedText> {
 impl TextStore for PostgresCollection {
     fn keep_text(&self, text: &str) -> Result<String, StoreError> {
         let hash = text_hash(text);
-        self.pool.with(|link| put(link, &hash, text))?;
+        self.pool.with_link(|link| insert(link, &hash, text))?;
         Ok(hash)
     }
 
     fn keep_dictionary(&self, machine: &str, text: &str) -> Result<Option<String>, StoreError> {
         let (hash, machine) = (text_hash(text), plain(machine));
-        let kept = self.pool.with(|link| {
+        let kept = self.pool.with_link(|link| {
             link.transaction(|link| {
                 let sql = "SELECT count(*), coalesce(sum(bytes), 0)::bigint,
                                coalesce(bool_or(hash = $2), false)
@@ -66,7 +66,7 @@ impl TextStore for PostgresCollection {
                     let length = bits(text.len() as u64);
                     link.run(sql, &[&machine, &hash, &length])?;
                 }
-                put(link, &hash, text)?;
+                insert(link, &hash, text)?;
                 Ok(true)
             })
         })?;
@@ -74,7 +74,7 @@ impl TextStore for PostgresCollection {
     }
 
     fn text(&self, hash: &str) -> Result<Option<String>, StoreError> {
-        let body = self.pool.with(|link| {
+        let body = self.pool.with_link(|link| {
             let row = link.row("SELECT body FROM facts WHERE hash = $1", &[&plain(hash)])?;
             row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()
         })?;

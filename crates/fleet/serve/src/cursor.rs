@@ -8,13 +8,13 @@ use uuid::Uuid;
 use crate::problem::Problem;
 
 /// Returns the cursor of a recording as text.
-pub(crate) fn place_of(listed: &Listed) -> String {
+pub(crate) fn cursor_after(listed: &Listed) -> String {
     let summary = &listed.summary;
     format!("{}.{}", summary.started.as_nanosecond(), summary.id)
 }
 
 /// Parses a cursor.
-pub(crate) fn place(text: &str) -> Result<(Timestamp, RecordingId), Problem> {
+pub(crate) fn parse_cursor(text: &str) -> Result<(Timestamp, RecordingId), Problem> {
     let parsed = || {
         let (ns, id) = text.split_once('.')?;
         let started = Timestamp::from_nanosecond(ns.parse().ok()?).ok()?;

@@ -5,7 +5,7 @@ use punctual_model::{Nanos, Segment};
 
 /// A stretch of time that one cause took.
 #[derive(Clone, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct CauseSpan {
     pub(crate) from: Nanos,
     pub(crate) to: Nanos,
     /// CPU on which the cause was determined.
@@ -15,7 +15,7 @@ pub(crate) struct Stretch {
     pub(crate) rival: Option<u32>,
 }
 
-impl Stretch {
+impl CauseSpan {
     pub(crate) fn length(&self) -> Nanos {
         self.to - self.from
     }
@@ -33,8 +33,8 @@ impl Stretch {
 }
 
 /// Merges neighbouring stretches that have the same cause and CPU.
-pub(crate) fn merged(stretches: Vec<Stretch>) -> Vec<Stretch> {
-    let mut merged: Vec<Stretch> = Vec::new();
+pub(crate) fn merged(stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
+    let mut merged: Vec<CauseSpan> = Vec::new();
     for stretch in stretches {
         match merged.last_mut() {
             Some(last) if last.cause == stretch.cause && last.cpu == stretch.cpu => {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Returns the path of a store's companion file with this suffix: SQLite's own (`-wal`, `-shm`), or
 /// our leases.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn sidecar(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

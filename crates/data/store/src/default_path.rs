@@ -36,7 +36,7 @@ pub fn default_path(
 mod tests {
     use super::*;
 
-    fn with(root: bool, variables: &[(&str, &str)]) -> Option<String> {
+    fn path_with(root: bool, variables: &[(&str, &str)]) -> Option<String> {
         let env = |name: &str| {
             variables
                 .iter()
@@ -52,26 +52,26 @@ mod tests {
     fn journal_path_follows_user_and_environment() {
         let found = |text: &str| Some(text.to_owned());
         assert_eq!(
-            with(false, &[("HOME", "/home/a")]),
+            path_with(false, &[("HOME", "/home/a")]),
             found("/home/a/.local/share/punctual/punctual.db")
         );
         assert_eq!(
-            with(false, &[("HOME", "/home/a"), ("XDG_DATA_HOME", "/data")]),
+            path_with(false, &[("HOME", "/home/a"), ("XDG_DATA_HOME", "/data")]),
             found("/data/punctual/punctual.db")
         );
         assert_eq!(
-            with(true, &[("HOME", "/root")]),
+            path_with(true, &[("HOME", "/root")]),
             found("/var/lib/punctual/punctual.db")
         );
         assert_eq!(
-            with(true, &[("XDG_DATA_HOME", "/data")]),
+            path_with(true, &[("XDG_DATA_HOME", "/data")]),
             found("/data/punctual/punctual.db")
         );
         // Empty and relative values count as unset.
         assert_eq!(
-            with(false, &[("HOME", ""), ("XDG_DATA_HOME", "data")]),
+            path_with(false, &[("HOME", ""), ("XDG_DATA_HOME", "data")]),
             None
         );
-        assert_eq!(with(false, &[]), None);
+        assert_eq!(path_with(false, &[]), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::grid::index_of;
+use crate::buckets::index_of;
 
 use crate::layout::{self, lane};
 use crate::memory::Memory;

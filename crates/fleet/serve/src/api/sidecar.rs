@@ -28,7 +28,7 @@ pub(crate) struct SlotOf {
 /// A delivery of data other than recordings.
 #[derive(Serialize, Deserialize, schemars::JsonSchema, Default)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Beside {
+pub(crate) struct Sidecar {
     /// The name of the machine, if there is no token.
     pub(crate) machine: String,
     pub(crate) windows: Vec<WakeWindow>,
@@ -83,7 +83,7 @@ pub(super) async fn post(
         none if none.is_empty() => 0,
         windows => app.windows.ask(windows).await?,
     };
-    let Beside {
+    let Sidecar {
         slots,
         notes,
         decisions,
@@ -106,10 +106,10 @@ fn is_small(packed: &[u8]) -> bool {
 }
 
 /// Parses a body.
-pub(crate) fn read(body: &[u8], most: usize) -> Result<Beside, Problem> {
+pub(crate) fn read(body: &[u8], most: usize) -> Result<Sidecar, Problem> {
     let refuse = |reason: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason);
     let body = unpack(body, most)?;
-    let beside: Beside =
+    let beside: Sidecar =
         serde_json::from_slice(&body).map_err(|error| refuse(error.to_string()))?;
     // Numbers and texts may become longer when they are written again, and each gets the name
     // of its machine.
@@ -127,7 +127,7 @@ pub(crate) fn read(body: &[u8], most: usize) -> Result<Beside, Problem> {
 }
 
 /// Stores slots, notes and decisions.
-fn keep(app: &Inner, beside: Beside) -> Result<Taken, Problem> {
+fn keep(app: &Inner, beside: Sidecar) -> Result<Taken, Problem> {
     let (all, machine) = (app.collection.as_ref(), beside.machine.as_str());
     let mut left = Left {
         app,

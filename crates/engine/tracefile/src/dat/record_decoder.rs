@@ -6,10 +6,10 @@ use punctual_host::Symbols;
 use punctual_model::{EVENTS, Nanos};
 use punctual_trace::{Decoder, Format, Layout};
 
-use super::marks::{MarkOf, Texts};
+use super::annotations::{AnnotationFormat, Texts};
 use super::meta::{FTRACE, Meta};
 use crate::listed::{by_full_name, listed_name};
-use crate::{Item, Mark, TraceHead};
+use crate::{Annotation, Item, TraceHead};
 
 /// The use of records of a type.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ enum Route {
     Skip,
     /// An event of the table, by its index there.
     Event(usize),
-    Mark(MarkOf),
+    Mark(AnnotationFormat),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ struct Kind {
 
 /// The decoder of a file's records.
 #[derive(Debug)]
-pub(super) struct Records {
+pub(super) struct RecordDecoder {
     layout: Layout,
     decoder: Decoder,
     /// Indexed by the type of the record.
@@ -59,7 +59,7 @@ const RECENT: usize = 1 << 12;
 /// The most functions in the head. A kernel has fewer.
 const MOST_SYMBOLS: usize = 1 << 18;
 
-impl Records {
+impl RecordDecoder {
     /// Creates the decoder. Puts what the file's formats tell into the head.
     pub(super) fn new(layout: Layout, meta: Meta, head: &mut TraceHead) -> Self {
         let text_begin = meta.symbols.text_begin();
@@ -67,7 +67,7 @@ impl Records {
             layout,
             decoder: Decoder::new(layout, text_begin),
             kinds: Vec::new(),
-            texts: Texts::of(&meta),
+            texts: Texts::from_meta(&meta),
             symbols: Symbols::default(),
             named: vec![0; RECENT],
         };
@@ -111,7 +111,7 @@ impl Records {
             }
             Route::Event(index)
         } else {
-            Route::Mark(MarkOf::of(system, format)?)
+            Route::Mark(AnnotationFormat::from_format(system, format)?)
         };
         let id = usize::from(format.id);
         if self.kinds.len() <= id {
@@ -168,7 +168,7 @@ impl Records {
                 let text = of.text(&self.layout, &self.texts, data);
                 let pid = data.get(4..8).map(|pid| self.layout.unsigned(pid) as u32);
                 match (text, pid) {
-                    (Some(text), Some(pid)) => Decoded::Item(Item::Mark(Mark {
+                    (Some(text), Some(pid)) => Decoded::Item(Item::Mark(Annotation {
                         time,
                         cpu,
                         pid,

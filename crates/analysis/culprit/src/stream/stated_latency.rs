@@ -4,7 +4,7 @@ use punctual_model::Nanos;
 
 /// A latency that a text states. It ends when the text was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stated {
+pub(super) enum StatedLatency {
     /// `cyclictest -b`: µs, or ns with its option `-N`. The text does not say which.
     Cyclictest(u64),
     /// The kernel's timerlat tracer, of its thread.
@@ -12,28 +12,28 @@ pub(super) enum Stated {
 }
 
 /// Returns the latency that a text states, if any.
-pub(super) fn stated(text: &str) -> Option<Stated> {
+pub(super) fn stated_latency(text: &str) -> Option<StatedLatency> {
     cyclictest(text).or_else(|| timerlat(text))
 }
 
 /// `hit latency threshold (120 > 100)`, of cyclictest and other programs of rt-tests.
-fn cyclictest(text: &str) -> Option<Stated> {
+fn cyclictest(text: &str) -> Option<StatedLatency> {
     let (_, rest) = text.split_once("hit latency threshold (")?;
     let (latency, rest) = rest.split_once('>')?;
     let (limit, _) = rest.split_once(')')?;
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let (latency, limit) = (number(latency)?, number(limit)?);
-    (latency >= limit && latency > 0).then_some(Stated::Cyclictest(latency))
+    (latency >= limit && latency > 0).then_some(StatedLatency::Cyclictest(latency))
 }
 
 /// `#58634 context thread timer_latency     10823 ns` (kernel/trace/trace_output.c).
-fn timerlat(text: &str) -> Option<Stated> {
+fn timerlat(text: &str) -> Option<StatedLatency> {
     let (_, rest) = text.split_once("context")?;
     let (context, rest) = rest.split_once("timer_latency")?;
     // The other contexts are the interrupt, and the return to user space.
     let (context, rest) = (context.trim(), rest.trim());
     let ns = rest.strip_suffix("ns")?.trim().parse().ok()?;
-    (context == "thread" || context == "user-ret").then_some(Stated::Timerlat(Nanos(ns)))
+    (context == "thread" || context == "user-ret").then_some(StatedLatency::Timerlat(Nanos(ns)))
 }
 
 #[cfg(test)]
@@ -45,25 +45,25 @@ mod tests {
         let cases = [
             (
                 "hit latency threshold (120 > 100)",
-                Some(Stated::Cyclictest(120)),
+                Some(StatedLatency::Cyclictest(120)),
             ),
             (
                 "tracing_mark_write: hit latency threshold (7>5)",
-                Some(Stated::Cyclictest(7)),
+                Some(StatedLatency::Cyclictest(7)),
             ),
             ("hit latency threshold (99 > 100)", None),
             ("hit latency threshold (120 > ", None),
             ("hit latency threshold (-1 > 100)", None),
             (
                 "#58634 context thread timer_latency     10823 ns",
-                Some(Stated::Timerlat(Nanos(10_823))),
+                Some(StatedLatency::Timerlat(Nanos(10_823))),
             ),
             ("#58634 context    irq timer_latency     12505 ns", None),
             ("#58634 context thread timer_latency     many ns", None),
             ("hello", None),
         ];
         for (text, latency) in cases {
-            assert_eq!(stated(text), latency, "{text}");
+            assert_eq!(stated_latency(text), latency, "{text}");
         }
     }
 }

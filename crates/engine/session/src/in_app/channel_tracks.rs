@@ -323,7 +323,7 @@ fn used(before: &[TaskRecord], after: &[TaskRecord], tid: u32) -> Option<(u64, O
 
 #[cfg(test)]
 mod tests {
-    use punctual_app::grid::{BUCKETS, index_of};
+    use punctual_app::buckets::{BUCKETS, index_of};
     use punctual_model::SignedNanos;
 
     use super::*;

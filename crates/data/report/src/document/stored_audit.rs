@@ -8,7 +8,7 @@ use super::{Answer, Block, Field, Section, Tone};
 
 /// Returns the findings: a summary, the problems, and the unknown checks by reason. Without an
 /// audit, the section explains that they are unknown.
-pub fn kept_audit(audit: Option<&StoredAudit>) -> Section {
+pub fn stored_audit(audit: Option<&StoredAudit>) -> Section {
     let Some(audit) = audit else {
         let none = "not known: this recording was made without an audit";
         return Section::titled("Audit", vec![Block::faint(none)]);
@@ -75,7 +75,7 @@ mod tests {
     use crate::html::fragment;
 
     fn shown(audit: Option<&StoredAudit>) -> String {
-        let sections = vec![kept_audit(audit)];
+        let sections = vec![stored_audit(audit)];
         fragment(&[Document {
             sections,
             ..Document::default()

@@ -7,16 +7,16 @@ use super::{EventKind, TraceEvent};
 /// Selects the events that belong to the story of a late thread: all events of some CPUs, and the
 /// events of other CPUs that name some threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Story {
+pub struct SliceStart {
     /// The CPUs where the thread ran or was woken.
     pub cpus: BTreeSet<u32>,
     /// The thread, its wakers, and the holders of its locks.
     pub threads: BTreeSet<u32>,
 }
 
-impl Story {
+impl SliceStart {
     /// Returns the story of `victim`, which should have run on `cpu`.
-    pub fn of<'a>(
+    pub fn from_events<'a>(
         events: impl Iterator<Item = &'a TraceEvent>,
         victim: u32,
         cpu: Option<u32>,

@@ -49,7 +49,7 @@ impl Target {
     }
 
     /// Writes a whole file, replacing an earlier one.
-    pub(crate) fn put(&self, folder: &str, name: &str, bytes: &[u8]) -> Result<(), LakeError> {
+    pub(crate) fn write(&self, folder: &str, name: &str, bytes: &[u8]) -> Result<(), LakeError> {
         match &self.0 {
             Kind::Folder(root) => {
                 let folder = root.join(folder);

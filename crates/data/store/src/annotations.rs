@@ -33,7 +33,12 @@ impl Kind {
         Crc::new(self.table, 0).text(id).text(json).end()
     }
 
-    fn put(self, store: &Store, id: RecordingId, what: &impl Serialize) -> Result<(), StoreError> {
+    fn insert(
+        self,
+        store: &Store,
+        id: RecordingId,
+        what: &impl Serialize,
+    ) -> Result<(), StoreError> {
         let json = serde_json::to_string(what).map_err(|error| {
             let context = &store.link.context;
             context.damaged(format!("a {} cannot be written: {error}", self.word))
@@ -94,7 +99,7 @@ impl Store {
     /// [`StoreError::LongText`], [`StoreError::ManyNotes`], or any error while writing.
     pub fn put_note(&self, note: &Note) -> Result<(), StoreError> {
         check_note(self.path(), &self.notes()?, note)?;
-        NOTE.put(self, note.id, note)
+        NOTE.insert(self, note.id, note)
     }
 
     /// Returns all notes, ordered by the time that they refer to.
@@ -127,7 +132,7 @@ impl Store {
     /// [`StoreError::LongText`], and what writing can fail with.
     pub fn put_change_mark(&self, mark: &ChangeAnnotation) -> Result<(), StoreError> {
         texts::check(self.path(), format!("decision {}", mark.id), mark)?;
-        CHANGE.put(self, mark.id, mark)
+        CHANGE.insert(self, mark.id, mark)
     }
 
     /// Returns all decisions on change points of one series or of all, oldest first. For each

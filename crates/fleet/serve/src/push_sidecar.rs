@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use punctual_model::SeriesEpoch;
 use punctual_store::{Destination, SlotFilter, Store, StoreError};
 
-use crate::api::{Beside, SlotOf};
+use crate::api::{Sidecar, SlotOf};
 use crate::membership::Membership;
 use crate::token::sha256;
 
@@ -28,7 +28,7 @@ type Hashes = BTreeMap<String, String>;
 
 /// A part that is delivered in one request, and the state to store afterwards.
 pub(crate) struct Part {
-    pub(crate) body: Beside,
+    pub(crate) body: Sidecar,
     /// Number of damaged windows that were left out.
     pub(crate) damaged: usize,
     name: &'static str,
@@ -44,7 +44,7 @@ impl Part {
     /// Returns whether there is nothing to send. The state is stored nevertheless, because it
     /// covers damaged windows.
     pub(crate) fn is_empty(&self) -> bool {
-        let Beside {
+        let Sidecar {
             windows,
             slots,
             notes,
@@ -85,10 +85,10 @@ pub(crate) fn windows(
         name: PLACE,
         damaged,
         value: last.to_string(),
-        body: Beside {
+        body: Sidecar {
             machine: machine.to_owned(),
             windows,
-            ..Beside::default()
+            ..Sidecar::default()
         },
     }))
 }
@@ -100,14 +100,14 @@ pub(crate) fn rest(
     to: &Destination,
     machine: &str,
 ) -> Result<Vec<Part>, StoreError> {
-    let mut bodies: Vec<(String, String, Vec<Beside>)> = Vec::new();
+    let mut bodies: Vec<(String, String, Vec<Sidecar>)> = Vec::new();
     let (notes, decisions) = (store.notes()?, store.change_marks(None)?);
     if !notes.is_empty() || !decisions.is_empty() {
         let hash = hash_of(&(&notes, &decisions));
-        let body = Beside {
+        let body = Sidecar {
             notes,
             decisions,
-            ..Beside::default()
+            ..Sidecar::default()
         };
         bodies.push((MARKS.to_owned(), hash, vec![body]));
     }
@@ -139,7 +139,7 @@ pub(crate) fn rest(
                 name: REST,
                 damaged: 0,
                 value: serde_json::json!(hashes).to_string(),
-                body: Beside {
+                body: Sidecar {
                     machine: machine.to_owned(),
                     ..body
                 },
@@ -171,13 +171,13 @@ fn by_month(store: &Store) -> Result<BTreeMap<String, Vec<SlotOf>>, StoreError> 
     Ok(months)
 }
 
-fn in_chunks(mut slots: Vec<SlotOf>) -> Vec<Beside> {
+fn in_chunks(mut slots: Vec<SlotOf>) -> Vec<Sidecar> {
     let mut chunks = Vec::new();
     while !slots.is_empty() {
         let rest = slots.split_off(slots.len().min(SLOTS));
-        chunks.push(Beside {
+        chunks.push(Sidecar {
             slots: std::mem::replace(&mut slots, rest),
-            ..Beside::default()
+            ..Sidecar::default()
         });
     }
     chunks

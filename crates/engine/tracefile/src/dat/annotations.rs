@@ -2,34 +2,37 @@
 
 use std::collections::HashMap;
 
-use punctual_trace::{Format, Layout, Place};
+use punctual_trace::{FieldPosition, Format, Layout};
 
 use super::meta::{FTRACE, Meta};
 
 /// A kind of record that becomes a mark.
 #[derive(Clone, Debug)]
-pub(super) enum MarkOf {
+pub(super) enum AnnotationFormat {
     /// `ftrace:print`: text that a program wrote (`trace_marker`), or the kernel.
-    Print { text: Place },
+    Print { text: FieldPosition },
     /// `ftrace:bputs`: a constant text of the kernel.
-    Puts { text: Place },
+    Puts { text: FieldPosition },
     /// `ftrace:bprint`: a text of the kernel with values, and the values.
-    Values { format: Place, values: Place },
+    Values {
+        format: FieldPosition,
+        values: FieldPosition,
+    },
     /// `ftrace:timerlat`: a sample of that tracer.
     Timerlat {
-        sequence: Place,
-        context: Place,
-        latency: Place,
+        sequence: FieldPosition,
+        context: FieldPosition,
+        latency: FieldPosition,
     },
 }
 
-impl MarkOf {
+impl AnnotationFormat {
     /// Returns the kind of a tracer's record. `None` if it is not a mark.
-    pub(super) fn of(system: &str, format: &Format) -> Option<Self> {
+    pub(super) fn from_format(system: &str, format: &Format) -> Option<Self> {
         if system != FTRACE {
             return None;
         }
-        let place = |name| format.place(name);
+        let place = |name| format.position(name);
         Some(match format.name.as_str() {
             "print" => Self::Print {
                 text: place("buf")?,
@@ -52,7 +55,7 @@ impl MarkOf {
 
     /// Returns the text of a record. `None` if it is truncated or has no text.
     pub(super) fn text(&self, layout: &Layout, texts: &Texts, record: &[u8]) -> Option<String> {
-        let number = |place: &Place| Some(layout.unsigned(place.bytes(layout, record)?));
+        let number = |place: &FieldPosition| Some(layout.unsigned(place.bytes(layout, record)?));
         match self {
             Self::Print { text } => {
                 let text = super::parser::text(text.bytes(layout, record)?);
@@ -91,7 +94,7 @@ pub(super) struct Texts(HashMap<u64, String>);
 
 impl Texts {
     /// Reads lines such as `0xffffffff82000000 : "text %d\n"`.
-    pub(super) fn of(meta: &Meta) -> Self {
+    pub(super) fn from_meta(meta: &Meta) -> Self {
         let line = |line: &str| {
             let (address, text) = line.split_once(" : ")?;
             let address = address.trim().strip_prefix("0x")?;

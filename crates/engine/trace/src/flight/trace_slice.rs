@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use punctual_model::{Nanos, Story, TraceEvent};
+use punctual_model::{Nanos, SliceStart, TraceEvent};
 
 use super::recorder::{CpuPipe, Flight, HISTORY_BYTES};
 use crate::TraceError;
@@ -11,7 +11,7 @@ use crate::ring::Page;
 
 /// The events of a time interval.
 #[derive(Clone, Debug, Default)]
-pub struct Cut {
+pub struct TraceSlice {
     /// In ascending order of time: all events of the CPUs where the victim ran or was woken, and
     /// events of other CPUs that name it, its waker or a holder of its lock. Before them, the last
     /// event of each of these CPUs before the interval.
@@ -73,26 +73,34 @@ impl Flight {
 
     /// Returns the events from `from` to `to` for the thread `victim`, from the data that was
     /// [taken out](Self::take_out). `cpu`: where it should have run.
-    pub fn cut(&mut self, victim: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> Cut {
-        self.cut_for(from, to, |events| Story::of(events.iter(), victim, cpu))
+    pub fn slice_for(
+        &mut self,
+        victim: u32,
+        cpu: Option<u32>,
+        from: Nanos,
+        to: Nanos,
+    ) -> TraceSlice {
+        self.slice_with(from, to, |events| {
+            SliceStart::from_events(events.iter(), victim, cpu)
+        })
     }
 
     /// Returns all events of all CPUs in the interval, and the last of each before it. A thread's
     /// blockers are known only after the events were read.
-    pub fn cut_all(&mut self, from: Nanos, to: Nanos) -> Cut {
+    pub fn slice_all(&mut self, from: Nanos, to: Nanos) -> TraceSlice {
         let cpus: BTreeSet<u32> = self.cpus.iter().map(|pipe| pipe.cpu).collect();
-        self.cut_for(from, to, |_| Story {
+        self.slice_with(from, to, |_| SliceStart {
             cpus,
             threads: BTreeSet::new(),
         })
     }
 
-    fn cut_for(
+    fn slice_with(
         &mut self,
         from: Nanos,
         to: Nanos,
-        story: impl FnOnce(&[TraceEvent]) -> Story,
-    ) -> Cut {
+        story: impl FnOnce(&[TraceEvent]) -> SliceStart,
+    ) -> TraceSlice {
         let mut events = Vec::new();
         let offset = self.clock.offset_ns.saturating_neg();
         let traced = |time: Nanos| time.0.saturating_add_signed(offset);
@@ -127,7 +135,7 @@ impl Flight {
         events.retain(|event| story.concerns(event));
         let relevant = |pipe: &&CpuPipe| story.cpus.contains(&pipe.cpu);
         let lost = (self.cpus.iter().filter(relevant)).map(|pipe| pipe.history.lost(first, last));
-        let all = self.cpus.len() <= Cut::ALL_CPUS;
+        let all = self.cpus.len() <= TraceSlice::ALL_CPUS;
         let pages = self
             .cpus
             .iter()
@@ -139,7 +147,7 @@ impl Flight {
                     bytes: Arc::clone(&page.bytes),
                 })
             });
-        Cut {
+        TraceSlice {
             lost: lost.sum(),
             pages: pages.collect(),
             events,
@@ -147,7 +155,7 @@ impl Flight {
     }
 }
 
-impl Cut {
+impl TraceSlice {
     /// Up to this number of CPUs, the pages of all are kept for export.
     const ALL_CPUS: usize = 8;
 }

@@ -10,7 +10,7 @@ use crate::context::{Context, Threads};
 
 /// A change of state at a point in time.
 #[derive(Clone, Debug)]
-pub(crate) enum Mark<'a> {
+pub(crate) enum TimelineEvent<'a> {
     Event(&'a TraceEvent),
     /// A non-maskable interrupt begins or ends. The kernel writes its only event at the end, with
     /// its duration.
@@ -28,13 +28,16 @@ pub(crate) enum Mark<'a> {
 
 /// Returns the window's events in order of time, with each non-maskable interrupt split into a
 /// beginning and an end. Drops everything after the actual time.
-pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos, Mark<'a>)> {
-    let mut marks: Vec<(Nanos, Mark<'a>)> = Vec::with_capacity(events.len());
+pub(crate) fn timeline_events<'a>(
+    window: &Window,
+    events: &'a [TraceEvent],
+) -> Vec<(Nanos, TimelineEvent<'a>)> {
+    let mut marks: Vec<(Nanos, TimelineEvent<'a>)> = Vec::with_capacity(events.len());
     // Before the events of the same time, which are complete from there on.
     for gap in &window.evidence.gaps {
         let (cpu, reason) = (gap.cpu, gap.reason);
         for (time, begins) in [(gap.from, true), (gap.to, false)] {
-            let mark = Mark::Gap {
+            let mark = TimelineEvent::Gap {
                 cpu,
                 reason,
                 begins,
@@ -56,11 +59,11 @@ pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos
         let cpu = event.cpu;
         match nmi {
             Some((from, to)) if from < to => {
-                marks.push((from, Mark::Nmi { cpu, begins: true }));
-                marks.push((to, Mark::Nmi { cpu, begins: false }));
+                marks.push((from, TimelineEvent::Nmi { cpu, begins: true }));
+                marks.push((to, TimelineEvent::Nmi { cpu, begins: false }));
             }
             Some(_) => {}
-            None => marks.push((event.time, Mark::Event(event))),
+            None => marks.push((event.time, TimelineEvent::Event(event))),
         }
     }
     marks.retain(|(time, _)| *time <= window.actual);
@@ -70,7 +73,7 @@ pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos
 
 /// How the victim is woken up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum WakeSource {
     /// By this thread, or by an interrupt on top of it that no recorded event shows.
     Unknown,
     /// By a hard interrupt: its timer expired.
@@ -89,25 +92,25 @@ pub(crate) struct Waking {
     pub(crate) cpu: u32,
     /// Thread that was current there.
     pid: u32,
-    pub(crate) by: By,
+    pub(crate) by: WakeSource,
     /// Thread whose call caused the wake-up, even if a softirq completed it.
     pub(crate) caller: Option<Task>,
 }
 
 impl Waking {
-    fn of(at: Nanos, context: &Context, event: &TraceEvent, threads: &Threads) -> Self {
+    fn from_event(at: Nanos, context: &Context, event: &TraceEvent, threads: &Threads) -> Self {
         let by = woken_by(context, event, threads);
         Self {
             at,
             cpu: event.cpu,
             pid: event.pid,
             caller: match by {
-                By::Thread(task) => Some(task),
-                By::Softirq if !context.softirq_of_handler => {
+                WakeSource::Thread(task) => Some(task),
+                WakeSource::Softirq if !context.softirq_of_handler => {
                     let task = threads.task(event.pid);
                     (!task.is_idle()).then_some(task)
                 }
-                By::Softirq | By::Interrupt | By::Unknown => None,
+                WakeSource::Softirq | WakeSource::Interrupt | WakeSource::Unknown => None,
             },
             by,
         }
@@ -116,7 +119,7 @@ impl Waking {
     /// The handler before the softirq may have interrupted a thread's call. This is assumed if the
     /// victim had woken that thread before.
     fn answered(mut self, called: &BTreeSet<u32>, event: &TraceEvent, threads: &Threads) -> Self {
-        if self.by == By::Softirq && called.contains(&event.pid) {
+        if self.by == WakeSource::Softirq && called.contains(&event.pid) {
             self.caller = Some(threads.task(event.pid));
         }
         self
@@ -125,7 +128,7 @@ impl Waking {
 
 /// Later events of the victim, for lookup at any time in the window.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Future {
+pub(crate) struct LaterEvents {
     wakings: Vec<Waking>,
     /// CPUs on which it was queued or began to run.
     places: Vec<(Nanos, u32)>,
@@ -139,12 +142,16 @@ pub(crate) struct Future {
     given_up: Vec<(Nanos, u32)>,
 }
 
-impl Future {
-    pub(crate) fn of(window: &Window, marks: &[(Nanos, Mark<'_>)], threads: &Threads) -> Self {
+impl LaterEvents {
+    pub(crate) fn from_timeline(
+        window: &Window,
+        marks: &[(Nanos, TimelineEvent<'_>)],
+        threads: &Threads,
+    ) -> Self {
         let tid = window.victim.tid;
         let in_thread = |waking: Waking| match waking.by {
-            By::Thread(_) if !shows_interrupts(window) => Waking {
-                by: By::Unknown,
+            WakeSource::Thread(_) if !shows_interrupts(window) => Waking {
+                by: WakeSource::Unknown,
                 caller: None,
                 ..waking
             },
@@ -157,12 +164,12 @@ impl Future {
         let mut called = BTreeSet::new();
         for (at, mark) in marks {
             let event = match mark {
-                Mark::Event(event) => event,
-                Mark::Gap { cpu, .. } => {
+                TimelineEvent::Event(event) => event,
+                TimelineEvent::Gap { cpu, .. } => {
                     contexts.remove(cpu);
                     continue;
                 }
-                Mark::Nmi { .. } => continue,
+                TimelineEvent::Nmi { .. } => continue,
             };
             let context = contexts.entry(event.cpu).or_default();
             context.apply(event, &mut threads);
@@ -171,7 +178,7 @@ impl Future {
                     called.insert(task.pid);
                 }
                 EventKind::Waking { task, .. } if task.pid == tid => {
-                    let waking = Waking::of(*at, context, event, &threads);
+                    let waking = Waking::from_event(*at, context, event, &threads);
                     let waking = waking.answered(&called, event, &threads);
                     future.wakings.push(in_thread(waking));
                 }
@@ -189,7 +196,7 @@ impl Future {
                             || last.at >= future.places[future.places.len() - 2].0
                     });
                     if !known {
-                        let waking = Waking::of(*at, context, event, &threads);
+                        let waking = Waking::from_event(*at, context, event, &threads);
                         future.wakings.push(in_thread(waking));
                     }
                 }
@@ -220,7 +227,7 @@ impl Future {
         let gives_up =
             |(at, pid): &(Nanos, u32)| *pid == waking.pid && (time..=waking.at).contains(at);
         let released = self.given_up.iter().any(gives_up);
-        (waking.by != By::Interrupt && chain.contains(&waking.pid) && released)
+        (waking.by != WakeSource::Interrupt && chain.contains(&waking.pid) && released)
             .then_some(waking.pid)
     }
 
@@ -258,17 +265,17 @@ fn shows_interrupts(window: &Window) -> bool {
     started || !hidden(NotShown::Flags)
 }
 
-fn woken_by(context: &Context, event: &TraceEvent, threads: &Threads) -> By {
+fn woken_by(context: &Context, event: &TraceEvent, threads: &Threads) -> WakeSource {
     if !context.handlers.is_empty() || event.has(TraceEvent::HARDIRQ) {
-        return By::Interrupt;
+        return WakeSource::Interrupt;
     }
     if context.softirq.is_some() || event.has(TraceEvent::SOFTIRQ) {
-        return By::Softirq;
+        return WakeSource::Softirq;
     }
     match context.current {
         // The idle thread never wakes a thread; an interrupt without an event did.
-        Some(task) if task.is_idle() => By::Interrupt,
-        Some(task) => By::Thread(task),
-        None => By::Thread(threads.task(event.pid)),
+        Some(task) if task.is_idle() => WakeSource::Interrupt,
+        Some(task) => WakeSource::Thread(task),
+        None => WakeSource::Thread(threads.task(event.pid)),
     }
 }
