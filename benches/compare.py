@@ -95,7 +95,7 @@ def punctual_figures(run, pick=lambda thread: True):
 
 
 def of_lane(label):
-    """The latency of one of our lanes."""
+    """The latency of one of our channels."""
     return lambda run: punctual_figures(run, lambda thread: thread["label"] == label)
 
 

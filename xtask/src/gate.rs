@@ -126,7 +126,7 @@ pub(crate) struct Gate {
 /// Tests that a busy machine disturbed.
 #[derive(Default)]
 struct Disturbed {
-    again: Vec<String>,
+    rerun: Vec<String>,
     quiet: Vec<String>,
 }
 
@@ -187,7 +187,7 @@ impl Gate {
     fn wrong(&self, ran: &[Ran], again: &[String]) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         let mut disturbed = Disturbed {
-            again: again.to_vec(),
+            rerun: again.to_vec(),
             quiet: Vec::new(),
         };
         for one in ran {
@@ -236,15 +236,15 @@ impl Disturbed {
         let path = || file.display().to_string();
         let mut open = std::fs::File::options();
         let mut out = (open.create(true).append(true).open(file)).with_context(path)?;
-        for (kind, tests) in [("again", &self.again), ("quiet", &self.quiet)] {
+        for (kind, tests) in [("again", &self.rerun), ("quiet", &self.quiet)] {
             for test in tests {
                 writeln!(out, "{kind} {test}").with_context(path)?;
             }
         }
-        (self.again, self.quiet) = (Vec::new(), Vec::new());
+        (self.rerun, self.quiet) = (Vec::new(), Vec::new());
         for line in std::fs::read_to_string(file).with_context(path)?.lines() {
             match line.split_once(' ') {
-                Some(("again", test)) => self.again.push(test.to_owned()),
+                Some(("again", test)) => self.rerun.push(test.to_owned()),
                 Some((_, test)) => self.quiet.push(test.to_owned()),
                 None => {}
             }
@@ -259,7 +259,7 @@ impl Disturbed {
         };
         let mut wrong = Vec::new();
         for (what, tests) in [
-            ("passed only when run again", all.again),
+            ("passed only when run again", all.rerun),
             ("were skipped for want of a quiet moment", all.quiet),
         ] {
             if tests.len() > LIMIT {

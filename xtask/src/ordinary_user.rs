@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         );
         return Ok(true);
     }
-    let mut lanes = Queues::default();
+    let mut queues = Queues::default();
     for test in chosen {
         let user = &user;
         let command = move || {
@@ -74,9 +74,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             Ok(command)
         };
         let program = Runnable::new(test.title(), command).of_user(" as an ordinary user");
-        lanes.add(test.lane_without_rights(), program);
+        queues.add(test.queue_without_rights(), program);
     }
-    let summary = lanes.run()?;
+    let summary = queues.run()?;
     std::fs::remove_dir_all(&user.home)?;
     summary.show(&gate)
 }

@@ -61,8 +61,8 @@ impl TestProgram {
         PURE.contains(&self.package()) || PURE.contains(&self.title().as_str())
     }
 
-    /// Returns its lane when running as root.
-    pub(crate) fn lane(&self) -> Queue {
+    /// Returns its queue when running as root.
+    pub(crate) fn queue(&self) -> Queue {
         let (package, title) = (self.package(), self.title());
         if self.is_pure() || BESIDE.contains(&package) {
             Queue::Beside
@@ -73,12 +73,12 @@ impl TestProgram {
         }
     }
 
-    /// Returns its lane when running without privileges. Then more programs cannot affect others.
-    pub(crate) fn lane_without_rights(&self) -> Queue {
-        match self.lane() {
+    /// Returns its queue when running without privileges. Then more programs cannot affect others.
+    pub(crate) fn queue_without_rights(&self) -> Queue {
+        match self.queue() {
             Queue::Machine if BESIDE_WITHOUT_RIGHTS.contains(&self.package()) => Queue::Beside,
             Queue::Files => Queue::Beside,
-            lane => lane,
+            queue => queue,
         }
     }
 

@@ -39,14 +39,14 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let wanted = |test: &&TestProgram| {
         options.crates.is_empty() || options.crates.iter().any(|name| name == test.package())
     };
-    let mut lanes = Queues::default();
+    let mut queues = Queues::default();
     for test in programs.tests.iter().filter(wanted) {
         let runnable = Runnable::new(test.title(), || Ok(test.command()));
-        lanes.add(test.lane(), runnable);
+        queues.add(test.queue(), runnable);
     }
     if options.crates.is_empty() {
         let examples = || Ok(documentation());
-        lanes.add(
+        queues.add(
             Queue::Beside,
             Runnable::new("the examples".to_owned(), examples),
         );
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     } else {
         gate
     };
-    lanes.run()?.show(&gate)
+    queues.run()?.show(&gate)
 }
 
 /// A test program to run.
@@ -105,32 +105,32 @@ impl<'a> Runnable<'a> {
     }
 }
 
-/// The programs to run, by lane.
+/// The programs to run, by queue.
 #[derive(Default)]
 pub(crate) struct Queues<'a> {
     machine: Vec<Runnable<'a>>,
     files: Vec<Runnable<'a>>,
-    beside: Vec<Runnable<'a>>,
+    alone: Vec<Runnable<'a>>,
 }
 
 impl<'a> Queues<'a> {
-    /// Adds a program to its lane.
-    pub(crate) fn add(&mut self, lane: Queue, program: Runnable<'a>) {
-        match lane {
+    /// Adds a program to its queue.
+    pub(crate) fn add(&mut self, queue: Queue, program: Runnable<'a>) {
+        match queue {
             Queue::Machine => self.machine.push(program),
             Queue::Files => self.files.push(program),
-            Queue::Beside => self.beside.push(program),
+            Queue::Beside => self.alone.push(program),
         }
     }
 
-    /// Runs all programs. Tests of the machine mostly sleep, and the other lane uses the CPU time
+    /// Runs all programs. Tests of the machine mostly sleep, and the other queue uses the CPU time
     /// that they leave.
     pub(crate) fn run(&self) -> Result<Summary> {
         let (machine, files, beside) = std::thread::scope(|scope| -> Result<_> {
             let beside = scope.spawn(|| -> Result<Vec<Outcome>> {
                 // The lowest priority of ordinary threads, which child processes inherit.
                 rustix::process::nice(19).context("a lower priority")?;
-                self.beside.iter().map(Runnable::run_and_show).collect()
+                self.alone.iter().map(Runnable::run_and_show).collect()
             });
             let machine = self.machine.iter();
             let machine = machine.map(|test| test.run((test.command)()?, &Screen::Now));
@@ -142,7 +142,7 @@ impl<'a> Queues<'a> {
         })?;
         // Failed tests are repeated only now, alone.
         let mut summary = Summary::default();
-        let tests = [&self.machine, &self.files, &self.beside]
+        let tests = [&self.machine, &self.files, &self.alone]
             .into_iter()
             .flatten();
         for (test, outcome) in tests.zip([machine, files, beside].into_iter().flatten()) {
@@ -207,7 +207,7 @@ impl Summary {
     fn add(&mut self, test: &Runnable<'_>, outcome: Outcome) -> Result<()> {
         let title = test.title();
         let again = |arguments: &[&str]| {
-            run_again(|| {
+            rerun(|| {
                 let mut command = (test.command)()?;
                 command.args(arguments);
                 suite::run(command, &Screen::Now)
@@ -290,7 +290,7 @@ impl Ran {
 }
 
 /// Returns the first of several runs that is good.
-fn run_again(mut run: impl FnMut() -> Result<Outcome>) -> Result<Option<Outcome>> {
+fn rerun(mut run: impl FnMut() -> Result<Outcome>) -> Result<Option<Outcome>> {
     for _ in 0..AGAIN {
         let outcome = run()?;
         if outcome.good() {
@@ -328,14 +328,14 @@ mod tests {
     fn all_lanes_are_run_and_counted() {
         let script = "echo 'test result: ok. 2 passed; 0 failed'";
         let good = |title| program(title, script);
-        let mut lanes = Queues::default();
-        lanes.add(Queue::Machine, good("a/t"));
+        let mut queues = Queues::default();
+        queues.add(Queue::Machine, good("a/t"));
         for title in ["b/t", "b/u", "b/v"] {
-            lanes.add(Queue::Files, good(title));
+            queues.add(Queue::Files, good(title));
         }
-        lanes.add(Queue::Files, program("b/dies", "exit 1"));
-        lanes.add(Queue::Beside, good("c/t"));
-        let summary = lanes.run().unwrap();
+        queues.add(Queue::Files, program("b/dies", "exit 1"));
+        queues.add(Queue::Beside, good("c/t"));
+        let summary = queues.run().unwrap();
         assert_eq!(summary.passed(), 10);
         assert_eq!(summary.failed, ["b/dies"]);
         assert_eq!(summary.times.len(), 6);
@@ -350,9 +350,9 @@ mod tests {
             shell.args(["-c", script]).env("OF_A_TEST", "yes");
             Ok(shell)
         });
-        let mut lanes = Queues::default();
-        lanes.add(Queue::Beside, own);
-        let summary = lanes.run().unwrap();
+        let mut queues = Queues::default();
+        queues.add(Queue::Beside, own);
+        let summary = queues.run().unwrap();
         assert_eq!((summary.passed(), summary.failed.len()), (1, 0));
     }
 

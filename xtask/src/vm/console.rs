@@ -30,7 +30,7 @@ pub(crate) struct Tally {
     pub(crate) programs: Vec<Ran>,
     failed: Vec<String>,
     /// Tests that passed only when their machine was run again.
-    pub(crate) again: Vec<String>,
+    pub(crate) rerun: Vec<String>,
     /// Whether the first test program was started.
     began: bool,
     finished: bool,
@@ -42,7 +42,7 @@ impl Tally {
     pub(crate) fn add(&mut self, other: &Self) {
         self.programs.extend(other.programs.iter().cloned());
         self.failed.extend(other.failed.iter().cloned());
-        self.again.extend(other.again.iter().cloned());
+        self.rerun.extend(other.rerun.iter().cloned());
         self.finished = (self.machines == 0 || self.finished) && other.finished;
         self.machines += 1;
     }
@@ -61,10 +61,10 @@ impl Tally {
     pub(crate) fn then(self, mut next: Self, machine: &str) -> Self {
         let passed = |name: &String| !name.ends_with(EXIT) && !next.failed.contains(name);
         let tests = self.failed.into_iter().filter(passed);
-        next.again = tests.map(|name| format!("{machine}:{name}")).collect();
+        next.rerun = tests.map(|name| format!("{machine}:{name}")).collect();
         // It did not come to its end, or one of its programs did not.
-        if next.again.is_empty() {
-            next.again.push(format!("{machine}: all of it"));
+        if next.rerun.is_empty() {
+            next.rerun.push(format!("{machine}: all of it"));
         }
         next
     }
@@ -92,7 +92,7 @@ impl fmt::Display for Tally {
         for name in &self.failed {
             write!(f, "\n  failed: {name}")?;
         }
-        for name in &self.again {
+        for name in &self.rerun {
             write!(f, "\n  passed when run again: {name}")?;
         }
         Ok(())
@@ -231,9 +231,9 @@ mod tests {
         let text = "@@ begin a\ntest one ... ok\n@@ end a 0\n@@ finished\n";
         let tally = first.then(follow(text), "m");
         assert!(tally.good(), "{tally}");
-        assert_eq!(tally.again, ["m:a one"]);
+        assert_eq!(tally.rerun, ["m:a one"]);
         assert_eq!(
-            follow("@@ begin a\n").then(follow(text), "m").again.len(),
+            follow("@@ begin a\n").then(follow(text), "m").rerun.len(),
             1
         );
     }

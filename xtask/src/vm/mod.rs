@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         all.add(&tally);
     }
     println!("\nvm: {all}");
-    let accepted = gate.accepts(&all.programs, &all.again)?;
+    let accepted = gate.accepts(&all.programs, &all.rerun)?;
     Ok(boots.context("machine boots")? && all.good() && accepted)
 }
 

@@ -22,7 +22,7 @@ pub struct Found {
 /// events that are added or dropped later do not change either.
 pub fn explain(window: &mut Window) -> Blame {
     let Found { blame, segments } = find(window);
-    window.lanes = thread_activity(window);
+    window.activity = thread_activity(window);
     window.segments = segments;
     blame
 }

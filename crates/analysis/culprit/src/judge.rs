@@ -132,7 +132,7 @@ fn unknown_state(moment: &Moment<'_, '_>) -> Cause {
     if !window.has(WAKING) && !window.has(WAKEUP) {
         return Cause::not_recorded(Missing::WakeUp, &[WAKING]);
     }
-    Cause::unexplained(match moment.scene.future.place(moment.from) {
+    Cause::unexplained(match moment.scene.future.cpu_at(moment.from) {
         Some(_) => Unknown::NothingBefore,
         None => Unknown::NoEventOfThread,
     })
@@ -168,7 +168,7 @@ fn ready(moment: &Moment<'_, '_>) -> Judged {
     let scheduling = || Cause::new(Source::Scheduling);
     let cause = match scene.victim.prio {
         _ if moves_it(moment, &task) => {
-            let to = scene.future.place(moment.from);
+            let to = scene.future.cpu_at(moment.from);
             let by = Detail::MovedBy(Name::from(&task));
             Cause::new(Source::Migration {
                 from: moment.cpu,
@@ -294,7 +294,7 @@ fn handlers_missing(window: &Window) -> Vec<&'static str> {
 
 /// Returns whether this is the thread that migrates the victim to another CPU.
 fn moves_it(moment: &Moment<'_, '_>, task: &Task) -> bool {
-    let elsewhere = moment.scene.future.place(moment.from);
+    let elsewhere = moment.scene.future.cpu_at(moment.from);
     task.comm.bytes().starts_with(b"migration/") && elsewhere.is_some_and(|cpu| cpu != moment.cpu)
 }
 

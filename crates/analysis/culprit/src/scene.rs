@@ -107,10 +107,10 @@ impl<'a> Scene<'a> {
     }
 
     /// Returns the CPU that matters for the victim at a time.
-    pub(crate) fn lane(&self, at: Nanos) -> u32 {
+    pub(crate) fn victim_cpu(&self, at: Nanos) -> u32 {
         match &self.victim.state {
             State::Running | State::Queued | State::Stopped | State::Gone => self.victim.cpu,
-            State::Woken => self.future.place(at).unwrap_or(self.victim.cpu),
+            State::Woken => self.future.cpu_at(at).unwrap_or(self.victim.cpu),
             State::Asleep(Why::Lock { chain, .. }) => (self.future.holder(chain, at))
                 .and_then(|holder| self.running_on(holder))
                 .or_else(|| self.future.waking(at).map(|waking| waking.cpu))
@@ -119,7 +119,7 @@ impl<'a> Scene<'a> {
                 .future
                 .waking(at)
                 .map_or(self.victim.cpu, |waking| waking.cpu),
-            State::Unknown => self.future.place(at).unwrap_or(self.victim.cpu),
+            State::Unknown => self.future.cpu_at(at).unwrap_or(self.victim.cpu),
         }
     }
 

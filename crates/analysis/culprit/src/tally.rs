@@ -87,14 +87,14 @@ impl Tally {
             count: 0,
             culprit_in: 0,
             total_ns: Nanos::ZERO,
-            worst_ns: Nanos::ZERO,
-            worst_outlier: number,
+            max_ns: Nanos::ZERO,
+            max_outlier: number,
             words: None,
         });
         cause.count += 1;
         cause.total_ns += ns;
-        if ns > cause.worst_ns {
-            (cause.worst_ns, cause.worst_outlier) = (ns, number);
+        if ns > cause.max_ns {
+            (cause.max_ns, cause.max_outlier) = (ns, number);
         }
         if let Some(at) = culprit_at {
             cause.culprit_in += 1;
@@ -108,7 +108,7 @@ impl Tally {
     /// Returns the causes in descending order of total time.
     pub fn causes(&self) -> Vec<Cause> {
         let mut causes: Vec<Cause> = self.causes.values().cloned().collect();
-        causes.sort_by_key(|cause| (std::cmp::Reverse(cause.total_ns), cause.worst_outlier));
+        causes.sort_by_key(|cause| (std::cmp::Reverse(cause.total_ns), cause.max_outlier));
         causes
     }
 

@@ -131,7 +131,7 @@ impl Waking {
 pub(crate) struct LaterEvents {
     wakings: Vec<Waking>,
     /// CPUs on which it was queued or began to run.
-    places: Vec<(Nanos, u32)>,
+    cpus: Vec<(Nanos, u32)>,
     /// When it was last switched in.
     switched_in: Option<Nanos>,
     /// When it was switched in.
@@ -189,11 +189,10 @@ impl LaterEvents {
                     task, target_cpu, ..
                 } if task.pid == tid => {
                     future.queued.push(*at);
-                    future.places.push((*at, *target_cpu));
+                    future.cpus.push((*at, *target_cpu));
                     // Used if there is no `sched_waking`: usually written in the same interrupt.
                     let known = future.wakings.last().is_some_and(|last| {
-                        future.places.len() < 2
-                            || last.at >= future.places[future.places.len() - 2].0
+                        future.cpus.len() < 2 || last.at >= future.cpus[future.cpus.len() - 2].0
                     });
                     if !known {
                         let waking = Waking::from_event(*at, context, event, &threads);
@@ -203,7 +202,7 @@ impl LaterEvents {
                 EventKind::Switch { next, .. } if next.pid == tid => {
                     future.switched_in = Some(*at);
                     future.runs.push(*at);
-                    future.places.push((*at, event.cpu));
+                    future.cpus.push((*at, event.cpu));
                 }
                 _ => {}
             }
@@ -249,8 +248,8 @@ impl LaterEvents {
     }
 
     /// Returns the CPU on which the victim is queued or runs next.
-    pub(crate) fn place(&self, time: Nanos) -> Option<u32> {
-        let next = self.places.iter().find(|(at, _)| *at >= time);
+    pub(crate) fn cpu_at(&self, time: Nanos) -> Option<u32> {
+        let next = self.cpus.iter().find(|(at, _)| *at >= time);
         next.map(|(_, cpu)| *cpu)
     }
 }

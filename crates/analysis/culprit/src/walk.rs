@@ -38,11 +38,11 @@ fn run(window: &Window, events: &[TraceEvent]) -> (Vec<CauseSpan>, Option<(u32, 
     let mut at = expected;
     for (time, mark) in &marks {
         let time = (*time).clamp(expected, actual.max(expected));
-        put(&scene, &mut stretches, at..time, Some(mark));
+        push(&scene, &mut stretches, at..time, Some(mark));
         at = at.max(time);
         scene.apply(mark);
     }
-    put(&scene, &mut stretches, at..actual, None);
+    push(&scene, &mut stretches, at..actual, None);
     (judged(window, stretches), scene.moved)
 }
 
@@ -54,7 +54,7 @@ fn judged(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
 
 /// Charges a span of time to the current cause of delay; `next` is the event that ends the span. A
 /// sleeping victim is not late until the slack of its timer has passed, so the span is split there.
-fn put(
+fn push(
     scene: &Scene<'_>,
     stretches: &mut Vec<CauseSpan>,
     time: std::ops::Range<Nanos>,
@@ -67,18 +67,13 @@ fn put(
     let middle = over.clamp(time.start, time.end.max(time.start));
     for (from, to) in [(time.start, middle), (middle, time.end)] {
         if from < to {
-            stretches.push(stretch(scene, from, to, next));
+            stretches.push(span(scene, from, to, next));
         }
     }
 }
 
-fn stretch(
-    scene: &Scene<'_>,
-    from: Nanos,
-    to: Nanos,
-    next: Option<&TimelineEvent<'_>>,
-) -> CauseSpan {
-    let cpu = scene.lane(from);
+fn span(scene: &Scene<'_>, from: Nanos, to: Nanos, next: Option<&TimelineEvent<'_>>) -> CauseSpan {
+    let cpu = scene.victim_cpu(from);
     let unseen = Context::default();
     let moment = Moment {
         scene,

@@ -12,7 +12,7 @@ use crate::{
 /// Compares `candidate` with `baseline`, based on blocks of these two runs.
 ///
 /// # Errors
-/// [`CompareError`]: recordings of different probes, without latencies, or without a common lane.
+/// [`CompareError`]: recordings of different probes, without latencies, or without a common channel.
 pub fn compare(
     baseline: &Recording,
     candidate: &Recording,
@@ -49,8 +49,8 @@ pub fn compare_runs(
         });
     }
     let worked = pairs(sides)?.into_iter();
-    let (mut lanes, by_run): (Vec<Channel>, Vec<ByFigure>) = worked
-        .map(|pair| Work::new(sides, pair, options).lane())
+    let (mut channels, by_run): (Vec<Channel>, Vec<ByFigure>) = worked
+        .map(|pair| Work::new(sides, pair, options).channel())
         .unzip();
     let unit = match all().count() {
         2 => Unit::Stretch,
@@ -58,12 +58,12 @@ pub fn compare_runs(
     };
     let replicates = match unit {
         Unit::Stretch => {
-            judge_together(&mut lanes);
+            judge_together(&mut channels);
             options.replicates as u64
         }
         Unit::Run => {
             let runs = sides.map(<[&Recording]>::len);
-            judge_runs(&mut lanes, &by_run.concat(), runs, options.seed)
+            judge_runs(&mut channels, &by_run.concat(), runs, options.seed)
         }
     };
     let known = alike::known(sides);
@@ -72,16 +72,16 @@ pub fn compare_runs(
     let mut comparison = Comparison {
         schema: COMPARISON_SCHEMA,
         summary: String::new(),
-        change: overall(&lanes),
+        change: overall(&channels),
         unit,
-        shortfalls: shortfalls::find_shortfalls(&lanes, unit, sides.map(<[&Recording]>::len)),
+        shortfalls: shortfalls::find_shortfalls(&channels, unit, sides.map(<[&Recording]>::len)),
         baseline: first,
         candidate: second,
         measured_differently: known.measured,
         machine: known.machine,
         not_known: known.not_known,
         cautions,
-        lanes,
+        channels,
         replicates,
         seed: options.seed,
     };
@@ -90,9 +90,14 @@ pub fn compare_runs(
 }
 
 /// Judges the figures of several runs a side by all permutations of the runs. Returns their number.
-fn judge_runs(lanes: &mut [Channel], by_run: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> u64 {
+fn judge_runs(
+    channels: &mut [Channel],
+    by_run: &[Option<ByRun>],
+    runs: [usize; 2],
+    seed: u64,
+) -> u64 {
     if permute::smallest_p(runs) >= CHANCE {
-        too_few_runs(lanes);
+        too_few_runs(channels);
         return permute::ways((runs[0] + runs[1]) as u64, runs[0] as u64);
     }
     let permuted = permute::test(by_run, runs, seed);
@@ -116,15 +121,15 @@ fn judge_runs(lanes: &mut [Channel], by_run: &[Option<ByRun>], runs: [usize; 2],
             p_adjusted: adjusted,
         })
     };
-    for lane in lanes {
-        for one in &mut lane.quantiles {
+    for channel in channels {
+        for one in &mut channel.quantiles {
             let found = one.difference_ns.map(|ns| ns.0 as f64);
             if let Some(estimate) = next(found, 1.0) {
                 one.change = change(estimate, one.difference_ns.is_some_and(|ns| ns.0 > 0));
                 (one.estimate, one.not_known) = (Some(estimate), None);
             }
         }
-        for one in &mut lane.rates {
+        for one in &mut channel.rates {
             // If neither side has any events, there is nothing to test.
             if let Some(estimate) = next(None, 1e6)
                 && one.change != Change::NoneFound
@@ -138,10 +143,10 @@ fn judge_runs(lanes: &mut [Channel], by_run: &[Option<ByRun>], runs: [usize; 2],
 }
 
 /// Marks each figure that could have been judged: there are too few runs.
-fn too_few_runs(lanes: &mut [Channel]) {
-    for lane in lanes {
-        let quantiles = lane.quantiles.iter_mut().map(|one| &mut one.not_known);
-        let rates = lane.rates.iter_mut().map(|one| &mut one.not_known);
+fn too_few_runs(channels: &mut [Channel]) {
+    for channel in channels {
+        let quantiles = channel.quantiles.iter_mut().map(|one| &mut one.not_known);
+        let rates = channel.rates.iter_mut().map(|one| &mut one.not_known);
         for why in quantiles.chain(rates).flatten() {
             if why.is_empty() {
                 "too few runs".clone_into(why);
@@ -151,17 +156,17 @@ fn too_few_runs(lanes: &mut [Channel]) {
 }
 
 /// Judges all figures as one question, and sets the result of each.
-fn judge_together(lanes: &mut [Channel]) {
-    let values: Vec<Option<f64>> = (lanes.iter())
-        .flat_map(|lane| {
-            let quantiles = lane.quantiles.iter().map(|one| one.estimate);
-            quantiles.chain(lane.rates.iter().map(|one| one.estimate))
+fn judge_together(channels: &mut [Channel]) {
+    let values: Vec<Option<f64>> = (channels.iter())
+        .flat_map(|channel| {
+            let quantiles = channel.quantiles.iter().map(|one| one.estimate);
+            quantiles.chain(channel.rates.iter().map(|one| one.estimate))
         })
         .map(|estimate| estimate.map(|estimate| estimate.p))
         .collect();
     let mut adjusted = holm::adjust(&values).into_iter().flatten();
-    for lane in lanes {
-        for one in &mut lane.quantiles {
+    for channel in channels {
+        for one in &mut channel.quantiles {
             let difference = one.difference_ns.map_or(0, |ns| ns.0);
             judge(
                 &mut one.estimate,
@@ -170,7 +175,7 @@ fn judge_together(lanes: &mut [Channel]) {
                 difference > 0,
             );
         }
-        for one in &mut lane.rates {
+        for one in &mut channel.rates {
             let more = more(one);
             judge(&mut one.estimate, &mut one.change, &mut adjusted, more);
         }
@@ -207,33 +212,33 @@ fn more(one: &Rate) -> bool {
     rate(one.candidate) > rate(one.baseline)
 }
 
-fn overall(lanes: &[Channel]) -> Change {
+fn overall(channels: &[Channel]) -> Change {
     let changes = || {
-        lanes.iter().flat_map(|lane| {
-            let quantiles = lane.quantiles.iter().map(|one| one.change);
-            quantiles.chain(lane.rates.iter().map(|one| one.change))
+        channels.iter().flat_map(|channel| {
+            let quantiles = channel.quantiles.iter().map(|one| one.change);
+            quantiles.chain(channel.rates.iter().map(|one| one.change))
         })
     };
     // In the order of importance.
     match changes().min().unwrap_or(Change::Unknown) {
-        Change::NoneFound if lanes.iter().any(is_open) => Change::Unknown,
+        Change::NoneFound if channels.iter().any(is_open) => Change::Unknown,
         change => change,
     }
 }
 
-/// Returns whether a lane has a figure with enough samples that could not be judged, because of
+/// Returns whether a channel has a figure with enough samples that could not be judged, because of
 /// their distribution over time.
-fn is_open(lane: &Channel) -> bool {
+fn is_open(channel: &Channel) -> bool {
     let quantile = |one: &Quantile| {
         one.change == Change::Unknown
             && one.difference_ns.is_some()
-            && (lane.recorded.iter()).all(|all| has_samples_above(*all, one.quantile))
+            && (channel.recorded.iter()).all(|all| has_samples_above(*all, one.quantile))
     };
     let rate = |one: &Rate| {
         let both = one.baseline.zip(one.candidate);
         one.change == Change::Unknown && both.is_some_and(|(a, b)| a.count + b.count > 0)
     };
-    lane.quantiles.iter().any(quantile) || lane.rates.iter().any(rate)
+    channel.quantiles.iter().any(quantile) || channel.rates.iter().any(rate)
 }
 
 #[cfg(test)]

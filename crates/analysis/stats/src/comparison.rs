@@ -87,9 +87,9 @@ pub struct Comparison {
     pub not_known: Vec<String>,
     /// Other warnings for the reader.
     pub cautions: Vec<String>,
-    /// The figures: one lane for all threads. If each thread measures another mechanism, a lane for
+    /// The figures: one channel for all threads. If each thread measures another mechanism, a channel for
     /// each thread that both recordings have.
-    pub lanes: Vec<Channel>,
+    pub channels: Vec<Channel>,
     /// Number of resampling draws. For several runs a side, number of permutations.
     pub replicates: u64,
     /// The seed of its random numbers.
@@ -155,7 +155,7 @@ pub enum Change {
     Unknown,
 }
 
-/// The figures of one lane.
+/// The figures of one channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Channel {
     /// Its name. Null if all threads are combined.

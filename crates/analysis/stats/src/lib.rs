@@ -107,7 +107,7 @@ pub enum CompareError {
         "the recordings have no way of measuring in common: the baseline has {baseline}, the \
          candidate {candidate}"
     )]
-    NoLane {
+    NoChannel {
         /// The mechanisms of the baseline.
         baseline: String,
         /// The mechanisms of the candidate.

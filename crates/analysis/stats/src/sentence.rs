@@ -10,12 +10,12 @@ pub(crate) fn comparison_sentence(comparison: &Comparison) -> String {
     let mut parts = Vec::new();
     let mut nothing = Vec::new();
     let mut unknown = Vec::new();
-    for lane in &comparison.lanes {
-        let place = match &lane.title {
+    for channel in &comparison.channels {
+        let place = match &channel.title {
             None => String::new(),
             Some(title) => format!(" ({title})"),
         };
-        for one in &lane.quantiles {
+        for one in &channel.quantiles {
             let name = format!("{}{place}", one.name);
             match one.change {
                 Change::Worse => parts.push(format!("{name} higher by {}", by(one))),
@@ -24,7 +24,7 @@ pub(crate) fn comparison_sentence(comparison: &Comparison) -> String {
                 Change::Unknown => unknown.push(format!("{name}{}", about(one.ratio))),
             }
         }
-        for one in &lane.rates {
+        for one in &channel.rates {
             let name = match one.from_ns {
                 None => format!("missed periods{place}"),
                 Some(limit) => format!("samples from {limit} on{place}"),

@@ -6,28 +6,32 @@ use crate::permute::{CHANCE, enough_runs, smallest_p};
 use crate::{Change, Channel, Rate, Shortfall, Unit};
 
 /// Returns each reason once with all affected figures, starting with reasons for all figures.
-pub(crate) fn find_shortfalls(lanes: &[Channel], unit: Unit, runs: [usize; 2]) -> Vec<Shortfall> {
+pub(crate) fn find_shortfalls(
+    channels: &[Channel],
+    unit: Unit,
+    runs: [usize; 2],
+) -> Vec<Shortfall> {
     let mut all: Vec<Shortfall> = Vec::new();
     if unit == Unit::Run && smallest_p(runs) >= CHANCE {
         all.push(of_runs(runs));
         return all;
     }
-    for lane in lanes {
-        let quantiles =
-            (lane.quantiles.iter()).map(|one| (&one.name, one.not_known.as_ref(), one.measure_ns));
-        let rates = (lane.rates.iter())
+    for channel in channels {
+        let quantiles = (channel.quantiles.iter())
+            .map(|one| (&one.name, one.not_known.as_ref(), one.measure_ns));
+        let rates = (channel.rates.iter())
             .filter(|one| happens(one))
             .map(|one| (&one.what, one.not_known.as_ref(), one.measure_ns));
         for (name, why, measure_ns) in quantiles.chain(rates) {
             let Some(why) = why.filter(|why| !why.is_empty()) else {
                 continue;
             };
-            let whole = lane.no_blocks.as_ref() == Some(why);
-            let figure = match &lane.title {
+            let whole = channel.no_blocks.as_ref() == Some(why);
+            let figure = match &channel.title {
                 None => name.clone(),
                 Some(title) => format!("{name} ({title})"),
             };
-            // One line for a figure in all lanes, with the longest time.
+            // One line for a figure in all channels, with the longest time.
             let of_name = |known: &str| known.split(" (").next() == Some(name);
             let same = |one: &&mut Shortfall| {
                 one.why == *why

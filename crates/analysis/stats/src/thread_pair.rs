@@ -1,4 +1,4 @@
-//! One lane of two recordings and its figures.
+//! One channel of two recordings and its figures.
 
 use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, Unknown};
 
@@ -32,7 +32,7 @@ pub(crate) fn has_samples_above(samples: u64, quantile: f64) -> bool {
 /// The runs of baseline and candidate, one or several of each.
 pub(crate) type Sides<'a> = [&'a [&'a Recording]; 2];
 
-/// The threads of all recordings that form a lane, by side and run.
+/// The threads of all recordings that form a channel, by side and run.
 pub(crate) struct Pair {
     title: Option<String>,
     threads: [Vec<Vec<u32>>; 2],
@@ -40,13 +40,13 @@ pub(crate) struct Pair {
 
 /// Returns whether each thread measures another mechanism, and is compared separately.
 fn is_by_lane(recording: &Recording) -> bool {
-    !recording.lanes_are_alike()
+    !recording.threads_are_alike()
 }
 
-/// Returns the lanes that all recordings have.
+/// Returns the channels that all recordings have.
 ///
 /// # Errors
-/// [`CompareError::NoLane`].
+/// [`CompareError::NoChannel`].
 pub(crate) fn pairs(sides: Sides<'_>) -> Result<Vec<Pair>, CompareError> {
     let all = || sides.into_iter().flatten();
     if !all().any(|one| is_by_lane(one)) {
@@ -77,7 +77,7 @@ pub(crate) fn pairs(sides: Sides<'_>) -> Result<Vec<Pair>, CompareError> {
         }
     }
     if pairs.is_empty() {
-        Err(CompareError::NoLane {
+        Err(CompareError::NoChannel {
             baseline: first[0].join(", "),
             candidate: first[1].join(", "),
         })
@@ -86,7 +86,7 @@ pub(crate) fn pairs(sides: Sides<'_>) -> Result<Vec<Pair>, CompareError> {
     }
 }
 
-/// A lane under construction: the baseline first, then the candidate.
+/// A channel under construction: the baseline first, then the candidate.
 pub(crate) struct Work<'a> {
     sides: Sides<'a>,
     pair: Pair,
@@ -99,7 +99,7 @@ pub(crate) struct Work<'a> {
     runs: [Vec<Counts>; 2],
 }
 
-/// The figures of a lane, each by run, which are permuted.
+/// The figures of a channel, each by run, which are permuted.
 pub(crate) type ByFigure = Vec<Option<ByRun>>;
 
 /// Returns the latencies and the number of missed periods of some threads.
@@ -143,8 +143,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Calculates the lane. For several runs a side, the caller adds the confidence of differences.
-    pub(crate) fn lane(self) -> (Channel, ByFigure) {
+    /// Calculates the channel. For several runs a side, the caller adds the confidence of differences.
+    pub(crate) fn channel(self) -> (Channel, ByFigure) {
         let limit = self
             .options
             .threshold
@@ -173,7 +173,7 @@ impl<'a> Work<'a> {
         } else {
             Vec::new()
         };
-        let lane = Channel {
+        let channel = Channel {
             recorded: [0, 1].map(|side| self.histograms[side].recorded()),
             blocks: (blocks.as_ref().ok())
                 .map(|blocks| [0, 1].map(|side| blocks[side].each.len() as u64)),
@@ -188,7 +188,7 @@ impl<'a> Work<'a> {
             later: self.later(&drawn),
             title: self.pair.title,
         };
-        (lane, by_run)
+        (channel, by_run)
     }
 
     /// Returns whether a side has several runs, so that the run is the unit.

@@ -63,7 +63,7 @@ impl Lease {
             path: path.to_owned(),
             source,
         };
-        let Named { folder, name, .. } = place(path, failed)?;
+        let Named { folder, name, .. } = create(path, failed)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let take = || -> io::Result<File> {
             let fd = openat(&folder, &name, flags, Mode::RUSR | Mode::WUSR)?;
@@ -94,7 +94,7 @@ pub fn holder(path: &Path) -> Holder {
         path: path.to_owned(),
         source,
     };
-    let named = match place(path, read) {
+    let named = match create(path, read) {
         Ok(named) => named,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Holder::NoLease,
         Err(_) => return unknown,
@@ -131,13 +131,13 @@ pub fn remove(path: &Path) {
         path: path.to_owned(),
         source,
     };
-    if let Ok(named) = place(path, read) {
+    if let Ok(named) = create(path, read) {
         // If this fails, an unlocked file is left behind.
         let _ = unlinkat(&named.folder, &named.name, AtFlags::empty());
     }
 }
 
-fn place(path: &Path, failed: impl Fn(io::Error) -> FileError) -> Result<Named, FileError> {
+fn create(path: &Path, failed: impl Fn(io::Error) -> FileError) -> Result<Named, FileError> {
     match walk(path, LastLink::Kept, &rule::follow) {
         Ok(WalkTarget::Named(named)) => Ok(named),
         Ok(WalkTarget::Unnamed { .. }) => Err(failed(io::ErrorKind::InvalidInput.into())),

@@ -139,7 +139,7 @@ impl Output {
         match to {
             To::File {
                 temporary, name, ..
-            } => temporary.put(&name).map_err(failed),
+            } => temporary.rename(&name).map_err(failed),
             _ => Ok(()),
         }
     }

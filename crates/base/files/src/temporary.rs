@@ -78,7 +78,7 @@ impl Temporary {
     }
 
     /// Renames the file to `name`, replacing any existing file.
-    pub(crate) fn put(mut self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn rename(mut self, name: &OsStr) -> io::Result<()> {
         renameat(&self.folder, &self.name, &self.folder, name)?;
         self.name.clear();
         Ok(())

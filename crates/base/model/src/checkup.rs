@@ -74,7 +74,7 @@ pub struct Condition {
     /// Number of episodes: late periods of all CPUs with no pause between them longer than the
     /// episode gap.
     pub episodes: u64,
-    /// How much episodes cluster: variance by mean of their counts in blocks of time, for the worst
+    /// How much episodes cluster: variance by mean of their counts in blocks of time, for the largest
     /// block length (upper 90% limit). It widens the bounds.
     #[serde(default)]
     pub dispersion: Option<f64>,
@@ -119,7 +119,7 @@ pub struct RemediedCause {
     /// Sum of its shares.
     pub total_ns: Nanos,
     /// Its largest share.
-    pub worst_ns: Nanos,
+    pub max_ns: Nanos,
     /// Related checks that found a problem, or could not be judged.
     pub checks: Vec<String>,
     /// The advice.

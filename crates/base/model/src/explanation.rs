@@ -106,9 +106,9 @@ pub struct Cause {
     /// Sum of its shares.
     pub total_ns: Nanos,
     /// Its largest share.
-    pub worst_ns: Nanos,
+    pub max_ns: Nanos,
     /// Number of the outlier with that share.
-    pub worst_outlier: u64,
+    pub max_outlier: u64,
     /// The source in words, if it is shown.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<CauseWords>,

@@ -206,7 +206,7 @@ pub struct Expectation {
     /// Clock frequency used for the estimate, in kHz, or why it is unknown.
     pub frequency_khz: Option<Fact<u64>>,
     /// 100,000 clock cycles at that frequency: the rule of thumb for a tuned PREEMPT_RT kernel.
-    pub worst_ns: Option<Nanos>,
+    pub max_ns: Option<Nanos>,
     /// The last stored measurement of this machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub measured: Option<MeasuredMaximum>,

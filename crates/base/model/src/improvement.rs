@@ -92,7 +92,7 @@ pub struct TriedSetting {
     /// Upper end of its 95% confidence interval.
     pub high: Option<f64>,
     /// Whether it is proven to help and belongs to the profile.
-    pub kept: bool,
+    pub accepted: bool,
     /// The reason.
     pub why: String,
 }

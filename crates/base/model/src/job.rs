@@ -59,7 +59,7 @@ pub struct ThreadJobs {
     /// Number of observed waits of the thread, of any kind.
     pub waits: u64,
     /// System calls with waits of the thread, by falling time. Known calls only, at most eight.
-    pub places: Vec<WaitCall>,
+    pub wait_calls: Vec<WaitCall>,
     /// CPU time of each job in nanoseconds, including interrupts on top of the thread.
     pub execution: Histogram,
 }
@@ -116,7 +116,7 @@ pub struct ThreadActivity {
     pub spans: Vec<ActivitySpan>,
 }
 
-/// A span of a lane.
+/// A span of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActivitySpan {
     /// Start, on CLOCK_MONOTONIC.

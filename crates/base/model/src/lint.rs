@@ -137,7 +137,7 @@ pub struct Act {
     /// Number of acts.
     pub count: u64,
     /// The longest duration, if the act has one.
-    pub worst: Option<Nanos>,
+    pub max: Option<Nanos>,
     /// The address of the last page fault.
     pub address: u64,
 }
@@ -314,7 +314,7 @@ pub struct Violation {
     /// Number of violations.
     pub count: u64,
     /// The longest duration, if it has one.
-    pub worst_ns: Option<Nanos>,
+    pub max_ns: Option<Nanos>,
     /// The call site, the innermost first.
     pub frames: Vec<Frame>,
     /// Why frames are missing.
@@ -337,7 +337,7 @@ pub struct RuleResult {
     /// Number of violations.
     pub count: u64,
     /// The longest violation, if it has a duration.
-    pub worst_ns: Option<Nanos>,
+    pub max_ns: Option<Nanos>,
     /// The violations, the most frequent first.
     pub violations: Vec<Violation>,
     /// Why it costs latency.

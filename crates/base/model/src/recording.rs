@@ -25,7 +25,7 @@ use crate::{
 /// `broken` and `not_proven` describe the machine, if a statement about it was requested.
 ///
 /// 4: causes are data (`blame.shares[].cause`). Causes of earlier schemas cannot be read.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 
 /// One measurement and everything that is known about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -77,7 +77,7 @@ pub struct Recording {
     #[serde(default)]
     pub samples: Option<SamplesKept>,
     /// The largest samples of all threads, in descending order.
-    pub worst: Vec<TopSample>,
+    pub top_samples: Vec<TopSample>,
     /// The explanation of the outliers, if requested.
     #[serde(default)]
     pub explanation: Option<Explanation>,
@@ -220,8 +220,8 @@ impl Recording {
     /// Returns it with all causes in words, for output that shows them.
     pub fn in_words(&self) -> Self {
         let mut shown = self.clone();
-        let worst = shown.worst.iter_mut();
-        worst
+        let largest = shown.top_samples.iter_mut();
+        largest
             .filter_map(|sample| sample.blame.as_mut())
             .for_each(Blame::put_into_words);
         if let Some(explanation) = &mut shown.explanation {
@@ -263,7 +263,7 @@ impl Recording {
             threads,
             series: Series::default(),
             samples: None,
-            worst: Vec::new(),
+            top_samples: Vec::new(),
             explanation: None,
             tables: Vec::new(),
             suspensions: Vec::new(),
@@ -335,9 +335,9 @@ impl Recording {
         all
     }
 
-    /// Returns whether the figures of all threads may be combined. They may not if each lane
+    /// Returns whether the figures of all threads may be combined. They may not if each thread
     /// measures another mechanism: the mean of two locks describes neither.
-    pub fn lanes_are_alike(&self) -> bool {
+    pub fn threads_are_alike(&self) -> bool {
         self.probe.alike && self.probe.chart != Chart::Bars
     }
 
@@ -427,7 +427,7 @@ mod tests {
         recording.schema = 3;
         let mut json = serde_json::to_value(recording).unwrap();
         Recording::from_json(&json.to_string()).unwrap();
-        json["worst"] = serde_json::json!([{"blame": {"sentence": "late"}}]);
+        json["top_samples"] = serde_json::json!([{"blame": {"sentence": "late"}}]);
         let error = Recording::from_json(&json.to_string()).unwrap_err();
         assert!(
             matches!(error, ReadError::Older { found: 3, .. }),

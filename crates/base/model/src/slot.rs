@@ -147,7 +147,7 @@ pub struct WakeWindow {
     pub ordinary: WaitHistogram,
     /// The longest waits in descending order, with the thread that waited and the one that had the
     /// CPU.
-    pub worst: Vec<LateWakeup>,
+    pub longest: Vec<LateWakeup>,
     /// Wake-ups that no histogram includes.
     pub lost: u64,
 }

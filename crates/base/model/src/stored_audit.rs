@@ -80,8 +80,8 @@ impl StoredFinding {
             id: finding.id.clone(),
             state: finding.state,
             severity: finding.severity,
-            title: cut(&finding.title),
-            reason: unknown.then(|| cut(&finding.found)),
+            title: shortened(&finding.title),
+            reason: unknown.then(|| shortened(&finding.found)),
         }
     }
 
@@ -96,7 +96,7 @@ impl StoredFinding {
     }
 }
 
-fn cut(text: &str) -> String {
+fn shortened(text: &str) -> String {
     match text.char_indices().nth(TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

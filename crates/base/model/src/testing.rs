@@ -15,13 +15,13 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
         .parse()
         .unwrap_or(Timestamp::UNIX_EPOCH);
     let mut rows = Vec::new();
-    let mut worst = Vec::new();
+    let mut largest = Vec::new();
     let threads: Vec<ThreadRecord> = (0..cpus)
-        .map(|cpu| thread(cpu, cpus, seconds, started, &mut rows, &mut worst))
+        .map(|cpu| thread(cpu, cpus, seconds, started, &mut rows, &mut largest))
         .collect();
     rows.sort_by_key(|row: &IntervalRow| (row.start_ns, row.thread));
-    worst.sort_by_key(|sample: &TopSample| std::cmp::Reverse(sample.latency_ns));
-    worst.truncate(20);
+    largest.sort_by_key(|sample: &TopSample| std::cmp::Reverse(sample.latency_ns));
+    largest.truncate(20);
     let requirement = Requirement {
         limits: vec![Limit {
             metric: Metric::Max,
@@ -59,7 +59,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
             dropped: 0,
             rows,
         },
-        worst,
+        top_samples: largest,
         interference: interference(cpus, seconds),
         observer: Observer {
             clock_read_ns: Nanos(24),
@@ -79,7 +79,7 @@ fn thread(
     seconds: u64,
     started: Timestamp,
     rows: &mut Vec<IntervalRow>,
-    worst: &mut Vec<TopSample>,
+    top_samples: &mut Vec<TopSample>,
 ) -> ThreadRecord {
     // A small linear congruential generator, for the same figures on each machine.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(cpu);
@@ -102,7 +102,7 @@ fn thread(
         }
         // The warm-up takes the first second.
         let since_start = (second + 1) * 1_000_000_000 + largest.1 * 1_000_000;
-        worst.push(TopSample {
+        top_samples.push(TopSample {
             time: started + jiff::SignedDuration::from_nanos(since_start as i64),
             monotonic_ns: Nanos(86_400_000_000_000 + since_start),
             cpu: Some(cpu),
@@ -328,7 +328,7 @@ mod tests {
             }
             assert_eq!(from_rows, thread.histogram);
         }
-        for sample in &recording.worst {
+        for sample in &recording.top_samples {
             let at = Nanos(sample.time.duration_since(recording.started).as_nanos() as u64);
             let its_row = |row: &&IntervalRow| {
                 let end = row.start_ns + recording.series.interval_ns;

@@ -42,8 +42,8 @@ impl BoundedTexts for Recording {
         check_host_name(self.host.hostname.get().map_or("", String::as_str))?;
         let outliers = self.explanation.iter();
         let outliers = outliers.flat_map(|one| one.outliers.iter().map(|one| &one.blame));
-        let worst = self.worst.iter().filter_map(|one| one.blame.as_ref());
-        worst.chain(outliers).try_for_each(Blame::check)?;
+        let largest = self.top_samples.iter().filter_map(|one| one.blame.as_ref());
+        largest.chain(outliers).try_for_each(Blame::check)?;
         let found = self.explanation.iter();
         let sources = found.flat_map(|one| {
             let causes = one.causes.iter().map(|one| &one.source);

@@ -85,7 +85,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn worst_list_is_sorted_head(latencies in proptest::collection::vec(0u64..50, 0..200)) {
+        fn list_is_sorted_head(latencies in proptest::collection::vec(0u64..50, 0..200)) {
             let mut list = TopSamples::<20>::default();
             let mut all: Vec<_> = Vec::new();
             for (time, latency) in latencies.iter().enumerate() {

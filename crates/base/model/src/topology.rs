@@ -169,7 +169,7 @@ impl Topology {
     ///
     /// # Errors
     /// Fails if the CPU is not online.
-    pub fn beside(&self, cpu: u32) -> Result<Placement, PlacementError> {
+    pub fn siblings_placement(&self, cpu: u32) -> Result<Placement, PlacementError> {
         if !self.online().contains(cpu) {
             return Err(PlacementError::NotOnline(cpu));
         }
@@ -289,10 +289,13 @@ mod tests {
 
     #[test]
     fn thread_sits_near_interrupt_on_other_core() {
-        let place = server("").beside(2).unwrap();
+        let place = server("").siblings_placement(2).unwrap();
         assert_eq!(place.cpus, set("3,7"));
         assert!(place.reason.contains("level 3"), "{}", place.reason);
-        assert_eq!(server("").beside(9), Err(PlacementError::NotOnline(9)));
+        assert_eq!(
+            server("").siblings_placement(9),
+            Err(PlacementError::NotOnline(9))
+        );
     }
 
     #[test]
@@ -314,6 +317,6 @@ mod tests {
         small.cpus.retain(|place| place.cpu % 4 == 0);
         assert_eq!(small.reserve_core(), Err(PlacementError::OneCore));
         assert_eq!(small.pair(), Err(PlacementError::NoSharedCache));
-        assert_eq!(small.beside(0).unwrap().cpus, set("0"));
+        assert_eq!(small.siblings_placement(0).unwrap().cpus, set("0"));
     }
 }

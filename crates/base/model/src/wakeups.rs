@@ -18,7 +18,7 @@ pub struct Wakeups {
     /// Sums by CPU and class, and by comm if requested.
     pub rows: Vec<WakeupRow>,
     /// The longest waits, in descending order.
-    pub worst: Vec<LateWakeup>,
+    pub longest: Vec<LateWakeup>,
     /// Waits that had not ended when this was read, in descending order. No row includes them.
     #[serde(default)]
     pub open: Vec<OpenWait>,

@@ -54,7 +54,7 @@ pub struct Window {
     pub segments: Vec<Segment>,
     /// For a job, the activity of each thread involved, beginning with the job's thread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lanes: Vec<ThreadActivity>,
+    pub activity: Vec<ThreadActivity>,
 }
 
 impl Window {
@@ -66,9 +66,9 @@ impl Window {
     pub fn shortened(mut self) -> Self {
         self.left_out += drop_middle(&mut self.events) as u64;
         drop_middle(&mut self.segments);
-        drop_middle(&mut self.lanes);
-        for lane in &mut self.lanes {
-            drop_middle(&mut lane.spans);
+        drop_middle(&mut self.activity);
+        for thread in &mut self.activity {
+            drop_middle(&mut thread.spans);
         }
         self
     }

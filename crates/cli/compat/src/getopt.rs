@@ -8,7 +8,7 @@ pub struct Given {
     /// The option.
     pub option: &'static OptionSpec,
     /// Its index in the table of the tool.
-    pub place: usize,
+    pub index: usize,
     /// Its value.
     pub value: Option<String>,
 }
@@ -110,7 +110,7 @@ fn long_option(
     };
     given.push(Given {
         option,
-        place,
+        index: place,
         value,
     });
     Ok(taken)
@@ -168,7 +168,7 @@ fn letters_of(
             (Takes::Nothing, _) => {
                 given.push(Given {
                     option,
-                    place,
+                    index: place,
                     value: None,
                 });
                 continue;
@@ -182,7 +182,7 @@ fn letters_of(
         };
         given.push(Given {
             option,
-            place,
+            index: place,
             value,
         });
         return Ok(taken);

@@ -78,7 +78,7 @@ pub fn install(
     })?;
     places
         .into_iter()
-        .map(|path| place(&path, program).map_err(|source| InstallError::Refused { path, source }))
+        .map(|path| link(&path, program).map_err(|source| InstallError::Refused { path, source }))
         .collect()
 }
 
@@ -93,7 +93,7 @@ fn ours(path: &Path, program: &Path) -> bool {
     fs::read_link(path).is_ok_and(|target| same(folder.join(target)))
 }
 
-fn place(path: &Path, program: &Path) -> io::Result<Installed> {
+fn link(path: &Path, program: &Path) -> io::Result<Installed> {
     if ours(path, program) {
         return Ok(Installed::WasThere(path.to_owned()));
     }

@@ -52,7 +52,7 @@ impl Unit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadLine {
     /// Index of the thread.
-    pub(crate) place: usize,
+    pub(crate) index: usize,
     /// Thread ID; 0 before the thread has started.
     pub(crate) tid: i32,
     /// Priority.
@@ -82,7 +82,7 @@ impl ThreadLine {
     /// Creates a line before the first sample.
     pub(crate) fn new(place: usize, priority: u8, interval_us: u64, unit: Unit) -> Self {
         Self {
-            place,
+            index: place,
             tid: 0,
             priority,
             interval_us,
@@ -97,19 +97,19 @@ impl ThreadLine {
     }
 
     /// Updates the line.
-    pub(crate) fn update(&mut self, lane: &WorkerView) {
+    pub(crate) fn update(&mut self, worker: &WorkerView) {
         let unit = self.unit;
-        self.tid = lane.tid.map_or(0, punctual_rt::Tid::as_raw);
-        self.cycles = lane.accounting.recorded;
-        self.min = lane.min.map_or(self.min, |min| unit.whole(min) as i64);
-        self.act = lane.last.map_or(0, |last| unit.convert(last));
-        self.avg = lane.mean.map_or(0, |mean| unit.whole(mean));
-        self.max = lane.max.map_or(0, |max| unit.whole(max));
+        self.tid = worker.tid.map_or(0, punctual_rt::Tid::as_raw);
+        self.cycles = worker.accounting.recorded;
+        self.min = worker.min.map_or(self.min, |min| unit.whole(min) as i64);
+        self.act = worker.last.map_or(0, |last| unit.convert(last));
+        self.avg = worker.mean.map_or(0, |mean| unit.whole(mean));
+        self.max = worker.max.map_or(0, |max| unit.whole(max));
     }
 
     /// Sets the figures from the recording, which has all samples.
     pub(crate) fn settle(&mut self, recording: &Recording) {
-        let Some(thread) = recording.threads.get(self.place) else {
+        let Some(thread) = recording.threads.get(self.index) else {
             return;
         };
         let histogram = &thread.histogram;
@@ -125,8 +125,8 @@ impl ThreadLine {
 
 /// Updates all lines.
 pub(crate) fn update(lines: &mut [ThreadLine], snapshot: &Snapshot) {
-    for (line, lane) in lines.iter_mut().zip(&snapshot.lanes) {
-        line.update(lane);
+    for (line, worker) in lines.iter_mut().zip(&snapshot.workers) {
+        line.update(worker);
     }
 }
 
@@ -161,7 +161,7 @@ impl ThreadLine {
     /// cycles.
     pub(crate) fn with_middle(&self, middle: fmt::Arguments<'_>) -> String {
         let Self {
-            place,
+            index: place,
             tid,
             cycles,
             min,

@@ -118,7 +118,7 @@ impl Parsed {
         machine: &Machine,
     ) -> Result<(), CompatError> {
         let mut given = self.given.iter();
-        given.try_for_each(|given| table[given.place].read(settings, given, machine))
+        given.try_for_each(|given| table[given.index].read(settings, given, machine))
     }
 }
 

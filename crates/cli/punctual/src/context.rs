@@ -203,7 +203,7 @@ impl Context {
 
     /// The experiments that this user began on this machine.
     pub(crate) fn own_experiments(&self) -> Result<OwnExperiments> {
-        Ok(OwnExperiments::beside(&self.tune_places()?.runs))
+        Ok(OwnExperiments::next_to(&self.tune_places()?.runs))
     }
 
     /// The folders in which measured CPUs are locked: that of the machine, and for others
@@ -227,7 +227,7 @@ impl Context {
     pub(crate) fn tune_places(&self) -> Result<Locations> {
         let root = rustix::process::geteuid().is_root();
         let runs = punctual_tune::default_path(root, &|name| std::env::var_os(name))?;
-        Ok(Locations::beside(runs))
+        Ok(Locations::next_to(runs))
     }
 
     /// Restores the settings that a killed run, or a killed `tune apply`, left

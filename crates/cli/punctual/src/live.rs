@@ -30,20 +30,20 @@ impl Watcher for NoView {
     fn end(&mut self) {}
 }
 
-/// A progress bar, a line per CPU, and the worst so far; drawn on stderr, and
+/// A progress bar, a line per CPU, and the largest so far; drawn on stderr, and
 /// cleared at the end of the run.
 struct LiveView {
     all: MultiProgress,
     bar: ProgressBar,
     heading: ProgressBar,
-    lanes: Vec<ProgressBar>,
-    worst: ProgressBar,
+    workers: Vec<ProgressBar>,
+    maximum: ProgressBar,
 }
 
 /// Redraws per second.
 const HERTZ: u8 = 5;
 
-/// Lines that are not lanes: bar, heading, hidden lanes, worst, and the prompt.
+/// Lines that are not workers: bar, heading, hidden workers, largest, and the prompt.
 const OTHER_LINES: usize = 5;
 
 /// Columns of the bar with the time beside it.
@@ -59,12 +59,12 @@ impl LiveView {
         };
         let bar = all.add(ProgressBar::new(0));
         let heading = line();
-        let worst = line();
+        let largest = line();
         Self {
             bar,
             heading,
-            lanes: Vec::new(),
-            worst,
+            workers: Vec::new(),
+            maximum: largest,
             all,
         }
     }
@@ -88,18 +88,18 @@ impl Watcher for LiveView {
         let width = terminal_width();
         let headline = sanitize(&recording.headline()).into_owned();
         self.bar
-            .set_prefix(cut(&headline, width.saturating_sub(BAR_AND_TIME)));
-        // One view shows several runs, as those of a check-up: each has lanes of its own.
-        for line in self.lanes.drain(..) {
+            .set_prefix(shortened(&headline, width.saturating_sub(BAR_AND_TIME)));
+        // One view shows several runs, as those of a check-up: each has workers of its own.
+        for line in self.workers.drain(..) {
             self.all.remove(&line);
         }
         let fitting = terminal_height().saturating_sub(OTHER_LINES).max(1);
         for _ in 0..recording.threads.len().min(fitting) {
             let line = self
                 .all
-                .insert_before(&self.worst, ProgressBar::new_spinner());
+                .insert_before(&self.maximum, ProgressBar::new_spinner());
             line.set_style(plain());
-            self.lanes.push(line);
+            self.workers.push(line);
         }
     }
 
@@ -111,34 +111,37 @@ impl Watcher for LiveView {
         });
         // The size of the window may have changed.
         let width = terminal_width();
-        let shown = shown(snapshot, self.lanes.len());
-        let titles = shown.iter().map(|lane| lane.title.chars().count());
+        let shown = shown(snapshot, self.workers.len());
+        let titles = shown.iter().map(|worker| worker.title.chars().count());
         let columns = Columns::fitting(titles.max().unwrap_or(0), width);
         self.heading.set_message(columns.row(&HEADINGS));
-        for (line, lane) in self.lanes.iter().zip(shown) {
-            line.set_message(columns.row(&cells(lane)));
+        for (line, worker) in self.workers.iter().zip(shown) {
+            line.set_message(columns.row(&cells(worker)));
         }
-        // A run that is stopped before it measures has fewer lanes than it announced.
-        let hidden = snapshot.lanes.len().saturating_sub(self.lanes.len());
-        let mut worst = snapshot.worst.as_ref().map_or(String::new(), |worst| {
-            let place = worst
-                .cpu
-                .map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
-            format!(
-                "worst {}{place} at {}",
-                worst.latency_ns,
-                worst.time.strftime("%H:%M:%S%.3f UTC")
-            )
-        });
+        // A run that is stopped before it measures has fewer workers than it announced.
+        let hidden = snapshot.workers.len().saturating_sub(self.workers.len());
+        let mut largest = snapshot
+            .max_sample
+            .as_ref()
+            .map_or(String::new(), |largest| {
+                let place = largest
+                    .cpu
+                    .map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
+                format!(
+                    "largest {}{place} at {}",
+                    largest.latency_ns,
+                    largest.time.strftime("%H:%M:%S%.3f UTC")
+                )
+            });
         if hidden > 0 {
             let more = match hidden {
                 1 => "1 more CPU, with a smaller max".to_owned(),
                 several => format!("{several} more CPUs, each with a smaller max"),
             };
-            worst = format!("{more}\n{worst}");
+            largest = format!("{more}\n{largest}");
         }
-        let lines: Vec<String> = worst.lines().map(|line| cut(line, width)).collect();
-        self.worst.set_message(lines.join("\n"));
+        let lines: Vec<String> = largest.lines().map(|line| shortened(line, width)).collect();
+        self.maximum.set_message(lines.join("\n"));
     }
 
     fn end(&mut self) {
@@ -147,35 +150,35 @@ impl Watcher for LiveView {
     }
 }
 
-/// The lanes in their order; if not all fit, those with the largest maxima.
+/// The workers in their order; if not all fit, those with the largest maxima.
 fn shown(snapshot: &Snapshot, fitting: usize) -> Vec<&WorkerView> {
-    let mut lanes: Vec<&WorkerView> = snapshot.lanes.iter().collect();
-    if lanes.len() > fitting {
-        lanes.sort_by_key(|lane| std::cmp::Reverse(lane.max));
-        lanes.truncate(fitting);
+    let mut workers: Vec<&WorkerView> = snapshot.workers.iter().collect();
+    if workers.len() > fitting {
+        workers.sort_by_key(|worker| std::cmp::Reverse(worker.max));
+        workers.truncate(fitting);
     }
-    lanes
+    workers
 }
 
 const HEADINGS: [&str; 8] = [
     "", "recorded", "missed", "min", "last", "mean", "p99", "max",
 ];
 
-fn cells(lane: &WorkerView) -> [String; 8] {
+fn cells(worker: &WorkerView) -> [String; 8] {
     let show = |value: Option<Nanos>| value.map_or("-".to_owned(), |value| value.to_string());
     [
-        sanitize(&lane.title).into_owned(),
-        grouped(lane.accounting.recorded),
-        grouped(lane.accounting.missed),
-        show(lane.min),
-        lane.last.map_or("-".to_owned(), |last| last.to_string()),
-        show(lane.mean),
-        show(lane.p99),
-        show(lane.max),
+        sanitize(&worker.title).into_owned(),
+        grouped(worker.accounting.recorded),
+        grouped(worker.accounting.missed),
+        show(worker.min),
+        worker.last.map_or("-".to_owned(), |last| last.to_string()),
+        show(worker.mean),
+        show(worker.p99),
+        show(worker.max),
     ]
 }
 
-/// Widths of the columns of a lane, 0 for dropped ones.
+/// Widths of the columns of a worker, 0 for dropped ones.
 #[derive(Debug, PartialEq)]
 struct Columns([usize; 8]);
 
@@ -207,7 +210,7 @@ impl Columns {
         for (place, (cell, width)) in cells.iter().zip(self.0).enumerate() {
             match (place, width) {
                 (_, 0) => {}
-                (0, _) => text.push_str(&format!("{:<width$}", cut(cell.as_ref(), width))),
+                (0, _) => text.push_str(&format!("{:<width$}", shortened(cell.as_ref(), width))),
                 _ => text.push_str(&format!(" {:>width$}", cell.as_ref())),
             }
         }
@@ -216,7 +219,7 @@ impl Columns {
 }
 
 /// The text in at most `width` characters.
-fn cut(text: &str, width: usize) -> String {
+fn shortened(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -276,14 +279,14 @@ mod tests {
         }
         assert_eq!(Columns::fitting(5, 79), Columns([8, 11, 8, 9, 9, 9, 9, 9]));
         assert_eq!(Columns::fitting(5, 59), Columns([8, 11, 8, 0, 9, 0, 9, 9]));
-        assert_eq!(cut("0123456789", 4), "012…");
+        assert_eq!(shortened("0123456789", 4), "012…");
     }
 
     /// A check-up shows one run after the other in one view.
     #[test]
     fn each_run_has_lanes_of_its_own() {
         let recording = punctual_model::testing::recording(2, 1);
-        let lane = |title: &str| WorkerView {
+        let worker = |title: &str| WorkerView {
             title: title.to_owned(),
             accounting: punctual_model::Accounting::default(),
             tid: None,
@@ -296,22 +299,22 @@ mod tests {
             p99: None,
             max: None,
         };
-        let snapshot = |lanes: usize| Snapshot {
+        let snapshot = |workers: usize| Snapshot {
             elapsed: Nanos(1),
             duration: None,
-            lanes: ["CPU 0", "CPU 1", "CPU 2"][..lanes]
+            workers: ["CPU 0", "CPU 1", "CPU 2"][..workers]
                 .iter()
-                .map(|title| lane(title))
+                .map(|title| worker(title))
                 .collect(),
-            worst: None,
+            max_sample: None,
         };
         let mut view = LiveView::new(ProgressDrawTarget::hidden());
         for _ in 0..3 {
             view.begin(&recording);
-            assert_eq!(view.lanes.len(), recording.threads.len());
-            for (lanes, said) in [(0, ""), (2, ""), (3, "1 more CPU, with a smaller max")] {
-                view.progress(&snapshot(lanes));
-                assert_eq!(view.worst.message(), said);
+            assert_eq!(view.workers.len(), recording.threads.len());
+            for (workers, said) in [(0, ""), (2, ""), (3, "1 more CPU, with a smaller max")] {
+                view.progress(&snapshot(workers));
+                assert_eq!(view.maximum.message(), said);
             }
             view.end();
         }

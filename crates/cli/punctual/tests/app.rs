@@ -44,8 +44,8 @@ impl Application {
                 period_ns: 2_000_000,
                 budget_ns: 50_000,
             };
-            let mut lane = figures.lane(&spec).unwrap();
-            let mut work = figures.lane(&WORK).unwrap();
+            let mut channel = figures.channel(&spec).unwrap();
+            let mut work = figures.channel(&WORK).unwrap();
             let period = Duration::from_millis(2);
             let mut periodic = Periodic::new(period, OverrunPolicy::Skip).unwrap();
             ready.send(()).unwrap();
@@ -53,9 +53,9 @@ impl Application {
                 let Some(job) = periodic.wait().unwrap() else {
                     continue;
                 };
-                lane.record(job.release.as_nanos(), job.latency_ns() as i64);
+                channel.record(job.release.as_nanos(), job.latency_ns() as i64);
                 let account = periodic.account();
-                lane.account(account.due, account.missed, account.late);
+                channel.account(account.due, account.missed, account.late);
                 // Every hundredth job sleeps, which it should not do.
                 if account.run.is_multiple_of(100) {
                     std::thread::sleep(PAUSE);
@@ -113,7 +113,7 @@ fn explained_by_its_own_marks(place: &Sandbox) {
     assert!(slept.iter().any(|one| sleeps(one)), "{:?}", slept[0].blame);
     assert!(
         recording
-            .worst
+            .top_samples
             .iter()
             .any(|one| one.thread == 1 && one.blame.is_some())
     );
@@ -199,9 +199,9 @@ fn an_application_is_listed_and_recorded() {
         .find(|entry| entry["pid"] == own)
         .unwrap();
     assert_eq!(entry["name"], "motion-of-this-test");
-    let lane = &entry["lanes"][0];
+    let channel = &entry["channels"][0];
     assert_eq!(
-        (&lane["kind"], &lane["period_ns"]),
+        (&channel["kind"], &channel["period_ns"]),
         (&"latency".into(), &2_000_000.into())
     );
     // Text from an application is escaped before it reaches the terminal.

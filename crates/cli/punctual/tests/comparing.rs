@@ -56,7 +56,7 @@ fn histograms_of_other_tools_are_compared() {
     let comparison = json(&place, "compare last~1 last --json");
     assert_eq!(comparison["change"], "unknown");
     assert_eq!(
-        comparison["lanes"][0]["quantiles"][0]["difference_ns"],
+        comparison["channels"][0]["quantiles"][0]["difference_ns"],
         -54_000
     );
     // An inconclusive comparison fails the gate.
@@ -90,7 +90,7 @@ fn shift_in_samples_closes_the_gate() {
         "{}",
         same["summary"]
     );
-    assert!(same["lanes"][0]["rates"][1]["baseline"]["count"].as_u64() > Some(0));
+    assert!(same["channels"][0]["rates"][1]["baseline"]["count"].as_u64() > Some(0));
     place.done("compare last~1 last --fail-on-worse");
     // The result is reproducible.
     let line = "compare last~2 last~1 --json";
@@ -106,7 +106,7 @@ fn what_old_scripts_measured_is_compared() {
     let said = place.done("compare last~1 last");
     assert!(said.contains("interval: 1.00 ms -> 2.00 ms"), "{said}");
     let comparison = json(&place, "compare last~1 last --json");
-    let why = comparison["lanes"][0]["no_blocks"].as_str().unwrap();
+    let why = comparison["channels"][0]["no_blocks"].as_str().unwrap();
     assert!(why.contains("at least 10 are needed"), "{why}");
     // The reason is printed once, in the first line, with the run length that is needed.
     let first = said.lines().next().unwrap();
@@ -190,7 +190,7 @@ fn a_run_of_seconds_has_rows_enough() {
     assert!(rows >= 20, "{rows} rows");
     assert_eq!(recording.tune.as_deref(), Some("none"));
     let comparison = json(&place, "compare last~1 last --json");
-    let blocks = &comparison["lanes"][0]["blocks"];
+    let blocks = &comparison["channels"][0]["blocks"];
     assert!(
         blocks[0].as_u64() >= Some(10) && blocks[1].as_u64() >= Some(10),
         "{blocks}"
@@ -209,5 +209,5 @@ fn what_cannot_be_compared_is_refused() {
     assert!(stderr.contains("p99.9"), "{stderr}");
     place.refused("compare last last --threshold 20", 2);
     let schema = json(&place, "schema comparison");
-    assert!(schema["properties"]["lanes"].is_object());
+    assert!(schema["properties"]["channels"].is_object());
 }

@@ -176,7 +176,7 @@ fn known_stop_survives_kill() {
     };
     assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
     assert!(stop.length_ns >= Nanos::from_millis(990), "{stop:?}");
-    assert!(recording.worst[0].is_suspended(&recording.suspensions));
+    assert!(recording.top_samples[0].is_suspended(&recording.suspensions));
     assert_eq!(recording.verdict.outcome, Outcome::NotDecidable);
     let shown = place.done("show last");
     assert!(shown.contains("stopped by a signal (Ctrl-Z)"), "{shown}");
@@ -203,7 +203,7 @@ fn a_short_stop_is_marked_as_well() {
     assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
     // Except for another wait that this machine made equally long.
     let late = |sample: &&TopSample| sample.latency_ns > Nanos::from_millis(60);
-    let mut late = recording.worst.iter().filter(late);
+    let mut late = recording.top_samples.iter().filter(late);
     if late.all(|sample| sample.is_suspended(found)) {
         assert_eq!(recording.verdict.outcome, Outcome::NotDecidable);
         assert_eq!(output.status.code(), Some(4));

@@ -350,7 +350,7 @@ fn improve_plans_tries_and_stops() {
     assert!(
         plan.tried
             .iter()
-            .all(|one| !one.kept && one.ratio.is_none()),
+            .all(|one| !one.accepted && one.ratio.is_none()),
         "{plan:?}"
     );
     assert!(place.listed().is_empty());
@@ -378,7 +378,7 @@ fn improve_plans_tries_and_stops() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     let stopped: Improvement = serde_json::from_slice(&output.stdout).unwrap();
     assert!(
-        stopped.stopped && stopped.tried.iter().all(|one| !one.kept),
+        stopped.stopped && stopped.tried.iter().all(|one| !one.accepted),
         "{stopped:?}"
     );
     assert!(!place.path("improve.toml").exists());

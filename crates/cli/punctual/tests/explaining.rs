@@ -76,8 +76,8 @@ fn assert_told(place: &Sandbox, recording: &Recording) {
     assert!(!json["segments"].as_array().unwrap().is_empty());
     place.done("report last -o report.html");
     let page = std::fs::read_to_string(place.path("report.html")).unwrap();
-    let worst = recording.worst[0].blame.as_ref().unwrap();
-    let beginning: String = worst.sentence().chars().take(30).collect();
+    let largest = recording.top_samples[0].blame.as_ref().unwrap();
+    let beginning: String = largest.sentence().chars().take(30).collect();
     let picture = page.find(&beginning).is_some() && page.contains("<svg");
     assert!(picture, "no picture with: {beginning}");
 }
@@ -151,7 +151,7 @@ fn events_are_found_despite_clock_offset() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let recording = place.last();
     assert_explained(&recording);
-    assert!(recording.worst[0].monotonic_ns > Nanos::from_secs(12_345_678));
+    assert!(recording.top_samples[0].monotonic_ns > Nanos::from_secs(12_345_678));
     let Some(output) = elsewhere("watch -q --no-bpf -D 1s --by comm --json") else {
         return;
     };
@@ -159,7 +159,7 @@ fn events_are_found_despite_clock_offset() {
     let seen: Wakeups = serde_json::from_str(&text(&output.stdout)).unwrap();
     let counted = seen.rows.iter().map(|row| row.waits.count);
     assert!(counted.sum::<u64>() + seen.lost > 5, "{seen:?}");
-    let late = &seen.worst[0];
+    let late = &seen.longest[0];
     assert!(late.woken_ns > Nanos::from_secs(12_345_678), "{late:?}");
 }
 
@@ -244,8 +244,8 @@ fn run_continues_after_explaining_outliers() {
     let recording = place.last();
     assert_eq!(recording.completion, Completion::Finished);
     assert_explained(&recording);
-    let worst = &recording.worst[0];
-    assert!(worst.blame.is_some(), "{worst:?}");
+    let largest = &recording.top_samples[0];
+    assert!(largest.blame.is_some(), "{largest:?}");
 
     let note = text(&place.run("export -f trace-dat -o all.dat").stderr);
     assert!(note.contains("trace-cmd report"), "{note}");

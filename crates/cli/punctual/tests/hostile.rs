@@ -200,7 +200,7 @@ fn window() -> Window {
         calls: [(-1, HOSTILE.to_owned())].into(),
         evidence: Default::default(),
         segments: Vec::new(),
-        lanes: Vec::new(),
+        activity: Vec::new(),
     }
 }
 
@@ -274,7 +274,7 @@ impl Attached {
 }
 
 /// Stores a recording without checks, with correct checksums.
-fn keep(path: &Path, recording: &Recording, attached: &Attached) {
+fn insert(path: &Path, recording: &Recording, attached: &Attached) {
     let store = Store::open(path).unwrap();
     let lease = Lease {
         pid: 4_194_303,
@@ -326,12 +326,12 @@ fn prepare(case: usize, place: &Sandbox, seed: &[u8]) -> PathBuf {
             bytes = json.to_string().into_bytes();
             let text = String::from_utf8(bytes.clone()).unwrap();
             match Recording::from_json(&text) {
-                Ok(recording) => keep(&store, &recording, &Attached::good()),
+                Ok(recording) => insert(&store, &recording, &Attached::good()),
                 Err(_) => fs::write(&store, seed).unwrap(),
             }
         }
         2 => {
-            keep(&store, &good(), &Attached::distorted(dice));
+            insert(&store, &good(), &Attached::distorted(dice));
             damage(&mut bytes, dice);
         }
         3 => {
@@ -465,8 +465,8 @@ fn mutated_recordings_give_result_or_message() {
         Err(_) => FEW,
     };
     let place = Sandbox::new();
-    keep(&place.path("seed.db"), &good(), &Attached::good());
-    keep(&place.path("seed.db"), &good(), &Attached::good());
+    insert(&place.path("seed.db"), &good(), &Attached::good());
+    insert(&place.path("seed.db"), &good(), &Attached::good());
     let seed = fs::read(place.path("seed.db")).unwrap();
     let (next, runs) = (AtomicUsize::new(0), Runs::default());
     let work = || {

@@ -40,8 +40,8 @@ fn when(run: usize) -> Timestamp {
     first + SignedDuration::from_hours(12 * run as i64)
 }
 
-/// Returns a run with all latencies below `worst_us`, and this command line.
-fn run(number: usize, worst_us: u64, command_line: &str) -> Recording {
+/// Returns a run with all latencies below `max_us`, and this command line.
+fn run(number: usize, max_us: u64, command_line: &str) -> Recording {
     let mut dice = Dice(number as u64 + 7);
     let mut recording = testing::recording(1, 1);
     recording.id = RecordingId::new();
@@ -57,10 +57,10 @@ fn run(number: usize, worst_us: u64, command_line: &str) -> Recording {
     // A tail: about 40 periods of at least half the maximum latency.
     for _ in 0..30 + dice.below(20) {
         let share = 50 + dice.below(50);
-        histogram.record(SignedNanos((worst_us * 10 * share) as i64));
+        histogram.record(SignedNanos((max_us * 10 * share) as i64));
     }
     recording.series.rows.clear();
-    recording.worst.clear();
+    recording.top_samples.clear();
     let thread = &mut recording.threads[0];
     thread.accounting.recorded = histogram.recorded();
     thread.accounting.missed = 0;
@@ -72,7 +72,7 @@ fn run(number: usize, worst_us: u64, command_line: &str) -> Recording {
     recording
 }
 
-fn keep(store: &Store, epoch: Option<&SeriesEpoch>, recording: &Recording) {
+fn insert(store: &Store, epoch: Option<&SeriesEpoch>, recording: &Recording) {
     let mut running = recording.clone();
     running.completion = Completion::Running;
     for thread in &mut running.threads {
@@ -107,7 +107,7 @@ fn guide(place: &Sandbox) -> Vec<Recording> {
         })
         .collect();
     for recording in &made {
-        keep(&store, Some(&epoch), recording);
+        insert(&store, Some(&epoch), recording);
     }
     let missed = Slot {
         machine: "machine".to_owned(),
@@ -250,14 +250,14 @@ fn the_printed_command_works_as_printed() {
     };
     let [lab, shop] = [epoch("1", "lab"), epoch("2", "the shop")];
     for number in 0..40 {
-        let worst = if number < 20 { 300 } else { 900 };
-        let mut labelled = run(number, worst, CMDLINE);
+        let largest = if number < 20 { 300 } else { 900 };
+        let mut labelled = run(number, largest, CMDLINE);
         labelled.label = Some("ada's board".to_owned());
-        keep(&store, None, &labelled);
+        insert(&store, None, &labelled);
         for (epoch, host) in [(&lab, "lab"), (&shop, "the shop")] {
-            let mut recording = run(number, worst, CMDLINE);
+            let mut recording = run(number, largest, CMDLINE);
             recording.host.hostname = Fact::known(host.to_owned(), "test");
-            keep(&store, Some(epoch), &recording);
+            insert(&store, Some(epoch), &recording);
         }
     }
     let punctual = |words: &[&str]| {
@@ -356,7 +356,7 @@ fn a_label_makes_a_series() {
     for number in 0..6 {
         let mut recording = run(number, 300, CMDLINE);
         recording.label = Some("nightly".to_owned());
-        keep(&store, None, &recording);
+        insert(&store, None, &recording);
     }
     // Six runs are too few, and unknown is not fine.
     let trend = json(&place, "trend nightly --json", 4);
@@ -374,7 +374,7 @@ fn followed_trend_is_rejudged_each_run() {
     let store = Store::open(&place.path("store.db")).unwrap();
     let epoch = planned(&store);
     for number in 0..8 {
-        keep(&store, Some(&epoch), &run(number, 300, CMDLINE));
+        insert(&store, Some(&epoch), &run(number, 300, CMDLINE));
     }
     let mut follower = place.spawn("trend osadl --follow --json");
     let printed = follower.stdout.take().unwrap();
@@ -385,8 +385,8 @@ fn followed_trend_is_rejudged_each_run() {
     };
     assert_eq!(runs(), 8);
     // It polls once a second, so it sees the new run at the next poll or the one after.
-    keep(&store, Some(&epoch), &run(8, 300, CMDLINE));
-    keep(&store, Some(&epoch), &run(9, 300, CMDLINE));
+    insert(&store, Some(&epoch), &run(8, 300, CMDLINE));
+    insert(&store, Some(&epoch), &run(9, 300, CMDLINE));
     let mut seen = runs();
     while seen < 10 {
         seen = runs();
@@ -399,8 +399,8 @@ fn followed_trend_is_rejudged_each_run() {
 fn notes_and_facts() {
     let place = Sandbox::in_memory();
     let store = Store::open(&place.path("store.db")).unwrap();
-    keep(&store, None, &run(1, 300, CMDLINE));
-    keep(
+    insert(&store, None, &run(1, 300, CMDLINE));
+    insert(
         &store,
         None,
         &run(2, 200, &format!("{CMDLINE} {PARAMETER}")),

@@ -122,7 +122,7 @@ fn schema_has_keys_used_by_scripts() {
             "duration_ns",
             "threads",
             "series",
-            "worst",
+            "top_samples",
             "interference",
             "observer",
         ],

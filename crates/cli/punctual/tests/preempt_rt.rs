@@ -540,9 +540,9 @@ fn outliers_are_explained_and_nothing_stays_armed() {
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     let recording = Recording::from_json(&text(&output.stdout)).unwrap();
     let blames: Vec<_> = recording
-        .worst
+        .top_samples
         .iter()
-        .filter_map(|worst| Some((worst.latency_ns, worst.blame.as_ref()?)))
+        .filter_map(|largest| Some((largest.latency_ns, largest.blame.as_ref()?)))
         .collect();
     assert!(
         !blames.is_empty(),
@@ -579,11 +579,11 @@ fn whole_machine_stall_is_named_silence() {
         child.wait().unwrap();
         let recording = place.last();
         place.done("delete last");
-        let worst = recording
-            .worst
+        let largest = recording
+            .top_samples
             .iter()
-            .find(|worst| worst.latency_ns.0 > 150_000_000);
-        let Some(blame) = worst.and_then(|worst| worst.blame.as_ref()) else {
+            .find(|largest| largest.latency_ns.0 > 150_000_000);
+        let Some(blame) = largest.and_then(|largest| largest.blame.as_ref()) else {
             continue;
         };
         let largest = blame.shares.iter().max_by_key(|share| share.ns).unwrap();

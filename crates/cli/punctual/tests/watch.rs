@@ -57,7 +57,7 @@ fn all_wake_ups_are_counted_and_told() {
     let seen = watched(&place, "watch -q -D 1s --by cpu,priority,comm --json");
     assert_counted(&seen);
     assert_eq!(seen.not_bpf.is_none(), seen.source == WakeupSource::Bpf);
-    let table = place.done("watch -q -D 300ms --by priority --worst 3");
+    let table = place.done("watch -q -D 300ms --by priority --longest 3");
     assert!(
         table.contains("fair") && table.contains("longest waits"),
         "{table}"
@@ -75,7 +75,7 @@ fn events_are_counted_without_bpf() {
     assert_counted(&seen);
     assert_eq!(seen.source, WakeupSource::Events);
     assert!(seen.not_bpf.unwrap().contains("--no-bpf"));
-    let table = place.done("watch -q -D 300ms --by priority --worst 3 --no-bpf");
+    let table = place.done("watch -q -D 300ms --by priority --longest 3 --no-bpf");
     assert!(table.contains("counted from trace events"), "{table}");
     // This also applies to a kernel that traces no switch from any idle thread.
     let lost = table.contains("wake-ups are in no row");
@@ -246,8 +246,8 @@ fn scene(seen: &Wakeups) -> Scene {
     let lost = (seen.lost, seen.events_lost);
     let told = || {
         format!(
-            "open: {:?}, worst: {:?}, lost {lost:?}",
-            seen.open, seen.worst
+            "open: {:?}, largest: {:?}, lost {lost:?}",
+            seen.open, seen.longest
         )
     };
     let open = (seen.open.iter()).find(|wait| wait.victim.comm == "starved");
@@ -266,7 +266,7 @@ fn scene(seen: &Wakeups) -> Scene {
         };
     }
     let is_over =
-        (seen.worst.iter()).any(|wait| wait.victim.comm == "starved" && wait.latency_ns > LIMIT);
+        (seen.longest.iter()).any(|wait| wait.victim.comm == "starved" && wait.latency_ns > LIMIT);
     if is_over && seen.open.is_empty() && lost == (0, 0) {
         Scene::Over(told())
     } else {
@@ -329,7 +329,7 @@ fn what_makes_no_sense_is_refused() {
     for line in [
         "watch --by node",
         "watch -D 1parsec",
-        "watch --worst 99",
+        "watch --longest 99",
         "watch --rows 0",
         "watch --stalled soon",
     ] {

@@ -24,10 +24,10 @@ pub(crate) const HEADINGS: [&str; 8] = [
     "p",
 ];
 
-/// Returns one row for each figure of a lane.
-pub(crate) fn rows(lane: &Channel) -> Vec<Vec<String>> {
-    let mut rows: Vec<Vec<String>> = lane.quantiles.iter().map(quantile).collect();
-    rows.extend((lane.rates.iter()).filter(|one| is_shown(one)).map(rate));
+/// Returns one row for each figure of a channel.
+pub(crate) fn rows(channel: &Channel) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = channel.quantiles.iter().map(quantile).collect();
+    rows.extend((channel.rates.iter()).filter(|one| is_shown(one)).map(rate));
     rows
 }
 
@@ -75,9 +75,9 @@ pub(crate) fn shortfall(one: &Shortfall) -> String {
 
 /// Returns the probability that a candidate wake-up is later than a baseline one, or `None` without
 /// samples.
-pub(crate) fn later(lane: &Channel) -> Option<String> {
-    let probability = lane.later.probability?;
-    let range = match (lane.later.low, lane.later.high) {
+pub(crate) fn later(channel: &Channel) -> Option<String> {
+    let probability = channel.later.probability?;
+    let range = match (channel.later.low, channel.later.high) {
         (Some(low), Some(high)) => format!(" ({low:.3} to {high:.3})"),
         _ => String::new(),
     };
@@ -90,7 +90,10 @@ pub(crate) fn later(lane: &Channel) -> Option<String> {
 /// Returns how the intervals and p values were computed.
 pub(crate) fn method(comparison: &Comparison) -> String {
     let maxima = "maxima are not compared: they differ as much between runs of one machine";
-    let first = comparison.lanes.iter().find_map(|lane| lane.blocks);
+    let first = comparison
+        .channels
+        .iter()
+        .find_map(|channel| channel.blocks);
     match (comparison.unit, first) {
         (Unit::Run, _) => format!(
             "{maxima}; the unit is the run: exact rank test over {} arrangements of the runs, all \

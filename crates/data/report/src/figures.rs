@@ -96,7 +96,7 @@ pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
     let mut rows: Vec<_> = threads
         .map(|thread| ThreadFigures::from_recording(recording, thread))
         .collect();
-    if rows.len() > 1 && recording.lanes_are_alike() {
+    if rows.len() > 1 && recording.threads_are_alike() {
         let (account, all) = (recording.accounting(), recording.all_latencies());
         rows.push(ThreadFigures {
             total: true,
@@ -297,8 +297,8 @@ pub(crate) fn outcome_word(outcome: Outcome) -> &'static str {
 }
 
 /// Returns where a top sample was measured, and whether the user had suspended the run then.
-pub(crate) fn worst_place(recording: &Recording, sample: &TopSample) -> String {
-    let place = place(recording, sample.thread, sample.cpu);
+pub(crate) fn thread_and_cpu(recording: &Recording, sample: &TopSample) -> String {
+    let place = thread_label(recording, sample.thread, sample.cpu);
     if sample.is_suspended(&recording.suspensions) {
         format!("{place}, suspended")
     } else {
@@ -307,7 +307,7 @@ pub(crate) fn worst_place(recording: &Recording, sample: &TopSample) -> String {
 }
 
 /// Returns the thread and the CPU of a sample.
-pub(crate) fn place(recording: &Recording, thread: u32, cpu: Option<u32>) -> String {
+pub(crate) fn thread_label(recording: &Recording, thread: u32, cpu: Option<u32>) -> String {
     let title = recording
         .threads
         .get(thread as usize)
@@ -350,7 +350,7 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
     if (outliers.len() as u64) < *explained {
         let kept = outliers.len() as u64;
         text.push_str(&format!(
-            ", the worst {} kept",
+            ", the largest {} kept",
             punctual_model::grouped(kept)
         ));
     }

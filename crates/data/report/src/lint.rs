@@ -68,7 +68,7 @@ fn results(index: usize, rule: &RuleResult) -> Vec<Value> {
                 result["properties"] = json!({
                     "tid": found.tid,
                     "thread": sanitize(&found.comm),
-                    "worst_ns": found.worst_ns,
+                    "max_ns": found.max_ns,
                 });
                 result
             })
@@ -77,7 +77,7 @@ fn results(index: usize, rule: &RuleResult) -> Vec<Value> {
 }
 
 fn message(rule: &RuleResult, found: &Violation) -> String {
-    let worst = found.worst_ns.map(|worst| format!(", longest {worst}"));
+    let largest = found.max_ns.map(|largest| format!(", longest {largest}"));
     format!(
         "{}: {} ({}): {} times {}{}. {}",
         rule.title,
@@ -85,7 +85,7 @@ fn message(rule: &RuleResult, found: &Violation) -> String {
         found.tid,
         found.count.max(1),
         found.what,
-        worst.unwrap_or_default(),
+        largest.unwrap_or_default(),
         rule.remedy
     )
 }

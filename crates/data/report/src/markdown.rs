@@ -37,7 +37,7 @@ fn escape(text: &str) -> String {
 }
 
 fn push_section(out: &mut String, section: &Section) {
-    let mark = (section.mark.as_ref()).map_or_else(String::new, |(_, mark)| {
+    let mark = (section.state.as_ref()).map_or_else(String::new, |(_, mark)| {
         format!("{}: ", escape(mark.trim()))
     });
     let heading = section.heading.as_ref();

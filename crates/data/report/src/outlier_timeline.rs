@@ -20,7 +20,7 @@ pub struct OutlierTimeline {
     pub segments: Vec<Segment>,
     /// For a job, the activity of each thread involved, beginning with the job's thread. Empty for
     /// other outliers.
-    pub lanes: Vec<ThreadActivity>,
+    pub activity: Vec<ThreadActivity>,
     /// Whether times are those of a trace that another tool recorded, whose date is unknown.
     pub in_trace: bool,
 }
@@ -85,7 +85,7 @@ impl OutlierTimeline {
             recording: recording.id,
             in_trace: explanation.is_some_and(|all| all.trace.is_some()),
             segments,
-            lanes: std::mem::take(&mut window.lanes),
+            activity: std::mem::take(&mut window.activity),
             outlier,
             window,
         }

@@ -46,9 +46,9 @@ fn with_text(text: &str) -> Recording {
     recording.interference.cpus[0].interrupts[0].name = own();
     recording.interference.cpus[0].interrupts[0].id = own();
     recording.verdict.sentence = own();
-    recording.worst[0].blame = Some(testing::blame(vec![Share::new(
+    recording.top_samples[0].blame = Some(testing::blame(vec![Share::new(
         testing::interrupt(text),
-        recording.worst[0].latency_ns,
+        recording.top_samples[0].latency_ns,
         1,
     )]));
     let columns = [(text, text), ("cost_ns", text), ("rate", text)];

@@ -53,7 +53,7 @@ fn troubled() -> Recording {
         },
     ];
     recording.verdict = recording.judge();
-    recording.worst[0].blame = Some(Blame {
+    recording.top_samples[0].blame = Some(Blame {
         events_lost: 2,
         ..testing::blame(vec![Share::new(
             testing::interrupt("nvme0q1"),
@@ -170,15 +170,15 @@ fn markdown_of_a_run() {
 fn user_stop_is_reported_and_sample_marked() {
     let mut recording = testing::recording(2, 3);
     // The second sample is after the stop.
-    recording.worst.truncate(2);
-    let worst = &mut recording.worst[0];
-    worst.latency_ns = Nanos::from_millis(1_010);
+    recording.top_samples.truncate(2);
+    let largest = &mut recording.top_samples[0];
+    largest.latency_ns = Nanos::from_millis(1_010);
     recording.suspensions = vec![Suspension {
         kind: SuspensionKind::StoppedBySignal,
-        started: worst.time,
-        from_monotonic_ns: worst.monotonic_ns,
-        until_monotonic_ns: worst.monotonic_ns + worst.latency_ns,
-        length_ns: worst.latency_ns,
+        started: largest.time,
+        from_monotonic_ns: largest.monotonic_ns,
+        until_monotonic_ns: largest.monotonic_ns + largest.latency_ns,
+        length_ns: largest.latency_ns,
     }];
     for shown in [summary(&recording, &style(80)), markdown_of(&recording)] {
         let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -363,7 +363,7 @@ fn html_of_the_clocks() {
 }
 
 #[test]
-fn text_shows_worst_of_many_threads() {
+fn text_shows_largest_of_many_threads() {
     let text = summary(&samples::wakeup(12, 20), &style(80));
     assert!(text.contains("of 144 threads the 20 with the largest maximum:"));
     assert_eq!(text.matches("\nCPU ").count(), 20);
@@ -394,7 +394,7 @@ fn plots_stay_small_with_64_cpus() {
 }
 
 #[test]
-fn of_many_cpus_the_worst_are_named() {
+fn of_many_cpus_the_largest_are_named() {
     let mut recording = testing::recording(20, 5);
     common::measure(&mut recording, 13, &[1_000, 777_000]);
     let svg = plot::latency(&[&recording], &PlotOptions::default())

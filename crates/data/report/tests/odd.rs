@@ -32,7 +32,7 @@ fn no_threads() -> Recording {
     let mut recording = testing::recording(1, 1);
     recording.threads.clear();
     recording.series.rows.clear();
-    recording.worst.clear();
+    recording.top_samples.clear();
     recording.interference.cpus.clear();
     recording.host.cpus.clear();
     recording.verdict = recording.requirement.judge(&[]);
@@ -135,8 +135,8 @@ fn odd_ones() -> Vec<(&'static str, Recording)> {
     edges.duration_ns = Nanos(u64::MAX);
     edges.series.interval_ns = Nanos(0);
     edges.series.rows[0].start_ns = Nanos(u64::MAX);
-    edges.worst[0].time = Timestamp::MAX;
-    edges.worst[1].thread = 99;
+    edges.top_samples[0].time = Timestamp::MAX;
+    edges.top_samples[1].thread = 99;
     edges.interference.duration_ns = Nanos(0);
     edges.observer.peak_memory_bytes = u64::MAX;
     list.push(("ends of the ranges", edges));
@@ -225,7 +225,7 @@ fn empty_plot_is_refused_naming_others() {
     );
     let mut imported = testing::recording(1, 1);
     imported.series.rows.clear();
-    imported.worst.clear();
+    imported.top_samples.clear();
     let error = plot::timeline(&imported, &options).unwrap_err().to_string();
     assert!(error.contains("no figures over time"), "{error}");
     assert!(

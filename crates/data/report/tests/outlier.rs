@@ -116,7 +116,7 @@ fn told() -> (Recording, OutlierTimeline) {
         calls: Default::default(),
         evidence: Default::default(),
         segments: Vec::new(),
-        lanes: Vec::new(),
+        activity: Vec::new(),
     };
     recording.explanation = Some(Explanation {
         threshold_ns: Nanos(100_000),
@@ -130,8 +130,8 @@ fn told() -> (Recording, OutlierTimeline) {
             count: 4,
             culprit_in: 3,
             total_ns: Nanos(400_000),
-            worst_ns: Nanos(121_000),
-            worst_outlier: 3,
+            max_ns: Nanos(121_000),
+            max_outlier: 3,
             words: None,
         }],
         periods: vec![Period {
@@ -145,7 +145,7 @@ fn told() -> (Recording, OutlierTimeline) {
         ..Explanation::default()
     });
     let timeline = OutlierTimeline {
-        lanes: Vec::new(),
+        activity: Vec::new(),
         in_trace: false,
         recording: recording.id,
         outlier,

@@ -4,12 +4,12 @@ use punctual_model::{LONGEST_NOTE, MOST_NOTES, Note, RecordingId};
 
 use crate::bits::Crc;
 use crate::entry::id_text;
-use crate::tests::{lease, place, recording};
+use crate::tests::{lease, recording, store_path};
 use crate::{Store, StoreError};
 
 #[test]
 fn overlong_texts_are_not_kept() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let mut recording = recording(5);
     recording.label = Some("x".repeat(60_000));
@@ -47,8 +47,8 @@ fn overlong_texts_are_not_kept() {
 /// What is too long in another store stays there; the rest is taken in.
 #[test]
 fn merge_omits_and_counts_overlong_entries() {
-    let (_folder, path) = place();
-    let (_other_folder, other_path) = place();
+    let (_folder, path) = store_path();
+    let (_other_folder, other_path) = store_path();
     let (store, other) = (
         Store::open(&path).unwrap(),
         Store::open(&other_path).unwrap(),

@@ -120,8 +120,8 @@ fn check_chunks(
 fn rebuild(recording: &mut Recording, entry: &Entry, progress: Progress) {
     recording.duration_ns = entry.summary.duration_ns;
     recording.series.dropped = progress.dropped;
-    if !progress.worst.is_empty() {
-        recording.worst = progress.worst;
+    if !progress.largest.is_empty() {
+        recording.top_samples = progress.largest;
     }
     for warning in progress.warnings {
         if !recording.warnings.contains(&warning) {

@@ -23,7 +23,7 @@ pub struct Merged {
     /// Number of wake-up windows.
     pub windows: u64,
     /// Number of notes and decisions on changes.
-    pub marks: u64,
+    pub annotations: u64,
     /// Number of experiments.
     pub experiments: u64,
     /// What was not taken in.
@@ -209,14 +209,14 @@ impl Store {
         for note in other.notes()? {
             if !notes.iter().any(|known| known.id == note.id) {
                 let put = merged.refused.pass(self.put_note(&note))?;
-                merged.marks += u64::from(put.is_some());
+                merged.annotations += u64::from(put.is_some());
             }
         }
         let marks = self.change_marks(None)?;
         for mark in other.change_marks(None)? {
             if !marks.iter().any(|known| known.id == mark.id) {
                 let put = merged.refused.pass(self.put_change_mark(&mark))?;
-                merged.marks += u64::from(put.is_some());
+                merged.annotations += u64::from(put.is_some());
             }
         }
         let experiments = self.experiments()?;

@@ -378,11 +378,11 @@ fn immutable_uri(path: &Path) -> String {
 mod tests {
     use super::*;
     use crate::Store;
-    use crate::tests::{lease, place, recording};
+    use crate::tests::{lease, recording, store_path};
 
     #[test]
     fn write_during_unlocked_read_is_reported() {
-        let (_folder, path) = place();
+        let (_folder, path) = store_path();
         let add = |seed| {
             let (store, one) = (Store::open(&path).unwrap(), recording(seed));
             store.begin(&one, &lease()).unwrap().finish(&one).unwrap();

@@ -39,7 +39,7 @@ pub(crate) fn head_json(recording: &Recording, samples: Option<SamplesKept>) -> 
             },
         samples: _,
         tables,
-        worst,
+        top_samples,
         explanation,
         suspensions,
         interference,
@@ -66,7 +66,7 @@ pub(crate) fn head_json(recording: &Recording, samples: Option<SamplesKept>) -> 
         "series": {"interval_ns": interval_ns, "dropped": dropped, "rows": []},
         "samples": samples,
         "tables": tables,
-        "worst": worst,
+        "top_samples": top_samples,
         "explanation": explanation,
         "suspensions": suspensions,
         "interference": interference,
@@ -92,7 +92,7 @@ pub(crate) fn head_with_suspensions(head: &str, suspensions: &[Suspension]) -> S
 /// Data that replaces parts of the head while a recording runs.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Progress {
-    pub(crate) worst: Vec<TopSample>,
+    pub(crate) largest: Vec<TopSample>,
     pub(crate) warnings: Vec<String>,
     pub(crate) dropped: u64,
 }
@@ -156,22 +156,22 @@ pub(crate) fn write_progress(
     recording: i64,
     progress: &Progress,
 ) -> rusqlite::Result<()> {
-    let worst = json!(progress.worst).to_string();
+    let largest = json!(progress.largest).to_string();
     let warnings = json!(progress.warnings).to_string();
     let crc = crc_of(
         "progress",
         recording,
-        &[&worst, &warnings],
+        &[&largest, &warnings],
         progress.dropped,
     );
     connection
         .prepare_cached(
-            "INSERT OR REPLACE INTO progress (recording, worst, warnings, dropped, crc)
+            "INSERT OR REPLACE INTO progress (recording, largest, warnings, dropped, crc)
             VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
         .execute(params![
             recording,
-            worst,
+            largest,
             warnings,
             Bits(progress.dropped),
             crc
@@ -185,28 +185,30 @@ pub(crate) fn read_progress(
     recording: i64,
 ) -> rusqlite::Result<Option<Progress>> {
     let row = connection
-        .prepare_cached("SELECT worst, warnings, dropped, crc FROM progress WHERE recording = ?1")?
+        .prepare_cached(
+            "SELECT largest, warnings, dropped, crc FROM progress WHERE recording = ?1",
+        )?
         .query_row([recording], |row| {
-            let (worst, warnings): (String, String) = (row.get(0)?, row.get(1)?);
+            let (largest, warnings): (String, String) = (row.get(0)?, row.get(1)?);
             let (Bits(dropped), crc) = (row.get(2)?, row.get::<_, u32>(3)?);
-            Ok((worst, warnings, dropped, crc))
+            Ok((largest, warnings, dropped, crc))
         })
         .optional()?;
-    let Some((worst, warnings, dropped, crc)) = row else {
+    let Some((largest, warnings, dropped, crc)) = row else {
         return Ok(None);
     };
-    if crc != crc_of("progress", recording, &[&worst, &warnings], dropped) {
+    if crc != crc_of("progress", recording, &[&largest, &warnings], dropped) {
         return Ok(None);
     }
     let parsed = (
-        serde_json::from_str(&worst).ok(),
+        serde_json::from_str(&largest).ok(),
         serde_json::from_str(&warnings).ok(),
     );
-    let (Some(worst), Some(warnings)) = parsed else {
+    let (Some(largest), Some(warnings)) = parsed else {
         return Ok(None);
     };
     Ok(Some(Progress {
-        worst,
+        largest,
         warnings,
         dropped,
     }))

@@ -2,7 +2,7 @@
 
 /// Number of this schema. Each change of [`TABLES`] increments it. A program only reads and writes
 /// its own schema.
-pub(crate) const SCHEMA: i64 = 12;
+pub(crate) const SCHEMA: i64 = 13;
 
 /// SQL that creates the tables in an empty file.
 ///
@@ -103,7 +103,7 @@ CREATE TABLE head (
 ) STRICT;
 CREATE TABLE progress (
     recording INTEGER PRIMARY KEY REFERENCES recording ON DELETE CASCADE,
-    worst TEXT NOT NULL,
+    largest TEXT NOT NULL,
     warnings TEXT NOT NULL,
     dropped INTEGER NOT NULL,
     crc INTEGER NOT NULL

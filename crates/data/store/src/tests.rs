@@ -17,7 +17,7 @@ use crate::tables::SCHEMA;
 use crate::writer::HELD;
 use crate::{Batch, Lease, Store, StoreError, unpack_attachment};
 
-pub(crate) fn place() -> (TempDir, PathBuf) {
+pub(crate) fn store_path() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("punctual.db");
     (folder, path)
@@ -47,7 +47,7 @@ pub(crate) fn context(path: &Path) -> Context {
 
 #[test]
 fn new_store_has_described_setup() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let read = |name: &str| pragma(&store.link.connection, name).unwrap();
     assert_eq!(read("application_id"), APPLICATION_ID);
@@ -76,7 +76,7 @@ fn refused(path: &Path, reason: &str) {
 
 #[test]
 fn other_schema_is_refused_and_unchanged() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let recording = recording(2);
     let store = Store::open(&path).unwrap();
     let writer = store.begin(&recording, &lease()).unwrap();
@@ -108,7 +108,7 @@ fn other_schema_is_refused_and_unchanged() {
 
 #[test]
 fn store_locked_too_long_is_named() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open_waiting(&path, Duration::from_millis(20)).unwrap();
     let recording = recording(1);
     let mut writer = store.begin(&recording, &lease()).unwrap();
@@ -125,7 +125,7 @@ fn store_locked_too_long_is_named() {
 
 #[test]
 fn full_disk_loses_no_committed_data() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = recording(400);
     let mut writer = store.begin(&recording, &lease()).unwrap();
@@ -184,7 +184,7 @@ fn uniform(state: &mut u64) -> f64 {
 
 #[test]
 fn sample_takes_under_1_6_bytes() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = recording(1);
     let mut writer = store.begin(&recording, &lease()).unwrap();
@@ -228,7 +228,7 @@ fn sample_takes_under_1_6_bytes() {
     writer.finish(&recording).unwrap();
     drop(store);
     // The file as well, including everything but the tables of an empty store.
-    let (_folder, empty) = place();
+    let (_folder, empty) = store_path();
     drop(Store::open(&empty).unwrap());
     let size = |path: &Path| std::fs::metadata(path).unwrap().len() as f64;
     let each = (size(&path) - size(&empty)) / count as f64;
@@ -239,7 +239,7 @@ fn sample_takes_under_1_6_bytes() {
 /// With many threads, the writer does not wait for full chunks.
 #[test]
 fn many_thread_import_buffers_few_samples() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let mut recording = recording(0);
     recording.origin = Some(Origin {
@@ -285,7 +285,7 @@ fn many_thread_import_buffers_few_samples() {
 /// Listing thousands of recordings scans one table, without a sorter and without joins.
 #[test]
 fn a_list_reads_one_table() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let sql = format!(
         "EXPLAIN QUERY PLAN SELECT {} FROM recording ",
@@ -345,7 +345,7 @@ fn oversized_attachment_is_not_decompressed() {
     assert_eq!(unpack_attachment("pages", u64::MAX, &packed), None);
     assert_eq!(unpack_attachment("pages", length, &packed), Some(body));
     // Data that could not be read back is not written.
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let mut writer = store.begin(&recording(1), &lease()).unwrap();
     let error = writer
@@ -361,7 +361,7 @@ fn oversized_attachment_is_not_decompressed() {
 /// SQLite reports both in the same way when it extends a WAL index.
 #[test]
 fn io_error_is_not_full_disk() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     for code in [
         rusqlite::ffi::SQLITE_IOERR_SHMSIZE,
         rusqlite::ffi::SQLITE_IOERR_FSYNC,
@@ -378,7 +378,7 @@ fn io_error_is_not_full_disk() {
 /// Simulates pages that form a cycle with a query that never ends.
 #[test]
 fn endless_query_is_given_up() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     for _ in 0..2 {
         let endless = store.read(|connection, context| {

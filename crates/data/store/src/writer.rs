@@ -32,7 +32,7 @@ pub struct Batch {
     /// Suspensions of the measurement so far; replaces the earlier ones.
     pub suspensions: Vec<Suspension>,
     /// Largest samples so far, in descending order; replaces the earlier ones.
-    pub worst: Vec<TopSample>,
+    pub top_samples: Vec<TopSample>,
     /// Number of samples so far that are in no interval ([`punctual_model::Series`]).
     pub dropped: u64,
     /// Warnings; known ones are not repeated.
@@ -403,7 +403,7 @@ impl Progress {
             }
         }
         Self {
-            worst: batch.worst.clone(),
+            largest: batch.top_samples.clone(),
             warnings,
             dropped: batch.dropped,
         }

@@ -16,8 +16,8 @@ use punctual_store::{Store, StoreError};
 
 fn with_blame(blame: Blame) -> punctual_model::Recording {
     let mut recording = testing::recording(1, 1);
-    recording.worst.truncate(1);
-    let sample: &mut TopSample = &mut recording.worst[0];
+    recording.top_samples.truncate(1);
+    let sample: &mut TopSample = &mut recording.top_samples[0];
     sample.blame = Some(blame);
     recording
 }
@@ -64,7 +64,7 @@ proptest! {
         writer.keep_window(&explained, &window(3)).unwrap();
         writer.finish(&recording).unwrap();
         let read = store.load(recording.id).unwrap();
-        let read = read.worst[0].blame.as_ref().unwrap();
+        let read = read.top_samples[0].blame.as_ref().unwrap();
         let (kept, _) = store.window(recording.id, 1).unwrap().unwrap();
         for back in [read, &kept.blame] {
             prop_assert_eq!(back, &blame);

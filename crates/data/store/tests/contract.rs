@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use common::{at_start, batch, keep, lease, place, recording, samples};
+use common::{at_start, batch, insert, lease, recording, samples, store_path};
 use proptest::prelude::*;
 use punctual_model::{
     Completion, Fact, Histogram, IntervalRow, Nanos, Outcome, RecordingId, SignedNanos,
@@ -25,10 +25,10 @@ fn it_moves_between_threads() {
 
 #[test]
 fn finished_recording_reads_back_unchanged() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = recording(3, 5);
-    keep(&store, &recording);
+    insert(&store, &recording);
     assert_eq!(store.load(recording.id).unwrap(), recording);
     let read_only = Store::open_read_only(&path).unwrap();
     assert_eq!(read_only.load(recording.id).unwrap(), recording);
@@ -54,7 +54,7 @@ fn finished_recording_reads_back_unchanged() {
 
 #[test]
 fn finish_keeps_rows_only_in_store() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = recording(2, 4);
     let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
@@ -74,7 +74,7 @@ fn finish_keeps_rows_only_in_store() {
 
 #[test]
 fn a_running_recording_shows_what_was_committed() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = recording(2, 6);
     let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
@@ -99,7 +99,7 @@ fn a_running_recording_shows_what_was_committed() {
     assert_eq!(seen.completion, Completion::Running);
     assert_eq!(seen.duration_ns, Nanos::from_secs(3));
     assert_eq!(seen.series.dropped, 7);
-    assert_eq!(seen.worst, recording.worst);
+    assert_eq!(seen.top_samples, recording.top_samples);
     assert_eq!(seen.series.rows, recording.series.rows[..4]);
     assert_eq!(&seen.warnings[..2], ["a load died", "a page fault"]);
     assert!(seen.warnings[2].starts_with("still running"));
@@ -119,7 +119,7 @@ fn a_running_recording_shows_what_was_committed() {
 
 #[test]
 fn what_a_dead_writer_left_is_interrupted() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = recording(2, 6);
     let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
@@ -171,7 +171,7 @@ fn what_a_dead_writer_left_is_interrupted() {
 
 #[test]
 fn presumed_dead_writer_continues_or_learns_deletion() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = recording(1, 3);
     let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
@@ -196,7 +196,7 @@ fn presumed_dead_writer_continues_or_learns_deletion() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = recording(2, 3);
     let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
@@ -264,7 +264,7 @@ fn numbered(id: u128, minute: i64) -> punctual_model::Recording {
 
 #[test]
 fn recordings_are_found_by_what_people_type() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     assert!(matches!(store.find("last"), Err(StoreError::NoSuch { .. })));
     let first = numbered(0x019a4d1c_7b3a_7000_8000_000011112222, 0);
@@ -272,7 +272,7 @@ fn recordings_are_found_by_what_people_type() {
     // Began before the others, but was stored after them.
     let old = numbered(0x01900000_0000_7000_8000_0000019a4d1c, -5);
     for recording in [&first, &second, &old] {
-        keep(&store, recording);
+        insert(&store, recording);
     }
     let find = |text: &str| store.find(text).unwrap();
     assert_eq!(find("last"), second.id);
@@ -309,7 +309,7 @@ fn recordings_are_found_by_what_people_type() {
 
 #[test]
 fn a_list_is_filtered_by_the_store() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let mut recordings: Vec<_> = (0..4).map(|n| numbered(0x1000 + n, n as i64)).collect();
     recordings[1].host.hostname = Fact::known("board-2".to_owned(), "");
@@ -317,7 +317,7 @@ fn a_list_is_filtered_by_the_store() {
     recordings[2].probe.name = "signal".to_owned();
     recordings[3].label = Some("Under MAKE 100%_".to_owned());
     for recording in &recordings {
-        keep(&store, recording);
+        insert(&store, recording);
     }
     let ids = |filter: &Filter| -> Vec<u128> {
         let found = store.list_by(filter).unwrap();
@@ -406,10 +406,10 @@ fn a_list_is_filtered_by_the_store() {
 
 #[test]
 fn deletion_frees_space_and_spares_others() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let kept = recording(1, 3);
-    keep(&store, &kept);
+    insert(&store, &kept);
     let size = || std::fs::metadata(&path).unwrap().len();
     let large = recording(4, 60);
     {
@@ -435,7 +435,7 @@ fn deletion_frees_space_and_spares_others() {
 
 #[test]
 fn hours_long_run_fits_five_megabytes() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let mut recording = recording(4, 1);
     let store = Store::open(&path).unwrap();
     // 20,000 s in rows of 30 s, 4 threads with a period of 200 µs: 400 million wake-ups, with about
@@ -535,7 +535,7 @@ proptest! {
             0..6,
         ),
     ) {
-        let (_folder, path) = place();
+        let (_folder, path) = store_path();
         let store = Store::open(&path).unwrap();
         let recording = recording(3, 1);
         let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();

@@ -4,13 +4,13 @@
 
 mod common;
 
-use common::{at_start, batch, lease, place, recording};
+use common::{at_start, batch, lease, recording, store_path};
 use punctual_model::{Histogram, Nanos, OpenPeriods, Suspension, SuspensionKind};
 use punctual_store::{Batch, Lateness, Store};
 
 #[test]
 fn latest_commit_determines_lateness_and_suspensions() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = recording(2, 6);
     let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();

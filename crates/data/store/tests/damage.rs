@@ -8,7 +8,7 @@ mod sound;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{at_start, batch, keep, lease, outlier, recording, samples, window};
+use common::{at_start, batch, insert, lease, outlier, recording, samples, window};
 use proptest::prelude::*;
 use punctual_model::{Recording, RecordingId, Sample};
 use punctual_store::{Store, StoreError, Summary};
@@ -27,7 +27,7 @@ struct Content {
 fn build(path: &Path) -> Vec<RecordingId> {
     let store = Store::open(path).unwrap();
     let (plain, sampled, killed) = (recording(2, 8), recording(1, 3), recording(2, 4));
-    keep(&store, &plain);
+    insert(&store, &plain);
     let mut writer = store.begin(&at_start(&sampled), &lease()).unwrap();
     writer.samples(0, &samples(5_000)).unwrap();
     writer.finish(&sampled).unwrap();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{keep, lease, place, recording};
+use common::{insert, lease, recording, store_path};
 use punctual_model::{
     Arm, ArmAction, EXPERIMENT_SCHEMA, Experiment, ExperimentPlan, ExperimentState, JudgedBy,
     Judgement, Nanos, Outcome, RecordingId,
@@ -55,7 +55,7 @@ fn experiment() -> Experiment {
 
 #[test]
 fn later_state_replaces_stored_experiment() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let mut one = experiment();
     let held = store.lease_experiment(one.id, &lease()).unwrap();
@@ -85,13 +85,13 @@ fn later_state_replaces_stored_experiment() {
 
 #[test]
 fn blocks_are_unlisted_and_deleted_with_experiment() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let one = experiment();
     store.put_experiment(&one).unwrap();
     let (block, other) = (recording(1, 2), recording(1, 2));
-    keep(&store, &other);
-    keep(&store, &block);
+    insert(&store, &other);
+    insert(&store, &block);
     store.mark_block(block.id, one.id).unwrap();
     let ids = |without_blocks| {
         let filter = Filter {
@@ -116,7 +116,7 @@ fn blocks_are_unlisted_and_deleted_with_experiment() {
 
 #[test]
 fn a_changed_experiment_is_damage() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     store.put_experiment(&experiment()).unwrap();
     let connection = rusqlite::Connection::open(&path).unwrap();
@@ -134,10 +134,10 @@ fn a_changed_experiment_is_damage() {
 /// changes.
 #[test]
 fn recording_keeps_verdict_of_its_whole() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let one = recording(2, 3);
-    keep(&store, &one);
+    insert(&store, &one);
     let before = store.load(one.id).unwrap();
     let judgement = Judgement {
         by: JudgedBy::Check,

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{at_start, batch, keep, lease, outlier, place, recording, samples, window};
+use common::{at_start, batch, insert, lease, outlier, recording, samples, store_path, window};
 use jiff::Timestamp;
 use punctual_model::{
     FindingState, Note, Recording, RecordingId, SeriesEpoch, Severity, Slot, SlotCause, SlotState,
@@ -49,7 +49,7 @@ fn parts(store: &Store, id: RecordingId) -> (bool, bool, bool) {
 
 #[test]
 fn run_parts_age_out_histograms_stay() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let epoch = epoch(&store, "machine", "{}");
     let old = whole(&store, Some(&epoch), 0);
@@ -74,7 +74,10 @@ fn run_parts_age_out_histograms_stay() {
     assert_eq!(parts(&store, by_hand.id), (true, true, true));
     let loaded = store.load(old.id).unwrap();
     assert_eq!(loaded.threads, old.threads);
-    assert_eq!((&loaded.host, &loaded.worst), (&old.host, &old.worst));
+    assert_eq!(
+        (&loaded.host, &loaded.top_samples),
+        (&old.host, &old.top_samples)
+    );
     let told = loaded
         .warnings
         .iter()
@@ -89,7 +92,7 @@ fn run_parts_age_out_histograms_stay() {
 /// older ones from removal.
 #[test]
 fn a_wrong_clock_makes_no_run_older() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let epoch = epoch(&store, "machine", "{}");
     let run = |second| whole(&store, Some(&epoch), second).id;
@@ -115,7 +118,7 @@ fn a_wrong_clock_makes_no_run_older() {
 
 #[test]
 fn recording_added_after_marking_stays() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let epoch = epoch(&store, "machine", "{}");
     assert_eq!(store.last_entered().unwrap(), None);
@@ -134,7 +137,7 @@ fn recording_added_after_marking_stays() {
 
 #[test]
 fn size_limit_removes_oldest_parts_first() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let epoch = epoch(&store, "machine", "{}");
     let first = whole(&store, Some(&epoch), 0);
@@ -159,7 +162,7 @@ fn size_limit_removes_oldest_parts_first() {
 
 #[test]
 fn backup_during_run_is_whole() {
-    let (folder, path) = place();
+    let (folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let done = whole(&store, None, 0);
     let running = recording(2, 6);
@@ -187,8 +190,8 @@ fn backup_during_run_is_whole() {
 
 #[test]
 fn a_merge_takes_all_in_once() {
-    let (_here, path) = place();
-    let (_there, other_path) = place();
+    let (_here, path) = store_path();
+    let (_there, other_path) = store_path();
     let store = Store::open(&path).unwrap();
     let other = Store::open(&other_path).unwrap();
     let own = epoch(&store, "machine", "{}");
@@ -196,7 +199,7 @@ fn a_merge_takes_all_in_once() {
     let mine = whole(&store, Some(&own), 0);
     let taken = whole(&other, Some(&theirs), 10);
     let apart = recording(1, 2);
-    keep(&other, &apart);
+    insert(&other, &apart);
     let slot = Slot {
         machine: "other".to_owned(),
         series: "osadl".to_owned(),
@@ -221,7 +224,10 @@ fn a_merge_takes_all_in_once() {
     other.put_note(&note).unwrap();
 
     let merged = store.merge(&other, &lease()).unwrap();
-    assert_eq!((merged.recordings, merged.slots, merged.marks), (2, 1, 1));
+    assert_eq!(
+        (merged.recordings, merged.slots, merged.annotations),
+        (2, 1, 1)
+    );
     for id in [taken.id, apart.id] {
         assert_eq!(store.load(id).unwrap(), other.load(id).unwrap());
     }
@@ -238,7 +244,12 @@ fn a_merge_takes_all_in_once() {
     // A second merge does not duplicate anything.
     let again = store.merge(&other, &lease()).unwrap();
     assert_eq!(
-        (again.recordings, again.known, again.slots, again.marks),
+        (
+            again.recordings,
+            again.known,
+            again.slots,
+            again.annotations
+        ),
         (0, 2, 0, 0)
     );
     assert_eq!(store.list().unwrap().len(), 3);
@@ -255,8 +266,8 @@ fn mine_as_kept(store: &Store, id: RecordingId) -> Recording {
 
 #[test]
 fn conflicting_epoch_definitions_are_not_merged() {
-    let (_here, path) = place();
-    let (_there, other_path) = place();
+    let (_here, path) = store_path();
+    let (_there, other_path) = store_path();
     let store = Store::open(&path).unwrap();
     let other = Store::open(&other_path).unwrap();
     epoch(&store, "machine", "{\"probe\":\"timer\"}");
@@ -285,12 +296,12 @@ fn audit(title: &str) -> StoredAudit {
 
 #[test]
 fn shared_audit_is_kept_until_unused() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let [one, two, other] = ["powersave", "powersave", "ondemand"].map(|governor| {
         let mut one = recording(1, 1);
         one.audit = Some(audit(governor));
-        keep(&store, &one);
+        insert(&store, &one);
         one
     });
     let raw = rusqlite::Connection::open(&path).unwrap();
@@ -308,7 +319,7 @@ fn shared_audit_is_kept_until_unused() {
     assert_eq!(count("SELECT count(*) FROM facts"), 2);
     assert_eq!(audit_of(&two), two.audit);
     // Merging into another store includes the audit.
-    let (_there, other_path) = place();
+    let (_there, other_path) = store_path();
     let other = Store::open(&other_path).unwrap();
     other.merge(&store, &lease()).unwrap();
     assert_eq!(other.load(two.id).unwrap().audit, two.audit);
@@ -330,13 +341,13 @@ fn shared_audit_is_kept_until_unused() {
 
 #[test]
 fn check_names_damage_compact_removes_unused() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let epoch = epoch(&store, "machine", "{}");
     let first = whole(&store, Some(&epoch), 0);
     let mut second = recording(1, 1);
     second.host.kernel.release = punctual_model::Fact::known("other".to_owned(), "uname");
-    keep(&store, &second);
+    insert(&store, &second);
     assert_eq!(store.stats().unwrap().facts, 2);
     store.delete(second.id).unwrap();
     store.compact().unwrap();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{at_start, batch, keep, lease, place, recording, samples};
+use common::{at_start, batch, insert, lease, recording, samples, store_path};
 use punctual_model::{Completion, Nanos, Recording, Slot, SlotCause, SlotState};
 use punctual_store::{Batch, Lease, SlotFilter, Store, StoreError};
 
@@ -83,7 +83,7 @@ fn run_until_killed(path: &Path) {
 fn killed_run_keeps_all_commits() {
     // Killed early, in the middle of small chunks, and after a full chunk.
     for enough in [0, 17, 80] {
-        let (_folder, path) = place();
+        let (_folder, path) = store_path();
         let mut child = child_command("run until killed", &path)
             .stdout(Stdio::piped())
             .spawn()
@@ -125,7 +125,7 @@ fn killed_run_keeps_all_commits() {
             .flat_map(|second| endless(&source, second).rows)
             .collect();
         assert_eq!(loaded.series.rows, rows);
-        assert_eq!(loaded.worst, source.worst);
+        assert_eq!(loaded.top_samples, source.top_samples);
         let mut found = Vec::new();
         store
             .samples(id, 1, &mut |part| {
@@ -144,7 +144,7 @@ fn keep_some(path: &Path) {
     let store = Store::open(path).unwrap();
     for _ in 0..6 {
         let recording = recording(2, 12);
-        keep(&store, &recording);
+        insert(&store, &recording);
         assert_eq!(store.load(recording.id).unwrap(), recording);
         say(&format!("kept {}", recording.id));
     }
@@ -154,7 +154,7 @@ fn keep_some(path: &Path) {
 /// store.
 #[test]
 fn processes_and_threads_write_at_once() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let children: Vec<_> = (0..2)
         .map(|_| {
             child_command("keep some", &path)
@@ -169,7 +169,7 @@ fn processes_and_threads_write_at_once() {
                 scope.spawn(|| {
                     let store = Store::open(&path).unwrap();
                     let recording = recording(2, 12);
-                    keep(&store, &recording);
+                    insert(&store, &recording);
                     recording.id.to_string()
                 })
             })
@@ -236,7 +236,7 @@ fn fill_the_disk(path: &Path) {
     std::fs::write(path.with_extension("filler"), vec![0; 3_000_000]).unwrap();
     let kept = recording(1, 5);
     let store = Store::open(path).unwrap();
-    keep(&store, &kept);
+    insert(&store, &kept);
     let running = recording(2, 20);
     let mut writer = store.begin(&at_start(&running), &lease()).unwrap();
     let mut seconds = 0;
@@ -268,7 +268,7 @@ fn fill_the_disk(path: &Path) {
     assert_eq!(store.sweep(&|_| false).unwrap(), 1);
     assert_eq!(store.load(kept.id).unwrap(), kept);
     store.delete(running.id).unwrap();
-    keep(&store, &recording(1, 5));
+    insert(&store, &recording(1, 5));
     say("checked");
 }
 
@@ -284,9 +284,9 @@ fn a_full_disk_loses_nothing() {
 fn open_on_a_full_disk(path: &Path) {
     let kept = recording(1, 5);
     let store = Store::open(path).unwrap();
-    keep(&store, &kept);
+    insert(&store, &kept);
     let other = recording(1, 6);
-    keep(&store, &other);
+    insert(&store, &other);
     drop(store);
     // Leave no space even for SQLite's shared memory file.
     let _ = std::fs::write(path.with_extension("filler"), vec![0; 16_000_000]);
@@ -325,7 +325,7 @@ fn full_disk_allows_reading_and_thinning() {
 fn deliver_on_a_full_disk(path: &Path) {
     let kept = recording(1, 5);
     let store = Store::open(path).unwrap();
-    keep(&store, &kept);
+    insert(&store, &kept);
     let to = store.destination("https://collector.example").unwrap();
     let at = kept.started;
     let epoch = store
@@ -422,9 +422,9 @@ fn store_on_read_only_system_is_readable() {
 #[test]
 fn store_in_unwritable_folder_is_readable() {
     use std::os::unix::fs::PermissionsExt;
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let kept = recording(1, 3);
-    keep(&Store::open(&path).unwrap(), &kept);
+    insert(&Store::open(&path).unwrap(), &kept);
     let folder = path.parent().unwrap();
     let allow = |mode| {
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{at_start, batch, lease, place, recording, samples};
+use common::{at_start, batch, lease, recording, samples, store_path};
 use proptest::prelude::*;
 use punctual_model::{Nanos, RecordingId, Sample, SamplesKept, SignedNanos};
 use punctual_store::{Batch, Store, StoreError};
@@ -24,7 +24,7 @@ fn read_samples(store: &Store, id: RecordingId, thread: u32) -> Vec<Sample> {
 
 #[test]
 fn samples_return_ordered_and_counted() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let mut recording = recording(2, 3);
     recording.samples = Some(SamplesKept {
@@ -70,7 +70,7 @@ fn reader_may_stop_amid_samples() {
             Self::Store(error)
         }
     }
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = recording(1, 1);
     let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
@@ -96,7 +96,7 @@ proptest! {
             0..6,
         ),
     ) {
-        let (_folder, path) = place();
+        let (_folder, path) = store_path();
         let store = Store::open(&path).unwrap();
         let recording = recording(1, 1);
         let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();

@@ -15,7 +15,7 @@ fn explained() -> Recording {
     }
 }
 
-fn place() -> (tempfile::TempDir, std::path::PathBuf) {
+fn store_path() -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("punctual.db");
     (folder, path)
@@ -23,7 +23,7 @@ fn place() -> (tempfile::TempDir, std::path::PathBuf) {
 
 #[test]
 fn a_window_reads_back_as_it_was() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = explained();
     let mut writer = store.begin(&recording, &lease()).unwrap();
@@ -55,7 +55,7 @@ fn a_window_reads_back_as_it_was() {
 
 #[test]
 fn long_window_loses_its_middle() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = explained();
     let mut writer = store.begin(&recording, &lease()).unwrap();
@@ -70,7 +70,7 @@ fn long_window_loses_its_middle() {
 
 #[test]
 fn an_interrupted_run_has_what_was_explained() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = explained();
     let mut writer = store.begin(&recording, &lease()).unwrap();
@@ -87,7 +87,7 @@ fn an_interrupted_run_has_what_was_explained() {
 
 #[test]
 fn changed_window_is_an_error() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let recording = explained();
     let mut writer = store.begin(&recording, &lease()).unwrap();

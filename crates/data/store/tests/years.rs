@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{at_start, batch, keep, lease, place, recording};
+use common::{at_start, batch, insert, lease, recording, store_path};
 use jiff::Timestamp;
 use punctual_model::{
     ChangeAnnotation, ChangeDecision, Nanos, Note, Recording, RecordingId, SeriesEpoch, SeriesRun,
@@ -66,7 +66,7 @@ fn measured(store: &Store, epoch: &SeriesEpoch, second: i64) -> Recording {
 
 #[test]
 fn changed_series_starts_new_epoch() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let first = series(&store, "{\"probe\":\"timer\"}", 0);
     assert_eq!((first.epoch, first.begun), (1, at(0)));
@@ -83,7 +83,7 @@ fn changed_series_starts_new_epoch() {
 
 #[test]
 fn series_runs_match_measurements() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let epoch = series(&store, "{}", 0);
     let first = measured(&store, &epoch, 100);
@@ -91,11 +91,11 @@ fn series_runs_match_measurements() {
     // An imported recording is added when it is complete.
     let mut third = recording(2, 3);
     third.started = at(300);
-    keep(&store, &third);
+    insert(&store, &third);
     store.join_series(third.id, &epoch).unwrap();
     let mut apart = recording(1, 1);
     apart.started = at(150);
-    keep(&store, &apart);
+    insert(&store, &apart);
 
     let found = runs(&store, None);
     let ids: Vec<_> = found.iter().map(|run| run.recording).collect();
@@ -125,13 +125,13 @@ fn series_runs_match_measurements() {
 
 #[test]
 fn equal_facts_are_kept_once() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let mut ids = Vec::new();
     for kernel in ["6.12", "6.12", "6.13"] {
         let mut recording = recording(1, 1);
         recording.host.kernel.release = punctual_model::Fact::known(kernel.to_owned(), "uname");
-        keep(&store, &recording);
+        insert(&store, &recording);
         assert_eq!(store.load(recording.id).unwrap(), recording);
         ids.push(recording.id);
     }
@@ -151,7 +151,7 @@ fn equal_facts_are_kept_once() {
 
 #[test]
 fn slot_is_unique_and_states_outcome() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let epoch = series(&store, "{}", 0);
     assert_eq!(store.last_due(&epoch).unwrap(), None);
@@ -206,7 +206,7 @@ fn slot_is_unique_and_states_outcome() {
 
 #[test]
 fn killed_programs_slots_end_like_recordings() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let epoch = series(&store, "{}", 0);
     // Killed before, during and after the recording.
@@ -228,7 +228,7 @@ fn killed_programs_slots_end_like_recordings() {
         ..slot(3, SlotState::Running)
     };
     store.add_slot(&epoch, &whole_slot).unwrap();
-    keep(&store, &whole);
+    insert(&store, &whole);
 
     store.sweep(&|_| false).unwrap();
     assert_eq!(store.recover_slots("another machine").unwrap().len(), 0);
@@ -255,7 +255,7 @@ fn killed_programs_slots_end_like_recordings() {
 
 #[test]
 fn windows_notes_and_decisions_read_back() {
-    let (_folder, path) = place();
+    let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let window = |start: i64| WakeWindow {
         machine: "machine".to_owned(),
@@ -268,7 +268,7 @@ fn windows_notes_and_decisions_read_back() {
             buckets: vec![(2, 1), (4, 2)],
         },
         ordinary: WaitHistogram::new(),
-        worst: Vec::new(),
+        longest: Vec::new(),
         lost: 0,
     };
     assert!(store.add_wake_window(&window(0)).unwrap());

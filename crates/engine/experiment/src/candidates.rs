@@ -68,7 +68,7 @@ pub fn candidates(
                     ratio: None,
                     low: None,
                     high: None,
-                    kept: false,
+                    accepted: false,
                     why: "not measured".to_owned(),
                 }),
                 Some(reason) => left_out.push(leave(reason, Some(by_hand(&assignment, cpus)))),

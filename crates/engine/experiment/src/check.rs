@@ -276,7 +276,7 @@ fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause> {
             who,
             count: cause.count,
             total_ns: cause.total_ns,
-            worst_ns: cause.worst_ns,
+            max_ns: cause.max_ns,
             checks: (advice.checks.iter().filter(open))
                 .map(|id| (*id).to_owned())
                 .collect(),

@@ -105,10 +105,10 @@ impl<'a> Events<'a> {
         let Some(last) = self.noted.len().checked_sub(1) else {
             return;
         };
-        let lanes = (snapshot.lanes.iter().zip(&self.of_thread))
+        let workers = (snapshot.workers.iter().zip(&self.of_thread))
             .filter(|(_, condition)| **condition == last)
-            .map(|(lane, _)| lane.accounting.recorded + lane.accounting.missed);
-        let Some(periods) = lanes.min().filter(|periods| *periods > 0) else {
+            .map(|(worker, _)| worker.accounting.recorded + worker.accounting.missed);
+        let Some(periods) = workers.min().filter(|periods| *periods > 0) else {
             return;
         };
         let measured = Nanos(self.asked.period_ns.0.saturating_mul(periods));

@@ -53,7 +53,7 @@ impl Search {
 
 impl OwnExperiments {
     /// Returns the entries in the folder next to the journal of settings.
-    pub fn beside(journal: &Path) -> Self {
+    pub fn next_to(journal: &Path) -> Self {
         Self {
             folder: journal.with_file_name("experiments"),
         }

@@ -34,7 +34,7 @@ pub struct Bench<'a> {
     /// See [`Request::partner`].
     pub partner: Option<Vec<std::ffi::OsString>>,
     /// Makes a load run in a separate process.
-    pub place: &'a dyn Fn(LoadRequest) -> LoadRequest,
+    pub isolate: &'a dyn Fn(LoadRequest) -> LoadRequest,
     /// Shows the progress of each block.
     pub view: &'a mut dyn Watcher,
     /// Set when the user stops the run.
@@ -53,7 +53,7 @@ impl Bench<'_> {
             store: self.store,
             journal: self.journal.clone(),
             partner: self.partner.clone(),
-            place: self.place,
+            isolate: self.isolate,
             view: &mut *self.view,
             stop: self.stop,
             shared: self.shared,
@@ -425,7 +425,7 @@ impl Trial<'_, '_> {
         let loads = plan
             .loads
             .iter()
-            .map(|load| load.parse().map(self.bench.place));
+            .map(|load| load.parse().map(self.bench.isolate));
         let loads = loads
             .collect::<Result<_, punctual_loads::LoadError>>()
             .map_err(|error| TrialError::Session(error.into()))?;

@@ -49,7 +49,7 @@ impl Machine {
     }
 
     fn own(&self) -> OwnExperiments {
-        OwnExperiments::beside(&self.path("var/tune.journal"))
+        OwnExperiments::next_to(&self.path("var/tune.journal"))
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -170,7 +170,7 @@ fn step(
         store: Some(store),
         journal: None,
         partner: None,
-        place: &|load| load,
+        isolate: &|load| load,
         view: &mut Silent,
         stop: &stop,
         shared: false,

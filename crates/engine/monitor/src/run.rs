@@ -26,7 +26,7 @@ pub struct SessionRunner<'a> {
     /// See [`punctual_session::Request::partner`].
     pub partner: Option<Vec<OsString>>,
     /// Makes a load run in a separate process.
-    pub place: &'a dyn Fn(LoadRequest) -> LoadRequest,
+    pub isolate: &'a dyn Fn(LoadRequest) -> LoadRequest,
     /// Folders for CPU locks, so that two measurements never share a CPU.
     pub locks: Vec<PathBuf>,
     /// Command line of the program.
@@ -45,7 +45,7 @@ impl SessionRunner<'_> {
     fn session(&self, series: &SeriesPlan) -> Result<Session, SessionError> {
         let mut request = series.request()?;
         for phase in &mut request.phases {
-            phase.loads = phase.loads.drain(..).map(self.place).collect();
+            phase.loads = phase.loads.drain(..).map(self.isolate).collect();
         }
         request.journal.clone_from(&self.journal);
         request.partner.clone_from(&self.partner);

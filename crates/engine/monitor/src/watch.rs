@@ -78,7 +78,7 @@ impl Watching<'_> {
             by_comm: false,
             real_time_only: false,
             pid_max: self.pid_max,
-            worst: WORST,
+            longest: WORST,
             groups: None,
         });
         let mut watch = match watch {
@@ -154,7 +154,7 @@ fn window_of(machine: &str, start: Timestamp, length: Nanos, seen: &Wakeups) -> 
         length_ns: length,
         real_time,
         ordinary,
-        worst: seen.worst.clone(),
+        longest: seen.longest.clone(),
         lost: seen.lost.saturating_add(seen.events_lost),
     }
 }
@@ -188,7 +188,7 @@ mod tests {
                 row(0, PriorityClass::Fair, 500),
                 row(1, PriorityClass::Idle, 700),
             ],
-            worst: Vec::new(),
+            longest: Vec::new(),
             open: Vec::new(),
             lost: 2,
             unnamed: 0,

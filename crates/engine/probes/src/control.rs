@@ -16,7 +16,7 @@ pub struct Control {
     broke: OnceLock<Broke>,
     on_break: OnceLock<Arc<dyn OnBreak>>,
     threads: Mutex<Vec<Tid>>,
-    /// Lanes that have all their samples.
+    /// Workers that have all their samples.
     complete: AtomicU64,
 }
 
@@ -70,15 +70,15 @@ impl Control {
         }
     }
 
-    /// Ends the run because one of `lanes` lanes has all its samples: when all lanes have, or after
-    /// `interval` and a moment, so that lanes with the same interval keep their last sample.
-    /// cyclictest's main thread polls every 10 ms for the same reason. Call it when the lane is
+    /// Ends the run because one of `workers` workers has all its samples: when all workers have, or after
+    /// `interval` and a moment, so that workers with the same interval keep their last sample.
+    /// cyclictest's main thread polls every 10 ms for the same reason. Call it when the worker is
     /// finished, because it sleeps.
-    pub(crate) fn complete(&self, lanes: u64, interval: Nanos) {
+    pub(crate) fn complete(&self, workers: u64, interval: Nanos) {
         const MOMENT: Duration = Duration::from_millis(10);
         self.complete.fetch_add(1, Ordering::Relaxed);
         let until = std::time::Instant::now() + Duration::from(interval) + MOMENT;
-        while !self.stopping() && self.complete.load(Ordering::Relaxed) < lanes {
+        while !self.stopping() && self.complete.load(Ordering::Relaxed) < workers {
             let left = until.saturating_duration_since(std::time::Instant::now());
             if left.is_zero() {
                 break;

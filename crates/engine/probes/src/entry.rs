@@ -31,12 +31,12 @@ pub struct ProbeEntry {
     /// The chart that shows its figures best.
     pub chart: Chart,
     /// The start and end of its latencies, for explaining an outlier: on the recording thread, by
-    /// CLOCK_MONOTONIC, unless a lane sets it differently ([`Recorder::late_is`]). `Err`: why none
+    /// CLOCK_MONOTONIC, unless a worker sets it differently ([`Recorder::late_is`]). `Err`: why none
     /// can be explained, as a sentence.
     pub explained: Result<Delay, &'static str>,
     /// Its own parameters, in addition to those that all probes share.
     pub parameters: &'static [Parameter],
-    /// Configures a probe with these arguments, checks the plan and returns its lanes. Nothing is
+    /// Configures a probe with these arguments, checks the plan and returns its workers. Nothing is
     /// measured or changed yet. It uses every resource that it requests from [`Resources`].
     pub prepare: fn(&Arguments, &Plan, &dyn Resources) -> Result<Ready, ProbeError>,
 }
@@ -68,15 +68,15 @@ impl Plan {
         Ok(())
     }
 
-    /// Creates a measurement of these similar lanes, with the requested or default length and
+    /// Creates a measurement of these similar workers, with the requested or default length and
     /// warm-up.
     pub(crate) fn ready(
         &self,
-        lanes: impl IntoIterator<Item = WorkerSpec>,
+        workers: impl IntoIterator<Item = WorkerSpec>,
         run: impl FnOnce(Vec<Recorder>, &Arc<Control>) -> Result<Measured, ProbeError> + Send + 'static,
     ) -> Ready {
         Ready {
-            lanes: lanes.into_iter().collect(),
+            workers: workers.into_iter().collect(),
             duration: self.duration,
             warm_up: self.warm_up_of(self.duration),
             alike: true,
@@ -97,7 +97,7 @@ pub fn usual_warm_up(duration: Option<Nanos>) -> Nanos {
     duration.map_or(second, |duration| second.min(Nanos(duration.0 / 10)))
 }
 
-/// One lane that a probe needs: a measuring thread, a pair, or a mechanism.
+/// One worker that a probe needs: a measuring thread, a pair, or a mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerSpec {
     /// A label, if the CPU does not identify it.
@@ -120,36 +120,36 @@ impl WorkerSpec {
 }
 
 /// Measures until the end of the plan or until the [`Control`] stops it, whichever comes first. The
-/// recorders are in the order of the lanes.
+/// recorders are in the order of the workers.
 pub type Run = Box<dyn FnOnce(Vec<Recorder>, &Arc<Control>) -> Result<Measured, ProbeError> + Send>;
 
 /// A checked measurement that can start.
 pub struct Ready {
-    /// Its lanes.
-    pub lanes: Vec<WorkerSpec>,
+    /// Its workers.
+    pub workers: Vec<WorkerSpec>,
     /// Its length with warm-up; `None` until stopped.
     pub duration: Option<Nanos>,
     /// The part at the start to discard.
     pub warm_up: Nanos,
-    /// Whether its lanes measure the same quantity, so that their figures can be combined.
+    /// Whether its workers measure the same quantity, so that their figures can be combined.
     pub alike: bool,
     /// Measures.
     pub run: Run,
 }
 
 impl Ready {
-    /// Opens its lanes, in their order. A latency above `break_above` ends the run. Each is opened
+    /// Opens its workers, in their order. A latency above `break_above` ends the run. Each is opened
     /// on demand, because thousands take seconds.
-    pub fn open_lanes(
+    pub fn open_workers(
         &self,
         break_above: Option<Nanos>,
         control: &Arc<Control>,
     ) -> impl Iterator<Item = (Recorder, WorkerReader)> {
-        self.lanes.iter().map(move |lane| {
+        self.workers.iter().map(move |worker| {
             let settings = WorkerSettings {
                 warm_up: self.warm_up,
                 break_above,
-                rate_hz: lane.rate_hz,
+                rate_hz: worker.rate_hz,
             };
             RecorderSlot::open(settings, control)
         })
@@ -159,8 +159,8 @@ impl Ready {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// The result of each lane, in the order of the lanes.
-    pub lanes: Vec<WorkerOutcome>,
+    /// The result of each worker, in the order of the workers.
+    pub workers: Vec<WorkerOutcome>,
     /// Results other than latencies.
     pub tables: Vec<Table>,
     /// Warnings for the reader.

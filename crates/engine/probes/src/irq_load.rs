@@ -73,7 +73,7 @@ impl Run {
         let elapsed: Nanos = CLOCK.now().saturating_duration_since(from).into();
         let interference = after.since(&before, &self.cpus, elapsed);
         Ok(Measured {
-            lanes: Vec::new(),
+            workers: Vec::new(),
             tables: vec![rates(&interference, &self.cpus)],
             // The table shows other unknown values itself.
             warnings: (interference.unknown.iter())
@@ -241,8 +241,8 @@ mod tests {
             warm_up: Some(Nanos::from_millis(10)),
             ..testing::plan(testing::OTHER, duration)
         };
-        let (lanes, measured) = testing::measure(IrqLoad, &plan, control);
-        assert!(lanes.is_empty());
+        let (workers, measured) = testing::measure(IrqLoad, &plan, control);
+        assert!(workers.is_empty());
         measured
     }
 

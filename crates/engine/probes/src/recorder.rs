@@ -22,7 +22,7 @@ pub const WORST_KEPT: usize = 20;
 /// An event from a measuring thread to the session, in order of occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The measurement starts; the first event of each lane.
+    /// The measurement starts; the first event of each worker.
     Started {
         /// The first expected wake-up.
         at: Nanos,
@@ -79,7 +79,7 @@ pub enum Event {
     },
 }
 
-/// The settings of one lane.
+/// The settings of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerSettings {
     /// Samples expected within this time after the start are warm-up.
@@ -106,14 +106,14 @@ impl RecorderSlot {
     /// The maximum capacity in events.
     const MOST_HELD: u64 = 1 << 20;
 
-    /// Returns the capacity of a lane's ring in events.
+    /// Returns the capacity of a worker's ring in events.
     fn capacity(rate_hz: u64) -> u64 {
         // 24 bytes per event: 30 kB for a loop of 1 kHz, at most 24 MiB.
         (rate_hz.saturating_mul(Self::MILLIS_HELD) / 1_000)
             .clamp(Self::FEWEST_HELD, Self::MOST_HELD)
     }
 
-    /// Returns the memory of the ring of a lane with this sample rate.
+    /// Returns the memory of the ring of a worker with this sample rate.
     pub fn ring_bytes(rate_hz: u64) -> u64 {
         Self::capacity(rate_hz) * size_of::<Event>() as u64
     }
@@ -143,8 +143,8 @@ impl RecorderSlot {
             histogram,
             overruns: None,
             open: None,
-            has_grid: false,
-            worst: TopSamples::default(),
+            has_schedule: false,
+            top_samples: TopSamples::default(),
             above: Box::default(),
             accounting: Accounting::default(),
             settings,
@@ -179,7 +179,7 @@ fn touch(producer: &mut Producer<Event>, consumer: &mut Consumer<Event>) {
     while consumer.pop().is_ok() {}
 }
 
-/// The recording end of a lane; belongs to one measuring thread.
+/// The recording end of a worker; belongs to one measuring thread.
 #[derive(Debug)]
 pub struct Recorder {
     histogram: Histogram,
@@ -188,8 +188,8 @@ pub struct Recorder {
     /// Periods without a wake-up at the end.
     open: Option<OpenPeriods>,
     /// Whether the session knows when periods come due.
-    has_grid: bool,
-    worst: TopSamples<WORST_KEPT>,
+    has_schedule: bool,
+    top_samples: TopSamples<WORST_KEPT>,
     /// Periods above each limit of a requirement.
     above: Box<[AboveLimit]>,
     accounting: Accounting,
@@ -233,7 +233,7 @@ impl Recorder {
         self.begin(start, start, Some(punctual_rt::current_tid()), partner);
     }
 
-    /// Sets the start for a lane that begins later, at `own`: its warm-up counts from there, and
+    /// Sets the start for a worker that begins later, at `own`: its warm-up counts from there, and
     /// its position in the time series from `start`.
     pub fn start_late(&mut self, start: Nanos, own: Nanos) {
         self.begin(start, own, Some(punctual_rt::current_tid()), None);
@@ -256,8 +256,8 @@ impl Recorder {
     /// Declares, after the start, that a period comes due every `period` until `end`, and that
     /// overruns passed before the wake-up of the latest sample. The recording of a killed run then
     /// shows which periods had none, and how late the others were.
-    pub fn grid(&mut self, period: Nanos, end: Nanos) {
-        self.has_grid = true;
+    pub fn set_schedule(&mut self, period: Nanos, end: Nanos) {
+        self.has_schedule = true;
         self.push(Event::Grid { period, end });
     }
 
@@ -287,7 +287,7 @@ impl Recorder {
         self.accounting.recorded += 1;
         self.histogram.record(latency);
         if let Some(latency) = latency.non_negative() {
-            self.worst.offer(latency, expected);
+            self.top_samples.offer(latency, expected);
             for above in &mut self.above {
                 above.periods += u64::from(latency > above.limit_ns);
             }
@@ -343,7 +343,7 @@ impl Recorder {
                         let beyond = largest.saturating_sub(above.limit_ns).0;
                         above.periods += beyond.div_ceil(interval.0.max(1)).min(count);
                     }
-                    self.has_grid
+                    self.has_schedule
                 }
                 _ => false,
             };
@@ -378,7 +378,7 @@ impl Recorder {
             .map_or(ThreadUsage::default(), used_since);
         WorkerOutcome {
             accounting: self.accounting,
-            worst: self.worst.sorted(),
+            largest: self.top_samples.sorted(),
             dropped: self.dropped.load(Ordering::Relaxed),
             histogram: self.histogram,
             missed_histogram: self.overruns.filter(|late| late.recorded() > 0),
@@ -445,7 +445,7 @@ pub(crate) fn usage_now() -> ThreadUsage {
     }
 }
 
-/// The result of one lane.
+/// The result of one worker.
 #[derive(Clone, Debug)]
 pub struct WorkerOutcome {
     /// The sample accounting: the result of each expected wake-up.
@@ -459,7 +459,7 @@ pub struct WorkerOutcome {
     /// How many periods exceeded each limit.
     pub above: Vec<AboveLimit>,
     /// The top samples as (latency, expected time), largest first.
-    pub worst: Vec<(Nanos, Nanos)>,
+    pub largest: Vec<(Nanos, Nanos)>,
     /// Samples that did not fit into the ring.
     pub dropped: u64,
     /// The thread's usage after its warm-up.
@@ -468,7 +468,7 @@ pub struct WorkerOutcome {
     pub cost: SelfCost,
 }
 
-/// The reading end of a lane.
+/// The reading end of a worker.
 #[derive(Debug)]
 pub struct WorkerReader {
     ring: Consumer<Event>,
@@ -478,7 +478,7 @@ pub struct WorkerReader {
 impl WorkerReader {
     /// Passes on the events since the last call.
     pub fn drain(&mut self, mut take: impl FnMut(Event)) {
-        // Events that arrive during the read wait for the next call; otherwise a fast lane could
+        // Events that arrive during the read wait for the next call; otherwise a fast worker could
         // block this one forever.
         for _ in 0..self.waiting() {
             match self.pop() {

@@ -1,4 +1,4 @@
-//! Helpers for the tests of all probes: plans, lanes, runs, and a stop during a run.
+//! Helpers for the tests of all probes: plans, workers, runs, and a stop during a run.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -69,8 +69,8 @@ pub(crate) fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
     }
 }
 
-/// Opens a single lane.
-pub(crate) fn lane(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, WorkerReader) {
+/// Opens a single worker.
+pub(crate) fn worker(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, WorkerReader) {
     let settings = WorkerSettings {
         warm_up,
         break_above: None,
@@ -120,26 +120,26 @@ pub(crate) fn prepare(probe: impl Probe, plan: &Plan) -> Result<Ready, ProbeErro
 
 /// Runs a prepared probe, and checks the invariants of any run.
 pub(crate) fn run(ready: Ready, control: &Arc<Control>) -> Result<Measured, ProbeError> {
-    let (recorders, _readers): (Vec<_>, Vec<_>) = ready.open_lanes(None, control).unzip();
+    let (recorders, _readers): (Vec<_>, Vec<_>) = ready.open_workers(None, control).unzip();
     let measured = (ready.run)(recorders, control)?;
-    assert_eq!(measured.lanes.len(), ready.lanes.len());
-    for (lane, spec) in measured.lanes.iter().zip(&ready.lanes) {
-        let (account, title) = (lane.accounting, spec.title());
+    assert_eq!(measured.workers.len(), ready.workers.len());
+    for (worker, spec) in measured.workers.iter().zip(&ready.workers) {
+        let (account, title) = (worker.accounting, spec.title());
         assert!(account.balances(), "{title}: {account:?}");
-        assert_eq!(lane.histogram.recorded(), account.recorded, "{title}");
+        assert_eq!(worker.histogram.recorded(), account.recorded, "{title}");
         assert_eq!(account.early, 0, "{title}");
     }
     Ok(measured)
 }
 
-/// Runs a probe after preparing it. Returns also its lanes.
+/// Runs a probe after preparing it. Returns also its workers.
 pub(crate) fn run_all(
     ready: Result<Ready, ProbeError>,
     control: &Arc<Control>,
 ) -> (Vec<WorkerSpec>, Measured) {
     let ready = ready.unwrap();
-    let lanes = ready.lanes.clone();
-    (lanes, run(ready, control).unwrap())
+    let workers = ready.workers.clone();
+    (workers, run(ready, control).unwrap())
 }
 
 /// Prepares and runs a probe that needs no resources besides the plan.

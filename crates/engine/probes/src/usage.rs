@@ -1,4 +1,4 @@
-//! Splits the usage of a thread that serves several lanes.
+//! Splits the usage of a thread that serves several workers.
 
 use punctual_model::{Nanos, ThreadUsage};
 

@@ -1,4 +1,4 @@
-//! Turns events of lanes into the time series, the live view and the interim accounts.
+//! Turns events of workers into the time series, the live view and the interim accounts.
 
 mod schedule;
 
@@ -17,34 +17,34 @@ use crate::outlier_command::OutlierEvent;
 use crate::suspension::Wait;
 use crate::time::Start;
 
-/// Reading side of one lane.
+/// Reading side of one worker.
 pub(crate) struct Collector {
     thread: u32,
     cpu: Option<u32>,
     scheduling: Scheduling,
     reader: WorkerReader,
-    /// First expected wake-up of the lane; its rows count from here.
+    /// First expected wake-up of the worker; its rows count from here.
     started: Nanos,
     /// Offset of this time from the start of the recording: the duration of the phases before.
     after: Nanos,
     row: OpenRow,
     finished: Vec<IntervalRow>,
     accounting: Accounting,
-    grid: Schedule,
+    schedule: Schedule,
     /// Number of samples without space in the ring at the last drain.
     dropped_before: u64,
-    /// Longest wait of this drain and the previous one, if the lane has periods.
+    /// Longest wait of this drain and the previous one, if the worker has periods.
     longest: [Option<Wait>; 2],
     /// Lateness of missed periods, as far as known.
     late: Option<Box<Histogram>>,
     /// Sum of the closed rows.
     closed: Histogram,
-    worst: TopSamples<WORST_KEPT>,
+    top_samples: TopSamples<WORST_KEPT>,
     last: Option<SignedNanos>,
     /// Samples are rounded down to a multiple of this; `None` if samples are not stored.
     resolution: Option<Nanos>,
     samples: Vec<Sample>,
-    /// Thread that is late and span of the samples, if the lane specifies them.
+    /// Thread that is late and span of the samples, if the worker specifies them.
     spans: Option<(Option<Tid>, Delay)>,
     /// Measuring thread, once known, and the other end in another process.
     tid: Option<Tid>,
@@ -62,7 +62,7 @@ pub(crate) struct Collector {
 /// An outlier as measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RawOutlier {
-    /// Index of the lane in `threads`.
+    /// Index of the worker in `threads`.
     pub(crate) thread: u32,
     /// Thread ID.
     pub(crate) tid: u32,
@@ -113,7 +113,7 @@ impl Timeouts {
     }
 }
 
-/// State of one lane, for a live view.
+/// State of one worker, for a live view.
 #[derive(Clone, Debug)]
 pub struct WorkerView {
     /// Name on the screen.
@@ -126,7 +126,7 @@ pub struct WorkerView {
     pub partner: Option<Tid>,
     /// Number of timeouts for the latest exchange that had any.
     pub timeouts: u64,
-    /// Number of samples that are only in the lane's own histogram.
+    /// Number of samples that are only in the worker's own histogram.
     pub dropped: u64,
     /// Latest latency.
     pub last: Option<SignedNanos>,
@@ -147,10 +147,10 @@ pub struct Snapshot {
     pub elapsed: Nanos,
     /// Planned duration; `None` if the run lasts until stopped.
     pub duration: Option<Nanos>,
-    /// State of each lane.
-    pub lanes: Vec<WorkerView>,
+    /// State of each worker.
+    pub workers: Vec<WorkerView>,
     /// Largest sample so far.
-    pub worst: Option<TopSample>,
+    pub max_sample: Option<TopSample>,
 }
 
 impl Collector {
@@ -176,7 +176,7 @@ impl Collector {
             },
             finished: Vec::new(),
             accounting: Accounting::default(),
-            grid: Schedule {
+            schedule: Schedule {
                 warm_up,
                 ..Schedule::default()
             },
@@ -184,7 +184,7 @@ impl Collector {
             longest: [None; 2],
             late: None,
             closed: Histogram::new(),
-            worst: TopSamples::default(),
+            top_samples: TopSamples::default(),
             last: None,
             resolution,
             samples: Vec::new(),
@@ -237,9 +237,9 @@ impl Collector {
     /// Processes the events since the last drain.
     pub(crate) fn drain(&mut self, row_length: Nanos) {
         let dropped = self.reader.dropped();
-        self.grid.unsure = std::mem::replace(&mut self.dropped_before, dropped) != dropped;
+        self.schedule.unsure = std::mem::replace(&mut self.dropped_before, dropped) != dropped;
         self.longest = [None, self.longest[0]];
-        // Events that arrive meanwhile wait for the next call, so that a fast lane cannot block.
+        // Events that arrive meanwhile wait for the next call, so that a fast worker cannot block.
         for _ in 0..self.reader.waiting() {
             let Some(event) = self.reader.pop() else {
                 break;
@@ -259,10 +259,10 @@ impl Collector {
         match event {
             Event::Started { at, tid, partner } => {
                 (self.started, self.tid, self.partner) = (at, tid, partner);
-                self.grid.next = at;
+                self.schedule.next = at;
             }
             Event::Late { tid, delay } => self.spans = Some((tid, delay)),
-            Event::Grid { period, end } => self.grid.times = Some((period, end)),
+            Event::Grid { period, end } => self.schedule.times = Some((period, end)),
             Event::TimedOut => self.timeouts.another(),
             Event::Sample { expected, latency } => {
                 self.go_to(expected, row_length);
@@ -270,9 +270,9 @@ impl Collector {
             }
             Event::Missed { first, count } => self.missed(first, count, row_length),
             Event::Overrun { first, count } => {
-                if let Some((period, _)) = self.grid.times {
+                if let Some((period, _)) = self.schedule.times {
                     let late = self.late.get_or_insert_default();
-                    late.record_run(self.grid.woke.saturating_sub(first), period, count);
+                    late.record_run(self.schedule.woke.saturating_sub(first), period, count);
                 }
                 self.missed(first, count, row_length);
             }
@@ -297,15 +297,15 @@ impl Collector {
         self.go_to(first, row_length);
         self.row.missed += count;
         self.accounting.missed += count;
-        self.grid.passed(first, count);
+        self.schedule.passed(first, count);
     }
 
     fn sample(&mut self, expected: Nanos, latency: SignedNanos) {
-        self.grid.passed(expected, 1);
-        self.grid.woke = Nanos(expected.0.saturating_add_signed(latency.0));
-        let wait = self.grid.times.map(|(period, _)| Wait {
+        self.schedule.passed(expected, 1);
+        self.schedule.woke = Nanos(expected.0.saturating_add_signed(latency.0));
+        let wait = self.schedule.times.map(|(period, _)| Wait {
             due: expected,
-            woke: self.grid.woke,
+            woke: self.schedule.woke,
             period,
         });
         if wait.map(|wait| wait.length()) > self.longest[0].map(|wait| wait.length()) {
@@ -313,7 +313,7 @@ impl Collector {
         }
         self.row.histogram.record(latency);
         if let Some(late) = latency.non_negative() {
-            self.worst.offer(late, expected);
+            self.top_samples.offer(late, expected);
             if self.threshold.is_some_and(|threshold| late > threshold) {
                 self.outlier(expected, late);
             }
@@ -346,9 +346,9 @@ impl Collector {
         }
     }
 
-    /// Returns the longest wait of the last two drains, if the lane has periods.
+    /// Returns the longest wait of the last two drains, if the worker has periods.
     pub(crate) fn longest(&self) -> Option<Option<Wait>> {
-        self.grid.times?;
+        self.schedule.times?;
         let waits = self.longest.into_iter().flatten();
         Some(waits.max_by_key(Wait::length))
     }
@@ -390,7 +390,7 @@ impl Collector {
     /// periods. If the program is killed, the run ends there.
     pub(crate) fn cut_off(&self, now: Nanos) -> (Accounting, Lateness) {
         let started = self.started().filter(|_| !self.reader.is_over());
-        let open = started.and_then(|started| self.grid.open(started, now));
+        let open = started.and_then(|started| self.schedule.open(started, now));
         let mut accounting = self.accounting;
         let periods = open.map_or(0, |open| open.periods);
         accounting.missed = accounting.missed.saturating_add(periods);
@@ -408,8 +408,8 @@ impl Collector {
         self.reader.dropped()
     }
 
-    pub(crate) fn worst(&self, start: &Start) -> Vec<TopSample> {
-        worst_samples(self.thread, self.cpu, &self.worst.sorted(), start)
+    pub(crate) fn top_samples(&self, start: &Start) -> Vec<TopSample> {
+        top_samples_of(self.thread, self.cpu, &self.top_samples.sorted(), start)
     }
 
     pub(crate) fn view(&self, title: String) -> WorkerView {
@@ -435,14 +435,14 @@ fn number(tid: Tid) -> u32 {
     tid.as_raw().unsigned_abs()
 }
 
-/// Returns the largest samples of one lane, with their position and wall time.
-pub(crate) fn worst_samples(
+/// Returns the largest samples of one worker, with their position and wall time.
+pub(crate) fn top_samples_of(
     thread: u32,
     cpu: Option<u32>,
-    worst: &[(Nanos, Nanos)],
+    largest: &[(Nanos, Nanos)],
     start: &Start,
 ) -> Vec<TopSample> {
-    worst
+    largest
         .iter()
         .map(|(latency, expected)| TopSample {
             time: start.wall_at(*expected),
@@ -455,8 +455,8 @@ pub(crate) fn worst_samples(
         .collect()
 }
 
-/// Returns the largest samples of all lanes, in descending order.
-pub(crate) fn worst_of_all(mut samples: Vec<TopSample>) -> Vec<TopSample> {
+/// Returns the largest samples of all workers, in descending order.
+pub(crate) fn largest_of_all(mut samples: Vec<TopSample>) -> Vec<TopSample> {
     samples.sort_by(|a, b| {
         (b.latency_ns.cmp(&a.latency_ns)).then(a.monotonic_ns.cmp(&b.monotonic_ns))
     });

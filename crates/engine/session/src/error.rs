@@ -43,13 +43,13 @@ pub enum SessionError {
         /// The requested priority.
         priority: u8,
     },
-    /// The lanes would use most of the memory.
+    /// The workers would use most of the memory.
     #[error(
         "{threads} threads at this rate need {needed_mib} MiB of memory, more than half of the \
          {available_mib} MiB available: give fewer threads, or a longer interval"
     )]
     Memory {
-        /// Number of lanes.
+        /// Number of workers.
         threads: u64,
         /// Memory that they need.
         needed_mib: u64,
@@ -72,14 +72,14 @@ pub enum SessionError {
     #[error(transparent)]
     Figures(#[from] punctual_app::Unfit),
     /// The application has not begun to measure.
-    #[error("process {pid} ({comm}) has no lane in its figures yet")]
-    NoLane {
+    #[error("process {pid} ({comm}) has no channel in its figures yet")]
+    NoChannel {
         /// Process ID.
         pid: u32,
         /// Process name.
         comm: String,
     },
-    /// No lane of the application can be explained.
+    /// No worker of the application can be explained.
     #[error("{}", .0.join("; "))]
     NoLaneExplained(Vec<String>),
     /// Jobs can only be watched continuously.
@@ -209,7 +209,7 @@ impl SessionError {
             | Self::Phase(_)
             | Self::Application(_)
             | Self::Figures(_)
-            | Self::NoLane { .. }
+            | Self::NoChannel { .. }
             | Self::NoLaneExplained(_)
             | Self::OnlyWarmUp { .. }
             | Self::NotExplained { .. }

@@ -329,7 +329,7 @@ impl Explainer {
         let delay = sighting.delay.unwrap_or(self.delay);
         let cut = match delay {
             Delay::Job => self.flight.cut_all(from, actual + AFTER),
-            _ => self.flight.cut(tid, cpu, from, actual + AFTER),
+            _ => self.flight.slice_for(tid, cpu, from, actual + AFTER),
         };
         if !cut.events.iter().any(|event| event.time <= actual) {
             return;
@@ -416,7 +416,7 @@ impl Explainer {
                 ..counted.unwrap_or_default()
             },
             segments: Vec::new(),
-            lanes: Vec::new(),
+            activity: Vec::new(),
         }
     }
 
@@ -429,8 +429,8 @@ impl Explainer {
     }
 
     /// Fills in the causes of the largest samples.
-    pub(crate) fn blame(&self, worst: &mut [TopSample]) {
-        for sample in worst {
+    pub(crate) fn blame(&self, largest: &mut [TopSample]) {
+        for sample in largest {
             let same = |outlier: &&Outlier| {
                 (outlier.thread, outlier.monotonic_ns) == (sample.thread, sample.monotonic_ns)
             };

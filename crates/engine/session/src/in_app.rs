@@ -40,7 +40,7 @@ pub struct InAppRequest {
     pub pid: u32,
     /// Length of the recording.
     pub length: RunLength,
-    /// Explains samples above the budget of their lane, which traces the machine.
+    /// Explains samples above the budget of their channel, which traces the machine.
     pub explain: bool,
     /// Name of the recording.
     pub label: Option<String>,
@@ -57,16 +57,16 @@ pub struct Application {
     pub comm: String,
     /// Name that the application chose for its figures.
     pub name: String,
-    /// Lanes of the application.
-    pub lanes: Vec<ChannelState>,
+    /// Channels of the application.
+    pub channels: Vec<ChannelState>,
 }
 
-/// A lane of an application, with its counts since the application created it.
+/// A channel of an application, with its counts since the application created it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelState {
-    /// Description of the lane.
+    /// Description of the channel.
     pub head: ChannelHead,
-    /// Counters of the lane.
+    /// Counters of the channel.
     pub counts: Counts,
 }
 
@@ -101,8 +101,8 @@ pub fn applications(host: &Host) -> (Vec<Application>, Vec<Refusal>, usize) {
 }
 
 fn state_of(found: &Found) -> Result<Application, Unfit> {
-    let heads = found.reader.lanes()?;
-    let lanes = (0..).zip(heads).map(|(number, head)| {
+    let heads = found.reader.channels()?;
+    let channels = (0..).zip(heads).map(|(number, head)| {
         let counts = found.reader.counts(number)?;
         Ok(ChannelState { head, counts })
     });
@@ -110,7 +110,7 @@ fn state_of(found: &Found) -> Result<Application, Unfit> {
         pid: found.pid,
         comm: found.comm.clone(),
         name: found.reader.name().to_owned(),
-        lanes: lanes.collect::<Result<_, Unfit>>()?,
+        channels: channels.collect::<Result<_, Unfit>>()?,
     })
 }
 
@@ -130,9 +130,9 @@ pub fn record_application(
 ) -> Result<Outcome, SessionError> {
     let proc = host.root().join("proc");
     let found = find::of_process(&proc, request.pid)?;
-    let heads = found.reader.lanes()?;
+    let heads = found.reader.channels()?;
     if heads.is_empty() {
-        return Err(SessionError::NoLane {
+        return Err(SessionError::NoChannel {
             pid: found.pid,
             comm: found.comm,
         });
@@ -152,11 +152,11 @@ pub fn record_application(
             (&start, TURN),
         )
     });
-    let marks = marks.transpose()?;
-    recording.explanation = marks.as_ref().map(Annotations::head);
+    let annotations = marks.transpose()?;
+    recording.explanation = annotations.as_ref().map(Annotations::head);
     let application = ApplicationMemory {
-        marks,
-        lanes: ChannelTracks::begin(&found, heads, &start, recording.series.interval_ns)?,
+        marks: annotations,
+        channels: ChannelTracks::begin(&found, heads, &start, recording.series.interval_ns)?,
         found,
         host: host.clone(),
         tasks,
@@ -174,7 +174,7 @@ pub fn record_application(
 struct ApplicationMemory {
     found: Found,
     host: Host,
-    lanes: ChannelTracks,
+    channels: ChannelTracks,
     /// Threads of the application at the start.
     tasks: Vec<TaskRecord>,
     start: Start,
@@ -186,7 +186,7 @@ struct ApplicationMemory {
 
 impl ApplicationMemory {
     fn explain(&mut self, store: &mut StoreWriter<'_>) {
-        let found = self.lanes.over_budget();
+        let found = self.channels.over_budget();
         if let Some(marks) = &mut self.marks {
             let stored = marks.explain(&found, store.writer());
             store.note(stored);
@@ -217,7 +217,7 @@ impl Source for ApplicationMemory {
         moment: Moment,
     ) -> Result<Option<Completion>, SessionError> {
         let elapsed = moment.elapsed;
-        if let Err(why) = self.lanes.read(&self.found, elapsed) {
+        if let Err(why) = self.channels.read(&self.found, elapsed) {
             self.warnings
                 .push(format!("reading ended after {elapsed}: {why}"));
             return Ok(Some(Completion::Stopped));
@@ -226,7 +226,7 @@ impl Source for ApplicationMemory {
         let ended = moment.completion();
         if ended.is_none() && !find::is_open(&self.host.root().join("proc"), &self.found) {
             // Everything that it counted before its end is still in the memory.
-            let _ = self.lanes.read(&self.found, elapsed);
+            let _ = self.channels.read(&self.found, elapsed);
             self.explain(store);
             self.warnings.push(format!(
                 "the application ended or closed its figures after {elapsed}"
@@ -239,43 +239,43 @@ impl Source for ApplicationMemory {
     fn batch(&self, elapsed: Nanos) -> Batch {
         Batch {
             elapsed,
-            rows: self.lanes.uncommitted_rows(),
-            accounting: self.lanes.accounting(),
-            worst: self.lanes.worst(&self.start),
+            rows: self.channels.uncommitted_rows(),
+            accounting: self.channels.accounting(),
+            top_samples: self.channels.top_samples(&self.start),
             warnings: self.warnings.clone(),
             ..Batch::default()
         }
     }
 
     fn committed(&mut self) {
-        self.lanes.rows.committed();
+        self.channels.rows.committed();
     }
 
     fn report(&mut self, watcher: &mut dyn Watcher, elapsed: Nanos) {
         watcher.progress(&Snapshot {
             elapsed,
             duration: self.duration,
-            lanes: self.lanes.views(),
-            worst: self.lanes.worst(&self.start).into_iter().next(),
+            workers: self.channels.views(),
+            max_sample: self.channels.top_samples(&self.start).into_iter().next(),
         });
     }
 
     fn finish(mut self, recording: &mut Recording, _: &mut StoreWriter<'_>) -> Option<Broke> {
-        self.warnings.extend(self.lanes.warnings());
-        if let Ok(lanes) = self.found.reader.lanes()
-            && lanes.len() > recording.threads.len()
+        self.warnings.extend(self.channels.warnings());
+        if let Ok(channels) = self.found.reader.channels()
+            && channels.len() > recording.threads.len()
         {
-            let more = grouped((lanes.len() - recording.threads.len()) as u64);
+            let more = grouped((channels.len() - recording.threads.len()) as u64);
             self.warnings.push(format!(
-                "lanes made after the start are not recorded: {more}"
+                "channels made after the start are not recorded: {more}"
             ));
         }
         let after = self.host.tasks_of(self.found.pid);
-        recording.tables = vec![self.lanes.table(&self.tasks, &after)];
-        recording.worst = self.lanes.worst(&self.start);
-        recording.series.rows = self.lanes.fill(&mut recording.threads);
+        recording.tables = vec![self.channels.table(&self.tasks, &after)];
+        recording.top_samples = self.channels.top_samples(&self.start);
+        recording.series.rows = self.channels.fill(&mut recording.threads);
         if let Some(marks) = self.marks.take() {
-            let explanation = marks.finish(&mut recording.worst, &mut self.warnings);
+            let explanation = marks.finish(&mut recording.top_samples, &mut self.warnings);
             recording.explanation = Some(explanation);
         }
         recording.verdict = recording.judge();
@@ -312,8 +312,8 @@ fn head(
     };
     // A thread that does not belong to this process is not accepted as its recorder.
     let tasks = host.tasks_of(found.pid);
-    let threads = heads.iter().map(|lane| {
-        let task = tasks.iter().find(|task| task.tid == lane.tid);
+    let threads = heads.iter().map(|channel| {
+        let task = tasks.iter().find(|task| task.tid == channel.tid);
         let cpu = task.and_then(|task| task.affinity.as_ref());
         let cpu = cpu
             .filter(|cpus| cpus.len() == 1)
@@ -323,7 +323,7 @@ fn head(
             priority: 0,
         };
         ThreadRecord {
-            label: Some(format!("{}, {}", lane.name, lane.kind.name())),
+            label: Some(format!("{}, {}", channel.name, channel.kind.name())),
             ..ThreadRecord::new(cpu, task.map_or(unknown, |task| task.scheduling))
         }
     });

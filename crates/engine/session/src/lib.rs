@@ -1,7 +1,7 @@
 //! Performs one measurement from start to finish: host facts, load, probe, recording.
 //!
 //! **For:** the sequence of a run ([`Session::prepare`], then [`Session::run`]), its parameters
-//! ([`Request`]), and the housekeeping while it runs: draining the lanes, building the time series,
+//! ([`Request`]), and the housekeeping while it runs: draining the workers, building the time series,
 //! writing to the store, reporting to a [`Watcher`].
 //!
 //! **Knows:** probes, loads, tune, trace, culprit, checks, host, store, `rt`.

@@ -65,7 +65,7 @@ struct Lint {
     host: Host,
     targets: LintTargets,
     watch: Option<LintWatch>,
-    places: CallLocations,
+    locations: CallLocations,
     /// Each real-time thread with its usage when first seen, and whether it existed from the start.
     threads: BTreeMap<u32, (TaskRecord, TaskUsage, bool)>,
     processes: BTreeMap<u32, LintProcess>,
@@ -111,7 +111,7 @@ impl Lint {
         };
         let mut lint = Self {
             host: host.clone(),
-            places: CallLocations::new(host, request.reader.clone()),
+            locations: CallLocations::new(host, request.reader.clone()),
             targets,
             watch,
             threads: BTreeMap::new(),
@@ -172,7 +172,7 @@ impl Lint {
             Ok(acts) => {
                 self.facts.switches = acts.switches;
                 self.facts.lost = acts.lost;
-                self.places.take(acts);
+                self.locations.take(acts);
             }
             Err(error) => self.fail(&error.to_string()),
         }
@@ -186,7 +186,7 @@ impl Lint {
 
     /// Updates threads and processes: new, changed and ended ones.
     fn look(&mut self, first: bool) {
-        let (new, gone) = self.targets.look_again(&self.host);
+        let (new, gone) = self.targets.refresh(&self.host);
         if let Some(watch) = &mut self.watch
             && let Err(error) = watch.watch(&new, &gone)
         {
@@ -250,8 +250,8 @@ impl Lint {
             .collect();
         facts.notes.extend(forked(&self.host, &self.targets));
         facts.processes = self.processes.into_values().collect();
-        facts.notes.extend(self.places.notes());
-        facts.acts = self.places.finish();
+        facts.notes.extend(self.locations.notes());
+        facts.acts = self.locations.finish();
         if request.calls == Nanos::ZERO {
             let why = "system calls were not traced (--calls 0)".to_owned();
             facts.unseen.push((ActKind::Memory, why.clone()));

@@ -1,4 +1,4 @@
-//! Limits the memory of a run: its lanes are reduced to fit before any of it is touched.
+//! Limits the memory of a run: its workers are reduced to fit before any of it is touched.
 
 use punctual_probes::{RecorderSlot, WorkerSpec};
 
@@ -7,7 +7,7 @@ use crate::SessionError;
 /// Total size of all rings when they are shortened.
 const RINGS: u64 = 1 << 30;
 
-/// Memory of a lane in addition to its ring: histograms, its part of the time series, and a thread
+/// Memory of a worker in addition to its ring: histograms, its part of the time series, and a thread
 /// with its stack.
 const BESIDE: u64 = 232 << 10;
 
@@ -15,29 +15,29 @@ const BESIDE: u64 = 232 << 10;
 /// emptied ten times per second.
 const LEAST: u64 = 5;
 
-/// Shortens the rings if there are very many fast lanes.
+/// Shortens the rings if there are very many fast workers.
 ///
 /// # Errors
-/// [`SessionError::Memory`] if the lanes would use more than half of the `available` memory (in
+/// [`SessionError::Memory`] if the workers would use more than half of the `available` memory (in
 /// bytes; `None` if unknown).
 pub(crate) fn fit(
-    lanes: &mut [&mut WorkerSpec],
+    workers: &mut [&mut WorkerSpec],
     available: Option<u64>,
 ) -> Result<(), SessionError> {
-    let rings = |lanes: &[&mut WorkerSpec]| {
-        let bytes = lanes
+    let rings = |workers: &[&mut WorkerSpec]| {
+        let bytes = workers
             .iter()
-            .map(|lane| RecorderSlot::ring_bytes(lane.rate_hz));
+            .map(|worker| RecorderSlot::ring_bytes(worker.rate_hz));
         bytes.fold(0, u64::saturating_add)
     };
-    let count = lanes.len() as u64;
-    if rings(lanes) > RINGS {
+    let count = workers.len() as u64;
+    if rings(workers) > RINGS {
         let rate = RecorderSlot::rate_within(RINGS / count.max(1));
-        for lane in lanes.iter_mut() {
-            lane.rate_hz = lane.rate_hz.min(rate.max(lane.rate_hz / LEAST));
+        for worker in workers.iter_mut() {
+            worker.rate_hz = worker.rate_hz.min(rate.max(worker.rate_hz / LEAST));
         }
     }
-    let needed = rings(lanes).saturating_add(count.saturating_mul(BESIDE));
+    let needed = rings(workers).saturating_add(count.saturating_mul(BESIDE));
     match available {
         Some(available) if needed > available / 2 => Err(SessionError::Memory {
             threads: count,
@@ -56,8 +56,8 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn lanes(count: usize, rate_hz: u64) -> Vec<WorkerSpec> {
-        let lane = WorkerSpec {
+    fn workers(count: usize, rate_hz: u64) -> Vec<WorkerSpec> {
+        let worker = WorkerSpec {
             label: None,
             cpu: Some(0),
             from_cpu: None,
@@ -67,43 +67,43 @@ mod tests {
             },
             rate_hz,
         };
-        vec![lane; count]
+        vec![worker; count]
     }
 
-    fn fitted(lanes: &mut [WorkerSpec], available: Option<u64>) -> Result<(), SessionError> {
-        let mut all: Vec<&mut WorkerSpec> = lanes.iter_mut().collect();
+    fn fitted(workers: &mut [WorkerSpec], available: Option<u64>) -> Result<(), SessionError> {
+        let mut all: Vec<&mut WorkerSpec> = workers.iter_mut().collect();
         fit(&mut all, available)
     }
 
-    fn bytes(lanes: &[WorkerSpec]) -> u64 {
-        lanes
+    fn bytes(workers: &[WorkerSpec]) -> u64 {
+        workers
             .iter()
-            .map(|lane| RecorderSlot::ring_bytes(lane.rate_hz))
+            .map(|worker| RecorderSlot::ring_bytes(worker.rate_hz))
             .sum()
     }
 
     #[test]
     fn thousands_of_threads_need_under_6_gib() {
-        let mut many = lanes(4_096, 50_000);
+        let mut many = workers(4_096, 50_000);
         assert!(bytes(&many) > 5 * GIB, "{}", bytes(&many));
         fitted(&mut many, Some(24 * GIB)).unwrap();
         assert!(bytes(&many) <= 2 * GIB, "{}", bytes(&many));
         // Still a quarter of a second of samples.
-        assert!(many.iter().all(|lane| lane.rate_hz >= 50_000 / 5));
-        let error = fitted(&mut lanes(4_096, 50_000), Some(3 * GIB)).unwrap_err();
+        assert!(many.iter().all(|worker| worker.rate_hz >= 50_000 / 5));
+        let error = fitted(&mut workers(4_096, 50_000), Some(3 * GIB)).unwrap_err();
         assert!(error.is_usage());
         let error = error.to_string();
         assert!(error.contains("4096 threads at this rate need"), "{error}");
         assert!(error.contains("half of the 3072 MiB"), "{error}");
-        fitted(&mut lanes(4_096, 50_000), None).unwrap();
+        fitted(&mut workers(4_096, 50_000), None).unwrap();
     }
 
     #[test]
     fn usual_runs_keep_their_rings() {
         for (count, rate) in [(1, 1_000_000), (8, 50_000), (256, 10_000), (0, 0)] {
-            let mut usual = lanes(count, rate);
+            let mut usual = workers(count, rate);
             fitted(&mut usual, Some(2 * GIB)).unwrap();
-            assert_eq!(usual, lanes(count, rate));
+            assert_eq!(usual, workers(count, rate));
         }
     }
 }

@@ -73,7 +73,7 @@ impl OutlierCommand {
         self.reap();
         seen.retain(|one| one.latency > self.asked.threshold);
         seen.sort_by_key(|one| one.latency);
-        let Some(worst) = seen.pop() else { return };
+        let Some(largest) = seen.pop() else { return };
         self.skipped += seen.len() as u64;
         let soon = self.started.is_some_and(|at| at.elapsed() < INTERVAL);
         if soon || self.running.is_some() {
@@ -82,7 +82,7 @@ impl OutlierCommand {
         }
         self.started = Some(Instant::now());
         self.runs += 1;
-        match self.command(&worst).spawn() {
+        match self.command(&largest).spawn() {
             Ok(child) => self.running = Some(child),
             Err(error) => self.fail(format!("cannot run sh: {error}")),
         }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_is_told_to_the_command() {
+    fn the_largest_is_told_to_the_command() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("said");
         let variables = "$PUNCTUAL_RECORDING $PUNCTUAL_CPU $PUNCTUAL_LATENCY_NS $PUNCTUAL_CAUSE";

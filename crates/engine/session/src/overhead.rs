@@ -93,7 +93,7 @@ fn slice_of(
     let partner = PartnerOnly(request.partner.as_deref());
     let ready = (request.probe.prepare)(&request.arguments, &plan, &partner).ok()?;
     let control = Arc::new(Control::new());
-    let (recorders, _readers): (Vec<_>, Vec<_>) = ready.open_lanes(None, &control).unzip();
+    let (recorders, _readers): (Vec<_>, Vec<_>) = ready.open_workers(None, &control).unzip();
     let run = ready.run;
     let (done, finished) = mpsc::channel();
     let deadline = Instant::now() + Duration::from(slice);
@@ -115,8 +115,8 @@ fn slice_of(
         }
     })?;
     let mut all = Histogram::new();
-    for lane in &measured.lanes {
-        all.merge(&lane.histogram);
+    for worker in &measured.workers {
+        all.merge(&worker.histogram);
     }
     Some(all)
 }

@@ -3,7 +3,7 @@
 use punctual_model::{IntervalRow, Nanos, Suspension, TopSample};
 use punctual_store::Batch;
 
-use crate::collect::{Collector, RawOutlier, Snapshot, worst_of_all};
+use crate::collect::{Collector, RawOutlier, Snapshot, largest_of_all};
 use crate::explain::Explainer;
 use crate::lifecycle::{RowLog, StoreWriter};
 use crate::outlier_command::{OutlierCommand, OutlierEvent};
@@ -11,7 +11,7 @@ use crate::suspension::SuspensionWatch;
 use crate::time::Start;
 use crate::watcher::Watcher;
 
-/// Drains the lanes and builds the time series.
+/// Drains the workers and builds the time series.
 pub(crate) struct PeriodicTasks {
     pub(crate) collectors: Vec<Collector>,
     pub(crate) titles: Vec<String>,
@@ -47,7 +47,7 @@ impl PeriodicTasks {
         }
     }
 
-    /// Reads what the lanes have recorded. Must be called several times per second.
+    /// Reads what the workers have recorded. Must be called several times per second.
     pub(crate) fn poll(&mut self, store: &mut StoreWriter<'_>) {
         self.suspensions.turn(&self.start);
         store.open();
@@ -127,14 +127,14 @@ impl PeriodicTasks {
         std::mem::take(&mut self.rows).all(std::iter::empty())
     }
 
-    /// Returns when the first lane began to measure. Before that, threads are created and measure
+    /// Returns when the first worker began to measure. Before that, threads are created and measure
     /// their own overhead, which is not part of the recording.
     pub(crate) fn began(&self) -> Nanos {
         let started = self.collectors.iter().filter_map(Collector::started);
         started.min().unwrap_or(self.start.monotonic)
     }
 
-    /// Returns whether any lane began to measure.
+    /// Returns whether any worker began to measure.
     pub(crate) fn has_begun(&self) -> bool {
         self.collectors.iter().any(|c| c.started().is_some())
     }
@@ -159,20 +159,24 @@ impl PeriodicTasks {
         Snapshot {
             elapsed: self.start.elapsed(),
             duration: self.duration,
-            lanes: (self.collectors.iter().zip(&self.titles))
+            workers: (self.collectors.iter().zip(&self.titles))
                 .map(|(collector, title)| collector.view(title.clone()))
                 .collect(),
-            worst: self.worst().into_iter().next(),
+            max_sample: self.top_samples().into_iter().next(),
         }
     }
 
-    fn worst(&self) -> Vec<TopSample> {
+    fn top_samples(&self) -> Vec<TopSample> {
         let collectors = self.collectors.iter();
-        let mut worst = worst_of_all(collectors.flat_map(|c| c.worst(&self.start)).collect());
+        let mut largest = largest_of_all(
+            collectors
+                .flat_map(|c| c.top_samples(&self.start))
+                .collect(),
+        );
         if let Some(explainer) = &self.explainer {
-            explainer.blame(&mut worst);
+            explainer.blame(&mut largest);
         }
-        worst
+        largest
     }
 
     fn write_samples(&mut self, store: &mut StoreWriter<'_>) {
@@ -191,7 +195,7 @@ impl PeriodicTasks {
     pub(crate) fn batch(&self, elapsed: Nanos, warnings: &[String]) -> Batch {
         let open = (self.collectors.iter()).filter_map(|c| c.open_row(self.row_length));
         let now = self.start.monotonic + elapsed;
-        let cut_off = self.collectors.iter().map(|lane| lane.cut_off(now));
+        let cut_off = self.collectors.iter().map(|worker| worker.cut_off(now));
         let (accounting, lateness) = cut_off.unzip();
         Batch {
             elapsed,
@@ -199,7 +203,7 @@ impl PeriodicTasks {
             accounting,
             lateness,
             suspensions: self.suspensions.found().to_vec(),
-            worst: self.worst(),
+            top_samples: self.top_samples(),
             dropped: self.dropped(),
             warnings: warnings.to_vec(),
         }

@@ -1,4 +1,4 @@
-//! A phase of a run: its loads, length and lanes.
+//! A phase of a run: its loads, length and workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use crate::resources::{Machine, Used};
 use crate::time::Start;
 use crate::{Request, RunLength, SessionError};
 
-/// Interval of draining the lanes if outliers are explained: events are soon overwritten, and each
+/// Interval of draining the workers if outliers are explained: events are soon overwritten, and each
 /// outlier must be explained within 50 ms.
 const WATCHFUL: Duration = Duration::from_millis(10);
 
@@ -70,8 +70,8 @@ impl Phase {
             });
         }
         if let Some(name) = &phase.name {
-            for lane in &mut ready.lanes {
-                lane.label = Some(format!("{name}: {}", lane.title()));
+            for worker in &mut ready.workers {
+                worker.label = Some(format!("{name}: {}", worker.title()));
             }
         }
         Ok(Self {
@@ -99,15 +99,15 @@ impl Phase {
         self.name.as_deref()
     }
 
-    pub(crate) fn lanes_mut(&mut self) -> impl Iterator<Item = &mut WorkerSpec> {
-        self.ready.lanes.iter_mut()
+    pub(crate) fn workers_mut(&mut self) -> impl Iterator<Item = &mut WorkerSpec> {
+        self.ready.workers.iter_mut()
     }
 
-    pub(crate) fn lanes(&self) -> &[WorkerSpec] {
-        &self.ready.lanes
+    pub(crate) fn workers(&self) -> &[WorkerSpec] {
+        &self.ready.workers
     }
 
-    pub(crate) fn lanes_are_alike(&self) -> bool {
+    pub(crate) fn workers_are_alike(&self) -> bool {
         self.ready.alike
     }
 
@@ -119,7 +119,7 @@ impl Phase {
         self.ready.warm_up
     }
 
-    /// Opens the lanes, until the run is to `stop`. The first lane becomes thread `first` of the
+    /// Opens the workers, until the run is to `stop`. The first worker becomes thread `first` of the
     /// recording; its rows begin `after` the start of the time series.
     pub(crate) fn open(
         &self,
@@ -131,9 +131,9 @@ impl Phase {
     ) -> (Vec<Recorder>, Vec<Collector>) {
         let resolution = request.samples.then_some(request.sample_resolution);
         let limits = request.requirement.latencies();
-        let opened = self.ready.open_lanes(request.break_above, control);
+        let opened = self.ready.open_workers(request.break_above, control);
         (first..)
-            .zip(self.lanes().iter().zip(opened))
+            .zip(self.workers().iter().zip(opened))
             .take_while(|_| !stop.load(Ordering::Relaxed))
             .map(|(thread, (spec, (mut recorder, reader)))| {
                 recorder.count_above(&limits);
@@ -167,7 +167,7 @@ impl Phase {
             stop(loads, self.name.as_deref(), warnings);
             return Err(error);
         }
-        let elsewhere = Elsewhere::than(&cpus_of(&self.ready.lanes));
+        let elsewhere = Elsewhere::than(&cpus_of(&self.ready.workers));
         let began = start.elapsed();
         let deadline = (self.ready.duration).map(|duration| began + duration + OVERTIME);
         let (done, finished) = mpsc::channel();
@@ -308,8 +308,10 @@ fn stop(loads: Vec<Running>, phase: Option<&str>, warnings: &mut Vec<String>) ->
     records
 }
 
-/// Returns the CPUs of both ends of these lanes.
-fn cpus_of(lanes: &[WorkerSpec]) -> CpuSet {
-    let ends = lanes.iter().flat_map(|lane| [lane.cpu, lane.from_cpu]);
+/// Returns the CPUs of both ends of these workers.
+fn cpus_of(workers: &[WorkerSpec]) -> CpuSet {
+    let ends = workers
+        .iter()
+        .flat_map(|worker| [worker.cpu, worker.from_cpu]);
     ends.flatten().collect()
 }

@@ -3,7 +3,7 @@
 use punctual_model::{Nanos, ProbeRun, Recording, Scheduling, ThreadRecord};
 use punctual_probes::{Measured, WorkerOutcome, WorkerSpec};
 
-use crate::collect::{worst_of_all, worst_samples};
+use crate::collect::{largest_of_all, top_samples_of};
 use crate::periodic_tasks::PeriodicTasks;
 use crate::phase::Phase;
 use crate::{Request, Session};
@@ -11,12 +11,12 @@ use crate::{Request, Session};
 impl Session {
     /// Returns the recording as known before the start.
     pub(crate) fn head(&self) -> Recording {
-        let lanes = self.phases.iter().flat_map(Phase::lanes);
+        let workers = self.phases.iter().flat_map(Phase::workers);
         let mut recording = Recording::new(
             self.probe_run(),
             self.facts.clone(),
             self.request.requirement.clone(),
-            lanes.map(thread_of).collect(),
+            workers.map(thread_of).collect(),
         );
         recording.label.clone_from(&self.request.label);
         recording.audit.clone_from(&self.audit);
@@ -69,7 +69,7 @@ impl Session {
         ProbeRun {
             name: probe.name.to_owned(),
             chart: probe.chart,
-            alike: self.phases.iter().all(Phase::lanes_are_alike),
+            alike: self.phases.iter().all(Phase::workers_are_alike),
             parameters,
             program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
             command_line: self.request.command_line.clone(),
@@ -85,22 +85,25 @@ impl Session {
         housekeeping: &mut PeriodicTasks,
     ) {
         let start = housekeeping.start;
-        let mut worst = Vec::new();
+        let mut largest = Vec::new();
         let mut dropped = 0;
-        let slowest = |of: fn(&WorkerOutcome) -> Nanos| measured.lanes.iter().map(of).max();
-        recording.observer.clock_read_ns = slowest(|lane| lane.cost.clock_read).unwrap_or_default();
-        recording.observer.loop_ns = slowest(|lane| lane.cost.turn).unwrap_or_default();
-        for (place, (thread, lane)) in (0..).zip(recording.threads.iter_mut().zip(measured.lanes)) {
-            worst.extend(worst_samples(place, thread.cpu, &lane.worst, &start));
-            dropped += lane.dropped;
-            thread.accounting = lane.accounting;
-            thread.histogram = lane.histogram;
-            thread.missed_histogram = lane.missed_histogram;
-            thread.open = lane.open;
-            thread.above = lane.above;
-            thread.usage = lane.usage;
+        let slowest = |of: fn(&WorkerOutcome) -> Nanos| measured.workers.iter().map(of).max();
+        recording.observer.clock_read_ns =
+            slowest(|worker| worker.cost.clock_read).unwrap_or_default();
+        recording.observer.loop_ns = slowest(|worker| worker.cost.turn).unwrap_or_default();
+        for (place, (thread, worker)) in
+            (0..).zip(recording.threads.iter_mut().zip(measured.workers))
+        {
+            largest.extend(top_samples_of(place, thread.cpu, &worker.largest, &start));
+            dropped += worker.dropped;
+            thread.accounting = worker.accounting;
+            thread.histogram = worker.histogram;
+            thread.missed_histogram = worker.missed_histogram;
+            thread.open = worker.open;
+            thread.above = worker.above;
+            thread.usage = worker.usage;
         }
-        recording.worst = worst_of_all(worst);
+        recording.top_samples = largest_of_all(largest);
         recording.suspensions = housekeeping.suspensions.found().to_vec();
         self.explained(recording, housekeeping);
         recording.tables = measured.tables;
@@ -129,15 +132,15 @@ impl Session {
         let Some(explainer) = housekeeping.explainer.take() else {
             return;
         };
-        explainer.blame(&mut recording.worst);
+        explainer.blame(&mut recording.top_samples);
         recording.explanation = Some(explainer.finish(&mut self.warnings));
     }
 }
 
-fn thread_of(lane: &WorkerSpec) -> ThreadRecord {
+fn thread_of(worker: &WorkerSpec) -> ThreadRecord {
     ThreadRecord {
-        label: lane.label.clone(),
-        from_cpu: lane.from_cpu,
-        ..ThreadRecord::new(lane.cpu, lane.scheduling)
+        label: worker.label.clone(),
+        from_cpu: worker.from_cpu,
+        ..ThreadRecord::new(worker.cpu, worker.scheduling)
     }
 }

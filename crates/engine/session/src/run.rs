@@ -164,7 +164,7 @@ struct ProbeThreads {
 }
 
 impl ProbeThreads {
-    /// Opens the lanes of all phases, so that their memory is touched before the measurement, and
+    /// Opens the workers of all phases, so that their memory is touched before the measurement, and
     /// the store knows all threads from the start.
     fn open(&mut self, recording: RecordingId, watches_samples: bool, stop: &AtomicBool) {
         let Self {
@@ -208,7 +208,7 @@ impl ProbeThreads {
     fn end(&mut self, running: RunningPhase) -> Result<(), SessionError> {
         let (mut measured, mut loads) = running.end(&mut self.session.warnings)?;
         self.loads.append(&mut loads);
-        self.measured.lanes.append(&mut measured.lanes);
+        self.measured.workers.append(&mut measured.workers);
         self.measured.tables.append(&mut measured.tables);
         self.measured.warnings.append(&mut measured.warnings);
         Ok(())

@@ -85,8 +85,8 @@ impl Session {
     /// Returns the measured CPUs: those that threads are bound to, or all requested ones if any
     /// thread is not bound.
     pub(crate) fn cpus(&self) -> CpuSet {
-        let lanes = self.phases.iter().flat_map(Phase::lanes);
-        let bound: Option<CpuSet> = lanes.map(|lane| lane.cpu).collect();
+        let workers = self.phases.iter().flat_map(Phase::workers);
+        let bound: Option<CpuSet> = workers.map(|worker| worker.cpu).collect();
         bound.unwrap_or_else(|| self.cpus.clone())
     }
 }
@@ -136,8 +136,8 @@ impl Checked {
             .iter()
             .map(|phase| Phase::prepare(request, phase, &cpus, scheduling, host))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut lanes: Vec<_> = phases.iter_mut().flat_map(Phase::lanes_mut).collect();
-        memory::fit(&mut lanes, host.memory_available())?;
+        let mut workers: Vec<_> = phases.iter_mut().flat_map(Phase::workers_mut).collect();
+        memory::fit(&mut workers, host.memory_available())?;
         Ok(Self {
             cpus,
             scheduling,

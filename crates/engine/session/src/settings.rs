@@ -138,7 +138,7 @@ impl Settings for MachineSettings {
 /// text for the recording, `None` if unknown; and a warning if settings are in force.
 pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, Option<String>) {
     let read = journal.map(|journal| {
-        let places = Locations::beside(journal.to_owned());
+        let places = Locations::next_to(journal.to_owned());
         Status::read(&places.applied, host)
     });
     let status = match read {

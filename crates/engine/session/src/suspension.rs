@@ -15,7 +15,7 @@ use crate::time::{Start, monotonic};
 /// gaps.
 const LEAST_STOP: Nanos = Nanos::from_millis(300);
 
-/// A shorter stop is detected with the samples: when a SIGCONT came, each lane had a wait of this
+/// A shorter stop is detected with the samples: when a SIGCONT came, each worker had a wait of this
 /// length, and of at least three periods.
 const LEAST_SHORT_STOP: Nanos = Nanos::from_millis(5);
 
@@ -49,7 +49,7 @@ impl Gap {
     }
 }
 
-/// A wait of a lane, with its period.
+/// A wait of a worker, with its period.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) due: Nanos,
@@ -68,8 +68,8 @@ impl Wait {
     }
 }
 
-/// Returns the time that the longest waits of all lanes have in common, because a stop delays all
-/// threads of the process at once. Returns `None` if a lane was on time.
+/// Returns the time that the longest waits of all workers have in common, because a stop delays all
+/// threads of the process at once. Returns `None` if a worker was on time.
 fn in_common(waits: impl Iterator<Item = Option<Wait>>) -> Option<Gap> {
     let mut common: Option<Gap> = None;
     for wait in waits {
@@ -182,7 +182,7 @@ impl SuspensionWatch {
     }
 
     /// Called after a poll, once the samples are available, with the longest recent wait of each
-    /// lane that has periods.
+    /// worker that has periods.
     pub(crate) fn short_stop(&mut self, start: &Start, waits: impl Iterator<Item = Option<Wait>>) {
         let Some(seen) = self.unexplained else {
             return;
@@ -291,11 +291,11 @@ mod tests {
         };
         let stopped = [wait(100, 151, 1), wait(101, 150, 2)];
         assert_eq!(common(&stopped), Some((ms(101), ms(150))));
-        // One lane continued to run, or waited at another time.
+        // One worker continued to run, or waited at another time.
         assert_eq!(common(&[wait(100, 151, 1), wait(120, 121, 1)]), None);
         assert_eq!(common(&[wait(100, 151, 1), wait(160, 190, 1)]), None);
         assert_eq!(common(&[wait(100, 151, 1), None]), None);
-        // For a lane with long periods, such a wait shows nothing.
+        // For a worker with long periods, such a wait shows nothing.
         assert_eq!(common(&[wait(100, 151, 20)]), None);
         assert_eq!(common(&[]), None);
     }

@@ -24,7 +24,7 @@ pub struct WakeupRequest {
     /// Only threads with a real-time policy.
     pub real_time_only: bool,
     /// Number of longest waits to report.
-    pub worst: usize,
+    pub longest: usize,
     /// Counts from trace events instead of with BPF programs, as is done if the kernel rejects
     /// them.
     pub no_bpf: bool,
@@ -93,8 +93,8 @@ impl Groups {
     }
 
     /// Also watches groups that were created meanwhile.
-    fn look_again(&mut self, watch: &mut WakeupWatch) -> Result<(), SessionError> {
-        self.tree.look_again();
+    fn refresh(&mut self, watch: &mut WakeupWatch) -> Result<(), SessionError> {
+        self.tree.refresh();
         self.looked = Instant::now();
         if let Some(only) = &self.only {
             watch.count_only(&self.tree.below(only))?;
@@ -132,7 +132,7 @@ impl WakeupSession {
             by_comm: request.by_comm,
             real_time_only: request.real_time_only,
             pid_max: host.pid_max(),
-            worst: request.worst,
+            longest: request.longest,
         };
         let why = if request.no_bpf {
             NoPrograms::NotWanted.to_string()
@@ -165,7 +165,7 @@ impl WakeupSession {
         mut groups: Option<Groups>,
     ) -> Result<Self, SessionError> {
         if let Some(groups) = &mut groups {
-            groups.look_again(&mut watch)?;
+            groups.refresh(&mut watch)?;
         }
         Ok(Self {
             watch,
@@ -190,7 +190,7 @@ impl WakeupSession {
             .as_mut()
             .filter(|one| one.looked.elapsed() > LOOK)
         {
-            groups.look_again(&mut self.watch)?;
+            groups.refresh(&mut self.watch)?;
         }
         Ok(self.watch.keep_up()?)
     }
@@ -203,7 +203,7 @@ impl WakeupSession {
         let mut seen = self.watch.read()?;
         seen.open = open_waits(&self.host, self.watch.waiting()?);
         if let Some(groups) = &mut self.groups {
-            groups.tree.look_again();
+            groups.tree.refresh();
             groups.name(&mut seen);
         }
         Ok(seen)

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn mark(before: u64, traced: u64, after: u64) -> ClockMark {
+    fn clock_mark(before: u64, traced: u64, after: u64) -> ClockMark {
         ClockMark {
             before,
             after,
@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn the_same_clock_has_no_offset() {
-        let map = ClockMap::measure(&[mark(100, 130, 200), mark(300, 390, 400)]).unwrap();
+        let map =
+            ClockMap::measure(&[clock_mark(100, 130, 200), clock_mark(300, 390, 400)]).unwrap();
         assert_eq!((map.offset_ns, map.error), (0, Nanos(30)));
         assert_eq!(map.monotonic(77), Nanos(77));
     }
@@ -83,14 +84,16 @@ mod tests {
     #[test]
     fn another_clock_has_one() {
         // 1000 ns behind.
-        let map = ClockMap::measure(&[mark(1_100, 110, 1_120), mark(1_300, 315, 1_320)]).unwrap();
+        let map =
+            ClockMap::measure(&[clock_mark(1_100, 110, 1_120), clock_mark(1_300, 315, 1_320)])
+                .unwrap();
         assert_eq!((map.offset_ns, map.error), (997, Nanos(8)));
         assert_eq!(ClockMap::measure(&[]), None);
     }
 
     #[test]
     fn diverging_clocks_have_larger_error() {
-        let map = ClockMap::measure(&[mark(100, 0, 110), mark(200, 50, 210)]).unwrap();
+        let map = ClockMap::measure(&[clock_mark(100, 0, 110), clock_mark(200, 50, 210)]).unwrap();
         assert_eq!((map.offset_ns, map.error), (130, Nanos(20)));
     }
 
@@ -105,7 +108,7 @@ mod tests {
                 .map(|(traced, before, after)| {
                     let traced = traced + (1 << 45);
                     let true_time = traced.wrapping_add_signed(offset);
-                    mark(true_time - before, traced, true_time + after)
+                    clock_mark(true_time - before, traced, true_time + after)
                 })
                 .collect();
             let map = ClockMap::measure(&marks).unwrap();
@@ -114,7 +117,7 @@ mod tests {
 
         #[test]
         fn no_marks_panic(marks in proptest::collection::vec(any::<(u64, u64, u64)>(), 0..9)) {
-            let marks: Vec<ClockMark> = marks.iter().map(|(b, t, a)| mark(*b, *t, *a)).collect();
+            let marks: Vec<ClockMark> = marks.iter().map(|(b, t, a)| clock_mark(*b, *t, *a)).collect();
             if let Some(map) = ClockMap::measure(&marks) {
                 let _ = map.monotonic(u64::MAX);
             }

@@ -12,7 +12,7 @@ use crate::{TraceError, Tracefs};
 /// The trace stays stopped on purpose, so that the events before the mark are not overwritten.
 #[derive(Debug)]
 pub struct Marker {
-    mark: File,
+    file: File,
     on: File,
 }
 
@@ -30,7 +30,7 @@ impl Tracefs {
                 .map_err(|source| TraceError::Open { path, source })
         };
         Ok(Marker {
-            mark: open("trace_marker")?,
+            file: open("trace_marker")?,
             on: open("tracing_on")?,
         })
     }
@@ -42,7 +42,7 @@ impl Marker {
     /// # Errors
     /// The errors of write(2).
     pub fn mark_and_stop(&self, text: &str) -> io::Result<()> {
-        let marked = (&self.mark).write_all(text.as_bytes());
+        let marked = (&self.file).write_all(text.as_bytes());
         let stopped = (&self.on).write_all(b"0");
         marked.and(stopped)
     }

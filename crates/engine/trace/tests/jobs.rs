@@ -83,7 +83,7 @@ fn watched_threads_waits_have_stacks() {
             .all(|event| event.pid == tid || event.kind.is_about(tid))
     );
     // The other thread of this process makes calls that must not be recorded.
-    let cut = recorder.cut(from, to);
+    let cut = recorder.slice(from, to);
     assert_eq!(cut.lost, 0);
     let stacks = cut.events.iter().filter(|event| event.pid == tid);
     let stacks = stacks.filter(
@@ -130,7 +130,7 @@ fn release_wait_takes_no_stack() {
     let seen = events(&mut recorder);
     let other = |event: &&TraceEvent| matches!(event.kind, EventKind::SysEnter { id, .. } if id != libc_nanosleep());
     assert_eq!(seen.iter().find(other), None);
-    let cut = recorder.cut(from, to);
+    let cut = recorder.slice(from, to);
     // The analysis of a job names them nevertheless.
     assert!(cut.events.iter().any(|event| other(&event)));
     let stack = |event: &&TraceEvent| matches!(event.kind, EventKind::KernelStack { .. });
@@ -174,7 +174,7 @@ fn only_forks_and_ends_recorded_between_windows() {
     let returns = |event: &&TraceEvent| matches!(event.kind, EventKind::SysExit { .. });
     assert!(again.iter().filter(returns).count() >= SLEEPS, "{again:?}");
     // No earlier event may be used for the state of a CPU in the meantime.
-    let cut = recorder.cut(shut, now());
+    let cut = recorder.slice(shut, now());
     assert_eq!(cut.lost, 0);
     assert_eq!(cut.events.iter().find(|event| event.time < opened), None);
 }
@@ -303,7 +303,7 @@ fn irrelevant_cpus_are_not_recorded() {
         for _ in 0..100 {
             std::thread::sleep(Duration::from_micros(500));
         }
-        let cut = recorder.cut(from, now()).events;
+        let cut = recorder.slice(from, now()).events;
         let quiet = (count(&cut, own), count(&cut, other));
         // The watched thread now runs there: the switches are recorded again.
         on(other);
@@ -312,7 +312,7 @@ fn irrelevant_cpus_are_not_recorded() {
             std::thread::sleep(Duration::from_micros(500));
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        (quiet, count(&recorder.cut(from, now()).events, other))
+        (quiet, count(&recorder.slice(from, now()).events, other))
     });
     sched_setaffinity(None, &all).unwrap();
     assert!(quiet.0 >= 100 && last >= 100, "{quiet:?} {last}");

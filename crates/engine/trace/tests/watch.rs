@@ -16,7 +16,7 @@ const ASK: WatchAsk = WatchAsk {
     by_comm: true,
     real_time_only: false,
     pid_max: 1 << 15,
-    worst: 8,
+    longest: 8,
     groups: None,
 };
 
@@ -85,12 +85,12 @@ fn assert_sound(seen: &Wakeups) {
         let buckets = row.waits.buckets.iter().map(|bucket| bucket.1);
         assert_eq!(row.waits.count, buckets.sum::<u64>());
     }
-    assert!(seen.worst.iter().all(|late| late.latency_ns.0 > 0));
+    assert!(seen.longest.iter().all(|late| late.latency_ns.0 > 0));
     assert!(
-        seen.worst
+        seen.longest
             .is_sorted_by_key(|late| std::cmp::Reverse(late.latency_ns))
     );
-    assert!(seen.worst.len() <= ASK.worst);
+    assert!(seen.longest.len() <= ASK.longest);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn wake_ups_before_start_are_not_counted() {
         let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
         let seen = watch.read().unwrap();
         let began = now.saturating_sub(seen.elapsed_ns.0);
-        for late in &seen.worst {
+        for late in &seen.longest {
             assert!(late.woken_ns.0 >= began, "{late:?} before {began}");
         }
         watch.stop().unwrap();

@@ -105,7 +105,7 @@ impl Bucket {
     }
 
     /// Writes an object, replacing an earlier one.
-    pub(crate) fn put(&self, key: &str, bytes: &[u8]) -> Result<(), LakeError> {
+    pub(crate) fn put_object(&self, key: &str, bytes: &[u8]) -> Result<(), LakeError> {
         let path = format!("{}{}", self.path, encoded(key));
         let mut attempt = 0;
         loop {

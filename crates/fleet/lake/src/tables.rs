@@ -1,4 +1,4 @@
-//! The tables: runs, histograms, worst, facts, changes.
+//! The tables: runs, histograms, top_samples, facts, changes.
 
 use jiff::Timestamp;
 use punctual_model::{ChangeAnnotation, ChangeDecision, Nanos, Outcome, Recording, SeriesEpoch};
@@ -96,7 +96,7 @@ fn signed(numbers: impl Iterator<Item = u64>) -> Cell {
 pub(crate) struct Tables {
     runs: Rows,
     histograms: Rows,
-    worst: Rows,
+    top_samples: Rows,
     facts: Rows,
 }
 
@@ -143,15 +143,15 @@ impl Tables {
                 ("count", signed(histogram.rows().map(|row| row.2))),
             ]);
         }
-        for worst in &one.worst {
-            let blame = worst.blame.as_ref();
-            self.worst.add(vec![
+        for largest in &one.top_samples {
+            let blame = largest.blame.as_ref();
+            self.top_samples.add(vec![
                 ("recording", id()),
                 ("machine_name", text(machine)),
-                ("thread", number(worst.thread.into())),
-                ("cpu", Cell::Number(worst.cpu.map(i64::from))),
-                ("time_ns", time(worst.time)),
-                ("latency_ns", number(worst.latency_ns.0)),
+                ("thread", number(largest.thread.into())),
+                ("cpu", Cell::Number(largest.cpu.map(i64::from))),
+                ("time_ns", time(largest.time)),
+                ("latency_ns", number(largest.latency_ns.0)),
                 (
                     "culprit",
                     Cell::Text(blame.map(punctual_model::Blame::culprit)),
@@ -174,7 +174,7 @@ impl Tables {
         let all = [
             self.runs.table("runs"),
             self.histograms.table("histograms"),
-            self.worst.table("worst"),
+            self.top_samples.table("top_samples"),
             self.facts.table("facts"),
         ];
         all.into_iter().filter(|table| !table.columns.is_empty())

@@ -57,7 +57,7 @@ impl Target {
                 punctual_files::Output::file(&folder.join(name))?.put(bytes)?;
                 Ok(())
             }
-            Kind::Bucket(bucket) => bucket.put(&format!("{folder}/{name}"), bytes),
+            Kind::Bucket(bucket) => bucket.put_object(&format!("{folder}/{name}"), bytes),
         }
     }
 }

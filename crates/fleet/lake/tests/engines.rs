@@ -32,7 +32,7 @@ const ASK_SPARK: &str = "import sys\n\
     from pyspark.sql import SparkSession\n\
     spark = (SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')\n\
     \x20   .config('spark.driver.host', '127.0.0.1').getOrCreate())\n\
-    for name in ('runs', 'histograms', 'worst', 'facts'):\n\
+    for name in ('runs', 'histograms', 'top_samples', 'facts'):\n\
     \x20   table = spark.read.parquet(sys.argv[1] + '/' + name)\n\
     \x20   table.foreach(lambda row: None)\n\
     \x20   table.createOrReplaceTempView(name)\n\

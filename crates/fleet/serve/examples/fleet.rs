@@ -82,13 +82,13 @@ fn recording(like: &Recording, machine: u64, run: u64) -> Recording {
     one.started = started;
     one.host.hostname = Fact::known(name(machine), "uname");
     one.samples = None;
-    for (thread, lane) in one.threads.iter_mut().enumerate() {
+    for (thread, worker) in one.threads.iter_mut().enumerate() {
         for sample in 0..200 {
             let noise = machine * 31 + sample * sample + thread as u64 * 7;
             let latency = 2_000 + noise * 13 % 40_000;
-            lane.histogram.record(SignedNanos(latency as i64));
-            lane.accounting.recorded += 1;
-            lane.accounting.expected += 1;
+            worker.histogram.record(SignedNanos(latency as i64));
+            worker.accounting.recorded += 1;
+            worker.accounting.expected += 1;
         }
     }
     one
@@ -113,7 +113,7 @@ fn window(machine: u64, at: Timestamp) -> WakeWindow {
         length_ns: Nanos::from_secs(10),
         real_time: waits.clone(),
         ordinary: waits,
-        worst: Vec::new(),
+        longest: Vec::new(),
         lost: 0,
     }
 }

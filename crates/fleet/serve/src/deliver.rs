@@ -138,7 +138,7 @@ impl Deliverer {
             }
             let due = store.due(&to, PAGE)?;
             if due.is_empty() || (self.stopped)() {
-                self.deliver_beside(store, &to, patience, said)?;
+                self.push_sidecar(store, &to, patience, said)?;
                 return Ok(store.outbox(&to)?);
             }
             for id in due {
@@ -152,7 +152,7 @@ impl Deliverer {
     }
 
     /// Delivers windows, slots, notes and decisions.
-    fn deliver_beside(
+    fn push_sidecar(
         &self,
         store: &Store,
         to: &Destination,
@@ -218,7 +218,7 @@ impl Deliverer {
     ///
     /// # Errors
     /// Returns an error if the collector does not answer, or if the store cannot be written.
-    pub fn deliver_again(
+    pub fn redeliver(
         &self,
         store: &Store,
         patience: Duration,

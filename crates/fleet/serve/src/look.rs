@@ -110,7 +110,7 @@ impl ViewParams {
         limited.notes.retain(|note| within(note.at));
         limited.asked.since = from;
         limited.asked.threshold_ns = threshold;
-        Ok((judged_again(limited, &runs), runs))
+        Ok((rejudged(limited, &runs), runs))
     }
 }
 
@@ -125,11 +125,11 @@ pub(crate) fn above(
 ) -> Result<Trend, SourceError> {
     let (mut trend, runs) = trends.trend(of)?;
     trend.asked.threshold_ns = Some(threshold);
-    Ok(judged_again(trend, &runs))
+    Ok(rejudged(trend, &runs))
 }
 
 /// Judges these runs again, with the options and known facts of another trend.
-fn judged_again(trend: Trend, runs: &[Run]) -> Trend {
+fn rejudged(trend: Trend, runs: &[Run]) -> Trend {
     let question = Question {
         acknowledged: trend.acknowledged,
         series: trend.series,

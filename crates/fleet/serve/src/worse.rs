@@ -113,7 +113,7 @@ impl SeriesVerdicts {
     }
 
     /// Judges one series again, such as after a decision.
-    pub(crate) fn judge_again(&self, trends: &dyn Trends, of: &SeriesOf) {
+    pub(crate) fn rejudge(&self, trends: &dyn Trends, of: &SeriesOf) {
         let Some(last) = self.last() else { return };
         let trend = trends.trend(of).map(|(trend, _)| trend);
         let (mut all, mut judged) = (last.all.clone(), last.judged.clone());

@@ -36,12 +36,12 @@ const SPEC: ChannelSpec<'static> = ChannelSpec {
 fn record(bencher: Bencher) {
     let latencies = latencies();
     let figures = Figures::create("bench", 1).expect("figures");
-    let mut lane = figures.lane(&SPEC).expect("a lane");
+    let mut channel = figures.channel(&SPEC).expect("a channel");
     let mut at = 0;
     bencher.counter(ItemsCount::new(SAMPLES)).bench_local(|| {
         for latency in &latencies {
             at += 1_000_000;
-            lane.record(black_box(at), black_box(*latency));
+            channel.record(black_box(at), black_box(*latency));
         }
     });
 }
@@ -82,7 +82,7 @@ impl PeriodicWait for NoWait {
 #[divan::bench]
 fn turn_with_record(bencher: Bencher) {
     let figures = Figures::create("bench", 1).expect("figures");
-    let mut lane = figures.lane(&SPEC).expect("a lane");
+    let mut channel = figures.channel(&SPEC).expect("a channel");
     let period = std::time::Duration::from_millis(1);
     let first = Clock::Monotonic.now() + std::time::Duration::from_secs(1_000_000);
     let mut periodic =
@@ -91,9 +91,9 @@ fn turn_with_record(bencher: Bencher) {
     bencher.counter(ItemsCount::new(SAMPLES)).bench_local(|| {
         for _ in 0..SAMPLES {
             if let Ok(Some(job)) = periodic.wait() {
-                lane.record(job.release.as_nanos(), job.latency_ns() as i64);
+                channel.record(job.release.as_nanos(), job.latency_ns() as i64);
                 let account = periodic.account();
-                lane.account(account.due, account.missed, account.late);
+                channel.account(account.due, account.missed, account.late);
             }
         }
     });

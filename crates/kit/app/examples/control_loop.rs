@@ -45,13 +45,13 @@ pub(crate) fn main() -> Result<(), Failure> {
 pub(crate) fn control(length: Duration) -> Result<(), Failure> {
     let figures = Figures::create("control-loop", 2)?;
     let period_ns = PERIOD.as_nanos() as u64;
-    let mut latency = figures.lane(&ChannelSpec {
+    let mut latency = figures.channel(&ChannelSpec {
         name: "control",
         kind: Kind::Latency,
         period_ns,
         budget_ns: BUDGET_NS,
     })?;
-    let mut response = figures.lane(&ChannelSpec {
+    let mut response = figures.channel(&ChannelSpec {
         name: "control",
         kind: Kind::Response,
         period_ns,

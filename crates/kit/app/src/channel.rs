@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::buckets::index_of;
 
-use crate::layout::{self, lane};
+use crate::layout::{self, channel};
 use crate::memory::Memory;
 
-/// Meaning of the samples of a lane.
+/// Meaning of the samples of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Kind {
@@ -18,7 +18,7 @@ pub enum Kind {
     Response = 1,
     /// Execution time: from the start of a job to its completion.
     Execution = 2,
-    /// Another duration, described by the name of the lane.
+    /// Another duration, described by the name of the channel.
     Other = 3,
 }
 
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// Configuration of a lane.
+/// Configuration of a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct ChannelSpec<'a> {
     /// Name, truncated to 32 bytes: `control`.
@@ -60,7 +60,7 @@ pub struct ChannelSpec<'a> {
 /// How long the largest sample counts. After that, the next sample starts a new maximum.
 const WINDOW_NS: u64 = 1_000_000_000;
 
-/// A lane. Recording a sample makes no system call, does not allocate or lock, and uses no floating
+/// A channel. Recording a sample makes no system call, does not allocate or lock, and uses no floating
 /// point. It costs about 5 ns.
 #[derive(Debug)]
 pub struct Channel {
@@ -71,7 +71,7 @@ pub struct Channel {
     /// The largest sample since the time `window`.
     largest_ns: u64,
     window: u64,
-    /// Copies of counters that only this lane writes.
+    /// Copies of counters that only this channel writes.
     run: u64,
     min_ns: u64,
     max_ns: u64,
@@ -98,21 +98,21 @@ impl Channel {
     #[inline]
     pub fn record(&mut self, at_ns: u64, ns: i64) {
         let Ok(ns) = u64::try_from(ns) else {
-            self.add(lane::EARLY, 1);
+            self.add(channel::EARLY, 1);
             return self.recorded();
         };
         match index_of(ns) {
-            Some(index) => self.add(lane::BUCKETS + index, 1),
-            None => self.add(lane::OVERFLOW, 1),
+            Some(index) => self.add(channel::BUCKETS + index, 1),
+            None => self.add(channel::OVERFLOW, 1),
         }
-        self.add(lane::SUM_NS, ns);
+        self.add(channel::SUM_NS, ns);
         if ns > self.max_ns {
             self.max_ns = ns;
-            self.set(lane::MAX_NS, ns);
+            self.set(channel::MAX_NS, ns);
         }
         if ns < self.min_ns {
             self.min_ns = ns;
-            self.set(lane::MIN_NS, ns);
+            self.set(channel::MIN_NS, ns);
         }
         if at_ns.wrapping_sub(self.window) >= WINDOW_NS {
             self.window = at_ns;
@@ -126,15 +126,15 @@ impl Channel {
     }
 
     /// Sets the period accounting so far, as [`Periodic`] of the crate `punctual-rt` computes it:
-    /// due = run + missed. A lane that never calls it has no periods, and every sample counts as
+    /// due = run + missed. A channel that never calls it has no periods, and every sample counts as
     /// due.
     ///
     /// [`Periodic`]: https://docs.rs/punctual-rt
     #[inline]
     pub fn account(&mut self, due: u64, missed: u64, late: u64) {
-        self.set(lane::DUE, due);
-        self.set(lane::MISSED, missed);
-        self.set(lane::LATE, late);
+        self.set(channel::DUE, due);
+        self.set(channel::MISSED, missed);
+        self.set(channel::LATE, late);
     }
 
     /// Returns the number of recorded samples.
@@ -147,10 +147,10 @@ impl Channel {
     fn keep(&mut self, at_ns: u64, ns: u64, over: bool) {
         self.largest_ns = self.largest_ns.max(ns);
         if over {
-            self.add(lane::OVER_BUDGET, 1);
+            self.add(channel::OVER_BUDGET, 1);
         }
         let place = self.ring_head as usize % layout::RING_ENTRIES;
-        let entry = lane::RING + place * layout::RING_ENTRY_WORDS;
+        let entry = channel::RING + place * layout::RING_ENTRY_WORDS;
         // Odd during the write, so that a reader does not accept a torn entry.
         self.set(entry, 2 * self.ring_head + 1);
         fence(Ordering::Release);
@@ -159,7 +159,7 @@ impl Channel {
         self.word(entry)
             .store(2 * self.ring_head + 2, Ordering::Release);
         self.ring_head += 1;
-        self.word(lane::RING_HEAD)
+        self.word(channel::RING_HEAD)
             .store(self.ring_head, Ordering::Release);
     }
 
@@ -167,7 +167,7 @@ impl Channel {
     fn recorded(&mut self) {
         self.run += 1;
         // Written last: a reader that finds it unchanged has a consistent snapshot.
-        self.word(lane::RUN).store(self.run, Ordering::Release);
+        self.word(channel::RUN).store(self.run, Ordering::Release);
     }
 
     #[inline(always)]

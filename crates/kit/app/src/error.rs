@@ -2,23 +2,23 @@
 
 use std::io;
 
-use crate::layout::{ABI_VERSION, MAX_LANES};
+use crate::layout::{ABI_VERSION, MAX_CHANNELS};
 
 /// Reason why an application cannot publish its figures.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No lanes, or more than the maximum.
-    #[error("an application has 1 to {MAX_LANES} lanes, not {lanes}")]
-    Lanes {
-        /// Lanes requested.
-        lanes: usize,
+    /// No channels, or more than the maximum.
+    #[error("an application has 1 to {MAX_CHANNELS} channels, not {channels}")]
+    Channels {
+        /// Channels requested.
+        channels: usize,
     },
-    /// All lanes are in use.
-    #[error("all {lanes} lanes are in use: create the figures with more")]
+    /// All channels are in use.
+    #[error("all {channels} channels are in use: create the figures with more")]
     NoLaneLeft {
-        /// Number of lanes.
-        lanes: usize,
+        /// Number of channels.
+        channels: usize,
     },
     /// The kernel does not support this seal.
     #[error("this kernel has no F_SEAL_FUTURE_WRITE: figures need Linux 5.1 or later")]

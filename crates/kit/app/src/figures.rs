@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use crate::layout::{self, header, lane};
+use crate::layout::{self, channel, header};
 use crate::memory::Memory;
 use crate::{Channel, ChannelSpec, Error, Identity};
 
 /// The figures of this application. `punctual app list` shows them from [`create`](Self::create)
-/// until this value and all its lanes are dropped.
+/// until this value and all its channels are dropped.
 ///
 /// One instance is enough for a process. A forked child must not record, because it would count in
 /// the memory of its parent.
@@ -18,26 +18,26 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Creates the memory for `lanes` lanes (77 824 bytes each) and touches all of it, so that
+    /// Creates the memory for `channels` channels (77 824 bytes each) and touches all of it, so that
     /// recording does not fault. The name is truncated to 32 bytes.
     ///
     /// # Errors
-    /// Returns [`Error::Lanes`] for an invalid number of lanes, [`Error::NoSeal`] before Linux 5.1,
+    /// Returns [`Error::Channels`] for an invalid number of channels, [`Error::NoSeal`] before Linux 5.1,
     /// and [`Error::Os`] if file descriptors, memory or /proc are unavailable.
-    pub fn create(name: &str, lanes: usize) -> Result<Self, Error> {
-        if lanes == 0 || lanes > layout::MAX_LANES {
-            return Err(Error::Lanes { lanes });
+    pub fn create(name: &str, channels: usize) -> Result<Self, Error> {
+        if channels == 0 || channels > layout::MAX_CHANNELS {
+            return Err(Error::Channels { channels });
         }
         let identity = Identity::own().map_err(|source| Error::Os {
             call: "reading /proc/self/stat",
             source,
         })?;
-        let memory = Memory::new(lanes)?;
+        let memory = Memory::new(channels)?;
         let words = [
             (header::ABI, layout::ABI_VERSION.into()),
-            (header::TOTAL_BYTES, layout::total_bytes(lanes) as u64),
-            (header::LANE_BYTES, layout::LANE_BYTES as u64),
-            (header::LANES, lanes as u64),
+            (header::TOTAL_BYTES, layout::total_bytes(channels) as u64),
+            (header::CHANNEL_BYTES, layout::CHANNEL_BYTES as u64),
+            (header::CHANNELS, channels as u64),
             (header::BUCKETS, crate::buckets::BUCKETS as u64),
             (header::RING_ENTRIES, layout::RING_ENTRIES as u64),
             (header::BOOT_ID, identity.boot_id[0]),
@@ -60,36 +60,36 @@ impl Figures {
         })
     }
 
-    /// Creates the lane of one thread. Call it in the thread that records: the lane stores its
+    /// Creates the channel of one thread. Call it in the thread that records: the channel stores its
     /// thread ID.
     ///
     /// # Errors
-    /// Returns [`Error::NoLaneLeft`] if all lanes are in use.
-    pub fn lane(&self, spec: &ChannelSpec<'_>) -> Result<Channel, Error> {
+    /// Returns [`Error::NoLaneLeft`] if all channels are in use.
+    pub fn channel(&self, spec: &ChannelSpec<'_>) -> Result<Channel, Error> {
         let memory = &self.memory;
         // Nothing panics while holding the lock.
         let mut used = memory.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if *used == memory.lanes {
+        if *used == memory.channels {
             return Err(Error::NoLaneLeft {
-                lanes: memory.lanes,
+                channels: memory.channels,
             });
         }
-        let first = layout::HEADER_WORDS + *used * (layout::LANE_BYTES / layout::WORD);
+        let first = layout::HEADER_WORDS + *used * (layout::CHANNEL_BYTES / layout::WORD);
         let tid = rustix::thread::gettid().as_raw_nonzero().get();
         let words = [
-            (lane::KIND, spec.kind as u64),
-            (lane::TID, u64::from(tid.unsigned_abs())),
-            (lane::PERIOD_NS, spec.period_ns),
-            (lane::BUDGET_NS, spec.budget_ns),
-            (lane::MIN_NS, u64::MAX),
+            (channel::KIND, spec.kind as u64),
+            (channel::TID, u64::from(tid.unsigned_abs())),
+            (channel::PERIOD_NS, spec.period_ns),
+            (channel::BUDGET_NS, spec.budget_ns),
+            (channel::MIN_NS, u64::MAX),
         ];
-        let names = (lane::NAME..).zip(layout::name_words(spec.name));
+        let names = (channel::NAME..).zip(layout::name_words(spec.name));
         for (place, value) in words.into_iter().chain(names) {
             memory.word(first + place).store(value, Ordering::Relaxed);
         }
         *used += 1;
         memory
-            .word(header::LANES_USED)
+            .word(header::CHANNELS_USED)
             .store(*used as u64, Ordering::Release);
         Ok(Channel::new(Arc::clone(memory), first, spec.budget_ns))
     }

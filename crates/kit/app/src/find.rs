@@ -152,7 +152,7 @@ fn open_sealed(path: &Path) -> Result<File, Unfit> {
     if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
         return Err(Unfit::NotMemory);
     }
-    if bytes > total_bytes(crate::layout::MAX_LANES) as u64 {
+    if bytes > total_bytes(crate::layout::MAX_CHANNELS) as u64 {
         return Err(Unfit::Layout {
             what: "the size of the file",
             found: bytes,

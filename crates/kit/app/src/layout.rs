@@ -16,9 +16,9 @@ pub const WORD: usize = 8;
 pub const NAME_BYTES: usize = 32;
 /// Words of the header.
 pub const HEADER_WORDS: usize = 512;
-/// Maximum number of lanes of an application.
-pub const MAX_LANES: usize = 64;
-/// Entries in the ring of top samples of a lane.
+/// Maximum number of channels of an application.
+pub const MAX_CHANNELS: usize = 64;
+/// Entries in the ring of top samples of a channel.
 pub const RING_ENTRIES: usize = 64;
 /// Words of a ring entry: sequence, time, latency, and a zero.
 pub const RING_ENTRY_WORDS: usize = 4;
@@ -31,12 +31,12 @@ pub mod header {
     pub const ABI: usize = 1;
     /// Size of the whole file in bytes.
     pub const TOTAL_BYTES: usize = 2;
-    /// Size of a lane in bytes.
-    pub const LANE_BYTES: usize = 3;
-    /// Number of allocated lanes.
-    pub const LANES: usize = 4;
-    /// Number of lanes in use; these come first.
-    pub const LANES_USED: usize = 5;
+    /// Size of a channel in bytes.
+    pub const CHANNEL_BYTES: usize = 3;
+    /// Number of allocated channels.
+    pub const CHANNELS: usize = 4;
+    /// Number of channels in use; these come first.
+    pub const CHANNELS_USED: usize = 5;
     /// Buckets of a histogram ([`crate::grid::BUCKETS`]).
     pub const BUCKETS: usize = 6;
     /// Entries of a ring ([`super::RING_ENTRIES`]).
@@ -53,9 +53,9 @@ pub mod header {
     pub const NAME: usize = 16;
 }
 
-/// Offsets of the words of a lane. Those from [`RUN`](lane::RUN) to [`RING_HEAD`](lane::RING_HEAD)
+/// Offsets of the words of a channel. Those from [`RUN`](channel::RUN) to [`RING_HEAD`](channel::RING_HEAD)
 /// are counters.
-pub mod lane {
+pub mod channel {
     /// Meaning of its samples: a number of [`Kind`](crate::Kind).
     pub const KIND: usize = 0;
     /// The thread that records.
@@ -64,7 +64,7 @@ pub mod lane {
     pub const PERIOD_NS: usize = 2;
     /// Samples above this value in ns are outliers; 0 for none.
     pub const BUDGET_NS: usize = 3;
-    /// Four words: name of the lane.
+    /// Four words: name of the channel.
     pub const NAME: usize = 4;
     /// Samples recorded; the last word written for each sample.
     pub const RUN: usize = 16;
@@ -78,7 +78,7 @@ pub mod lane {
     pub const EARLY: usize = 20;
     /// Samples above the highest bucket.
     pub const OVERFLOW: usize = 21;
-    /// Periods that came due; 0 if the lane has no periods.
+    /// Periods that came due; 0 if the channel has no periods.
     pub const DUE: usize = 22;
     /// Due periods without a job.
     pub const MISSED: usize = 23;
@@ -96,12 +96,12 @@ pub mod lane {
     pub const WORDS: usize = BUCKETS + crate::buckets::BUCKETS;
 }
 
-/// Bytes of a lane: whole pages of 4 KiB.
-pub const LANE_BYTES: usize = (lane::WORDS * WORD).next_multiple_of(4096);
+/// Bytes of a channel: whole pages of 4 KiB.
+pub const CHANNEL_BYTES: usize = (channel::WORDS * WORD).next_multiple_of(4096);
 
-/// Returns the size in bytes of a file with `lanes` lanes.
-pub const fn total_bytes(lanes: usize) -> usize {
-    HEADER_WORDS * WORD + lanes * LANE_BYTES
+/// Returns the size in bytes of a file with `channels` channels.
+pub const fn total_bytes(channels: usize) -> usize {
+    HEADER_WORDS * WORD + channels * CHANNEL_BYTES
 }
 
 /// Encodes a name as words, truncated to [`NAME_BYTES`] at a character boundary.
@@ -144,7 +144,10 @@ mod tests {
     /// Any change here requires a new ABI version.
     #[test]
     fn the_layout_of_version_1_is_unchanged() {
-        assert_eq!((ABI_VERSION, HEADER_WORDS, LANE_BYTES), (1, 512, 77_824));
-        assert_eq!((lane::RING, lane::BUCKETS, lane::WORDS), (32, 288, 9_388));
+        assert_eq!((ABI_VERSION, HEADER_WORDS, CHANNEL_BYTES), (1, 512, 77_824));
+        assert_eq!(
+            (channel::RING, channel::BUCKETS, channel::WORDS),
+            (32, 288, 9_388)
+        );
     }
 }

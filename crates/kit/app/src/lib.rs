@@ -9,7 +9,7 @@
 //! **Must not know:** recordings, the store, the terminal, clocks: the application passes its times
 //! in ns of CLOCK_MONOTONIC.
 //!
-//! There is no file on disk, no socket and no thread. Counters only grow, each lane has one writer,
+//! There is no file on disk, no socket and no thread. Counters only grow, each channel has one writer,
 //! and readers never write, so a reader cannot slow the application down. [`Reader`] treats the
 //! memory as hostile input, because another process wrote it.
 

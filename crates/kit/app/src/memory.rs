@@ -18,9 +18,9 @@ use crate::{Error, layout};
 pub(crate) struct Memory {
     first: NonNull<AtomicU64>,
     bytes: usize,
-    /// Number of allocated lanes.
-    pub(crate) lanes: usize,
-    /// Number of lanes in use.
+    /// Number of allocated channels.
+    pub(crate) channels: usize,
+    /// Number of channels in use.
     pub(crate) used: Mutex<usize>,
     _fd: OwnedFd,
 }
@@ -31,8 +31,8 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    pub(crate) fn new(lanes: usize) -> Result<Self, Error> {
-        let bytes = layout::total_bytes(lanes);
+    pub(crate) fn new(channels: usize) -> Result<Self, Error> {
+        let bytes = layout::total_bytes(channels);
         let failed = |call| {
             move |errno: Errno| Error::Os {
                 call,
@@ -61,7 +61,7 @@ impl Memory {
         let memory = Self {
             first,
             bytes,
-            lanes,
+            channels,
             used: Mutex::new(0),
             _fd: fd,
         };
@@ -82,7 +82,7 @@ impl Memory {
     #[inline(always)]
     pub(crate) fn word(&self, place: usize) -> &AtomicU64 {
         debug_assert!(place < self.bytes / layout::WORD);
-        // SAFETY: callers pass layout offsets of existing lanes. These are within the mapping,
+        // SAFETY: callers pass layout offsets of existing channels. These are within the mapping,
         // which is page-aligned and lives as long as `self`.
         unsafe { self.first.add(place).as_ref() }
     }

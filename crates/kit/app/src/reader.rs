@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::buckets::BUCKETS;
 
-use crate::layout::{self, header, lane};
+use crate::layout::{self, channel, header};
 use crate::{Identity, Kind, Unfit};
 
 /// Bytes that can be read at an offset.
@@ -54,11 +54,11 @@ impl Source for &[u8] {
 #[derive(Debug)]
 pub struct Reader<S> {
     source: S,
-    lanes: usize,
+    channels: usize,
     name: String,
 }
 
-/// Configuration of a lane, as declared by its process.
+/// Configuration of a channel, as declared by its process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelHead {
     /// Name, without control characters.
@@ -73,7 +73,7 @@ pub struct ChannelHead {
     pub budget_ns: Option<u64>,
 }
 
-/// Counters of a lane since its process created it.
+/// Counters of a channel since its process created it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Number of samples.
@@ -88,7 +88,7 @@ pub struct Counts {
     pub early: u64,
     /// Samples above the highest bucket.
     pub overflow: u64,
-    /// Periods that came due; 0 if the lane has no periods.
+    /// Periods that came due; 0 if the channel has no periods.
     pub due: u64,
     /// Periods without a job.
     pub missed: u64,
@@ -118,19 +118,19 @@ pub struct Ring {
     pub next: u64,
 }
 
-/// State of a lane at one time.
+/// State of a channel at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Counters.
     pub counts: Counts,
     /// Histogram buckets, in the number of the bucket layout.
     pub buckets: Vec<u64>,
-    /// Whether all numbers are from the same instant. If the lane changes faster than it can be
+    /// Whether all numbers are from the same instant. If the channel changes faster than it can be
     /// read, they are not, and they differ by the samples counted during the read.
     pub whole: bool,
 }
 
-/// Maximum number of reads of a lane that changes meanwhile.
+/// Maximum number of reads of a channel that changes meanwhile.
 const TRIES: usize = 16;
 
 impl<S: Source> Reader<S> {
@@ -150,18 +150,22 @@ impl<S: Source> Reader<S> {
                 found: words[header::ABI],
             });
         }
-        let lanes = words[header::LANES];
+        let channels = words[header::CHANNELS];
         let wrong = |what, found| Err(Unfit::Layout { what, found });
-        if lanes == 0 || lanes > layout::MAX_LANES as u64 {
-            return wrong("the number of lanes", lanes);
+        if channels == 0 || channels > layout::MAX_CHANNELS as u64 {
+            return wrong("the number of channels", channels);
         }
         let expected = [
             (header::BUCKETS, BUCKETS, "the number of buckets"),
             (header::RING_ENTRIES, layout::RING_ENTRIES, "the ring"),
-            (header::LANE_BYTES, layout::LANE_BYTES, "the size of a lane"),
+            (
+                header::CHANNEL_BYTES,
+                layout::CHANNEL_BYTES,
+                "the size of a channel",
+            ),
             (
                 header::TOTAL_BYTES,
-                layout::total_bytes(lanes as usize),
+                layout::total_bytes(channels as usize),
                 "the size",
             ),
             (header::CLOCK, 1, "the clock"),
@@ -171,7 +175,7 @@ impl<S: Source> Reader<S> {
                 return wrong(what, words[place]);
             }
         }
-        if bytes != layout::total_bytes(lanes as usize) as u64 {
+        if bytes != layout::total_bytes(channels as usize) as u64 {
             return wrong("the size of the file", bytes);
         }
         let found = Identity {
@@ -183,7 +187,7 @@ impl<S: Source> Reader<S> {
         }
         Ok(Self {
             source,
-            lanes: lanes as usize,
+            channels: channels as usize,
             name: layout::name_of(&words[header::NAME..]),
         })
     }
@@ -193,60 +197,60 @@ impl<S: Source> Reader<S> {
         &self.name
     }
 
-    /// Returns the lanes in use.
+    /// Returns the channels in use.
     ///
     /// # Errors
-    /// Returns [`Unfit::Layout`] if there are more lanes than allocated, and [`Unfit::Io`] if
+    /// Returns [`Unfit::Layout`] if there are more channels than allocated, and [`Unfit::Io`] if
     /// reading fails.
-    pub fn lanes(&self) -> Result<Vec<ChannelHead>, Unfit> {
+    pub fn channels(&self) -> Result<Vec<ChannelHead>, Unfit> {
         let mut used = [0];
-        read_words(&self.source, header::LANES_USED, &mut used)?;
-        if used[0] > self.lanes as u64 {
+        read_words(&self.source, header::CHANNELS_USED, &mut used)?;
+        if used[0] > self.channels as u64 {
             return Err(Unfit::Layout {
-                what: "the number of lanes in use",
+                what: "the number of channels in use",
                 found: used[0],
             });
         }
         (0..used[0] as usize)
             .map(|number| {
-                let mut words = [0; lane::NAME + layout::NAME_BYTES / layout::WORD];
+                let mut words = [0; channel::NAME + layout::NAME_BYTES / layout::WORD];
                 read_words(&self.source, first_of(number), &mut words)?;
                 let some = |number| (number != 0).then_some(number);
                 Ok(ChannelHead {
-                    name: layout::name_of(&words[lane::NAME..]),
-                    kind: Kind::from_number(words[lane::KIND]),
-                    tid: u32::try_from(words[lane::TID]).unwrap_or(0),
-                    period_ns: some(words[lane::PERIOD_NS]),
-                    budget_ns: some(words[lane::BUDGET_NS]),
+                    name: layout::name_of(&words[channel::NAME..]),
+                    kind: Kind::from_number(words[channel::KIND]),
+                    tid: u32::try_from(words[channel::TID]).unwrap_or(0),
+                    period_ns: some(words[channel::PERIOD_NS]),
+                    budget_ns: some(words[channel::BUDGET_NS]),
                 })
             })
             .collect()
     }
 
-    /// Returns the counters of a lane.
+    /// Returns the counters of a channel.
     ///
     /// # Errors
-    /// Returns [`Unfit::Layout`] if the lane does not exist, and [`Unfit::Io`] if reading fails.
+    /// Returns [`Unfit::Layout`] if the channel does not exist, and [`Unfit::Io`] if reading fails.
     pub fn counts(&self, number: usize) -> Result<Counts, Unfit> {
         self.check(number)?;
-        let mut words = [0; lane::RING];
+        let mut words = [0; channel::RING];
         read_words(&self.source, first_of(number), &mut words)?;
         Ok(counts_of(&words))
     }
 
-    /// Returns the counters and buckets of a lane, and rereads them if they change during the read.
+    /// Returns the counters and buckets of a channel, and rereads them if they change during the read.
     ///
     /// # Errors
     /// See [`counts`](Self::counts).
     pub fn snapshot(&self, number: usize) -> Result<Snapshot, Unfit> {
         self.check(number)?;
-        let mut words = vec![0; lane::WORDS];
+        let mut words = vec![0; channel::WORDS];
         let mut run = [0];
         for turn in 1.. {
             read_words(&self.source, first_of(number), &mut words)?;
-            read_words(&self.source, first_of(number) + lane::RUN, &mut run)?;
+            read_words(&self.source, first_of(number) + channel::RUN, &mut run)?;
             let counts = counts_of(&words);
-            let buckets = &words[lane::BUCKETS..];
+            let buckets = &words[channel::BUCKETS..];
             let parts = buckets.iter().chain([&counts.early, &counts.overflow]);
             let sum = parts.fold(0_u64, |sum, part| sum.wrapping_add(*part));
             let whole = counts.run == run[0] && counts.run == sum;
@@ -261,15 +265,15 @@ impl<S: Source> Reader<S> {
         Err(Unfit::Io(io::ErrorKind::Interrupted.into()))
     }
 
-    /// Returns the top samples of a lane from the ring position `from` on.
+    /// Returns the top samples of a channel from the ring position `from` on.
     ///
     /// # Errors
     /// See [`counts`](Self::counts).
     pub fn ring(&self, number: usize, from: u64) -> Result<Ring, Unfit> {
         self.check(number)?;
-        let mut words = vec![0; lane::BUCKETS];
+        let mut words = vec![0; channel::BUCKETS];
         read_words(&self.source, first_of(number), &mut words)?;
-        let head = words[lane::RING_HEAD];
+        let head = words[channel::RING_HEAD];
         // A head that moved back is damaged; then nothing is new.
         let new = head.saturating_sub(from);
         let oldest = head - new.min(layout::RING_ENTRIES as u64).min(head);
@@ -280,7 +284,7 @@ impl<S: Source> Reader<S> {
         };
         for place in oldest..head {
             let entry = place as usize % layout::RING_ENTRIES;
-            let entry = lane::RING + entry * layout::RING_ENTRY_WORDS;
+            let entry = channel::RING + entry * layout::RING_ENTRY_WORDS;
             if words[entry] == place.wrapping_mul(2).wrapping_add(2) {
                 ring.entries.push(TopEntry {
                     at_ns: words[entry + 1],
@@ -294,11 +298,11 @@ impl<S: Source> Reader<S> {
     }
 
     fn check(&self, number: usize) -> Result<(), Unfit> {
-        if number < self.lanes {
+        if number < self.channels {
             Ok(())
         } else {
             Err(Unfit::Layout {
-                what: "the number of a lane",
+                what: "the number of a channel",
                 found: number as u64,
             })
         }
@@ -306,22 +310,22 @@ impl<S: Source> Reader<S> {
 }
 
 fn first_of(number: usize) -> usize {
-    layout::HEADER_WORDS + number * (layout::LANE_BYTES / layout::WORD)
+    layout::HEADER_WORDS + number * (layout::CHANNEL_BYTES / layout::WORD)
 }
 
 fn counts_of(words: &[u64]) -> Counts {
-    let min = words[lane::MIN_NS];
+    let min = words[channel::MIN_NS];
     Counts {
-        run: words[lane::RUN],
-        sum_ns: words[lane::SUM_NS],
-        max_ns: words[lane::MAX_NS],
+        run: words[channel::RUN],
+        sum_ns: words[channel::SUM_NS],
+        max_ns: words[channel::MAX_NS],
         min_ns: (min != u64::MAX).then_some(min),
-        early: words[lane::EARLY],
-        overflow: words[lane::OVERFLOW],
-        due: words[lane::DUE],
-        missed: words[lane::MISSED],
-        late: words[lane::LATE],
-        over_budget: words[lane::OVER_BUDGET],
+        early: words[channel::EARLY],
+        overflow: words[channel::OVERFLOW],
+        due: words[channel::DUE],
+        missed: words[channel::MISSED],
+        late: words[channel::LATE],
+        over_budget: words[channel::OVER_BUDGET],
     }
 }
 

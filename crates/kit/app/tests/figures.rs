@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use proptest::prelude::*;
 use punctual_app::buckets::index_of;
 use punctual_app::find::{self, Refusal};
-use punctual_app::layout::{self, header, lane};
+use punctual_app::layout::{self, channel, header};
 use punctual_app::{ChannelSpec, Error, Figures, Kind, Reader, Unfit};
 use sound::{WRITER, bytes_of, image};
 
@@ -44,10 +44,10 @@ fn reader() -> Reader<File> {
 fn what_is_counted_is_read_from_outside() {
     let _alone = alone();
     let figures = Figures::create("motion", 2).unwrap();
-    let mut lane = figures.lane(&SPEC).unwrap();
+    let mut channel = figures.channel(&SPEC).unwrap();
     let found = own().unwrap();
     assert_eq!(found.reader.name(), "motion");
-    let heads = found.reader.lanes().unwrap();
+    let heads = found.reader.channels().unwrap();
     assert_eq!(heads.len(), 1);
     assert_eq!(
         (heads[0].name.as_str(), heads[0].kind),
@@ -62,9 +62,9 @@ fn what_is_counted_is_read_from_outside() {
         (4, 2_000_000_000_000),
         (5, 700),
     ] {
-        lane.record(at, ns);
+        channel.record(at, ns);
     }
-    lane.account(7, 2, 1);
+    channel.account(7, 2, 1);
     let snapshot = found.reader.snapshot(0).unwrap();
     assert!(snapshot.whole);
     let counts = &snapshot.counts;
@@ -85,7 +85,7 @@ fn what_is_counted_is_read_from_outside() {
     assert!(found.reader.ring(0, ring.next).unwrap().entries.is_empty());
     assert!(find::is_open(proc(), &found));
     // The figures stay readable after the process closed them.
-    drop((lane, figures));
+    drop((channel, figures));
     assert!(!find::is_open(proc(), &found));
     assert_eq!(found.reader.counts(0).unwrap().run, 5);
     drop(found);
@@ -96,9 +96,9 @@ fn what_is_counted_is_read_from_outside() {
 fn an_overwritten_ring_counts_what_it_lost() {
     let _alone = alone();
     let figures = Figures::create("motion", 1).unwrap();
-    let mut lane = figures.lane(&SPEC).unwrap();
+    let mut channel = figures.channel(&SPEC).unwrap();
     for at in 0..100 {
-        lane.record(at, 60_000);
+        channel.record(at, 60_000);
     }
     let ring = reader().ring(0, 10).unwrap();
     assert_eq!(ring.entries.len(), layout::RING_ENTRIES);
@@ -110,15 +110,15 @@ fn an_overwritten_ring_counts_what_it_lost() {
 fn the_largest_of_each_second_is_kept() {
     let _alone = alone();
     let figures = Figures::create("motion", 1).unwrap();
-    let mut lane = figures
-        .lane(&ChannelSpec {
+    let mut channel = figures
+        .channel(&ChannelSpec {
             budget_ns: 0,
             ..SPEC
         })
         .unwrap();
     let second = 1_000_000_000;
     for (at, ns) in [(0, 5), (1, 9), (2, 7), (second, 3), (second + 5, 4)] {
-        lane.record(second + at, ns);
+        channel.record(second + at, ns);
     }
     let entries = reader().ring(0, 0).unwrap().entries;
     let kept: Vec<u64> = entries.iter().map(|entry| entry.ns).collect();
@@ -128,17 +128,17 @@ fn the_largest_of_each_second_is_kept() {
 #[test]
 fn numbers_of_lanes_are_checked() {
     let _alone = alone();
-    for lanes in [0, layout::MAX_LANES + 1, usize::MAX] {
+    for channels in [0, layout::MAX_CHANNELS + 1, usize::MAX] {
         assert!(matches!(
-            Figures::create("x", lanes),
-            Err(Error::Lanes { .. })
+            Figures::create("x", channels),
+            Err(Error::Channels { .. })
         ));
     }
     let figures = Figures::create("x", 1).unwrap();
-    let _lane = figures.lane(&SPEC).unwrap();
+    let _lane = figures.channel(&SPEC).unwrap();
     assert!(matches!(
-        figures.lane(&SPEC),
-        Err(Error::NoLaneLeft { lanes: 1 })
+        figures.channel(&SPEC),
+        Err(Error::NoLaneLeft { channels: 1 })
     ));
 }
 
@@ -150,9 +150,9 @@ fn threads_record_in_own_lanes_during_reads() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut lane = figures.lane(&SPEC).unwrap();
+                let mut channel = figures.channel(&SPEC).unwrap();
                 for at in 0..EACH {
-                    lane.record(at, (at % 5_000) as i64);
+                    channel.record(at, (at % 5_000) as i64);
                 }
             });
         }
@@ -160,7 +160,7 @@ fn threads_record_in_own_lanes_during_reads() {
         let mut last = 0;
         while last < EACH {
             std::thread::yield_now();
-            if reader.lanes().unwrap().is_empty() {
+            if reader.channels().unwrap().is_empty() {
                 continue;
             }
             let snapshot = reader.snapshot(0).unwrap();
@@ -248,8 +248,8 @@ fn each_damage_is_named() {
     );
     for place in [
         header::TOTAL_BYTES,
-        header::LANE_BYTES,
-        header::LANES,
+        header::CHANNEL_BYTES,
+        header::CHANNELS,
         header::BUCKETS,
         header::RING_ENTRIES,
         header::CLOCK,
@@ -269,9 +269,14 @@ fn each_damage_is_named() {
         assert!(Reader::new(bytes, &WRITER).is_err());
     }
     let mut words = image();
-    words[header::LANES_USED] = u64::MAX;
+    words[header::CHANNELS_USED] = u64::MAX;
     let bytes = bytes_of(&words);
-    assert!(Reader::new(&bytes[..], &WRITER).unwrap().lanes().is_err());
+    assert!(
+        Reader::new(&bytes[..], &WRITER)
+            .unwrap()
+            .channels()
+            .is_err()
+    );
 }
 
 proptest! {
@@ -280,12 +285,12 @@ proptest! {
     /// Regardless of what a process writes into its figures, reading ends and is bounded.
     #[test]
     fn no_content_makes_the_reader_fail(
-        words in prop::collection::vec((0..lane::WORDS as u32, any::<u64>()), 0..40),
+        words in prop::collection::vec((0..channel::WORDS as u32, any::<u64>()), 0..40),
         head in prop_oneof![any::<u64>(), 0..200_u64],
         rest in prop::collection::vec(any::<u8>(), 0..11),
     ) {
         let first = layout::HEADER_WORDS as u32;
-        let head = (lane::RING_HEAD as u32, head);
+        let head = (channel::RING_HEAD as u32, head);
         let patches = words.into_iter().chain([head]).flat_map(|(place, value)| {
             let place = (first + place).to_le_bytes();
             place.into_iter().chain(value.to_le_bytes()).collect::<Vec<u8>>()

@@ -23,7 +23,7 @@ typedef enum {
   PUNCTUAL_OVERRUN_REPHASE = 2,
 } punctual_overrun;
 
-// The kind of a lane's samples.
+// The kind of a channel's samples.
 typedef enum {
   // From the release of a job to its start.
   PUNCTUAL_KIND_LATENCY = 0,
@@ -113,7 +113,7 @@ typedef punctual_deadline *punctual_deadline_h_ref;
 // Owning handle of the figures of an application. Drop it exactly once.
 typedef punctual_figures *punctual_figures_h;
 
-// Owning handle of a lane. Drop it exactly once.
+// Owning handle of a channel. Drop it exactly once.
 typedef punctual_lane *punctual_lane_h;
 
 // Caller-provided storage for the figures of an application. Its contents are private.
@@ -122,7 +122,7 @@ typedef struct {
   uint64_t reserved[4];
 } punctual_figures_t;
 
-// Caller-provided storage for a lane. Its contents are private.
+// Caller-provided storage for a channel. Its contents are private.
 typedef struct {
   // Private to the library.
   uint64_t reserved[16];
@@ -131,7 +131,7 @@ typedef struct {
 // Borrowed handle of the figures of an application.
 typedef punctual_figures *punctual_figures_h_ref;
 
-// The settings of a lane.
+// The settings of a channel.
 typedef struct {
   // Set to sizeof this structure.
   size_t size;
@@ -147,7 +147,7 @@ typedef struct {
   uint32_t reserved;
 } punctual_lane_spec_t;
 
-// Borrowed handle of a lane.
+// Borrowed handle of a channel.
 typedef punctual_lane *punctual_lane_h_ref;
 
 // Counts of a loop's periods: due = run + missed.
@@ -338,13 +338,13 @@ const char *punctual_last_error(void);
 // `handle` is NULL, or was made, was not dropped, and is no longer in use.
 void punctual_figures_drop(punctual_figures_h handle);
 
-// Drops a lane; NULL is ignored. The caller may then reuse the storage.
+// Drops a channel; NULL is ignored. The caller may then reuse the storage.
 //
 // # Safety
 // `handle` is NULL, or was made, was not dropped, and is no longer in use.
 void punctual_lane_drop(punctual_lane_h handle);
 
-// Makes the figures of this application in sealed memory, with `lanes` lanes (1 to 64). Errors:
+// Makes the figures of this application in sealed memory, with `channels` channels (1 to 64). Errors:
 // EINVAL; EOPNOTSUPP before Linux 5.1; those of memfd_create(2).
 //
 // # Safety
@@ -352,11 +352,11 @@ void punctual_lane_drop(punctual_lane_h handle);
 // written to.
 int punctual_figures_new(punctual_figures_t *storage,
                          const char *name,
-                         size_t lanes,
+                         size_t channels,
                          punctual_figures_h *handle);
 
-// Makes a lane for the measurements of the calling thread. It may outlive the handle of its
-// figures. Errors: EINVAL; ENOSPC if all lanes are in use.
+// Makes a channel for the measurements of the calling thread. It may outlive the handle of its
+// figures. Errors: EINVAL; ENOSPC if all channels are in use.
 //
 // # Safety
 // `storage` is NULL or a punctual_lane_t; `spec` begins with its size; `handle` may be
@@ -369,7 +369,7 @@ int punctual_lane_new(punctual_lane_t *storage,
 // Adds a sample for the job that was released at `at_ns`. Makes no system call.
 //
 // # Safety
-// No other thread uses the lane `handle`.
+// No other thread uses the channel `handle`.
 int punctual_lane_record(punctual_lane_h_ref handle, int64_t at_ns, int64_t ns);
 
 // Sets the counts of periods so far, from punctual_periodic_account().

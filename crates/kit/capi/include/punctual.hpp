@@ -100,7 +100,7 @@ private:
   owned<punctual_periodic, punctual_periodic_drop> handle_;
 };
 
-class lane {
+class channel {
 public:
   void record(std::int64_t at_ns, std::int64_t ns) {
     check(punctual_lane_record(handle_.get(), at_ns, ns));
@@ -116,11 +116,11 @@ private:
 
 class figures {
 public:
-  figures(const std::string &name, std::size_t lanes) {
-    check(punctual_figures_new(nullptr, name.c_str(), lanes, handle_.out()));
+  figures(const std::string &name, std::size_t channels) {
+    check(punctual_figures_new(nullptr, name.c_str(), channels, handle_.out()));
   }
-  // A lane of the calling thread's.
-  class lane lane(const std::string &name, std::uint32_t kind,
+  // A channel of the calling thread's.
+  class channel channel(const std::string &name, std::uint32_t kind,
                   nanoseconds period = nanoseconds(0), nanoseconds budget = nanoseconds(0)) {
     punctual_lane_spec_t spec{};
     spec.size = sizeof spec;
@@ -128,7 +128,7 @@ public:
     spec.kind = kind;
     spec.period_ns = period.count();
     spec.budget_ns = budget.count();
-    class lane made;
+    class channel made;
     check(punctual_lane_new(nullptr, handle_.get(), &spec, made.handle_.out()));
     return made;
   }

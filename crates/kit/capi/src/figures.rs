@@ -37,7 +37,7 @@ pub unsafe extern "C" fn punctual_figures_drop(handle: punctual_figures_h) {
     });
 }
 
-/// Caller-provided storage for a lane. Its contents are private.
+/// Caller-provided storage for a channel. Its contents are private.
 #[repr(C)]
 pub struct punctual_lane_t {
     /// Private to the library.
@@ -47,12 +47,12 @@ const _: () = fits::<Channel, punctual_lane_t>();
 
 /// Opaque type behind a handle.
 pub struct punctual_lane(());
-/// Owning handle of a lane. Drop it exactly once.
+/// Owning handle of a channel. Drop it exactly once.
 pub type punctual_lane_h = *mut punctual_lane;
-/// Borrowed handle of a lane.
+/// Borrowed handle of a channel.
 pub type punctual_lane_h_ref = *mut punctual_lane;
 
-/// Drops a lane; NULL is ignored. The caller may then reuse the storage.
+/// Drops a channel; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
 /// `handle` is NULL, or was made, was not dropped, and is no longer in use.
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn punctual_lane_drop(handle: punctual_lane_h) {
     });
 }
 
-/// The kind of a lane's samples.
+/// The kind of a channel's samples.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_kind {
@@ -79,7 +79,7 @@ pub enum punctual_kind {
     PUNCTUAL_KIND_OTHER = 3,
 }
 
-/// The settings of a lane.
+/// The settings of a channel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_lane_spec_t {
@@ -102,7 +102,7 @@ unsafe impl Sized_ for punctual_lane_spec_t {
     const NAME: &'static str = "punctual_lane_spec_t";
 }
 
-/// Makes the figures of this application in sealed memory, with `lanes` lanes (1 to 64). Errors:
+/// Makes the figures of this application in sealed memory, with `channels` channels (1 to 64). Errors:
 /// EINVAL; EOPNOTSUPP before Linux 5.1; those of memfd_create(2).
 ///
 /// # Safety
@@ -112,20 +112,20 @@ unsafe impl Sized_ for punctual_lane_spec_t {
 pub unsafe extern "C" fn punctual_figures_new(
     storage: *mut punctual_figures_t,
     name: *const c_char,
-    lanes: usize,
+    channels: usize,
     handle: *mut punctual_figures_h,
 ) -> c_int {
     answer(|| {
         // SAFETY: as the caller promises.
         let name = unsafe { text(name, "the name")? };
-        let make = || Ok(Figures::create(name, lanes)?);
+        let make = || Ok(Figures::create(name, channels)?);
         // SAFETY: as the caller promises; the storage is large enough.
         unsafe { store(storage.cast::<c_void>(), handle.cast(), make) }
     })
 }
 
-/// Makes a lane for the measurements of the calling thread. It may outlive the handle of its
-/// figures. Errors: EINVAL; ENOSPC if all lanes are in use.
+/// Makes a channel for the measurements of the calling thread. It may outlive the handle of its
+/// figures. Errors: EINVAL; ENOSPC if all channels are in use.
 ///
 /// # Safety
 /// `storage` is NULL or a punctual_lane_t; `spec` begins with its size; `handle` may be
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn punctual_lane_new(
         // SAFETY: as the caller promises; the storage is large enough.
         unsafe {
             store(storage.cast::<c_void>(), handle.cast(), || {
-                Ok(figures.lane(&spec)?)
+                Ok(figures.channel(&spec)?)
             })
         }
     })
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn punctual_lane_new(
 /// Adds a sample for the job that was released at `at_ns`. Makes no system call.
 ///
 /// # Safety
-/// No other thread uses the lane `handle`.
+/// No other thread uses the channel `handle`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_lane_record(
     handle: punctual_lane_h_ref,
@@ -192,8 +192,8 @@ pub unsafe extern "C" fn punctual_lane_account(
 ) -> c_int {
     answer(|| {
         // SAFETY: as the caller promises.
-        let (lane, account) = unsafe { (get::<Channel>(handle.cast())?, read(account)?) };
-        lane.account(account.due, account.missed, account.late);
+        let (channel, account) = unsafe { (get::<Channel>(handle.cast())?, read(account)?) };
+        channel.account(account.due, account.missed, account.late);
         Ok(())
     })
 }

@@ -71,23 +71,23 @@ int main(void) {
   punctual_figures_h figures = NULL;
   EXPECT(punctual_figures_new(NULL, NULL, 1, &figures), EINVAL, "name is NULL");
   EXPECT(punctual_figures_new(NULL, "\xff", 1, &figures), EINVAL, "UTF-8");
-  EXPECT(punctual_figures_new(NULL, "x", 0, &figures), EINVAL, "1 to 64 lanes");
+  EXPECT(punctual_figures_new(NULL, "x", 0, &figures), EINVAL, "1 to 64 channels");
   EXPECT(punctual_figures_new(NULL, "x", 1, &figures), 0, NULL);
   punctual_lane_spec_t lane_spec;
   memset(&lane_spec, 0, sizeof lane_spec);
   lane_spec.size = sizeof lane_spec;
-  punctual_lane_h lane = NULL, another = NULL;
-  EXPECT(punctual_lane_new(NULL, figures, &lane_spec, &lane), EINVAL, "name is NULL");
+  punctual_lane_h channel = NULL, another = NULL;
+  EXPECT(punctual_lane_new(NULL, figures, &lane_spec, &channel), EINVAL, "name is NULL");
   lane_spec.name = "x";
   lane_spec.kind = 77;
-  EXPECT(punctual_lane_new(NULL, figures, &lane_spec, &lane), EINVAL, "kind is 77");
+  EXPECT(punctual_lane_new(NULL, figures, &lane_spec, &channel), EINVAL, "kind is 77");
   lane_spec.kind = PUNCTUAL_KIND_OTHER;
-  EXPECT(punctual_lane_new(NULL, figures, &lane_spec, &lane), 0, NULL);
+  EXPECT(punctual_lane_new(NULL, figures, &lane_spec, &channel), 0, NULL);
   EXPECT(punctual_lane_new(NULL, figures, &lane_spec, &another), ENOSPC, "in use");
-  // A lane outlives the handle of its figures.
+  // A channel outlives the handle of its figures.
   punctual_figures_drop(figures);
-  EXPECT(punctual_lane_record(lane, -1, -1), 0, NULL);
-  punctual_lane_drop(lane);
+  EXPECT(punctual_lane_record(channel, -1, -1), 0, NULL);
+  punctual_lane_drop(channel);
 
   punctual_policy_t policy;
   memset(&policy, 0, sizeof policy);

@@ -32,7 +32,7 @@ pub(crate) fn main() -> Result<(), Error> {
 
 fn run() -> Result<(), Error> {
     let mut periodic = Periodic::new(Duration::from_millis(1), OverrunPolicy::Skip)?;
-    let mut worst = 0;
+    let mut largest = 0;
     let before = thread_usage();
     while periodic.account().run < 1_000 {
         // `None`: a signal handler ran. A real program would check its stop flag here.
@@ -40,13 +40,13 @@ fn run() -> Result<(), Error> {
             continue;
         };
         // The work goes here.
-        worst = worst.max(job.latency_ns());
+        largest = largest.max(job.latency_ns());
     }
     let after = thread_usage();
     let account = periodic.account();
     println!(
-        "worst latency {:?}, missed {} of {} periods",
-        Duration::from_nanos(worst),
+        "maximum latency {:?}, missed {} of {} periods",
+        Duration::from_nanos(largest),
         account.missed,
         account.due
     );

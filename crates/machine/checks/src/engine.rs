@@ -197,7 +197,7 @@ const MAX_FREQUENCY: &str = "/sys/devices/system/cpu/cpu#/cpufreq/cpuinfo_max_fr
 fn expectation(facts: &FactSet, cpus: &CpuSet) -> Expectation {
     let frequency = frequency(facts, cpus);
     Expectation {
-        worst_ns: frequency
+        max_ns: frequency
             .get()
             .filter(|khz| **khz > 0)
             .map(|khz| Nanos(WORST_CYCLES * 1_000_000 / khz)),

@@ -425,25 +425,25 @@ fn roles_resolve_what_guides_say_differently() {
 fn expected_worst_latency_is_100000_cycles() {
     let mut facts = machine();
     let at = |facts: &FactSet| audit(facts, &Request::default()).unwrap().expectation;
-    assert_eq!(at(&facts).worst_ns, None);
+    assert_eq!(at(&facts).max_ns, None);
     let cpuinfo = "cpu MHz : 2000.000\n\ncpu MHz : 1000.000\n";
     facts.files.insert(
         "/proc/cpuinfo".to_owned(),
         Reading::Text(cpuinfo.to_owned()),
     );
-    assert_eq!(at(&facts).worst_ns, Some(Nanos::from_micros(100)));
+    assert_eq!(at(&facts).max_ns, Some(Nanos::from_micros(100)));
     for cpu in [2, 3] {
         let file = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq");
         facts
             .files
             .insert(file, Reading::Text("2000000".to_owned()));
     }
-    assert_eq!(at(&facts).worst_ns, Some(Nanos::from_micros(50)));
+    assert_eq!(at(&facts).max_ns, Some(Nanos::from_micros(50)));
     facts.files.insert(
         "/sys/devices/system/cpu/cpu2/cpufreq/cpuinfo_max_freq".to_owned(),
         Reading::Text("0".to_owned()),
     );
-    assert_eq!(at(&facts).worst_ns, None);
+    assert_eq!(at(&facts).max_ns, None);
 }
 
 /// Facts of another user can contain anything.

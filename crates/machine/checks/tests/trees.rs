@@ -31,7 +31,7 @@ fn lines(facts: &FactSet, role: &str, cpus: Option<&str>) -> String {
         audit.cpus,
         audit.cpus_because,
         audit.summary(),
-        audit.expectation.worst_ns
+        audit.expectation.max_ns
     );
     for finding in &audit.findings {
         let _ = writeln!(

@@ -47,7 +47,7 @@ fn folders(root: &Root, name: &str) -> Vec<(String, &'static str, Option<&'stati
 }
 
 /// Returns the files to join a group. Empty if no hierarchy that limits anything has it.
-pub(crate) fn places(root: &Root, group: &ControlGroup) -> Vec<GroupLocation> {
+pub(crate) fn locations(root: &Root, group: &ControlGroup) -> Vec<GroupLocation> {
     let own = root.raw_text("/proc/self/cgroup").unwrap_or_default();
     let folders = folders(root, &group.name).into_iter();
     let place = |(folder, place, controller): (String, &str, Option<&str>)| {
@@ -232,7 +232,7 @@ mod tests {
             group: path("sys/fs/cgroup/a/b/cgroup.procs"),
             home: path("sys/fs/cgroup/mine/cgroup.procs"),
         };
-        assert_eq!(places(&root, &group), [place]);
+        assert_eq!(locations(&root, &group), [place]);
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
             facts(&root, &group).describe(),
             "/a: CPU 1,3, quota 50.0 ms in 100 ms, CPUs shared with other groups"
         );
-        let homes = places(&root, &group);
+        let homes = locations(&root, &group);
         let homes: Vec<String> = homes
             .iter()
             .map(|place| place.home.display().to_string())

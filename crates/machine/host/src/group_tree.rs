@@ -68,7 +68,7 @@ impl GroupTree {
                 paths: BTreeMap::new(),
                 ids: HashMap::new(),
             };
-            tree.look_again();
+            tree.refresh();
             let has = |name: &String| tree.ids.contains_key(name);
             wanted.as_ref().is_none_or(has).then_some(tree)
         });
@@ -88,7 +88,7 @@ impl GroupTree {
     }
 
     /// Reads the current groups again. Removed groups keep their names.
-    pub fn look_again(&mut self) {
+    pub fn refresh(&mut self) {
         let mut found = Vec::new();
         collect(&self.root, &self.mount, "", 0, &mut found);
         for (id, name) in found {
@@ -126,7 +126,7 @@ impl GroupTree {
             group => group,
         };
         if !self.ids.contains_key(group) {
-            self.look_again();
+            self.refresh();
         }
         self.ids.get(group).copied()
     }

@@ -199,7 +199,7 @@ impl Host {
     /// Returns the `cgroup.procs` files to move this process into a control group and back to its
     /// current one, in each hierarchy that limits CPUs or their time and has the group.
     pub fn group_places(&self, group: &ControlGroup) -> Vec<GroupLocation> {
-        group_facts::places(&self.root, group)
+        group_facts::locations(&self.root, group)
     }
 
     /// Returns the processes in a control group and below it, or the threads if it is a threaded

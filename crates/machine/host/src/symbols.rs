@@ -14,7 +14,7 @@ const MOST: usize = 4 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
     /// Sorted addresses, with the offset of the name.
-    places: Vec<(u64, u32)>,
+    addresses: Vec<(u64, u32)>,
     /// Names, each preceded by its length.
     names: Vec<u8>,
 }
@@ -33,7 +33,7 @@ impl Symbols {
     pub fn parse(mut reader: impl BufRead) -> Self {
         let mut symbols = Self::default();
         let mut line = Vec::new();
-        while symbols.places.len() < MOST {
+        while symbols.addresses.len() < MOST {
             line.clear();
             match reader.read_until(b'\n', &mut line) {
                 Ok(1..) => symbols.add(&line),
@@ -41,9 +41,9 @@ impl Symbols {
             }
         }
         // Sort in place; the first of several names for one address stays.
-        symbols.places.sort_unstable();
-        symbols.places.dedup_by_key(|place| place.0);
-        symbols.places.shrink_to_fit();
+        symbols.addresses.sort_unstable();
+        symbols.addresses.dedup_by_key(|place| place.0);
+        symbols.addresses.shrink_to_fit();
         symbols.names.shrink_to_fit();
         symbols
     }
@@ -62,7 +62,7 @@ impl Symbols {
         if let (true, Some(address @ 1..), Ok(begin), Ok(length)) =
             (is_code, address, begin, u8::try_from(name.len()))
         {
-            self.places.push((address, begin));
+            self.addresses.push((address, begin));
             self.names.push(length);
             self.names.extend(name);
         }
@@ -70,7 +70,7 @@ impl Symbols {
 
     /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.addresses.is_empty()
     }
 
     /// Returns the name of the function that contains an address, with the offset if it is not 0:
@@ -85,8 +85,8 @@ impl Symbols {
 
     /// Returns the name of the function that contains an address, and the offset in bytes.
     pub fn function(&self, address: u64) -> Option<(Cow<'_, str>, u64)> {
-        let after = self.places.partition_point(|place| place.0 <= address);
-        let (begin, name) = *self.places.get(after.checked_sub(1)?)?;
+        let after = self.addresses.partition_point(|place| place.0 <= address);
+        let (begin, name) = *self.addresses.get(after.checked_sub(1)?)?;
         let at = name as usize;
         let length = usize::from(*self.names.get(at)?);
         let name = String::from_utf8_lossy(self.names.get(at + 1..at + 1 + length)?);
@@ -103,7 +103,7 @@ impl Symbols {
             self.names.get(at - 1).copied() == Some(name.len() as u8)
                 && self.names.get(at..at + name.len()) == Some(name)
         };
-        self.places.iter().find(is_it).map(|place| place.0)
+        self.addresses.iter().find(is_it).map(|place| place.0)
     }
 }
 

@@ -18,7 +18,9 @@ pub(crate) fn topology(root: &Root) -> Result<Topology, HostError> {
         .require_cpu_list(PRESENT)
         .unwrap_or_else(|_| online.clone());
     let nodes = nodes(root);
-    let cpus = present.iter().map(|cpu| place(root, cpu, &online, &nodes));
+    let cpus = present
+        .iter()
+        .map(|cpu| location(root, cpu, &online, &nodes));
     Ok(Topology {
         cpus: cpus.collect(),
         caches: caches(root, &online),
@@ -48,7 +50,7 @@ fn outside(sets: impl Iterator<Item = CpuSet>, cpus: &CpuSet) -> CpuSet {
     sets.flat_map(beside).collect()
 }
 
-fn place(root: &Root, cpu: u32, online: &CpuSet, nodes: &[MemoryNode]) -> CpuLocation {
+fn location(root: &Root, cpu: u32, online: &CpuSet, nodes: &[MemoryNode]) -> CpuLocation {
     let file = |name: &str| format!("{CPUS}/cpu{cpu}/topology/{name}");
     let siblings = root.cpu_list(&file("thread_siblings_list")).value;
     CpuLocation {

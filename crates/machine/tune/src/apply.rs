@@ -36,7 +36,7 @@ pub struct Locations {
 
 impl Locations {
     /// Places both journals in the same folder.
-    pub fn beside(runs: PathBuf) -> Self {
+    pub fn next_to(runs: PathBuf) -> Self {
         Self {
             applied: runs.with_file_name("applied.journal"),
             runs,
@@ -278,7 +278,7 @@ pub(crate) fn revert_on(
     }
     let _measurements = Lock::take(&places.runs, PATIENCE)?;
     let _lock = Lock::take(path, PATIENCE)?;
-    book.read_again()?;
+    book.reread()?;
     if book.state.is_settled() {
         return Ok(Vec::new());
     }

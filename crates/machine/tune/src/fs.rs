@@ -36,7 +36,7 @@ pub(crate) trait FileSystem: Send {
     /// Appends to a file, and creates it if needed.
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
     /// Truncates a file to `length` bytes.
-    fn cut(&self, path: &Path, length: u64) -> io::Result<()>;
+    fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
     /// Waits until the file and its name are on disk.
     fn sync(&self, path: &Path) -> io::Result<()>;
     /// Replaces a whole file atomically and keeps its permissions.
@@ -102,7 +102,7 @@ impl FileSystem for Files {
         trusted::open_or_create(path, Access::Append)?.write_all(bytes)
     }
 
-    fn cut(&self, path: &Path, length: u64) -> io::Result<()> {
+    fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
         match trusted::open(path, Access::ReadWrite) {
             Ok(file) => file.set_len(length),
             Err(error) if error.kind() == io::ErrorKind::NotFound && length == 0 => Ok(()),

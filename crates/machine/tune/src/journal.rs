@@ -21,7 +21,7 @@ use crate::{Restored, TuneError};
 /// undoes the remaining changes. Changes that cannot be undone, and those of a killed program, stay
 /// on disk for [`recover`](crate::recover).
 pub struct Journal {
-    book: Box<UndoJournal>,
+    undo: Box<UndoJournal>,
     _lock: Lock,
 }
 
@@ -70,14 +70,14 @@ impl Journal {
         book.start_anew()?;
         book.write(JournalEntry::Owner(Owner::this(host)?))?;
         Ok(Self {
-            book: Box::new(book),
+            undo: Box::new(book),
             _lock: lock,
         })
     }
 
     /// Returns its path.
     pub fn path(&self) -> &PathBuf {
-        &self.book.path
+        &self.undo.path
     }
 
     /// Sets `setting` to `value`: reads the old value, writes both to the journal, waits until they
@@ -101,7 +101,7 @@ impl Journal {
         instance: &str,
         value: &str,
     ) -> Result<Change, TuneError> {
-        let book = &mut self.book;
+        let book = &mut self.undo;
         check(setting, &book.target(), instance, value)?;
         let access = access(setting);
         let old = access.read(&book.target(), instance)?;
@@ -144,18 +144,18 @@ impl Journal {
 
     /// The machine, for access to settings.
     pub(crate) fn target(&self) -> Target<'_> {
-        self.book.target()
+        self.undo.target()
     }
 
     /// Returns the number of changes that are not undone.
     pub fn pending(&self) -> usize {
-        self.book.state.pending.len()
+        self.undo.state.pending.len()
     }
 
     /// Keeps the changes until a revert undoes them.
     pub(crate) fn keep(mut self, kept: Committed) -> Result<(), TuneError> {
         // If this fails, dropping the journal undoes them.
-        self.book.write(JournalEntry::Kept(kept))
+        self.undo.write(JournalEntry::Kept(kept))
     }
 
     /// Undoes all changes, the last first. Changes that cannot be undone stay in the journal. The
@@ -172,14 +172,14 @@ impl Journal {
     /// # Errors
     /// Those of [`revert_all`](Self::revert_all).
     pub fn revert_after(&mut self, stay: usize) -> Result<Vec<Restored>, TuneError> {
-        undo_after(&mut self.book, stay)
+        undo_after(&mut self.undo, stay)
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
         // Callers that need the result use revert_all(). Failures stay on disk.
-        if !self.book.state.stays() {
+        if !self.undo.state.stays() {
             let _ = self.revert_all();
         }
     }
@@ -187,9 +187,9 @@ impl Drop for Journal {
 
 impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state: &State = &self.book.state;
+        let state: &State = &self.undo.state;
         f.debug_struct("Journal")
-            .field("path", &self.book.path)
+            .field("path", &self.undo.path)
             .field("pending", &state.pending)
             .finish_non_exhaustive()
     }

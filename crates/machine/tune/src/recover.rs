@@ -38,7 +38,7 @@ pub(crate) fn recover_on(
     }
     let _lock = Lock::take(path, PATIENCE)?;
     // Another program may have been faster.
-    book.read_again()?;
+    book.reread()?;
     if nothing_to_do(&book)? {
         return Ok(Vec::new());
     }

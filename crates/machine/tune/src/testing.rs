@@ -43,7 +43,7 @@ impl Machine {
 
     /// Paths of the journals.
     pub(crate) fn places(&self) -> Locations {
-        Locations::beside(self.journal())
+        Locations::next_to(self.journal())
     }
 
     /// Returns a file's trimmed text.
@@ -305,8 +305,8 @@ impl FileSystem for Faulty {
         )
     }
 
-    fn cut(&self, path: &Path, length: u64) -> io::Result<()> {
-        self.step("cut", || Files.cut(path, length), || Ok(()))
+    fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
+        self.step("cut", || Files.truncate(path, length), || Ok(()))
     }
 
     fn sync(&self, path: &Path) -> io::Result<()> {

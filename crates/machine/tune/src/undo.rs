@@ -39,11 +39,11 @@ impl UndoJournal {
             state: State::default(),
             unwritten: None,
         };
-        book.read_again()?;
+        book.reread()?;
         Ok(book)
     }
 
-    pub(crate) fn read_again(&mut self) -> Result<(), TuneError> {
+    pub(crate) fn reread(&mut self) -> Result<(), TuneError> {
         self.state = match self.files.read_own(&self.path) {
             Ok(text) => State::read(&text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => State::default(),
@@ -63,7 +63,7 @@ impl UndoJournal {
 
     /// Empties the journal.
     pub(crate) fn start_anew(&mut self) -> Result<(), TuneError> {
-        let cut = self.files.cut(&self.path, 0);
+        let cut = self.files.truncate(&self.path, 0);
         cut.map_err(|source| self.failed("empty", source))?;
         self.state = State::default();
         Ok(())
@@ -88,7 +88,7 @@ impl UndoJournal {
         let length = self.state.sound_bytes;
         let written = record.line().map_err(io::Error::from).and_then(|line| {
             // Removes the rest of an earlier record that could not be written completely.
-            self.files.cut(&self.path, length)?;
+            self.files.truncate(&self.path, length)?;
             self.files.append(&self.path, line.as_bytes())?;
             self.files.sync(&self.path)?;
             Ok(line.len() as u64)

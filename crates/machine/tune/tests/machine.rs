@@ -77,7 +77,7 @@ fn as_a_child_hold_no_packets_back() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let places = Locations::beside(folder.path().join("tune.journal"));
+    let places = Locations::next_to(folder.path().join("tune.journal"));
     let host = Host::live();
     let shown = || Coalescing::read("punctual0").unwrap().to_string();
     let request = Request {

@@ -54,8 +54,8 @@ impl Follower<'_> {
                 Phase::Runs(cpu) => self.ran(span, cpu, path),
                 Phase::Ready => self.waited(span, last, path),
                 Phase::Asleep(wake) => self.slept(span, wake, path),
-                Phase::Stopped => self.put(span, path, Leaf::Stopped),
-                Phase::Ended | Phase::Unknown => self.put(span, path, Leaf::Unknown),
+                Phase::Stopped => self.push_leaf(span, path, Leaf::Stopped),
+                Phase::Ended | Phase::Unknown => self.push_leaf(span, path, Leaf::Unknown),
             }
         }
     }
@@ -72,7 +72,7 @@ impl Follower<'_> {
                         to: part.to,
                         ..span
                     };
-                    self.put(span, path, Leaf::Ran);
+                    self.push_leaf(span, path, Leaf::Ran);
                 }
             }
         }
@@ -81,7 +81,7 @@ impl Follower<'_> {
     fn waited(&mut self, span: Span, last: u32, path: &[u32]) {
         let parts = self.tracks.waited_on(last, span.from, span.to);
         if parts.is_empty() {
-            self.put(span, path, Leaf::Unknown);
+            self.push_leaf(span, path, Leaf::Unknown);
         }
         for (from, to, cpu) in parts {
             for part in self.tracks.on(cpu, from, to) {
@@ -110,18 +110,18 @@ impl Follower<'_> {
     fn slept(&mut self, span: Span, wake: Option<usize>, path: &mut Vec<u32>) {
         let by = wake.map(|number| self.tracks.wakes[number].by.clone());
         match by {
-            Some(By::Timer) => self.put(span, path, Leaf::Slept),
-            Some(By::Device(device)) => self.put(span, path, Leaf::Device(device)),
+            Some(By::Timer) => self.push_leaf(span, path, Leaf::Slept),
+            Some(By::Device(device)) => self.push_leaf(span, path, Leaf::Device(device)),
             Some(By::Thread(waker)) if !path.contains(&waker) && path.len() <= DEEPEST => {
                 path.push(waker);
                 self.go((span.from, span.to), path);
                 path.pop();
             }
-            Some(By::Thread(_)) | None => self.put(span, path, Leaf::Asleep),
+            Some(By::Thread(_)) | None => self.push_leaf(span, path, Leaf::Asleep),
         }
     }
 
-    fn put(&mut self, span: Span, path: &[u32], leaf: Leaf) {
+    fn push_leaf(&mut self, span: Span, path: &[u32], leaf: Leaf) {
         let cause = self.cause(path, leaf);
         self.push((span.from, span.to), span.cpu(), cause, path[1..].to_vec());
     }

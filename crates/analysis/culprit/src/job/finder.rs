@@ -55,8 +55,8 @@ impl JobSeen {
     }
 
     /// Returns where the thread waited, in descending order of time.
-    pub fn places(&self) -> Vec<SeenWaits> {
-        self.waits.places()
+    pub fn seen_waits(&self) -> Vec<SeenWaits> {
+        self.waits.seen_waits()
     }
 }
 

@@ -29,7 +29,7 @@ use tracks::{Phase, Tracks};
 pub(crate) fn walk(window: &Window) -> Vec<CauseSpan> {
     let events = sorted(window);
     let tracks = Tracks::from_events(window, &events);
-    Split::new(window, &tracks).stretches
+    Split::new(window, &tracks).spans
 }
 
 /// Removes the events of CPUs and threads that were not involved in the job.
@@ -38,7 +38,7 @@ pub fn keep_concerned(window: &mut Window) {
         let events = sorted(window);
         let tracks = Tracks::from_events(window, &events);
         let split = Split::new(window, &tracks);
-        let mut cpus: BTreeSet<u32> = split.stretches.iter().map(|one| one.cpu).collect();
+        let mut cpus: BTreeSet<u32> = split.spans.iter().map(|one| one.cpu).collect();
         for tid in &split.threads {
             let runs = tracks.spans(*tid, window.expected, window.actual);
             cpus.extend(runs.into_iter().filter_map(|span| span.cpu()));
@@ -51,7 +51,7 @@ pub fn keep_concerned(window: &mut Window) {
         if stack && !(event.pid == window.victim.tid && kept.contains(&event.time)) {
             return false;
         }
-        event.is_beside()
+        event.is_accounting()
             || cpus.contains(&event.cpu)
             || threads.contains(&event.pid)
             || threads.iter().any(|tid| event.kind.is_about(*tid))
@@ -83,8 +83,8 @@ fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
 /// Returns the events in order of time, without those that do not explain anything themselves.
 pub(crate) fn sorted(window: &Window) -> Cow<'_, [TraceEvent]> {
     let mut events = Cow::Borrowed(window.events.as_slice());
-    if events.iter().any(TraceEvent::is_beside) {
-        events.to_mut().retain(|event| !event.is_beside());
+    if events.iter().any(TraceEvent::is_accounting) {
+        events.to_mut().retain(|event| !event.is_accounting());
     }
     if !events.is_sorted_by_key(|event| event.time) {
         // The sort is stable: events with equal times keep their order.

@@ -68,7 +68,7 @@ const SHORT: u64 = 8;
 /// All waits of a thread, by place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
-    places: BTreeMap<Call, WaitStatistics>,
+    by_call: BTreeMap<Call, WaitStatistics>,
     pub(super) count: u64,
 }
 
@@ -86,10 +86,10 @@ impl Waits {
         let Some(call) = call else {
             return;
         };
-        if self.places.len() >= PLACES && !self.places.contains_key(&call) {
+        if self.by_call.len() >= PLACES && !self.by_call.contains_key(&call) {
             return;
         }
-        let place = self.places.entry(call).or_default();
+        let place = self.by_call.entry(call).or_default();
         place.count += 1;
         place.total += to.saturating_sub(from);
         if let Some(last) = place.last.replace(to)
@@ -101,20 +101,20 @@ impl Waits {
 
     /// Breaks the sequence: no interval spans the interruption.
     pub(super) fn interrupt(&mut self) {
-        for place in self.places.values_mut() {
+        for place in self.by_call.values_mut() {
             place.last = None;
         }
     }
 
     /// Returns all places in descending order of time.
-    pub(super) fn places(&self) -> Vec<SeenWaits> {
+    pub(super) fn seen_waits(&self) -> Vec<SeenWaits> {
         let seen = |(call, place): (&Call, &WaitStatistics)| SeenWaits {
             call: *call,
             count: place.count,
             total: place.total,
             period: place.period(),
         };
-        let mut places: Vec<SeenWaits> = self.places.iter().map(seen).collect();
+        let mut places: Vec<SeenWaits> = self.by_call.iter().map(seen).collect();
         places.sort_by_key(|place| std::cmp::Reverse(place.total));
         places
     }
@@ -126,7 +126,7 @@ impl Waits {
         let fits =
             |(call, place): (&Call, &WaitStatistics)| Some((*call, place.clone(), kind(*call)?));
         let fitting: Vec<(Call, WaitStatistics, CallKind)> =
-            self.places.iter().filter_map(fits).collect();
+            self.by_call.iter().filter_map(fits).collect();
         let most = fitting.iter().map(|(_, place, _)| place.count).max()?;
         let often = |place: &WaitStatistics| place.count >= 2 && place.count >= most / RARE;
         let regular = fitting

@@ -27,7 +27,7 @@ const LOCKS: [u64; 3] = [0, 6, 13];
 pub(crate) struct Split<'a> {
     window: &'a Window,
     tracks: &'a Tracks,
-    pub(crate) stretches: Vec<CauseSpan>,
+    pub(crate) spans: Vec<CauseSpan>,
     /// Threads that were involved in the job.
     pub(crate) threads: BTreeSet<u32>,
 }
@@ -38,7 +38,7 @@ impl<'a> Split<'a> {
         let mut split = Self {
             window,
             tracks,
-            stretches: Vec::new(),
+            spans: Vec::new(),
             threads: BTreeSet::from([tid]),
         };
         for span in tracks.spans(tid, window.expected, window.actual) {
@@ -56,14 +56,14 @@ impl<'a> Split<'a> {
 
     fn push(&mut self, span: Span, cause: Cause) {
         let cpu = self
-            .stretches
+            .spans
             .last()
             .map_or(self.window.victim.cpu, |last| last.cpu);
-        self.put((span.from, span.to), span.cpu().unwrap_or(cpu), cause, None);
+        self.push_span((span.from, span.to), span.cpu().unwrap_or(cpu), cause, None);
     }
 
     /// `rival`: the thread that has the CPU while the victim is runnable.
-    pub(super) fn put(
+    pub(super) fn push_span(
         &mut self,
         (from, to): (Nanos, Nanos),
         cpu: u32,
@@ -71,7 +71,7 @@ impl<'a> Split<'a> {
         rival: Option<u32>,
     ) {
         if to > from {
-            self.stretches.push(CauseSpan {
+            self.spans.push(CauseSpan {
                 from,
                 to,
                 cpu,
@@ -99,7 +99,7 @@ impl<'a> Split<'a> {
         let fault = self.tracks.fault_before_sleep(tid, span.to);
         for part in self.tracks.on(cpu, span.from, span.to) {
             if let Some(cause) = part.on_top {
-                self.put((part.from, part.to), cpu, cause, None);
+                self.push_span((part.from, part.to), cpu, cause, None);
                 continue;
             }
             let mut at = part.from;
@@ -113,7 +113,7 @@ impl<'a> Split<'a> {
                 } else {
                     self.own(at, cut)
                 };
-                self.put((at, cut), cpu, cause, None);
+                self.push_span((at, cut), cpu, cause, None);
                 at = cut;
             }
         }
@@ -150,7 +150,7 @@ impl<'a> Split<'a> {
             for part in self.tracks.on(cpu, from, to) {
                 let (time, length) = ((part.from, part.to), part.to - part.from);
                 if let Some(cause) = part.on_top {
-                    self.put(time, cpu, cause, None);
+                    self.push_span(time, cpu, cause, None);
                     continue;
                 }
                 let own = self.tracks.priority(tid, part.from);
@@ -164,7 +164,7 @@ impl<'a> Split<'a> {
                         (rival_of(&Task { prio, ..task }, own), Some(task.pid))
                     }
                 };
-                self.put(time, cpu, cause, rival);
+                self.push_span(time, cpu, cause, rival);
             }
         }
     }
@@ -224,7 +224,7 @@ impl<'a> Split<'a> {
                 };
                 let followed = chain::follow(self.tracks, (tid, waker), span, wait);
                 let cpu = self
-                    .stretches
+                    .spans
                     .last()
                     .map_or(self.window.victim.cpu, |last| last.cpu);
                 for part in followed {
@@ -233,7 +233,7 @@ impl<'a> Split<'a> {
                         Some(_) => part.cause,
                         None => part.cause.with(object()),
                     };
-                    self.put((part.from, part.to), part.cpu.unwrap_or(cpu), cause, None);
+                    self.push_span((part.from, part.to), part.cpu.unwrap_or(cpu), cause, None);
                 }
                 return;
             }

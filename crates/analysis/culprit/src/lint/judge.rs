@@ -82,7 +82,7 @@ fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&Unseen>) -> Opti
 }
 
 fn result(rule: &Rule, mut violations: Vec<Violation>, unknown: Option<Unseen>) -> RuleResult {
-    violations.sort_by_key(|one| std::cmp::Reverse((one.count, one.worst_ns)));
+    violations.sort_by_key(|one| std::cmp::Reverse((one.count, one.max_ns)));
     let state = match (violations.is_empty(), &unknown) {
         (false, _) => RuleState::Violated,
         (true, Some(_)) => RuleState::Unknown,
@@ -95,7 +95,7 @@ fn result(rule: &Rule, mut violations: Vec<Violation>, unknown: Option<Unseen>) 
         severity: rule.severity,
         unknown: unknown.map(|why| why.to_string()),
         count: violations.iter().map(|violation| violation.count).sum(),
-        worst_ns: (violations.iter()).filter_map(|found| found.worst_ns).max(),
+        max_ns: (violations.iter()).filter_map(|found| found.max_ns).max(),
         violations,
         why: rule.why.to_owned(),
         source: rule.source.to_owned(),
@@ -113,7 +113,7 @@ fn violation(placed: &PlacedAct, facts: &LintFacts) -> Violation {
         comm: act.comm.clone(),
         what: what(placed),
         count: if again { 0 } else { act.count },
-        worst_ns: act.worst,
+        max_ns: act.max,
         frames: placed.frames.clone(),
         frames_unknown: placed.frames_unknown.clone(),
     }

@@ -26,7 +26,7 @@ fn violation(tid: u32, comm: &str, what: String) -> Violation {
         comm: comm.to_owned(),
         what,
         count: 1,
-        worst_ns: None,
+        max_ns: None,
         frames: Vec::new(),
         frames_unknown: None,
     }

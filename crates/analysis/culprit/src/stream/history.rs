@@ -45,7 +45,7 @@ pub(super) struct TraceSlice {
 }
 
 /// The CPUs on which the thread can have been.
-pub(super) fn places(events: &[TraceEvent], tid: u32, cpu: u32) -> BTreeSet<u32> {
+pub(super) fn cpus_of(events: &[TraceEvent], tid: u32, cpu: u32) -> BTreeSet<u32> {
     let mut places = BTreeSet::from([cpu]);
     for event in events {
         match &event.kind {
@@ -156,7 +156,7 @@ impl History {
 
     /// Returns the events of the thread `tid` from `from` to `to`, and the gaps in them. `expected`:
     /// start of the latency.
-    pub(super) fn cut(
+    pub(super) fn slice(
         &self,
         (tid, cpu): (u32, u32),
         expected: Nanos,

@@ -32,7 +32,7 @@ pub use wanted::Wanted;
 use crate::finder::{Late, LateWakeUps, Wait};
 use crate::scene::hides_changes;
 use clocks::Clocks;
-use history::{History, TraceSlice, places};
+use history::{History, TraceSlice, cpus_of};
 use longest::Longest;
 use stated_latency::{StatedLatency, stated_latency};
 use timers::{Expired, Timers};
@@ -425,11 +425,11 @@ impl LateReactions {
         let from = late.events_from.min(late.expected).saturating_sub(BEFORE);
         let to = late.actual + AFTER;
         let thread = (late.tid, late.cpu);
-        let TraceSlice { mut events, gaps } = self.history.cut(thread, late.expected, from, to);
+        let TraceSlice { mut events, gaps } = self.history.slice(thread, late.expected, from, to);
         let hides = |gap: &EventGap| {
             hides_changes(gap.reason) && gap.from < late.actual && gap.to > late.expected
         };
-        let places = places(&events, late.tid, late.cpu);
+        let places = cpus_of(&events, late.tid, late.cpu);
         let interrupted = gaps
             .iter()
             .any(|gap| hides(gap) && places.contains(&gap.cpu));
@@ -466,7 +466,7 @@ impl LateReactions {
                 ..Evidence::default()
             },
             segments: Vec::new(),
-            lanes: Vec::new(),
+            activity: Vec::new(),
         };
         Some(Reaction {
             window,

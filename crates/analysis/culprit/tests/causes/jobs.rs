@@ -119,7 +119,7 @@ fn lock_names_holder_and_its_preempter() {
     );
     let own = thread_activity(&stream.window);
     assert_eq!(own[0].task.pid, VICTIM);
-    let low = own.iter().find(|lane| lane.task.pid == 20).unwrap();
+    let low = own.iter().find(|thread| thread.task.pid == 20).unwrap();
     let ready: u64 = low
         .spans
         .iter()

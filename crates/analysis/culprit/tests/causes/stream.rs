@@ -90,7 +90,7 @@ impl Stream {
                 calls: [(1, "write".to_owned()), (230, "clock_nanosleep".to_owned())].into(),
                 evidence: Default::default(),
                 segments: Vec::new(),
-                lanes: Vec::new(),
+                activity: Vec::new(),
             },
             cpu: 1,
             pid: 0,

@@ -120,7 +120,7 @@ fn between(places: &[usize], index: usize, runs: usize) -> (usize, usize) {
 fn reduced(levels: &[f64], places: &mut Vec<usize>, level: f64) -> Vec<(usize, f64)> {
     loop {
         let levels = clipped(levels, places);
-        place_again(&levels, places);
+        reposition(&levels, places);
         let phi = autocorrelation(&segments(&levels, places));
         // A wave is smooth at each step alone, but hardly after a neighbouring step is removed.
         let alone = smooth(&levels, places, phi, 1);
@@ -169,7 +169,7 @@ fn segments<'a>(levels: &'a [f64], places: &[usize]) -> Vec<&'a [f64]> {
 }
 
 /// Moves each step to the best place between its neighbours.
-fn place_again(levels: &[f64], places: &mut [usize]) {
+fn reposition(levels: &[f64], places: &mut [usize]) {
     for index in 0..places.len() {
         let (from, to) = super::ends(places, index, levels.len());
         if let Some(at) = best(&levels[from..to]) {

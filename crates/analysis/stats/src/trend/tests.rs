@@ -19,12 +19,12 @@ fn when(number: usize) -> Timestamp {
     first + SignedDuration::from_hours(12 * number as i64)
 }
 
-/// About 50 late periods between `worst_us`/2 and `worst_us`.
-fn run(number: usize, worst_us: u64, facts: &Arc<Facts>, random: &mut Rng) -> Run {
+/// About 50 late periods between `max_us`/2 and `max_us`.
+fn run(number: usize, max_us: u64, facts: &Arc<Facts>, random: &mut Rng) -> Run {
     let mut rows: BTreeMap<u64, u64> = BTreeMap::from([(4_000, 5_000), (5_000, 4_900)]);
     for _ in 0..random.u64(40..60) {
         *rows
-            .entry(worst_us * random.u64(500..1_000) / 1_000 * 1_000)
+            .entry(max_us * random.u64(500..1_000) / 1_000 * 1_000)
             .or_default() += 1;
     }
     let due = rows.values().sum();

@@ -30,7 +30,7 @@ fn alarms(machine: Machine, pairs: u64) -> (u64, u64) {
     (0..pairs).fold((0, 0), |(alarms, of_median), pair| {
         let comparison = comparison_between(&machine.run(2 * pair), &machine.run(2 * pair + 1));
         let alarm = matches!(comparison.change, Change::Worse | Change::Better);
-        let median = comparison.lanes[0].quantiles[0].estimate;
+        let median = comparison.channels[0].quantiles[0].estimate;
         let by_itself = median.is_some_and(|estimate| estimate.p < 0.05);
         (alarms + u64::from(alarm), of_median + u64::from(by_itself))
     })
@@ -143,7 +143,7 @@ fn intervals_hold_the_truth() {
         let comparison =
             comparison_between(&USUAL.run(1_000 + 2 * pair), &shifted.run(1_001 + 2 * pair));
         // Nothing is claimed about a run that happens to wander all the time.
-        let Some(estimate) = comparison.lanes[0].quantiles[0].estimate else {
+        let Some(estimate) = comparison.channels[0].quantiles[0].estimate else {
             return true;
         };
         // The scale has steps of 10 ns.
@@ -194,21 +194,21 @@ fn longer_tail_changes_only_the_tail() {
         (0..6).for_each(|_| thread.record(SignedNanos(40_000)));
     }
     let comparison = comparison_between(&a, &b);
-    let changes: Vec<Change> = comparison.lanes[0]
+    let changes: Vec<Change> = comparison.channels[0]
         .quantiles
         .iter()
         .map(|one| one.change)
         .collect();
     assert_eq!(changes[2], Change::Worse, "{}", comparison.summary);
     assert_ne!(changes[0], Change::Worse, "{}", comparison.summary);
-    let later = comparison.lanes[0].later.probability.unwrap();
+    let later = comparison.channels[0].later.probability.unwrap();
     assert!((0.45..0.55).contains(&later), "{later}");
 }
 
 #[test]
 fn missed_periods_are_found() {
     let comparison = comparison_between(&USUAL.run(1), &Machine { missed: 3, ..USUAL }.run(2));
-    let missed = &comparison.lanes[0].rates[0];
+    let missed = &comparison.channels[0].rates[0];
     assert_eq!(missed.change, Change::Worse, "{missed:?}");
     assert_eq!(
         (
@@ -235,7 +235,7 @@ fn samples_from_a_limit_on_are_counted() {
         ..options()
     };
     let comparison = compare(&USUAL.run(1), &slower.run(2), &options).unwrap();
-    let late = &comparison.lanes[0].rates[1];
+    let late = &comparison.channels[0].rates[1];
     assert_eq!(late.what, "from 6.00 µs on");
     assert_eq!(late.change, Change::Worse, "{late:?}");
     let counted = |machine: Machine, seed| {
@@ -256,8 +256,8 @@ fn too_little_is_unknown_and_said_why() {
     };
     let comparison = comparison_between(&USUAL.run(1), &short.run(2));
     assert_eq!(comparison.change, Change::Unknown);
-    let lane = &comparison.lanes[0];
-    let why = lane.no_blocks.as_deref().unwrap();
+    let channel = &comparison.channels[0];
+    let why = channel.no_blocks.as_deref().unwrap();
     assert!(
         why.contains("candidate has 5 rows") && why.contains("10 are needed"),
         "{why}"
@@ -270,8 +270,8 @@ fn too_little_is_unknown_and_said_why() {
     let of_whole = short.iter().filter(|one| one.figures.is_empty());
     assert_eq!(of_whole.count(), 1, "{short:?}");
     // The figures themselves are still present.
-    assert!(lane.quantiles[0].difference_ns.is_some());
-    assert!(lane.later.probability.is_some() && lane.later.low.is_none());
+    assert!(channel.quantiles[0].difference_ns.is_some());
+    assert!(channel.later.probability.is_some() && channel.later.low.is_none());
     assert!(
         comparison.summary.starts_with("inconclusive: p50"),
         "{}",
@@ -311,10 +311,10 @@ fn what_is_too_slow_is_unknown() {
     };
     let comparison = compare(&machine.run(2), &rising, &options).unwrap();
     assert_eq!(comparison.change, Change::Unknown, "{}", comparison.summary);
-    let median = &comparison.lanes[0].quantiles[0];
+    let median = &comparison.channels[0].quantiles[0];
     let why = median.not_known.as_deref().unwrap();
     assert!(why.starts_with("candidate run too short"), "{why}");
-    assert!(median.estimate.is_none() && comparison.lanes[0].later.low.is_none());
+    assert!(median.estimate.is_none() && comparison.channels[0].later.low.is_none());
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn quantile_claim_needs_samples_above() {
         ..options()
     };
     let comparison = compare(&machine.run(1), &machine.run(2), &options).unwrap();
-    let quantiles = &comparison.lanes[0].quantiles;
+    let quantiles = &comparison.channels[0].quantiles;
     assert!(quantiles[0].estimate.is_some());
     // Six samples above: a value, but no interval.
     assert!(quantiles[1].baseline_ns.is_some() && quantiles[1].estimate.is_none());
@@ -353,7 +353,7 @@ fn ten_seconds_reveal_fivefold_tail() {
     let found = (0..40).filter(|pair| {
         let comparison =
             comparison_between(&run.run(9_000 + 2 * pair), &late.run(9_001 + 2 * pair));
-        let p99 = &comparison.lanes[0].quantiles[2];
+        let p99 = &comparison.channels[0].quantiles[2];
         assert!(p99.ratio.unwrap() > 2.0, "{}", comparison.summary);
         p99.change == Change::Worse
     });
@@ -379,11 +379,11 @@ proptest! {
         let recording = machine.run(seed);
         let comparison = comparison_between(&recording, &recording);
         prop_assert!(matches!(comparison.change, Change::NoneFound | Change::Unknown));
-        for one in &comparison.lanes[0].quantiles {
+        for one in &comparison.channels[0].quantiles {
             prop_assert!(one.difference_ns.is_none_or(|ns| ns.0 == 0));
             prop_assert!(one.estimate.is_none_or(|estimate| estimate.p == 1.0));
         }
-        prop_assert!((comparison.lanes[0].later.probability.unwrap() - 0.5).abs() < 1e-9);
+        prop_assert!((comparison.channels[0].later.probability.unwrap() - 0.5).abs() < 1e-9);
     }
 
     #[test]
@@ -391,12 +391,12 @@ proptest! {
         let a = Machine { each: 60, ..USUAL }.run(seed);
         let b = Machine { each: 60, shift, ..USUAL }.run(!seed);
         let (there, back) = (comparison_between(&a, &b), comparison_between(&b, &a));
-        let lanes = there.lanes[0].quantiles.iter().zip(&back.lanes[0].quantiles);
-        for (there, back) in lanes {
+        let channels = there.channels[0].quantiles.iter().zip(&back.channels[0].quantiles);
+        for (there, back) in channels {
             prop_assert_eq!(there.difference_ns.map(|ns| ns.0), back.difference_ns.map(|ns| -ns.0));
             prop_assert_eq!((there.baseline_ns, there.candidate_ns), (back.candidate_ns, back.baseline_ns));
         }
-        let later = |comparison: &Comparison| comparison.lanes[0].later.probability.unwrap();
+        let later = |comparison: &Comparison| comparison.channels[0].later.probability.unwrap();
         prop_assert!((later(&there) + later(&back) - 1.0).abs() < 1e-9);
         // If they are far apart, no draw has the wrong sign. Another test counts with fixed seeds
         // how often the difference is found (`shift_is_found_with_sign_and_size`).

@@ -67,7 +67,7 @@ fn runs_show_difference_too_few_claim_nothing() {
     assert_eq!(comparison.change, Change::Worse, "{}", comparison.summary);
     assert_eq!((comparison.unit, comparison.replicates), (Unit::Run, 70));
     assert!(comparison.cautions.is_empty(), "{:?}", comparison.cautions);
-    let median = &comparison.lanes[0].quantiles[0];
+    let median = &comparison.channels[0].quantiles[0];
     let estimate = median.estimate.unwrap();
     assert!((estimate.p - 2.0 / 70.0).abs() < 1e-12, "{estimate:?}");
     assert!(estimate.difference_low < 2_500.0 && estimate.difference_high > 2_000.0);

@@ -83,7 +83,7 @@ impl TraceEvent {
 
     /// Returns whether it explains nothing by itself, because the user requested it, or because it
     /// only shows the position in the kernel.
-    pub const fn is_beside(&self) -> bool {
+    pub const fn is_accounting(&self) -> bool {
         self.is_requested()
             || matches!(
                 self.kind,

@@ -72,10 +72,10 @@ impl Recording {
                 .collect(),
             series: Some(&self.series),
             missed_unknown: !self.knows(Unknown::Missed),
-            alike: self.lanes_are_alike(),
+            alike: self.threads_are_alike(),
             break_value: (self.duration_parameter("break_ns")).map(|limit| (limit, crossed)),
             suspensions: &self.suspensions,
-            worst: &self.worst,
+            largest: &self.top_samples,
             phases: self.phases(),
         })
     }

@@ -18,7 +18,7 @@ pub(crate) struct Grounds<'a> {
     pub(crate) break_value: Option<(Nanos, bool)>,
     /// Times during which measuring was suspended.
     pub(crate) suspensions: &'a [Suspension],
-    pub(crate) worst: &'a [TopSample],
+    pub(crate) largest: &'a [TopSample],
     /// The phases of the run, if it has several.
     pub(crate) phases: Vec<&'a str>,
 }
@@ -26,7 +26,10 @@ pub(crate) struct Grounds<'a> {
 impl Grounds<'_> {
     /// Returns the largest latency above `limit` outside all suspensions.
     fn above_outside(&self, limit: Nanos) -> Option<&TopSample> {
-        let above = self.worst.iter().filter(|sample| sample.latency_ns > limit);
+        let above = self
+            .largest
+            .iter()
+            .filter(|sample| sample.latency_ns > limit);
         let outside = above.filter(|sample| !sample.is_suspended(self.suspensions));
         outside.max_by_key(|sample| sample.latency_ns)
     }
@@ -60,18 +63,18 @@ impl Grounds<'_> {
     /// the maximum counts if the threads measure different things, and only its phase if there are
     /// several: the time of others is no evidence for it.
     pub(super) fn bound(&self, due: &[Due]) -> Option<Bound> {
-        let worst = (0..due.len()).max_by_key(|place| due[*place].max())?;
-        let max = due[worst].max()?;
-        let phase = self.phase(worst);
+        let largest = (0..due.len()).max_by_key(|place| due[*place].max())?;
+        let max = due[largest].max()?;
+        let phase = self.phase(largest);
         let together: Vec<usize> = (0..due.len())
             .filter(|place| due[*place].periods() > 0 && self.phase(*place) == phase)
             .collect();
         let bound = if !self.alike && together.len() > 1 {
-            let title = self.threads[worst].title();
+            let title = self.threads[largest].title();
             Bound::new(
                 max,
-                self.measured(worst)?,
-                undecided(&due[worst]),
+                self.measured(largest)?,
+                undecided(&due[largest]),
                 Some(title),
             )?
         } else {

@@ -49,18 +49,18 @@ impl Limit {
             }
         };
         let singles: Vec<Single> = (0..due.len()).map(judge).collect();
-        let worst = (0..singles.len()).max_by_key(|place| {
+        let largest = (0..singles.len()).max_by_key(|place| {
             // Of several equal threads, take the first.
             (singles[*place].order(), std::cmp::Reverse(*place))
         });
         let nothing = Single::nothing();
-        let single = worst.map_or(&nothing, |worst| &singles[worst]);
+        let single = largest.map_or(&nothing, |largest| &singles[largest]);
         LimitResult {
             limit: self,
             measured: single.measured,
-            thread: worst.map(|place| place as u32),
+            thread: largest.map(|place| place as u32),
             held: single.held,
-            periods: worst.map(|place| due[place].periods()),
+            periods: largest.map(|place| due[place].periods()),
             lacking: single.lacking.clone(),
             above: single.above,
         }

@@ -345,7 +345,7 @@ fn stopped_for_a_second() -> Recording {
         latency_ns: Nanos(latency),
         blame: None,
     };
-    let worst = vec![
+    let largest = vec![
         at(50_000_000_000, 1_000_000_000),
         at(60_000_000_000, 200_000),
     ];
@@ -361,7 +361,7 @@ fn stopped_for_a_second() -> Recording {
     missed.record_run(Nanos(999_000_000), Nanos::from_millis(1), 999);
     thread.missed_histogram = Some(Box::new(missed));
     recording.threads = vec![thread];
-    recording.worst = worst;
+    recording.top_samples = largest;
     recording
 }
 

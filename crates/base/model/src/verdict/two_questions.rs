@@ -94,7 +94,7 @@ fn minutes(minutes: u64, late: &[Vec<u64>]) -> Recording {
     recording.duration_ns = Nanos::from_secs(minutes * 60);
     recording.series.interval_ns = Nanos::from_secs(2);
     recording.series.rows.clear();
-    recording.worst.clear();
+    recording.top_samples.clear();
     for (place, late) in (0..).zip(late) {
         let mut all = Histogram::new();
         for start in (0..periods).step_by(2_000) {

@@ -84,8 +84,8 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
     if settings.debug {
         for line in &lines {
             let (runtime, deadline) = (
-                settings.runtime_of(line.place),
-                settings.interval_of(line.place),
+                settings.runtime_of(line.index),
+                settings.interval_of(line.index),
             );
             context.say(&format!(
                 "thread[{}] runtime={runtime}us deadline={deadline}us",

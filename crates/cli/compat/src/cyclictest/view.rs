@@ -286,7 +286,7 @@ impl Watcher for View<'_> {
     fn progress(&mut self, snapshot: &Snapshot) {
         lines::update(&mut self.lines, snapshot);
         self.count_smis(false);
-        self.dropped = snapshot.lanes.iter().map(|lane| lane.dropped).sum();
+        self.dropped = snapshot.workers.iter().map(|worker| worker.dropped).sum();
         self.update_readers();
         if self.is_live() && self.is_due() {
             self.print_block();

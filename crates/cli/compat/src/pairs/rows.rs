@@ -84,15 +84,15 @@ impl Row {
 /// Updates all rows.
 pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, host: &Host) {
     let threads = host.own_threads();
-    for (place, (row, lane)) in rows.iter_mut().zip(&snapshot.lanes).enumerate() {
+    for (place, (row, worker)) in rows.iter_mut().zip(&snapshot.workers).enumerate() {
         let micros = |time: SignedNanos| time.0 / 1_000;
-        row.cycles = lane.accounting.recorded;
-        row.timeouts = lane.timeouts;
-        row.min = lane.min.map(Nanos::whole_micros).or(row.min);
-        row.act = lane.last.map_or(0, micros);
-        row.avg = lane.mean.map_or(0, Nanos::whole_micros);
-        row.max = lane.max.map_or(0, Nanos::whole_micros);
-        if let Some(tid) = lane.tid {
+        row.cycles = worker.accounting.recorded;
+        row.timeouts = worker.timeouts;
+        row.min = worker.min.map(Nanos::whole_micros).or(row.min);
+        row.act = worker.last.map_or(0, micros);
+        row.avg = worker.mean.map_or(0, Nanos::whole_micros);
+        row.max = worker.max.map_or(0, Nanos::whole_micros);
+        if let Some(tid) = worker.tid {
             row.receiver.tid = tid.as_raw();
         }
         // Names of the probe's threads.
@@ -102,7 +102,7 @@ pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, host: &Host) {
                 (end.tid, end.cpu) = (thread.tid, thread.cpu.into());
             }
         }
-        if let Some(partner) = lane.partner {
+        if let Some(partner) = worker.partner {
             row.sender.tid = partner.as_raw();
             if let Some(thread) = host.thread(partner.as_raw()) {
                 row.sender.cpu = thread.cpu.into();

@@ -77,21 +77,21 @@ fn pair_without_sample_matches_the_original() {
 fn rows_say_which_threads_measure_and_where() {
     let host = Host::live();
     let mut rows = Row::all(&read(&pmqtest::KIND, "-t 2 -p 80").unwrap());
-    let snapshot = |lanes| punctual_session::Snapshot {
+    let snapshot = |workers| punctual_session::Snapshot {
         elapsed: punctual_model::Nanos::ZERO,
         duration: None,
-        lanes,
-        worst: None,
+        workers,
+        max_sample: None,
     };
     rows::update(&mut rows, &snapshot(Vec::new()), &host);
-    // Without a lane there is nothing to update.
+    // Without a worker there is nothing to update.
     assert_eq!((rows[0].sender.tid, rows[0].sender.cpu), (0, -1));
     assert_eq!(
         (rows[0].sender.priority, rows[1].receiver.priority),
         (80, 79)
     );
     let own = punctual_rt::current_tid();
-    let lane = WorkerView {
+    let worker = WorkerView {
         title: String::new(),
         accounting: Accounting::default(),
         tid: Some(own),
@@ -104,7 +104,7 @@ fn rows_say_which_threads_measure_and_where() {
         p99: None,
         max: None,
     };
-    rows::update(&mut rows, &snapshot(vec![lane]), &host);
+    rows::update(&mut rows, &snapshot(vec![worker]), &host);
     assert_eq!(rows[0].receiver.tid, own.as_raw());
     assert_eq!(rows[0].sender.tid, own.as_raw());
     assert!(rows[0].sender.cpu >= 0);

@@ -24,7 +24,7 @@ pub(super) fn write(
     for thread in &mut lines {
         thread.settle(recording);
         if Some(thread.tid) == broke {
-            writeln!(context.out, "Thread {} exceeded trace limit.", thread.place)?;
+            writeln!(context.out, "Thread {} exceeded trace limit.", thread.index)?;
         }
         writeln!(context.out, "{}", line(thread))?;
     }

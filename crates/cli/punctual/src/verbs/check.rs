@@ -168,7 +168,7 @@ impl Run for CheckUp {
         if let Some(page) = page {
             let outliers = match &store {
                 Some(store) => (checked.recordings.iter())
-                    .filter_map(|recording| timelines::worst(store, recording).transpose())
+                    .filter_map(|recording| timelines::largest(store, recording).transpose())
                     .collect::<Result<_>>()?,
                 None => Vec::new(),
             };

@@ -36,7 +36,7 @@ const LONG: &str = "Write a recording in a format that other tools read.\n\n\
              tracing. trace-cmd and KernelShark read the file; for Perfetto, convert it: \
              trace-cmd report -N -i trace.dat > trace.txt.\n\n\
              With --to, write all recordings of the store as Parquet files for Spark, Trino, \
-             ClickHouse or DuckDB: a folder for each table (runs, histograms, worst, facts, \
+             ClickHouse or DuckDB: a folder for each table (runs, histograms, top_samples, facts, \
              changes), with partitions by date (UTC) and machine, or by date alone. An export \
              replaces existing partitions. For a bucket, set AWS_ACCESS_KEY_ID, \
              AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL.";

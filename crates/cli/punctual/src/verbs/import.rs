@@ -423,7 +423,7 @@ fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
     let all = recording.all_latencies();
     let threads = recording.threads.len();
     // Threads that are not alike may have counted one wake-up several times.
-    let of_each = !recording.lanes_are_alike() && threads > 1;
+    let of_each = !recording.threads_are_alike() && threads > 1;
     let most = recording
         .threads
         .iter()

@@ -181,7 +181,7 @@ fn search(
         store,
         journal: context.journal(),
         partner: serve_partner::program(),
-        place: &serve_load::in_subprocess,
+        isolate: &serve_load::in_subprocess,
         view: &mut view,
         stop: &stop,
         shared: options.sharing.share_cpus,

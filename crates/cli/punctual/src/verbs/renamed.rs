@@ -25,6 +25,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("import", "--from", "--format"),
     ("list", "--number", "--limit"),
     ("threads", "--kind", "--type"),
+    ("watch", "--worst", "--longest"),
 ];
 
 /// The error for an old verb or option, if `error` is about one; names what to use instead.

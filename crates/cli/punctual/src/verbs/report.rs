@@ -39,11 +39,11 @@ static FORMS: [Form; 4] = [
         name: "html",
         ending: "html",
         render: |recordings, _, store| {
-            let worst = recordings
+            let largest = recordings
                 .iter()
-                .filter_map(|recording| timelines::worst(store, recording).transpose());
+                .filter_map(|recording| timelines::largest(store, recording).transpose());
             let options = HtmlOptions {
-                outliers: worst.collect::<Result<_>>()?,
+                outliers: largest.collect::<Result<_>>()?,
                 compared: compare::of_two(recordings, store)?,
                 ..HtmlOptions::default()
             };

@@ -195,7 +195,7 @@ fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
     fields.extend([
         field("slots", merged.slots),
         field("windows", merged.windows),
-        field("notes", merged.marks),
+        field("notes", merged.annotations),
         field("experiments", merged.experiments),
     ]);
     fields.extend(not_taken::field(&merged.refused));

@@ -148,7 +148,7 @@ impl Threads {
             group: None,
             by_comm: true,
             real_time_only: false,
-            worst: 0,
+            longest: 0,
             no_bpf: false,
         };
         let mut wakeups = WakeupSession::start(&request, host).ok();

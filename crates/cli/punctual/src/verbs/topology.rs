@@ -93,7 +93,7 @@ impl Run for CpuLocation {
         let places: Vec<Placement> = match self.pattern {
             Pattern::System => all.reserve_core()?.into(),
             Pattern::Pair => all.pair()?.into(),
-            Pattern::Beside(beside) => vec![all.beside(beside.cpu(&host)?)?],
+            Pattern::Beside(beside) => vec![all.siblings_placement(beside.cpu(&host)?)?],
         };
         let out = if self.json {
             output::json(&places)?

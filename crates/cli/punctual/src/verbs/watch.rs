@@ -75,7 +75,7 @@ struct Watch {
     no_bpf: bool,
     /// Number of longest waits to show
     #[arg(long, value_name = "N", default_value = "8", value_parser = value_parser!(u32).range(0..=16))]
-    worst: u32,
+    longest: u32,
     /// Exit 3 at a wait longer than this
     #[arg(long, value_name = "TIME")]
     stalled: Option<Nanos>,
@@ -107,7 +107,7 @@ impl Run for Watch {
             by_group: axes.contains(&WakeupAxis::Group),
             group: self.cgroup,
             real_time_only: self.real_time,
-            worst: self.worst as usize,
+            longest: self.longest as usize,
             no_bpf: self.no_bpf,
         };
         let (duration, limit) = (self.duration, self.stalled);
@@ -209,7 +209,7 @@ impl View {
         let Some(bar) = &self.0 else { return };
         let height = live::terminal_height();
         // Lines that do not fit would scroll at each drawing.
-        let others = seen.worst.len() + seen.open.len().min(10) + 10;
+        let others = seen.longest.len() + seen.open.len().min(10) + 10;
         let rows = height.saturating_sub(others).max(1);
         // The view is on stderr, independent of stdout.
         let style = TextStyle {

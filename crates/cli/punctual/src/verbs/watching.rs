@@ -30,7 +30,10 @@ pub(super) fn show(stop: &AtomicBool, mut turn: impl FnMut() -> Result<String>) 
         }
         // Before our own control sequences, which text must not contain.
         let safe = output::safe(&text);
-        output::print_as_it_is(&format!("{TO_THE_TOP}{}{CLEAR_BELOW}", cut(&safe, height)))?;
+        output::print_as_it_is(&format!(
+            "{TO_THE_TOP}{}{CLEAR_BELOW}",
+            first_lines(&safe, height)
+        ))?;
     }
 }
 
@@ -42,7 +45,7 @@ const CLEAR_BELOW: &str = "\x1b[J";
 const CLEAR_LINE: &str = "\x1b[K";
 
 /// The lines that fit, and the number of others.
-fn cut(text: &str, height: usize) -> String {
+fn first_lines(text: &str, height: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let shown = if lines.len() < height {
         lines.len()
@@ -112,11 +115,11 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_counted() {
         let text = "a\nb\nc\nd\n";
-        assert_eq!(cut(text, 5).matches('\n').count(), 4);
-        let less = cut(text, 4);
+        assert_eq!(first_lines(text, 5).matches('\n').count(), 4);
+        let less = first_lines(text, 4);
         assert!(less.starts_with("a\x1b[K\nb\x1b[K\n2 more"), "{less:?}");
-        assert!(cut(text, 0).contains("3 more"));
-        assert_eq!(cut("", 3), "");
+        assert!(first_lines(text, 0).contains("3 more"));
+        assert_eq!(first_lines("", 3), "");
     }
 
     #[test]

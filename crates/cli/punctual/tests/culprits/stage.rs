@@ -120,7 +120,7 @@ impl Stage {
             calls: Default::default(),
             evidence: Default::default(),
             segments: Vec::new(),
-            lanes: Vec::new(),
+            activity: Vec::new(),
         };
         let blame = punctual_culprit::find(&window).blame;
         let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();

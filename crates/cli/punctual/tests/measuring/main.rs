@@ -36,14 +36,14 @@ fn a_run_is_measured_kept_and_shown() {
         assert_eq!(thread.accounting.warm_up, 200);
         assert_eq!(thread.scheduling.policy, Policy::Other);
     }
-    assert!(recording.worst.len() <= 20 && !recording.worst.is_empty());
+    assert!(recording.top_samples.len() <= 20 && !recording.top_samples.is_empty());
     assert!(
         recording
-            .worst
+            .top_samples
             .is_sorted_by(|a, b| a.latency_ns >= b.latency_ns)
     );
     assert_eq!(
-        Some(recording.worst[0].latency_ns),
+        Some(recording.top_samples[0].latency_ns),
         recording.all_latencies().max()
     );
     assert!(recording.observer.clock_read_ns > Nanos::ZERO);

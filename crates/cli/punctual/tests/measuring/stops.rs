@@ -79,7 +79,7 @@ fn a_run_that_was_stopped_proves_nothing() {
     };
     assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
     assert!(stop.length_ns >= Nanos::from_millis(990), "{stop:?}");
-    assert!(recording.worst[0].is_suspended(&recording.suspensions));
+    assert!(recording.top_samples[0].is_suspended(&recording.suspensions));
     assert_eq!(recording.verdict.outcome, Outcome::NotDecidable);
     for told in [
         "stopped by a signal (Ctrl-Z) for about",

@@ -10,7 +10,7 @@ use punctual_model::{Cell, Histogram, Nanos, Recording, Table};
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
 use super::head::shown;
 use super::stopping_sample::stopped_by;
-use super::text::{WordsBelow, count, is_beside, is_prompt, plain};
+use super::text::{WordsBelow, count, is_other_line, is_prompt, plain};
 use super::unit::FileUnit;
 use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 use crate::micros::bucket_of;
@@ -109,7 +109,7 @@ fn skip_to_title(source: &mut Source<'_>) -> Result<(), ImportError> {
         if plain == TITLE {
             return Ok(());
         }
-        if !is_beside(plain) && !plain.starts_with(b"T:") {
+        if !is_other_line(plain) && !plain.starts_with(b"T:") {
             let shown = line.shown();
             return Err(source.bad(format!(
                 "\"{shown}\" is not a line that cyclictest writes before the histogram"

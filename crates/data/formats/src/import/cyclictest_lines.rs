@@ -11,7 +11,7 @@ use punctual_model::{Nanos, Policy, Recording, Scheduling, Table};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
 use super::stopping_sample::stopped_by;
-use super::text::{WordsBelow, count, field, is_beside, plain};
+use super::text::{WordsBelow, count, field, is_other_line, plain};
 use super::thread_line::ThreadLine;
 use super::unit::{NANOSECOND, TOO_SHORT_NS};
 use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
@@ -92,7 +92,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let result = match bytes {
             b"# Histogram" => Err(Malformed::HistogramBegins),
             _ if bytes.starts_with(b"T:") => lines.take(bytes, complete),
-            _ => lines.beside(bytes),
+            _ => lines.other_line(bytes),
         };
         result.map_err(|reason| source.bad(reason))?;
     }
@@ -158,9 +158,9 @@ impl Lines {
         Ok(())
     }
 
-    fn beside(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+    fn other_line(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         let text = String::from_utf8_lossy(bytes);
-        if !is_beside(bytes) {
+        if !is_other_line(bytes) {
             return if self.last.is_empty() {
                 Err(Malformed::foreign(bytes))
             } else {

@@ -11,7 +11,7 @@ use super::blank::{THREADS, blank, finish, forget, thread};
 use super::sample_line::{Row, line, number, sample};
 use super::stopping_sample::STOPPED;
 use super::tally::Tally;
-use super::text::{WordsBelow, count, field, is_beside, is_prompt, plain};
+use super::text::{WordsBelow, count, field, is_other_line, is_prompt, plain};
 use super::unit::FileUnit;
 use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
@@ -41,7 +41,7 @@ The file does not give its unit: with -N it is nanoseconds. The samples of the \
 fn recognise(head: &Head<'_>) -> bool {
     let mut lines = head.lines().filter(|line| {
         let line = plain(line.as_bytes());
-        !is_beside(line) && !line.starts_with(b"Thread ")
+        !is_other_line(line) && !line.starts_with(b"Thread ")
     });
     lines
         .next()
@@ -66,9 +66,9 @@ struct Channels {
     unit: FileUnit,
     /// Maximum latency that is read: the range of a histogram.
     latest: u64,
-    lanes: Vec<Channel>,
+    channels: Vec<Channel>,
     /// Index of each thread number below [`THREADS`].
-    places: Vec<Option<usize>>,
+    indexes: Vec<Option<usize>>,
     interval_us: Option<u64>,
     smis: u64,
     /// CPU of each thread that the file names.
@@ -81,10 +81,10 @@ struct Channels {
 
 fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording, ImportError> {
     let given = source.unit();
-    let mut lanes = Channels::new(FileUnit::new(given, None, None));
+    let mut channels = Channels::new(FileUnit::new(given, None, None));
     if given.is_none() {
         let (least, interval_us) = smallest(&source.bare_head()?);
-        lanes = Channels::new(FileUnit::new(None, least, interval_us));
+        channels = Channels::new(FileUnit::new(None, least, interval_us));
     }
     loop {
         // Reads as many regular lines as the buffer contains completely.
@@ -97,7 +97,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
             let Some(row) = line(rest).or_else(|| sample(rest)) else {
                 break;
             };
-            if let Err(error) = lanes.take(row, sink) {
+            if let Err(error) = channels.take(row, sink) {
                 failure = Some(error);
                 break;
             }
@@ -118,13 +118,13 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
             None => break,
             Some(line) => {
                 let (bytes, complete) = (line.bytes, line.complete);
-                lanes
+                channels
                     .other(bytes, complete, sink)
                     .map_err(|failure| failure.at(source))?;
             }
         }
     }
-    lanes.recording(source, sink)
+    channels.recording(source, sink)
 }
 
 /// Returns the smallest latency of these lines, and the first interval given.
@@ -170,8 +170,8 @@ impl Channels {
         Self {
             unit,
             latest: MAX_TRACKABLE_NS / unit.one.0,
-            lanes: Vec::new(),
-            places: Vec::new(),
+            channels: Vec::new(),
+            indexes: Vec::new(),
             interval_us: None,
             smis: 0,
             cpus: BTreeMap::new(),
@@ -183,25 +183,25 @@ impl Channels {
 
     #[inline]
     fn take(&mut self, row: Row, sink: &mut dyn SampleSink) -> Result<(), Failure> {
-        let place = match self.places.get(row.thread as usize) {
+        let place = match self.indexes.get(row.thread as usize) {
             Some(Some(place)) => *place,
             _ => self.new_lane(row.thread)?,
         };
-        let lane = &mut self.lanes[place];
-        if row.cycle < lane.next || row.latency.unsigned_abs() >= self.latest {
-            return Err(lane.refuse(row, self.unit.one).into());
+        let channel = &mut self.channels[place];
+        if row.cycle < channel.next || row.latency.unsigned_abs() >= self.latest {
+            return Err(channel.refuse(row, self.unit.one).into());
         }
-        lane.gaps += row.cycle - lane.next;
-        lane.next = row.cycle + 1;
-        lane.tally.record(row.latency);
-        lane.batch.push(Sample {
+        channel.gaps += row.cycle - channel.next;
+        channel.next = row.cycle + 1;
+        channel.tally.record(row.latency);
+        channel.batch.push(Sample {
             expected: Nanos(row.cycle),
             latency: SignedNanos(row.latency * self.unit.one.0.cast_signed()),
         });
-        if lane.batch.len() < BATCH {
+        if channel.batch.len() < BATCH {
             Ok(())
         } else {
-            lane.flush(place, sink)
+            channel.flush(place, sink)
         }
     }
 
@@ -214,12 +214,12 @@ impl Channels {
                 what: "thread",
                 number,
             })?;
-        if self.places.len() <= at {
-            self.places.resize(at + 1, None);
+        if self.indexes.len() <= at {
+            self.indexes.resize(at + 1, None);
         }
-        let place = self.lanes.len();
-        self.places[at] = Some(place);
-        self.lanes.push(Channel {
+        let place = self.channels.len();
+        self.indexes[at] = Some(place);
+        self.channels.push(Channel {
             number,
             tally: Tally::new(self.unit.one),
             next: 0,
@@ -257,8 +257,8 @@ impl Channels {
         match trimmed {
             b"# Histogram" => Err(Malformed::HistogramAfterSamples.into()),
             _ if trimmed.starts_with(b"Thread ") => Ok(self.of_thread(trimmed)?),
-            _ if is_beside(trimmed) => Ok(self.beside(trimmed)?),
-            _ if !self.lanes.is_empty() && self.words.take(trimmed).is_ok() => {
+            _ if is_other_line(trimmed) => Ok(self.other_line(trimmed)?),
+            _ if !self.channels.is_empty() && self.words.take(trimmed).is_ok() => {
                 let cycles = self.cycles();
                 self.above_words.get_or_insert(cycles);
                 Ok(())
@@ -269,7 +269,7 @@ impl Channels {
 
     /// Returns the cycles of all threads so far; it grows with each sample.
     fn cycles(&self) -> u64 {
-        let next = self.lanes.iter().map(|lane| lane.next);
+        let next = self.channels.iter().map(|channel| channel.next);
         next.fold(0, u64::saturating_add)
     }
 
@@ -298,7 +298,7 @@ impl Channels {
         Ok(())
     }
 
-    fn beside(&mut self, line: &[u8]) -> Result<(), Malformed> {
+    fn other_line(&mut self, line: &[u8]) -> Result<(), Malformed> {
         let text = String::from_utf8_lossy(line);
         if let Some(value) = text.strip_prefix("# Break value:") {
             self.break_value = Some(count(value.trim())?);
@@ -315,14 +315,22 @@ impl Channels {
         sink: &mut dyn SampleSink,
     ) -> Result<(Option<u64>, String), Failure> {
         let latency = Nanos(value.saturating_mul(self.unit.one.0));
-        if self.lanes.iter().any(|lane| lane.tally.reaches(value)) {
+        if self
+            .channels
+            .iter()
+            .any(|channel| channel.tally.reaches(value))
+        {
             let warning = format!("latency of the sample that stopped the run: {latency}");
             return Ok((None, warning));
         }
-        let (own, thread, cycle) = match &self.lanes[..] {
+        let (own, thread, cycle) = match &self.channels[..] {
             [only] => (None, only.number, only.next),
-            lanes => {
-                let last = lanes.iter().map(|lane| lane.number).max().unwrap_or(0);
+            channels => {
+                let last = channels
+                    .iter()
+                    .map(|channel| channel.number)
+                    .max()
+                    .unwrap_or(0);
                 (Some(last + 1), last + 1, 0)
             }
         };
@@ -351,7 +359,7 @@ impl Channels {
         source: &Source<'_>,
         sink: &mut dyn SampleSink,
     ) -> Result<Recording, ImportError> {
-        if self.lanes.is_empty() {
+        if self.channels.is_empty() {
             return Err(source.bad_at(Location::Whole, "the file has no sample"));
         }
         if self.above_words.is_some_and(|above| above != self.cycles()) {
@@ -366,7 +374,7 @@ impl Channels {
             let parameters = &mut recording.probe.parameters;
             parameters.insert("interval_ns".to_owned(), interval.into());
         }
-        let gaps = self.lanes.iter().map(|lane| lane.gaps);
+        let gaps = self.channels.iter().map(|channel| channel.gaps);
         let gaps = gaps.fold(0, u64::saturating_add);
         if gaps > 0 {
             recording.warnings.push(format!(
@@ -388,16 +396,18 @@ impl Channels {
             recording.completion = Completion::Break;
             recording.warnings.push(warning);
         }
-        for (place, lane) in self.lanes.iter_mut().enumerate() {
-            lane.flush(place, sink)
+        for (place, channel) in self.channels.iter_mut().enumerate() {
+            channel
+                .flush(place, sink)
                 .map_err(|failure| failure.at(source))?;
         }
         let cpus = self.cpus;
-        recording.threads = (self.lanes.into_iter())
-            .map(|lane| {
-                let cpu = cpus.get(&lane.number).copied();
-                let mut thread = thread(lane.number as usize, cpu, lane.tally.into_histogram());
-                if own == Some(lane.number) {
+        recording.threads = (self.channels.into_iter())
+            .map(|channel| {
+                let cpu = cpus.get(&channel.number).copied();
+                let mut thread =
+                    thread(channel.number as usize, cpu, channel.tally.into_histogram());
+                if own == Some(channel.number) {
                     thread.label = Some(STOPPED.to_owned());
                 }
                 thread

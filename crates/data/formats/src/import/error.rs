@@ -56,12 +56,12 @@ pub enum ImportError {
         source: io::Error,
     },
     /// The file violates its format.
-    #[error("{file}{place}: {reason}")]
+    #[error("{file}{location}: {reason}")]
     Bad {
         /// The file.
         file: String,
         /// The location.
-        place: Location,
+        location: Location,
         /// The problem, and what to do.
         reason: String,
     },

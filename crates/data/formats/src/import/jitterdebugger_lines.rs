@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use punctual_model::{CpuSet, Histogram, Nanos, Recording};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
-use super::text::{WordsBelow, count, field, is_beside, is_prompt, latency, number, plain};
+use super::text::{WordsBelow, count, field, is_other_line, is_prompt, latency, number, plain};
 use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
@@ -58,7 +58,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let complete = line.complete;
         let bytes = plain(line.bytes);
         let result = match bytes {
-            _ if is_beside(bytes) || bytes.starts_with(b"affinity: ") => Ok(()),
+            _ if is_other_line(bytes) || bytes.starts_with(b"affinity: ") => Ok(()),
             _ if bytes.starts_with(b"T:") => words
                 .figures_follow()
                 .and_then(|()| Line::parse(bytes))

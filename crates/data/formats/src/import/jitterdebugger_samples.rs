@@ -100,21 +100,21 @@ struct Channel {
 /// The threads, in order of first appearance.
 #[derive(Default)]
 struct Channels {
-    lanes: Vec<Channel>,
-    places: Vec<Option<usize>>,
+    channels: Vec<Channel>,
+    indexes: Vec<Option<usize>>,
     first: Option<u64>,
     last: u64,
 }
 
 fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording, ImportError> {
-    let mut lanes = Channels::default();
+    let mut channels = Channels::default();
     loop {
         let block = source.block(RECORD)?;
         let (whole, rest) = block.as_chunks::<RECORD>();
         if whole.is_empty() {
             let place = Location::Byte(source.offset());
             return match source.block(1)?.len() {
-                0 => lanes.recording(source, sink),
+                0 => channels.recording(source, sink),
                 left => Err(source.bad_at(
                     place,
                     format!(
@@ -126,7 +126,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
         let used = block.len() - rest.len();
         for (nth, bytes) in whole.iter().enumerate() {
             let taken = match record(bytes) {
-                Some(record) => lanes.take(record, sink),
+                Some(record) => channels.take(record, sink),
                 None => Err(Failure::NoRecord),
             };
             if let Err(failure) = taken {
@@ -167,42 +167,42 @@ impl Failure {
 impl Channels {
     #[inline]
     fn take(&mut self, record: SampleRecord, sink: &mut dyn SampleSink) -> Result<(), Failure> {
-        let place = match self.places.get(record.thread as usize) {
+        let place = match self.indexes.get(record.thread as usize) {
             Some(Some(place)) => *place,
             _ => self.new_lane(record),
         };
-        let lane = &mut self.lanes[place];
-        if record.woken <= lane.woken {
+        let channel = &mut self.channels[place];
+        if record.woken <= channel.woken {
             return Err(Failure::Back(record.thread));
         }
-        lane.woken = record.woken;
-        lane.tally.record(record.latency_us);
+        channel.woken = record.woken;
+        channel.tally.record(record.latency_us);
         let latency = SignedNanos(1_000 * record.latency_us);
-        lane.batch.push(Sample {
+        channel.batch.push(Sample {
             expected: Nanos(record.woken.wrapping_sub(latency.0.cast_unsigned())),
             latency,
         });
         self.last = self.last.max(record.woken);
-        if lane.batch.len() < BATCH {
+        if channel.batch.len() < BATCH {
             Ok(())
         } else {
-            lane.flush(place, sink).map_err(Failure::Sink)
+            channel.flush(place, sink).map_err(Failure::Sink)
         }
     }
 
     #[cold]
     fn new_lane(&mut self, record: SampleRecord) -> usize {
         let at = record.thread as usize;
-        if self.places.len() <= at {
-            self.places.resize(at + 1, None);
+        if self.indexes.len() <= at {
+            self.indexes.resize(at + 1, None);
         }
-        let place = self.lanes.len();
-        self.places[at] = Some(place);
+        let place = self.channels.len();
+        self.indexes[at] = Some(place);
         let first = record
             .woken
             .saturating_sub(1_000 * record.latency_us.max(0).cast_unsigned());
         self.first = Some(self.first.map_or(first, |before| before.min(first)));
-        self.lanes.push(Channel {
+        self.channels.push(Channel {
             number: record.thread,
             tally: Tally::new(MICROSECOND),
             woken: 0,
@@ -219,14 +219,21 @@ impl Channels {
         let Some(first) = self.first else {
             return Err(source.bad_at(Location::Whole, "the file has no sample"));
         };
-        for (place, lane) in self.lanes.iter_mut().enumerate() {
-            lane.flush(place, sink)
+        for (place, channel) in self.channels.iter_mut().enumerate() {
+            channel
+                .flush(place, sink)
                 .map_err(|error| source.not_kept(error))?;
         }
         let mut recording = blank(source, IMPORT.name, "jitterdebugger", "timer");
         recording.duration_ns = Nanos(self.last.saturating_sub(first));
-        recording.threads = (self.lanes.into_iter())
-            .map(|lane| thread(lane.number as usize, None, lane.tally.into_histogram()))
+        recording.threads = (self.channels.into_iter())
+            .map(|channel| {
+                thread(
+                    channel.number as usize,
+                    None,
+                    channel.tally.into_histogram(),
+                )
+            })
             .collect();
         let mut recording = finish(recording);
         learn(&mut recording, &[Unknown::Duration]);

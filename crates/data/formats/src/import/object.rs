@@ -53,7 +53,7 @@ impl<'a, 's> Object<'a, 's> {
         }
     }
 
-    fn place(&self, key: &str) -> String {
+    fn path_of(&self, key: &str) -> String {
         match self.path.as_str() {
             "" => key.to_owned(),
             path => format!("{path}.{key}"),
@@ -62,7 +62,7 @@ impl<'a, 's> Object<'a, 's> {
 
     /// Creates the error for an invalid value of `key`.
     pub(crate) fn bad(&self, key: &str, reason: &str) -> ImportError {
-        let place = self.place(key);
+        let place = self.path_of(key);
         (self.source).bad_at(Location::Whole, format!("'{place}' {reason}"))
     }
 
@@ -152,7 +152,7 @@ impl<'a, 's> Object<'a, 's> {
         Ok(Some(Self {
             source: self.source,
             map,
-            path: self.place(key),
+            path: self.path_of(key),
         }))
     }
 

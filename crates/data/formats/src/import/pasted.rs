@@ -3,7 +3,7 @@
 
 use super::head::Head;
 use super::log_prefix::without_prefix;
-use super::text::{is_beside, plain};
+use super::text::{is_other_line, plain};
 
 /// Parts to strip from a text before reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(crate) struct Pasted {
     /// The number of the first line written by a tool, from 1 on. Of the lines above it, only those
     /// that the tools write besides their figures are kept.
     header: u64,
-    marks: Markers,
+    markers: Markers,
 }
 
 /// The marks around each line. Each variant includes the previous ones.
@@ -55,7 +55,10 @@ impl Pasted {
             let raw = line.as_bytes();
             if alone(raw) {
                 let marks = Markers::Quotes;
-                return stray.then_some(Self { header, marks });
+                return stray.then_some(Self {
+                    header,
+                    markers: marks,
+                });
             }
             let stripped = Markers::ALL.map(|marks| (marks, marks.strip(raw)));
             let found = stripped
@@ -63,7 +66,10 @@ impl Pasted {
                 .find(|(_, bare)| *bare != raw && alone(bare));
             if let Some((marks, _)) = found {
                 let marks = *marks;
-                return Some(Self { header, marks });
+                return Some(Self {
+                    header,
+                    markers: marks,
+                });
             }
             stray |= !is_kept(Markers::Prefix.strip(raw));
         }
@@ -72,7 +78,7 @@ impl Pasted {
 
     /// Returns line `number` after stripping.
     pub(crate) fn line<'a>(&self, number: u64, line: &'a [u8]) -> &'a [u8] {
-        let bare = self.marks.strip(line);
+        let bare = self.markers.strip(line);
         if number >= self.header || is_kept(bare) {
             bare
         } else {
@@ -95,7 +101,7 @@ impl Pasted {
 /// figures.
 fn is_kept(line: &[u8]) -> bool {
     let line = plain(line);
-    is_beside(line) || line.starts_with(b"Thread ") || line.starts_with(b"T:")
+    is_other_line(line) || line.starts_with(b"Thread ") || line.starts_with(b"T:")
 }
 
 /// Removes indentation and quotation marks (`> > `) from a line.
@@ -192,7 +198,10 @@ mod tests {
         assert_eq!(of("nothing of it\n"), None);
         let header = |header| {
             let marks = Markers::Quotes;
-            Some(Pasted { header, marks })
+            Some(Pasted {
+                header,
+                markers: marks,
+            })
         };
         assert_eq!(of("$ cyclictest -h3\n# Histogram\n"), header(2));
         assert_eq!(of("> # Histogram\n"), header(1));

@@ -11,7 +11,7 @@ use punctual_model::{
 };
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
-use super::text::{WordsBelow, count, field, in_order, is_beside, is_prompt, latency, plain};
+use super::text::{WordsBelow, count, field, in_order, is_other_line, is_prompt, latency, plain};
 use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
@@ -60,7 +60,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let complete = line.complete;
         let bytes = plain(line.bytes);
         let result = match bytes {
-            _ if is_beside(bytes) => Ok(()),
+            _ if is_other_line(bytes) => Ok(()),
             _ if !pairs.is_empty() && words.take(bytes).is_ok() => Ok(()),
             _ => std::str::from_utf8(bytes)
                 .map_err(|_| Malformed::LineNotText)

@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(of(3), ("CPU 1, thread".to_owned(), 599_997, us(102)));
         assert_eq!(recording.threads[1].histogram.mean(), us(3));
         assert_eq!(recording.duration_ns, Nanos::from_secs(600));
-        assert!(!recording.lanes_are_alike());
+        assert!(!recording.threads_are_alike());
     }
 
     #[test]

@@ -330,7 +330,7 @@ impl<'a> Source<'a> {
     pub fn bad_at(&self, place: Location, reason: impl fmt::Display) -> ImportError {
         ImportError::Bad {
             file: self.name.clone(),
-            place,
+            location: place,
             reason: fit_for_a_terminal(&reason.to_string()),
         }
     }

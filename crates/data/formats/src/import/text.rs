@@ -41,7 +41,7 @@ fn sequence(line: &[u8]) -> usize {
 
 /// Returns whether a line is one that the tools of rt-tests write besides their figures: an empty
 /// line, a comment, a warning, the policy and load above live lines, cyclictest's notes on CPUs.
-pub(crate) fn is_beside(line: &[u8]) -> bool {
+pub(crate) fn is_other_line(line: &[u8]) -> bool {
     const BEGINNINGS: [&[u8]; 9] = [
         b"# ",
         b"WARN",

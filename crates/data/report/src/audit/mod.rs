@@ -71,7 +71,7 @@ mod tests {
             findings: findings.collect(),
             expectation: Expectation {
                 frequency_khz: Some(Fact::known(2_400_000, text)),
-                worst_ns: Some(Nanos(41_666)),
+                max_ns: Some(Nanos(41_666)),
                 measured: None,
                 not_measured: None,
             },

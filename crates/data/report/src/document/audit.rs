@@ -81,9 +81,9 @@ fn head(document: &mut Document, audit: &Audit) {
 /// Returns the latency that a machine like this can reach, and the largest one measured.
 fn expectation(expectation: &Expectation) -> String {
     let frequency = expectation.frequency_khz.as_ref().and_then(Fact::get);
-    let mut text = match (frequency, expectation.worst_ns) {
-        (Some(khz), Some(worst)) => format!(
-            "A tuned machine of {} can be expected to stay near {worst} (100,000 clock cycles, a \
+    let mut text = match (frequency, expectation.max_ns) {
+        (Some(khz), Some(largest)) => format!(
+            "A tuned machine of {} can be expected to stay near {largest} (100,000 clock cycles, a \
              rule of thumb of the OSADL).",
             gigahertz(*khz)
         ),
@@ -127,7 +127,7 @@ fn problem(finding: &Finding, all: bool) -> Section {
     }
     fields.push(Field::toned("source", Tone::Faint, &finding.source));
     Section {
-        mark: Some(mark(finding.state, finding.severity)),
+        state: Some(state_mark(finding.state, finding.severity)),
         aside: Some(finding.id.clone()),
         ..Section::titled(&finding.title, vec![Block::Fields(fields)])
     }
@@ -148,7 +148,7 @@ fn brief(title: &str, findings: &[&Finding]) -> Section {
         return Section::default();
     }
     let rows = findings.iter().map(|finding| {
-        let (tone, word) = mark(finding.state, finding.severity);
+        let (tone, word) = state_mark(finding.state, finding.severity);
         Row::new([Cell::from(word).tone(tone), finding.line().into()])
     });
     Section::titled(title, vec![Block::Table(marked(rows.collect()))])
@@ -221,7 +221,7 @@ fn foot(document: &mut Document, audit: &Audit, all: bool) {
 const MARK: usize = 11;
 
 /// Returns the state and severity of a finding in one word.
-pub(super) fn mark(state: FindingState, severity: Severity) -> (Tone, String) {
+pub(super) fn state_mark(state: FindingState, severity: Severity) -> (Tone, String) {
     let (tone, word) = match (state, severity) {
         (FindingState::Fail, Severity::Fatal) => (Tone::Bad, "FAIL fatal"),
         (FindingState::Fail, Severity::High) => (Tone::Bad, "FAIL high"),

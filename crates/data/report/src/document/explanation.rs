@@ -28,8 +28,8 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     if explanation.outliers.is_empty() {
         return document;
     }
-    let mut worst: Vec<&Outlier> = explanation.outliers.iter().collect();
-    worst.sort_by_key(|outlier| (std::cmp::Reverse(outlier.latency_ns), outlier.number));
+    let mut largest: Vec<&Outlier> = explanation.outliers.iter().collect();
+    largest.sort_by_key(|outlier| (std::cmp::Reverse(outlier.latency_ns), outlier.number));
     let in_trace = explanation.trace.is_some();
     let columns = vec![
         Column::right("outlier"),
@@ -42,7 +42,7 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
         Column::right("latency"),
         Column::left("main cause").cut_to(20),
     ];
-    let rows = worst.into_iter().map(|outlier| {
+    let rows = largest.into_iter().map(|outlier| {
         Row::new([
             outlier.number.to_string(),
             if in_trace {
@@ -50,7 +50,7 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
             } else {
                 figures::time_of_day(outlier.time)
             },
-            figures::place(recording, outlier.thread, outlier.cpu),
+            figures::thread_label(recording, outlier.thread, outlier.cpu),
             outlier.latency_ns.to_string(),
             outlier.blame.culprit(),
         ])

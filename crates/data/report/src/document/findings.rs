@@ -27,8 +27,8 @@ pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
                 ("culprit_in", "main cause in"),
                 ("outliers", "contributed to"),
                 ("total_ns", "total"),
-                ("worst_ns", "worst"),
-                ("worst_outlier", "worst outlier"),
+                ("max_ns", "largest"),
+                ("max_outlier", "largest outlier"),
             ],
         );
         for cause in explanation.causes.iter().take(CAUSES) {
@@ -38,8 +38,8 @@ pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
                 cause.culprit_in.into(),
                 cause.count.into(),
                 cause.total_ns.into(),
-                cause.worst_ns.into(),
-                cause.worst_outlier.into(),
+                cause.max_ns.into(),
+                cause.max_outlier.into(),
             ]);
         }
         shown.push(show(&table));

@@ -43,13 +43,13 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
             .map_or_else(String::new, |max| format!("; the longest took {max}"));
         return Some(format!("None of {all} took longer than {budget}{longest}."));
     }
-    let worst = explanation
+    let largest = explanation
         .outliers
         .iter()
         .max_by_key(|outlier| outlier.latency_ns);
-    let why = worst.map_or_else(
+    let why = largest.map_or_else(
         || "The cause is unknown: none of them was explained.".to_owned(),
-        |worst| format!("The worst: {}", worst.blame.sentence()),
+        |largest| format!("The longest: {}", largest.blame.sentence()),
     );
     Some(format!(
         "{} of {all} took longer than {budget}. {why}",
@@ -90,7 +90,7 @@ pub(super) fn sections(recording: &Recording) -> Vec<Section> {
     };
     let mut sections = vec![released(recording, jobs)];
     let without: Vec<&ThreadJobs> = (jobs.threads.iter())
-        .filter(|one| one.release.is_none() && !one.places.is_empty())
+        .filter(|one| one.release.is_none() && !one.wait_calls.is_empty())
         .collect();
     if !without.is_empty() {
         let table = Block::Table(waits(recording, &without));
@@ -199,14 +199,14 @@ fn title(recording: &Recording, jobs: &ThreadJobs) -> String {
 
 /// Returns a release wait such as `clock_nanosleep, CLOCK_MONOTONIC (as requested)`.
 fn released_by(release: &ReleaseWait) -> String {
-    let mut text = place(&release.call, release.object.as_deref());
+    let mut text = wait_label(&release.call, release.object.as_deref());
     if release.choice == ReleaseChoice::Requested {
         text.push_str(" (as requested)");
     }
     text
 }
 
-fn place(call: &str, object: Option<&str>) -> String {
+fn wait_label(call: &str, object: Option<&str>) -> String {
     match object {
         Some(object) => format!("{call}, {object}"),
         None => call.to_owned(),
@@ -222,10 +222,10 @@ fn waits(recording: &Recording, threads: &[&ThreadJobs]) -> Table {
         Column::right("total"),
     ];
     let rows = threads.iter().flat_map(|one| {
-        one.places.iter().map(|seen| {
+        one.wait_calls.iter().map(|seen| {
             Row::new([
                 title(recording, one),
-                place(&seen.call, seen.object.as_deref()),
+                wait_label(&seen.call, seen.object.as_deref()),
                 or_dash(seen.period_ns),
                 grouped(seen.count),
                 seen.total_ns.to_string(),

@@ -107,7 +107,7 @@ pub struct Section {
     /// The heading, and the media that show it.
     pub heading: Option<(Medium, String)>,
     /// A state, shown before the heading.
-    pub mark: Option<(Tone, String)>,
+    pub state: Option<(Tone, String)>,
     /// An identifier, shown after the heading.
     pub aside: Option<String>,
     /// The content of the section.

@@ -21,8 +21,8 @@ const LEAD: u64 = 10;
 /// Maximum number of kernel stacks.
 const STACKS: usize = 3;
 
-/// Width of a lane in characters.
-const LANE: u64 = 40;
+/// Width of a track in characters.
+const TRACK_WIDTH: u64 = 40;
 
 /// Length of the longest bar, in characters.
 const BAR: u64 = 24;
@@ -51,7 +51,7 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
             Section::titled(title, vec![Block::text(thread)]),
             Section::new(vec![Block::text(outlier.blame.sentence())]),
             Section::new(vec![Block::Table(shares(timeline))]),
-            Section::new(lanes(timeline)),
+            Section::new(activity(timeline)),
             Section::new(stacks_of(timeline)),
             Section::new(events),
         ]
@@ -63,17 +63,17 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
 }
 
 /// Returns the activity of each thread involved in a job.
-fn lanes(timeline: &OutlierTimeline) -> Vec<Block> {
-    if timeline.lanes.is_empty() {
+fn activity(timeline: &OutlierTimeline) -> Vec<Block> {
+    if timeline.activity.is_empty() {
         return Vec::new();
     }
     let columns = vec![
         Column::left("thread").cut_to(8).most(20),
         Column::left(format!("0 to {}", timeline.window.latency())),
     ];
-    let rows = timeline.lanes.iter().map(|lane| {
-        let cells = (0..LANE).map(|cell| sign(timeline, lane, cell));
-        Row::new([lane.task.label(), cells.collect()])
+    let rows = timeline.activity.iter().map(|thread| {
+        let cells = (0..TRACK_WIDTH).map(|cell| sign(timeline, thread, cell));
+        Row::new([thread.task.label(), cells.collect()])
     });
     vec![
         Block::Table(Table::new(columns, rows.collect())),
@@ -91,7 +91,7 @@ pub(crate) fn stacks_of(timeline: &OutlierTimeline) -> Vec<Block> {
 
 /// Returns the kernel stacks of the longest sleeps of a job's thread.
 fn stacks(timeline: &OutlierTimeline) -> Vec<Block> {
-    let Some(own) = timeline.lanes.first() else {
+    let Some(own) = timeline.activity.first() else {
         return Vec::new();
     };
     let window = &timeline.window;
@@ -173,15 +173,15 @@ fn named(stack: String) -> String {
 }
 
 /// Returns the character for the state that a thread was in for most of a part of the job.
-fn sign(timeline: &OutlierTimeline, lane: &ThreadActivity, cell: u64) -> char {
+fn sign(timeline: &OutlierTimeline, thread: &ThreadActivity, cell: u64) -> char {
     let window = &timeline.window;
     let at = |cell: u64| {
-        let part = u128::from(window.latency().0) * u128::from(cell) / u128::from(LANE);
+        let part = u128::from(window.latency().0) * u128::from(cell) / u128::from(TRACK_WIDTH);
         window.expected + Nanos(part as u64)
     };
     let (from, to) = (at(cell), at(cell + 1));
     let within = |span: &&ActivitySpan| span.to.min(to).saturating_sub(span.from.max(from));
-    let most = lane.spans.iter().max_by_key(within);
+    let most = thread.spans.iter().max_by_key(within);
     match most.map(|span| span.state) {
         Some(ThreadState::Running) => '#',
         Some(ThreadState::Ready) => '=',

@@ -133,7 +133,7 @@ pub fn wake_windows(windows: &[WakeWindow], zone: &TimeZone) -> Document {
             max(&window.real_time),
             grouped(window.ordinary.count),
             max(&window.ordinary),
-            window.worst.first().map(longest).unwrap_or_default(),
+            window.longest.first().map(longest).unwrap_or_default(),
         ])
     });
     Document::from_blocks(vec![Block::Table(Table::new(columns, rows.collect()))])

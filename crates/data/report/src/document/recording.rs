@@ -79,7 +79,7 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
     jobs::sections(recording)
         .into_iter()
         .for_each(|section| document.push(section));
-    worst(&mut document, recording);
+    top_samples(&mut document, recording);
     outliers(&mut document, recording, drawn.outliers);
     findings::sections(recording)
         .into_iter()
@@ -286,7 +286,7 @@ fn spread(recording: &Recording) -> Vec<Block> {
             .collect(),
         _ => Vec::new(),
     };
-    if rows.len() != 1 && recording.lanes_are_alike() {
+    if rows.len() != 1 && recording.threads_are_alike() {
         rows.push(("all".to_owned(), &all));
     }
     if rows.is_empty() {
@@ -317,25 +317,28 @@ fn spread(recording: &Recording) -> Vec<Block> {
     vec![Block::Table(Table::new(columns, rows.collect()))]
 }
 
-fn worst(document: &mut Document, recording: &Recording) {
-    if recording.worst.is_empty() {
+fn top_samples(document: &mut Document, recording: &Recording) {
+    if recording.top_samples.is_empty() {
         return;
     }
-    let explained = recording.worst.iter().any(|sample| sample.blame.is_some());
+    let explained = recording
+        .top_samples
+        .iter()
+        .any(|sample| sample.blame.is_some());
     let mut columns = vec![
-        Column::left("worst (UTC)").only(Medium::Terminal),
+        Column::left("largest (UTC)").only(Medium::Terminal),
         Column::left("time").only(Medium::Page),
         Column::right("monotonic").only(Medium::Page),
         Column::left("where").most(NAME),
         Column::right("latency"),
     ];
     columns.extend(explained.then(|| Column::left("explanation").fold(Fold::Below)));
-    let rows = recording.worst.iter().map(|sample| {
+    let rows = recording.top_samples.iter().map(|sample| {
         let mut cells: Vec<Cell> = vec![
             figures::time_of_day(sample.time).into(),
             figures::wall(sample.time, 6).into(),
             format!("{:.6} s", sample.monotonic_ns.as_secs_f64()).into(),
-            figures::worst_place(recording, sample).into(),
+            figures::thread_and_cpu(recording, sample).into(),
             sample.latency_ns.to_string().into(),
         ];
         cells.extend(explained.then(|| explained_cell(sample)));

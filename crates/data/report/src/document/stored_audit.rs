@@ -2,7 +2,7 @@
 
 use punctual_model::{FindingState, Severity, StoredAudit, StoredFinding};
 
-use super::audit::mark;
+use super::audit::state_mark;
 use super::table::{Cell, Column, Row, Table};
 use super::{Answer, Block, Field, Section, Tone};
 
@@ -33,7 +33,7 @@ pub fn stored_audit(audit: Option<&StoredAudit>) -> Section {
         (problems.into_iter()).partition(|one| one.severity == Severity::Info);
     if !grave.is_empty() {
         let rows = grave.iter().map(|one| {
-            let (tone, word) = mark(one.state, one.severity);
+            let (tone, word) = state_mark(one.state, one.severity);
             let word = Cell::from(word.trim_end().to_owned()).tone(tone);
             Row::new([word, one.title.as_str().into(), one.id.as_str().into()])
         });

@@ -40,8 +40,8 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize) -> Document {
         let table = Block::Table(open(&seen.open));
         document.push(Section::titled("still waiting", vec![table]));
     }
-    if !seen.worst.is_empty() {
-        let table = Block::Table(worst(&seen.worst));
+    if !seen.longest.is_empty() {
+        let table = Block::Table(longest(&seen.longest));
         document.push(Section::titled("longest waits", vec![table]));
     }
     document
@@ -212,7 +212,7 @@ fn open(waits: &[OpenWait]) -> Table {
     table.further("further thread", "further threads")
 }
 
-fn worst(late: &[LateWakeup]) -> Table {
+fn longest(late: &[LateWakeup]) -> Table {
     let columns = vec![
         Column::right("waited"),
         Column::right("CPU"),
@@ -293,7 +293,7 @@ mod tests {
                 behind: Some(thread(77, "spinner\x1b[2J", 39, 1)),
                 waker: 0,
             }],
-            worst: vec![LateWakeup {
+            longest: vec![LateWakeup {
                 woken_ns: Nanos(12_345_678_901),
                 latency_ns: Nanos(180_000),
                 cpu: 0,
@@ -333,7 +333,7 @@ mod tests {
     fn nothing_seen_is_said() {
         let none = Wakeups {
             rows: vec![],
-            worst: vec![],
+            longest: vec![],
             unnamed: 0,
             ..seen()
         };
@@ -348,8 +348,8 @@ mod tests {
         seen.not_bpf = Some("this kernel has no BTF".to_owned());
         seen.events_lost = 1_234;
         seen.lost = 5;
-        seen.worst[0].culprit_ran_ns = None;
-        seen.worst[0].victim.policy = None;
+        seen.longest[0].culprit_ran_ns = None;
+        seen.longest[0].victim.policy = None;
         let style = TextStyle {
             colour: false,
             width: 120,
@@ -361,9 +361,9 @@ mod tests {
     fn it_fits_into_narrow_windows() {
         let mut seen = seen();
         seen.events_lost = 12;
-        seen.worst[0].victim.comm = "a-name-of-15-ch".to_owned();
-        seen.worst[0].culprit.comm = "kworker/u129:17".to_owned();
-        seen.worst[0].latency_ns = Nanos(1_234_567_890);
+        seen.longest[0].victim.comm = "a-name-of-15-ch".to_owned();
+        seen.longest[0].culprit.comm = "kworker/u129:17".to_owned();
+        seen.longest[0].latency_ns = Nanos(1_234_567_890);
         let every = [WakeupAxis::Cpu, WakeupAxis::Priority, WakeupAxis::Comm];
         for axes in [&every[..1], &every[1..2], &every[..]] {
             for width in 60..140 {

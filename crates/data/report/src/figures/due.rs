@@ -34,7 +34,7 @@ pub(crate) fn due_rows(recording: &Recording) -> Vec<DueRow> {
         .iter()
         .flat_map(|thread| pair(&thread.title(), &thread.histogram, &thread.due()))
         .collect();
-    if !rows.is_empty() && recording.threads.len() > 1 && recording.lanes_are_alike() {
+    if !rows.is_empty() && recording.threads.len() > 1 && recording.threads_are_alike() {
         let (samples, due) = (recording.all_latencies(), recording.all_due());
         rows.extend(pair("all", &samples, &due));
     }

@@ -26,8 +26,8 @@ pub(super) fn hint(recording: &Recording) -> Option<String> {
     if interval.0 > PERIOD / 10 {
         return None;
     }
-    let worst = recording.worst.iter();
-    let mut ends: Vec<u64> = worst
+    let largest = recording.top_samples.iter();
+    let mut ends: Vec<u64> = largest
         .filter(|sample| sample.latency_ns >= SHORTEST)
         .map(|sample| sample.monotonic_ns.0.saturating_add(sample.latency_ns.0))
         .collect();
@@ -47,7 +47,7 @@ pub(super) fn hint(recording: &Recording) -> Option<String> {
     // One event that is off breaks two steps.
     (steps * 10 >= (ends.len() - 1) * 8).then(|| {
         format!(
-            "{} among the worst samples end in steps of 100 ms: possibly a CPU quota (cpu.max) of \
+            "{} among the largest samples end in steps of 100 ms: possibly a CPU quota (cpu.max) of \
              a container or, on a virtual machine, of its host; compare nr_throttled in the \
              control group's cpu.stat before and after a run",
             counted(ends.len() as u64, "event", "events"),
@@ -63,8 +63,8 @@ mod tests {
     /// Returns a recording whose top samples end at these times, each with this latency.
     fn run(ends_us: &[u64], late_us: u64) -> Recording {
         let mut recording = testing::recording(1, 60);
-        let like = recording.worst[0].clone();
-        recording.worst = ends_us
+        let like = recording.top_samples[0].clone();
+        recording.top_samples = ends_us
             .iter()
             .map(|end| {
                 let mut sample = like.clone();

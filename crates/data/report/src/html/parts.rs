@@ -29,7 +29,7 @@ fn part(section: &Section) -> Markup {
     html! {
         @if let Some((medium, heading)) = &section.heading { @if medium.is_on_page() {
             h2 {
-                @if let Some((tone, mark)) = &section.mark {
+                @if let Some((tone, mark)) = &section.state {
                     span class={ "badge " (class(*tone)) } { (sanitize(mark.trim())) } " "
                 }
                 (sanitize(heading))

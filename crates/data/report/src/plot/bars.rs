@@ -52,7 +52,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     let count = groups.len();
     let least = GROUP.max(BAR * (recordings.len() + 1) as f64);
     let room = inner_height(&headings, options);
-    let groups = worst(groups, ((room / least) as usize).max(1));
+    let groups = largest(groups, ((room / least) as usize).max(1));
 
     let bars = || groups.iter().flat_map(|group| group.bars.iter().flatten());
     let low = bars().filter_map(|bar| bar.median).min();
@@ -133,7 +133,7 @@ fn bar(thread: &ThreadRecord) -> Bar {
 }
 
 /// Returns the groups with the largest maxima, at most `most`, in their order.
-fn worst(groups: Vec<Group>, most: usize) -> Vec<Group> {
+fn largest(groups: Vec<Group>, most: usize) -> Vec<Group> {
     if groups.len() <= most {
         return groups;
     }

@@ -144,13 +144,13 @@ impl Frame {
         (y.from, y.to) = (height - BELOW, top);
         let room = Room::default();
         let mut frame = Self { canvas, x, y, room };
-        frame.grid();
+        frame.grid_lines();
         frame.legend(legend, widest);
         frame
     }
 
     /// Draws the grid. It is drawn again over a filled area that would hide it.
-    pub(super) fn grid(&mut self) {
+    pub(super) fn grid_lines(&mut self) {
         let grid = Stroke::solid(Colour::GRID, 1.0);
         let mut lines = Vec::new();
         let lined = |tick: &&Tick| tick.label.is_some();

@@ -62,7 +62,7 @@ impl Kind {
                 let holds = |row: &punctual_model::IntervalRow| row.count > 0 || row.missed > 0;
                 rows.iter()
                     .any(|row| picked(row.thread as usize) && holds(row))
-                    || (recording.worst.iter()).any(|sample| picked(sample.thread as usize))
+                    || (recording.top_samples.iter()).any(|sample| picked(sample.thread as usize))
             }
         }
     }

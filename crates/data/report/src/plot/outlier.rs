@@ -10,10 +10,10 @@ use super::canvas::{Anchor, Canvas, Colour, Stroke, fit, text_width};
 use super::{Heading, Plot, PlotOptions};
 use crate::outlier_timeline::{OutlierTimeline, closes, opened};
 
-/// Space on the left of the lanes for their names.
+/// Space on the left of the tracks for their names.
 const LEFT: f64 = 118.0;
 const RIGHT: f64 = 20.0;
-const LANE: f64 = 22.0;
+const TRACK_HEIGHT: f64 = 22.0;
 const GAP: f64 = 10.0;
 const SMALL: u32 = 11;
 const BODY: u32 = 12;
@@ -62,7 +62,7 @@ const fn is_dark(Colour(r, g, b): Colour) -> bool {
     (r as u32 * 299 + g as u32 * 587 + b as u32 * 114) < 120_000
 }
 
-/// A block on a lane.
+/// A block on a track.
 struct Block {
     from: Nanos,
     to: Nanos,
@@ -98,11 +98,11 @@ pub(super) fn draw(timeline: &OutlierTimeline, options: &PlotOptions) -> Plot {
         Heading::None => 14.0,
         _ => 46.0,
     };
-    let threads = timeline.lanes.len().max(1) as f64;
+    let threads = timeline.activity.len().max(1) as f64;
     let asked = requested(timeline);
     let more = if asked.is_empty() { 0.0 } else { 1.0 };
-    let lanes = 1.0 + threads + 2.0 * cpus.len() as f64 + more;
-    let bottom = top + lanes * (LANE + GAP) + 6.0;
+    let tracks = 1.0 + threads + 2.0 * cpus.len() as f64 + more;
+    let bottom = top + tracks * (TRACK_HEIGHT + GAP) + 6.0;
     let height = bottom + 46.0 + 18.0 * shares as f64 + 8.0;
     let title = timeline.title().replacen('o', "O", 1);
     let mut canvas = Canvas {
@@ -114,25 +114,25 @@ pub(super) fn draw(timeline: &OutlierTimeline, options: &PlotOptions) -> Plot {
     headings(&mut canvas, timeline, &title, options);
     axis(&mut canvas, timeline, &scale, top, bottom, width - RIGHT);
     let mut y = top;
-    let mut lane = |canvas: &mut Canvas, label: &str, blocks: &[Block]| {
-        lane(canvas, label, blocks, &scale, y, width - RIGHT);
-        y += LANE + GAP;
+    let mut track = |canvas: &mut Canvas, label: &str, blocks: &[Block]| {
+        track(canvas, label, blocks, &scale, y, width - RIGHT);
+        y += TRACK_HEIGHT + GAP;
     };
-    lane(&mut canvas, "taken by", &takers(&timeline.segments));
-    for of in &timeline.lanes {
+    track(&mut canvas, "taken by", &takers(&timeline.segments));
+    for of in &timeline.activity {
         let label = fit(&of.task.label(), BODY, LEFT - 16.0);
-        lane(&mut canvas, &label, &thread_blocks(timeline, of));
+        track(&mut canvas, &label, &thread_blocks(timeline, of));
     }
-    if timeline.lanes.is_empty() {
-        lane(&mut canvas, "the thread", &victim(timeline));
+    if timeline.activity.is_empty() {
+        track(&mut canvas, "the thread", &victim(timeline));
     }
     for cpu in cpus {
         let (running, handlers) = cpu_blocks(timeline, cpu);
-        lane(&mut canvas, &format!("CPU {cpu} handlers"), &handlers);
-        lane(&mut canvas, &format!("CPU {cpu} threads"), &running);
+        track(&mut canvas, &format!("CPU {cpu} handlers"), &handlers);
+        track(&mut canvas, &format!("CPU {cpu} threads"), &running);
     }
     if !asked.is_empty() {
-        lane(&mut canvas, "--event", &asked);
+        track(&mut canvas, "--event", &asked);
     }
     legend(&mut canvas, timeline, bottom + 46.0, width);
     Plot { canvas }
@@ -203,8 +203,8 @@ fn step(latency: u64) -> u64 {
         .unwrap_or(rough)
 }
 
-fn lane(canvas: &mut Canvas, label: &str, blocks: &[Block], scale: &Scale, y: f64, right: f64) {
-    let at = (LEFT - 10.0, y + LANE / 2.0 + 4.0);
+fn track(canvas: &mut Canvas, label: &str, blocks: &[Block], scale: &Scale, y: f64, right: f64) {
+    let at = (LEFT - 10.0, y + TRACK_HEIGHT / 2.0 + 4.0);
     canvas.text(at, label, BODY, Anchor::End, Colour::BLACK);
     for block in blocks {
         let (from, to) = (scale.x(block.from).max(LEFT), scale.x(block.to).min(right));
@@ -213,7 +213,7 @@ fn lane(canvas: &mut Canvas, label: &str, blocks: &[Block], scale: &Scale, y: f6
         }
         // Blocks that are too short to be visible are drawn wider.
         let width = (to - from).max(0.7);
-        canvas.cells(vec![((from, y), (width, LANE))], block.fill);
+        canvas.cells(vec![((from, y), (width, TRACK_HEIGHT))], block.fill);
         let text = fit(&block.text, SMALL, width - 6.0);
         if text != "…" && text_width(&text, SMALL) <= width - 6.0 {
             let ink = if is_dark(block.fill) {
@@ -221,7 +221,7 @@ fn lane(canvas: &mut Canvas, label: &str, blocks: &[Block], scale: &Scale, y: f6
             } else {
                 Colour::BLACK
             };
-            let at = (from + 3.0, y + LANE / 2.0 + 4.0);
+            let at = (from + 3.0, y + TRACK_HEIGHT / 2.0 + 4.0);
             canvas.text(at, &text, SMALL, Anchor::Start, ink);
         }
     }
@@ -238,8 +238,8 @@ fn takers(segments: &[Segment]) -> Vec<Block> {
 }
 
 /// Returns the blocks of a thread involved in a job. Sleep has no block.
-fn thread_blocks(timeline: &OutlierTimeline, lane: &ThreadActivity) -> Vec<Block> {
-    let own = lane.task.pid == timeline.window.victim.tid;
+fn thread_blocks(timeline: &OutlierTimeline, track: &ThreadActivity) -> Vec<Block> {
+    let own = track.task.pid == timeline.window.victim.tid;
     let block = |span: &ActivitySpan| {
         let (text, fill) = match span.state {
             ThreadState::Running if own => (span.cpu.map(|cpu| format!("CPU {cpu}")), VICTIM),
@@ -256,7 +256,7 @@ fn thread_blocks(timeline: &OutlierTimeline, lane: &ThreadActivity) -> Vec<Block
             fill,
         })
     };
-    lane.spans.iter().filter_map(block).collect()
+    track.spans.iter().filter_map(block).collect()
 }
 
 /// Returns the times when the victim was ready to run, and when it ran.

@@ -49,12 +49,12 @@ const BOUNDARY: Stroke = Stroke {
 
 pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
     let steps = steps(recording, options);
-    let worst = worst(recording, options);
+    let largest = top_samples(recording, options);
     let figures = || steps.iter().filter_map(|step| step.figures.as_ref());
     let min = figures().map(|f| f.min).min().unwrap_or_default();
     let max = figures()
         .map(|f| f.max)
-        .chain(worst.iter().map(|w| w.1))
+        .chain(largest.iter().map(|w| w.1))
         .max()
         .unwrap_or_default();
     let scale = chosen_scale(&steps, max, options.latency_scale);
@@ -73,13 +73,13 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
         format!("time since the start [{}]", time.name),
     );
     let y = latency_axis(scale, min, top, unit);
-    let legend = legend(recording, &steps, &worst);
+    let legend = legend(recording, &steps, &largest);
     let headings = headings("Latency over time", &[recording], options);
     let mut frame = Frame::new(headings, x, y, &legend, options);
     bands(&mut frame, &steps, time, unit);
-    frame.grid();
+    frame.grid_lines();
     curves(&mut frame, &steps, time, unit);
-    marks(&mut frame, &steps, &worst, time, unit);
+    marks(&mut frame, &steps, &largest, time, unit);
     boundaries(&mut frame, recording, span, time);
     mark_limits(&mut frame, &limits, unit);
     if recording.series.rows.is_empty() {
@@ -104,8 +104,8 @@ fn curves(frame: &mut Frame, steps: &[Step], time: Unit, unit: Unit) {
 }
 
 /// Draws the top samples, and marks for missed periods.
-fn marks(frame: &mut Frame, steps: &[Step], worst: &[(Nanos, Nanos)], time: Unit, unit: Unit) {
-    let centres = worst
+fn marks(frame: &mut Frame, steps: &[Step], largest: &[(Nanos, Nanos)], time: Unit, unit: Unit) {
+    let centres = largest
         .iter()
         .map(|(at, latency)| {
             (
@@ -140,7 +140,7 @@ fn boundaries(frame: &mut Frame, recording: &Recording, span: Nanos, time: Unit)
     frame.stretches(&stretches, BOUNDARY);
 }
 
-fn legend(recording: &Recording, steps: &[Step], worst: &[(Nanos, Nanos)]) -> Vec<Entry> {
+fn legend(recording: &Recording, steps: &[Step], largest: &[(Nanos, Nanos)]) -> Vec<Entry> {
     let missed = steps
         .iter()
         .map(|step| step.missed)
@@ -161,8 +161,8 @@ fn legend(recording: &Recording, steps: &[Step], worst: &[(Nanos, Nanos)]) -> Ve
             text: "mean".to_owned(),
         },
     ];
-    if !worst.is_empty() {
-        let text = format!("the {} worst", worst.len());
+    if !largest.is_empty() {
+        let text = format!("the {} largest", largest.len());
         entries.push(Entry {
             mark: Annotation::Dot(WORST),
             text,
@@ -242,9 +242,9 @@ fn figures(merged: &Histogram) -> Option<Figures> {
 }
 
 /// Returns the top samples as (time since the start, latency).
-fn worst(recording: &Recording, options: &PlotOptions) -> Vec<(Nanos, Nanos)> {
+fn top_samples(recording: &Recording, options: &PlotOptions) -> Vec<(Nanos, Nanos)> {
     recording
-        .worst
+        .top_samples
         .iter()
         .filter(|sample| {
             options

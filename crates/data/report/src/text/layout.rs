@@ -83,13 +83,13 @@ impl Widths {
         columns: usize,
         style: TextStyle,
     ) -> (Option<String>, Vec<String>) {
-        let grid = self.grid(page, columns);
+        let grid = self.table_layout(page, columns);
         let body = grid.body(page, columns, style, true);
         (grid.heading(columns, style), body)
     }
 
     /// Returns the layout of a page, with columns as wide as on all pages.
-    fn grid<'a>(&self, page: &'a Table, columns: usize) -> TextLayout<'a> {
+    fn table_layout<'a>(&self, page: &'a Table, columns: usize) -> TextLayout<'a> {
         let with = |short: bool, widths: &Vec<usize>| {
             let mut grid = TextLayout::new(page, short);
             for (natural, width) in grid.natural.iter_mut().zip(widths) {
@@ -107,7 +107,7 @@ impl Widths {
 
     /// Returns the lines after the last page, which name the columns that did not fit.
     pub(super) fn left_out(&self, page: &Table, columns: usize, style: TextStyle) -> Vec<String> {
-        let grid = self.grid(page, columns);
+        let grid = self.table_layout(page, columns);
         grid.left_out(columns, style, &|at| self.says[at])
     }
 }

@@ -172,10 +172,13 @@ impl Page {
             return;
         }
         let columns = self.style.columns();
-        let mark = (section.mark.as_ref()).map_or_else(String::new, |(tone, mark)| {
+        let mark = (section.state.as_ref()).map_or_else(String::new, |(tone, mark)| {
             format!("{}  ", self.style.paint(*tone, &sanitize(mark)))
         });
-        let marked = section.mark.as_ref().map_or(0, |(_, mark)| width(mark) + 2);
+        let marked = section
+            .state
+            .as_ref()
+            .map_or(0, |(_, mark)| width(mark) + 2);
         let mut lines = wrap(&sanitize(heading), columns.saturating_sub(marked)).into_iter();
         let mut line = lines.next().unwrap_or_default();
         let mut used = marked + width(&line);

@@ -153,6 +153,6 @@ pub(crate) fn measure(recording: &mut Recording, thread: usize, latencies: &[i64
     record.missed_histogram = None;
     recording.verdict = recording.judge();
     recording
-        .worst
+        .top_samples
         .retain(|sample| sample.thread != thread as u32);
 }

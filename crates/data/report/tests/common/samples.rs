@@ -21,7 +21,7 @@ fn run(
     recording.probe.command_line = ["punctual", "measure", probe].map(str::to_owned).to_vec();
     recording.label = None;
     recording.series = Series::default();
-    recording.worst.clear();
+    recording.top_samples.clear();
     recording.requirement = Requirement::default();
     recording.threads = each
         .into_iter()
@@ -203,7 +203,7 @@ pub(crate) fn phases() -> Recording {
     let mut recording = testing::recording(1, 1);
     recording.threads.clear();
     recording.series.rows.clear();
-    recording.worst.clear();
+    recording.top_samples.clear();
     recording.duration_ns = Nanos::from_secs(12);
     for (phase, name) in ["idle", "cpu+disk", "idle"].into_iter().enumerate() {
         for cpu in 0..2 {

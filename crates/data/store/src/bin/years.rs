@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for day in 0..wanted.days {
             for _ in 0..2 * epochs.len() {
                 let (number, recording) = taken.recv()?;
-                keep(&store, &epochs[number], recording.started, &recording)?;
+                insert(&store, &epochs[number], recording.started, &recording)?;
             }
             if day + wanted.window_days >= wanted.days {
                 windows(&store, first + day * DAY, &mut windows_of)?;
@@ -121,7 +121,7 @@ fn epoch(store: &Store, number: u32, begun: Timestamp) -> Result<SeriesEpoch, St
 }
 
 /// Stores a slot with its recording, as a service does.
-fn keep(
+fn insert(
     store: &Store,
     epoch: &SeriesEpoch,
     due: Timestamp,
@@ -147,7 +147,7 @@ fn keep(
     let mut start = recording.clone();
     start.completion = Completion::Running;
     start.series.rows.clear();
-    start.worst.clear();
+    start.top_samples.clear();
     for thread in &mut start.threads {
         thread.histogram = Histogram::new();
         thread.accounting = Accounting::default();
@@ -197,21 +197,21 @@ fn recording(
     let kernel = day / 60;
     let release = format!("6.12.{kernel}-rt-amd64");
     recording.host.kernel.release = Fact::known(release, "made up");
-    let worst = if kernel % 2 == 0 { 150_000 } else { 50_000 };
+    let largest = if kernel % 2 == 0 { 150_000 } else { 50_000 };
     for thread in &mut recording.threads {
-        fill(thread, (parts, worst), random);
+        fill(thread, (parts, largest), random);
     }
-    for sample in &mut recording.worst {
+    for sample in &mut recording.top_samples {
         sample.time = due;
         sample.latency_ns = Nanos(sample.latency_ns.0 + random.below(20_000));
     }
     recording
 }
 
-fn fill(thread: &mut ThreadRecord, (parts, worst): (&Parts, u64), random: &mut Random) {
+fn fill(thread: &mut ThreadRecord, (parts, largest): (&Parts, u64), random: &mut Random) {
     let shape = &parts.shape;
     let mut counts = parts.counts[random.below(THREADS) as usize].clone();
-    let late = shape.place_of(worst + random.below(worst / 5));
+    let late = shape.place_of(largest + random.below(largest / 5));
     counts[late] += 1;
     let buckets = shape.buckets(&counts);
     let mut interval = IntervalRow::new(0, Nanos::ZERO, 0, &Histogram::new());
@@ -298,7 +298,7 @@ fn windows(store: &Store, day: i64, random: &mut Random) -> Result<(), Box<dyn s
             length_ns: Nanos::from(Duration::from_secs(WINDOW as u64)),
             real_time: waits(3_000, 1_500, random),
             ordinary: waits(60_000, 4_000, random),
-            worst: (0..8).map(|_| late(start, random)).collect(),
+            longest: (0..8).map(|_| late(start, random)).collect(),
             lost: 0,
         };
         store.add_wake_window(&window)?;

@@ -49,7 +49,7 @@ pub struct Copied {
     /// Number of slots.
     pub slots: u64,
     /// Number of notes and decisions on changes.
-    pub marks: u64,
+    pub annotations: u64,
     /// Number of tokens.
     pub tokens: u64,
     /// Entries that were left out.
@@ -86,7 +86,7 @@ pub fn copy(
         said(&copied);
     }
     windows(from, to, &mut copied)?;
-    beside(from, to, &mut copied)?;
+    copy_sidecar(from, to, &mut copied)?;
     users(from, to, &mut copied)?;
     Ok(copied)
 }
@@ -172,7 +172,7 @@ fn each_window(
 }
 
 /// Copies slots, notes and decisions.
-fn beside(
+fn copy_sidecar(
     from: &dyn Collection,
     to: &dyn Collection,
     copied: &mut Copied,
@@ -211,14 +211,14 @@ fn beside(
         }
         if !there.contains(&note) {
             let put = copied.refused.pass(to.put_note(&note))?;
-            copied.marks += u64::from(put.is_some());
+            copied.annotations += u64::from(put.is_some());
         }
     }
     let there = to.change_marks(None)?;
     for mark in from.change_marks(None)? {
         if !there.contains(&mark) {
             let put = copied.refused.pass(to.put_change_mark(&mark))?;
-            copied.marks += u64::from(put.is_some());
+            copied.annotations += u64::from(put.is_some());
         }
     }
     Ok(())

@@ -44,7 +44,7 @@ fn window(machine: &str) -> WakeWindow {
         length_ns: Nanos::from_secs(60),
         real_time: punctual_model::WaitHistogram::default(),
         ordinary: punctual_model::WaitHistogram::default(),
-        worst: Vec::new(),
+        longest: Vec::new(),
         lost: 0,
     }
 }

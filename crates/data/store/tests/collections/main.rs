@@ -390,7 +390,7 @@ fn windows_are_kept_once() {
             length_ns: Nanos::from_secs(10),
             real_time: punctual_model::WaitHistogram::default(),
             ordinary: punctual_model::WaitHistogram::default(),
-            worst: Vec::new(),
+            longest: Vec::new(),
             lost: minute,
         };
         let windows = [window("a", 0), window("a", 1), window("b", 0)];

@@ -34,7 +34,7 @@ pub(crate) fn at_start(recording: &Recording) -> Recording {
     start.completion = Completion::Running;
     start.duration_ns = Nanos::ZERO;
     start.series.rows.clear();
-    start.worst.clear();
+    start.top_samples.clear();
     for thread in &mut start.threads {
         thread.histogram = Histogram::new();
         thread.accounting = Accounting::default();
@@ -72,20 +72,20 @@ pub(crate) fn batch(recording: &Recording, second: u64) -> Batch {
             .cloned()
             .collect(),
         accounting,
-        worst: recording.worst.clone(),
+        top_samples: recording.top_samples.clone(),
         ..Batch::default()
     }
 }
 
 /// Returns a path in a temporary folder; its parent folders do not exist yet.
-pub(crate) fn place() -> (TempDir, PathBuf) {
+pub(crate) fn store_path() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kept/here/punctual.db");
     (folder, path)
 }
 
 /// Stores a finished recording in the same way as a session.
-pub(crate) fn keep(store: &Store, recording: &Recording) {
+pub(crate) fn insert(store: &Store, recording: &Recording) {
     let mut writer = store.begin(&at_start(recording), &lease()).unwrap();
     let seconds = recording.duration_ns.0 / 1_000_000_000;
     for second in 0..=seconds {
@@ -159,6 +159,6 @@ pub(crate) fn window(events: u64) -> Window {
         calls: [(-1, "none".to_owned())].into(),
         evidence: Default::default(),
         segments: Vec::new(),
-        lanes: Vec::new(),
+        activity: Vec::new(),
     }
 }

@@ -119,7 +119,7 @@ pub(super) fn judgement(
     stage: &Stage,
     experiment: RecordingId,
 ) -> Judgement {
-    let kept = improvement.tried.iter().any(|one| one.kept);
+    let kept = improvement.tried.iter().any(|one| one.accepted);
     Judgement {
         by: JudgedBy::Improve,
         experiment: Some(experiment),

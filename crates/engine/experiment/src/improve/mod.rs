@@ -85,7 +85,7 @@ fn improve_by(
             improvement
                 .tried
                 .iter_mut()
-                .for_each(|one| one.kept = false);
+                .for_each(|one| one.accepted = false);
             improvement.sentence = "stopped: nothing is proven to help".to_owned();
             Ok(())
         }
@@ -145,7 +145,7 @@ impl Work<'_, '_> {
         let found = !left.is_empty();
         let kept = self.prove(left)?;
         for one in &kept {
-            self.improvement.tried[*one].kept = true;
+            self.improvement.tried[*one].accepted = true;
         }
         self.improvement.sentence = match kept.len() {
             0 if found => {
@@ -161,7 +161,7 @@ impl Work<'_, '_> {
     /// Returns the settings to confirm, as indexes into `tried`.
     fn screen(&mut self) -> Result<Vec<usize>, TrialError> {
         let number = self.improvement.tried.len();
-        let Some(stage) = self.place(SCREENING) else {
+        let Some(stage) = self.index_of(SCREENING) else {
             return Ok((0..number).collect());
         };
         let rows = folded_plackett_burman().into_iter().enumerate();
@@ -209,7 +209,7 @@ impl Work<'_, '_> {
         chosen: &[usize],
         families: usize,
     ) -> Result<Vec<usize>, TrialError> {
-        let Some(stage) = self.place(name).filter(|_| !chosen.is_empty()) else {
+        let Some(stage) = self.index_of(name).filter(|_| !chosen.is_empty()) else {
             return Ok(Vec::new());
         };
         let alone = |one: &usize| {
@@ -237,7 +237,7 @@ impl Work<'_, '_> {
 
     /// Returns those of `kept` that are proven together: all of them, or only the best one.
     fn group(&mut self, mut kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
-        let Some(group) = self.place(GROUP).filter(|_| kept.len() > 1) else {
+        let Some(group) = self.index_of(GROUP).filter(|_| kept.len() > 1) else {
             return Ok(kept);
         };
         let arms = vec![unchanged("current"), self.all_of(&kept)];
@@ -319,10 +319,10 @@ impl Work<'_, '_> {
             1 => LEAVE_ONE_OUT.to_owned(),
             step => format!("{LEAVE_ONE_OUT} {step}"),
         };
-        if let Some(place) = self.place(&name) {
+        if let Some(place) = self.index_of(&name) {
             return Some(place);
         }
-        let place = self.place(PROOF).filter(|_| step > 1)?;
+        let place = self.index_of(PROOF).filter(|_| step > 1)?;
         let stage = Stage {
             name,
             arms: 0,
@@ -337,7 +337,7 @@ impl Work<'_, '_> {
     /// Compares the remaining group with the baseline, on fresh data and without an early end, so
     /// that the reported effect is not one that was selected for being large.
     fn prove(&mut self, kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
-        let Some(stage) = self.place(PROOF).filter(|_| !kept.is_empty()) else {
+        let Some(stage) = self.index_of(PROOF).filter(|_| !kept.is_empty()) else {
             return Ok(Vec::new());
         };
         let arms = vec![unchanged("current"), self.all_of(&kept)];
@@ -406,7 +406,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    fn place(&self, name: &str) -> Option<usize> {
+    fn index_of(&self, name: &str) -> Option<usize> {
         self.improvement
             .stages
             .iter()

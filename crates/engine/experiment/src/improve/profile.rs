@@ -7,7 +7,7 @@ use crate::analysis::times;
 /// Returns the settings that help as a profile for `punctual tune`; `None` if there are none.
 /// `date`: when they were measured.
 pub fn profile(improvement: &Improvement, date: &str) -> Option<String> {
-    let kept = || improvement.tried.iter().filter(|one| one.kept);
+    let kept = || improvement.tried.iter().filter(|one| one.accepted);
     kept().next()?;
     let effect = improvement
         .proof

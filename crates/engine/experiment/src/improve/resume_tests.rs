@@ -51,7 +51,7 @@ fn go_on(
         store: Some(store),
         journal: None,
         partner: None,
-        place: &|load| load,
+        isolate: &|load| load,
         view: &mut Silent,
         stop: &Default::default(),
         shared: false,
@@ -63,7 +63,7 @@ fn go_on(
 /// Creates a search that was started here, in a separate store.
 fn begun(folder: &std::path::Path) -> (Store, OwnExperiments, Experiment) {
     let store = Store::open(&folder.join("store.db")).unwrap();
-    let own = OwnExperiments::beside(&folder.join("tune.journal"));
+    let own = OwnExperiments::next_to(&folder.join("tune.journal"));
     let mut plan = experiment(0, 3).plan;
     plan.time_ns = Nanos::from_secs(7_200);
     let mut improvement = intended(vec![tried("governor=performance")], Vec::new());

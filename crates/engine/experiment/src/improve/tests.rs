@@ -34,7 +34,7 @@ pub(super) fn tried(assignment: &str) -> TriedSetting {
         ratio: Some(0.25),
         low: Some(0.1),
         high: Some(0.6),
-        kept: true,
+        accepted: true,
         why: String::new(),
     }
 }
@@ -149,7 +149,7 @@ fn planted_setting_is_kept_others_undone() {
         let (mut found, mut others) = (0, 0);
         for seed in 0..20 {
             let improvement = searched(number, seconds, 1_000 + 10 * seed, "setting2=on");
-            let kept = improvement.tried.iter().filter(|one| one.kept);
+            let kept = improvement.tried.iter().filter(|one| one.accepted);
             let kept: Vec<&str> = kept.map(|one| one.assignment.as_str()).collect();
             found += u32::from(kept.contains(&"setting2=on"));
             others += u32::from(kept.iter().any(|one| *one != "setting2=on"));
@@ -179,7 +179,7 @@ fn searched_by(
     carry_out: &mut dyn FnMut(&mut Experiment),
 ) -> Improvement {
     let settings = names.iter().map(|name| TriedSetting {
-        kept: false,
+        accepted: false,
         ..tried(name)
     });
     let mut improvement = intended(settings.collect(), Vec::new());
@@ -192,7 +192,7 @@ fn searched_by(
         store: None,
         journal: None,
         partner: None,
-        place: &|load| load,
+        isolate: &|load| load,
         view: &mut Silent,
         stop: &Default::default(),
         shared: false,
@@ -215,7 +215,7 @@ fn searched_by(
 /// left. Otherwise they stay as a group, and the result says that this was not tried.
 #[test]
 fn remaining_time_serves_the_last_stages() {
-    let kept = |found: &Improvement| found.tried.iter().filter(|one| one.kept).count();
+    let kept = |found: &Improvement| found.tried.iter().filter(|one| one.accepted).count();
     // A search whose group is proven.
     let long = (1..20)
         .map(|seed| searched(4, 7_200, 10 * seed, "setting"))
@@ -257,7 +257,7 @@ fn a_slow_setting_that_helps_is_kept() {
         });
         let kept = |name: &str| {
             let mut all = improvement.tried.iter();
-            all.any(|one| one.kept && one.assignment == name)
+            all.any(|one| one.accepted && one.assignment == name)
         };
         found += u32::from(kept("swappiness=10"));
         others += u32::from(quick.into_iter().chain(["compaction=0"]).any(kept));
@@ -379,7 +379,7 @@ fn kept_settings_form_tune_profile() {
         Vec::new(),
     );
     improvement.tried.push(tried("watchdog@soft=off"));
-    improvement.tried[1].kept = false;
+    improvement.tried[1].accepted = false;
     improvement.proof = Some(Proof {
         settings: Vec::new(),
         ratio: Some(0.25),
@@ -397,13 +397,13 @@ fn kept_settings_form_tune_profile() {
     improvement
         .tried
         .iter_mut()
-        .for_each(|one| one.kept = false);
+        .for_each(|one| one.accepted = false);
     assert_eq!(profile(&improvement, "2026-11-03"), None);
 }
 
 /// Returns the names of the settings kept.
 fn kept_of(improvement: &Improvement) -> Vec<&str> {
-    let kept = improvement.tried.iter().filter(|one| one.kept);
+    let kept = improvement.tried.iter().filter(|one| one.accepted);
     kept.map(|one| one.assignment.as_str()).collect()
 }
 

@@ -108,7 +108,7 @@ fn bursts(
     let mut ours = 0;
     let mut awake = now();
     loop {
-        let due = next_on_grid(rest(awake, now()));
+        let due = next_due(rest(awake, now()));
         sleep(&mut wait, due, control)?;
         awake = now();
         if awake >= end || control.stopping() {
@@ -126,7 +126,7 @@ fn bursts(
     }
 }
 
-fn next_on_grid(time: Nanos) -> Nanos {
+fn next_due(time: Nanos) -> Nanos {
     Nanos((time.0 / GRID.0 + 1) * GRID.0)
 }
 
@@ -168,8 +168,8 @@ mod tests {
 
     #[test]
     fn the_grid_goes_on() {
-        assert_eq!(next_on_grid(Nanos(0)), GRID);
-        assert_eq!(next_on_grid(Nanos(GRID.0)), Nanos(2 * GRID.0));
-        assert_eq!(next_on_grid(Nanos(GRID.0 - 1)), GRID);
+        assert_eq!(next_due(Nanos(0)), GRID);
+        assert_eq!(next_due(Nanos(GRID.0)), Nanos(2 * GRID.0));
+        assert_eq!(next_due(Nanos(GRID.0 - 1)), GRID);
     }
 }

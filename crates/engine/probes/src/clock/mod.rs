@@ -196,7 +196,7 @@ impl Probe for ClockProbe {
                 phases.len()
             )));
         }
-        let lanes = phases
+        let workers = phases
             .iter()
             .flat_map(Phase::labels)
             .map(|label| WorkerSpec {
@@ -206,7 +206,7 @@ impl Probe for ClockProbe {
                 scheduling: plan.scheduling,
                 rate_hz: self.rate_hz(),
             });
-        let lanes: Vec<_> = lanes.collect();
+        let workers: Vec<_> = workers.collect();
         let run = ReadyClocks {
             settings,
             cpus,
@@ -217,7 +217,7 @@ impl Probe for ClockProbe {
         };
         Ok(Ready {
             warm_up,
-            ..plan.ready(lanes, move |recorders, control| {
+            ..plan.ready(workers, move |recorders, control| {
                 run.measure(recorders, control)
             })
         })
@@ -242,8 +242,8 @@ impl ReadyClocks {
         };
         let mut recorders = recorders.into_iter();
         for (place, phase) in self.phases.iter().enumerate() {
-            let lanes = phase.labels().len();
-            let recorders = recorders.by_ref().take(lanes).collect();
+            let workers = phase.labels().len();
+            let recorders = recorders.by_ref().take(workers).collect();
             run.phase(phase, place, recorders)?;
         }
         Ok(run.measured())
@@ -279,7 +279,7 @@ impl Run<'_> {
                     .map(|(tsc, rate)| Reader::Tsc(tsc, rate)),
             )
             .collect();
-        let lanes: Vec<ClockWorker> = readers
+        let workers: Vec<ClockWorker> = readers
             .iter()
             .zip(recorders)
             .map(|(reader, recorder)| ClockWorker::new(*reader, recorder))
@@ -293,11 +293,11 @@ impl Run<'_> {
             let end = part.map_or(Nanos(u64::MAX), |part| {
                 self.begun + Nanos(part.0 * (place as u64 + 1))
             });
-            self.measure(lanes, end)?
+            self.measure(workers, end)?
         } else {
             // Nothing was read, and no read was expected.
-            let unread = |lane: ClockWorker| lane.finish(SelfCost::default());
-            lanes.into_iter().map(unread).collect()
+            let unread = |worker: ClockWorker| worker.finish(SelfCost::default());
+            workers.into_iter().map(unread).collect()
         };
         for (place, found) in found.into_iter().enumerate() {
             self.entries.push(Entry {
@@ -367,7 +367,7 @@ impl Run<'_> {
 
     fn measure(
         &self,
-        lanes: Vec<ClockWorker>,
+        workers: Vec<ClockWorker>,
         end: Nanos,
     ) -> Result<Vec<rounds::Found>, ProbeError> {
         let ruler = Ruler::new(self.tsc);
@@ -383,7 +383,7 @@ impl Run<'_> {
         let cpu = self.ready.cpus[0];
         let control = Arc::clone(self.control);
         let thread = measuring_thread(&format!("clock/{cpu}"), &[cpu], self.ready.scheduling)
-            .spawn(move || rounds::rounds(lanes, rounds, &control))?;
+            .spawn(move || rounds::rounds(workers, rounds, &control))?;
         Ok(thread.join()??)
     }
 
@@ -391,7 +391,7 @@ impl Run<'_> {
         if self.tsc.is_none() {
             self.warnings.push(format!(
                 "this machine has no invariant {} with short ticks that may be read: costs are means \
-                 of {} reads, and there is no lane for it",
+                 of {} reads, and there is no worker for it",
                 Tsc::NAME,
                 self.ready.probe.batch.unwrap_or(USUAL_BATCH)
             ));
@@ -403,9 +403,9 @@ impl Run<'_> {
             tables.insert(0, tables::sources(&self.entries));
         }
         tables.push(tables::agreement(&self.pairs));
-        let lanes = self.entries.into_iter().map(|entry| entry.found.outcome);
+        let workers = self.entries.into_iter().map(|entry| entry.found.outcome);
         Measured {
-            lanes: lanes.collect(),
+            workers: workers.collect(),
             tables,
             warnings: self.warnings,
         }

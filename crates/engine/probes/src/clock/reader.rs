@@ -46,7 +46,7 @@ impl Reader {
     }
 }
 
-/// The name of the lane of the processor's counter.
+/// The name of the worker of the processor's counter.
 pub(super) const TSC: &str = Tsc::NAME;
 
 /// The time source for timing reads.

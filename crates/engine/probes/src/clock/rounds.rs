@@ -149,7 +149,7 @@ fn signed(nanos: u64) -> SignedNanos {
 
 /// Gives each clock a turn in a loop until the end; runs on the measuring thread.
 pub(super) fn rounds(
-    mut lanes: Vec<ClockWorker>,
+    mut workers: Vec<ClockWorker>,
     rounds: Rounds,
     control: &Arc<Control>,
 ) -> Result<Vec<Found>, punctual_rt::Error> {
@@ -158,16 +158,16 @@ pub(super) fn rounds(
     let mut wait = Nanosleep::new(Clock::Monotonic)?;
     let own_cost = rounds.ruler.own_cost();
     let mut awake = now();
-    for lane in &mut lanes {
-        lane.recorder.start_late(rounds.begun, awake);
+    for worker in &mut workers {
+        worker.recorder.start_late(rounds.begun, awake);
         if rounds.batch > 1 {
             // A mean is not a time interval.
-            lane.recorder.late_is(None, Delay::Step);
+            worker.recorder.late_is(None, Delay::Step);
         }
     }
     let mut due = awake;
     'run: loop {
-        for lane in &mut lanes {
+        for worker in &mut workers {
             let begins = now();
             if begins >= rounds.end || control.stopping() {
                 break 'run;
@@ -176,13 +176,16 @@ pub(super) fn rounds(
                 sleep(&mut wait, rest(awake, begins), control)?;
                 awake = now();
             }
-            lane.turn(&rounds, own_cost);
+            worker.turn(&rounds, own_cost);
         }
         due = (due + rounds.interval).max(rest(awake, now()));
         sleep(&mut wait, due.min(rounds.end), control)?;
         awake = now();
     }
-    Ok(lanes.into_iter().map(|lane| lane.finish(cost)).collect())
+    Ok(workers
+        .into_iter()
+        .map(|worker| worker.finish(cost))
+        .collect())
 }
 
 /// Returns the end of the next sleep, chosen so that the thread spins at most half of the time.

@@ -32,9 +32,9 @@ fn checked(
     ready: Result<Ready, ProbeError>,
     control: &Arc<Control>,
 ) -> (Vec<WorkerSpec>, Measured) {
-    let (lanes, measured) = testing::run_all(ready, control);
-    assert!(measured.lanes.iter().all(|l| l.accounting.missed == 0));
-    (lanes, measured)
+    let (workers, measured) = testing::run_all(ready, control);
+    assert!(measured.workers.iter().all(|l| l.accounting.missed == 0));
+    (workers, measured)
 }
 
 fn table<'a>(measured: &'a Measured, name: &str) -> &'a Table {
@@ -49,9 +49,9 @@ fn cell<'a>(table: &'a Table, row: &[Cell], key: &str) -> (&'a str, Cell) {
 #[test]
 fn every_clock_gets_an_equal_part() {
     let probe = clocks(&[]);
-    let (lanes, measured) = measure(probe, &other(400), &Arc::new(Control::new()));
+    let (workers, measured) = measure(probe, &other(400), &Arc::new(Control::new()));
     let expected: Vec<u64> = measured
-        .lanes
+        .workers
         .iter()
         .map(|l| l.accounting.expected)
         .collect();
@@ -62,16 +62,16 @@ fn every_clock_gets_an_equal_part() {
     assert!(*least > 0 && most - least <= 10, "{expected:?}");
     assert!(
         measured
-            .lanes
+            .workers
             .iter()
-            .all(|lane| lane.accounting.recorded > 0)
+            .all(|worker| worker.accounting.recorded > 0)
     );
-    assert!(lanes.len() >= PosixClock::ALL.len());
+    assert!(workers.len() >= PosixClock::ALL.len());
 
     let clocks = table(&measured, "clocks");
-    assert_eq!(clocks.rows.len(), lanes.len());
-    for (row, lane) in clocks.rows.iter().zip(&lanes) {
-        let name = lane.label.clone().unwrap();
+    assert_eq!(clocks.rows.len(), workers.len());
+    for (row, worker) in clocks.rows.iter().zip(&workers) {
+        let name = worker.label.clone().unwrap();
         assert_eq!(cell(clocks, row, "clock").1, Cell::Text(name.clone()));
         let known = |key| cell(clocks, row, key).1 != Cell::Unknown;
         assert!(known("without_kernel"), "{name}");
@@ -89,22 +89,22 @@ fn every_clock_gets_an_equal_part() {
 fn many_reads_can_make_one_sample() {
     let probe = clocks(&[("batch", "64"), ("reads", "2")]);
     let (_, measured) = measure(probe, &other(100), &Arc::new(Control::new()));
-    assert!(measured.lanes[0].accounting.expected % 2 == 0);
+    assert!(measured.workers[0].accounting.expected % 2 == 0);
 }
 
 #[test]
 fn clock_is_ruler_without_counter() {
     let mut probe = clocks(&[]);
     probe.tsc = None;
-    let (lanes, measured) = measure(probe, &other(150), &Arc::new(Control::new()));
-    assert_eq!(lanes.len(), PosixClock::ALL.len());
+    let (workers, measured) = measure(probe, &other(150), &Arc::new(Control::new()));
+    assert_eq!(workers.len(), PosixClock::ALL.len());
     assert!(
         measured
             .warnings
             .iter()
             .any(|w| w.contains("means of 64 reads"))
     );
-    assert!(measured.lanes[0].accounting.recorded > 0);
+    assert!(measured.workers[0].accounting.recorded > 0);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn real_time_thread_leaves_half_the_cpu() {
     let begun = std::time::Instant::now();
     let (_, measured) = measure(probe, &plan, &Arc::new(Control::new()));
     let took = Nanos::from(begun.elapsed());
-    let used = measured.lanes[0].usage.cpu_time_ns;
+    let used = measured.workers[0].usage.cpu_time_ns;
     // It pauses as long as it has read; a turn may start just before the end.
     assert!(used < Nanos(took.0 / 4 * 3), "{used} of {took}");
     assert!(used > Nanos::ZERO);
@@ -132,7 +132,7 @@ fn a_stop_ends_it_in_every_part() {
         testing::stop_after(&control, Duration::from_millis(after));
         let endless = plan(None, OTHER);
         let (_, measured) = measure(probe, &endless, &control);
-        assert!(measured.lanes.len() >= PosixClock::ALL.len());
+        assert!(measured.workers.len() >= PosixClock::ALL.len());
     }
 }
 
@@ -183,19 +183,24 @@ fn each_source_is_measured_or_reported_refused() {
         ..Sources::default()
     };
     let (ready, sources) = with_sources(offered, &other(600));
-    let (lanes, measured) = checked(ready, &Arc::new(Control::new()));
+    let (workers, measured) = checked(ready, &Arc::new(Control::new()));
     assert_eq!(*sources.set.lock().unwrap(), ["tsc", "sundial", "hpet"]);
-    let labels: Vec<&str> = lanes.iter().filter_map(|l| l.label.as_deref()).collect();
+    let labels: Vec<&str> = workers.iter().filter_map(|l| l.label.as_deref()).collect();
     assert_eq!(
         labels[..3],
         ["tsc MONOTONIC", "tsc REALTIME", "tsc MONOTONIC_RAW"]
     );
     assert_eq!(labels[6], "hpet MONOTONIC");
-    for (place, lane) in measured.lanes.iter().enumerate() {
+    for (place, worker) in measured.workers.iter().enumerate() {
         let measured = !(3..6).contains(&place);
-        assert_eq!(lane.accounting.expected > 0, measured, "{}", labels[place]);
         assert_eq!(
-            lane.accounting.warm_up > 0,
+            worker.accounting.expected > 0,
+            measured,
+            "{}",
+            labels[place]
+        );
+        assert_eq!(
+            worker.accounting.warm_up > 0,
             measured,
             "each has its own warm-up"
         );

@@ -119,7 +119,7 @@ mod tests {
     const PERIOD: u64 = 1_000_000;
 
     /// Creates a grid that begins at 10 ms.
-    fn grid() -> DueTimes {
+    fn due_times() -> DueTimes {
         let mut grid = DueTimes::new(PERIOD, 9_000_000);
         assert_eq!(grid.restart_at(10_000_000), 0);
         grid
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn lateness_counts_from_period_start() {
-        let mut grid = grid();
+        let mut grid = due_times();
         for (period, late) in [(0, 3_000), (1, 0), (2, 999_000)] {
             let start = 10_000_000 + period * PERIOD;
             assert_eq!(
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn periods_begun_while_busy_are_missed() {
-        let mut grid = grid();
+        let mut grid = due_times();
         grid.wake(9_900_000, 10_000_000);
         // Busy until 12.5 ms: the periods at 11 and 12 ms are missed.
         let wake = grid.wake(12_500_000, 13_000_700);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn earlier_wake_up_corrects_period_start() {
-        let mut grid = grid();
+        let mut grid = due_times();
         assert_eq!(grid.wake(9_900_000, 9_998_000).late, 0);
         assert_eq!(grid.moved(), 0);
         assert_eq!(grid.wake(10_900_000, 11_000_000).late, 2_000);
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn later_period_start_is_found_after_block() {
-        let mut grid = grid();
+        let mut grid = due_times();
         let mut last = 0;
         for period in 0..1_001 {
             let woke = 10_000_000 + period * PERIOD + 300_000 + period % 5;
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn occasional_slowness_leaves_the_grid_unmoved() {
-        let mut grid = grid();
+        let mut grid = due_times();
         for period in 0..5_000 {
             let late = if period % 100 == 0 { 4_000 } else { 90_000 };
             let woke = 10_000_000 + period * PERIOD + late;
@@ -194,7 +194,7 @@ mod tests {
         fn each_period_wakes_or_is_missed(
             steps in prop::collection::vec((0_u64..5_000_000, 0_u64..3_000_000), 1..200),
         ) {
-            let mut grid = grid();
+            let mut grid = due_times();
             let (mut wakes, mut missed, mut now) = (0, 0, 10_000_000);
             for (busy, slept) in steps {
                 let done = now + busy;

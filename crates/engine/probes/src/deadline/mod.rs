@@ -222,7 +222,7 @@ impl Probe for Deadline {
             });
         }
         self.try_out()?;
-        let lanes: Vec<WorkerSpec> = (1..=self.threads)
+        let workers: Vec<WorkerSpec> = (1..=self.threads)
             .map(|number| WorkerSpec {
                 label: Some(format!("thread {number}")),
                 cpu: None,
@@ -239,7 +239,7 @@ impl Probe for Deadline {
             warm_up: plan.warm_up_of(plan.duration),
         };
         let run = move |recorders, control: &Arc<Control>| self.measure(length, recorders, control);
-        Ok(plan.ready(lanes, run))
+        Ok(plan.ready(workers, run))
     }
 }
 
@@ -270,7 +270,7 @@ impl Deadline {
     }
 }
 
-/// Returns the lanes, and the table of the threads.
+/// Returns the workers, and the table of the threads.
 fn measured(found: Vec<Found>) -> Measured {
     let mut table = Table::new(
         "periods",
@@ -285,8 +285,8 @@ fn measured(found: Vec<Found>) -> Measured {
             ("begun_anew", "periods begun anew"),
         ],
     );
-    let mut lanes = Vec::with_capacity(found.len());
-    for (number, Found { lane, tally }) in (1_u64..).zip(found) {
+    let mut workers = Vec::with_capacity(found.len());
+    for (number, Found { worker, tally }) in (1_u64..).zip(found) {
         table.push([
             Cell::from(number),
             tally.periods.into(),
@@ -296,10 +296,10 @@ fn measured(found: Vec<Found>) -> Measured {
             tally.longest.into(),
             tally.begun_anew.into(),
         ]);
-        lanes.push(lane);
+        workers.push(worker);
     }
     Measured {
-        lanes,
+        workers,
         tables: vec![table],
         warnings: Vec::new(),
     }

@@ -1,6 +1,6 @@
 use super::worker::Seen;
 use super::*;
-use crate::testing::{self, fifo, lane};
+use crate::testing::{self, fifo, worker};
 
 fn deadline(given: &[(&str, &str)]) -> Deadline {
     Deadline::new(&testing::arguments(PARAMETERS, given))
@@ -37,7 +37,7 @@ fn each_period_is_accounted_for() {
     let Some(measured) = measure(&given, Nanos::from_millis(300), &control) else {
         return;
     };
-    let accounting = measured.lanes[0].accounting;
+    let accounting = measured.workers[0].accounting;
     // None of the 150 is lost to finding the start of the periods.
     assert!((140..=152).contains(&accounting.expected), "{accounting:?}");
     assert!(accounting.recorded > 0, "{accounting:?}");
@@ -67,7 +67,7 @@ fn run_shorter_than_period_is_allowed() {
     match testing::prepare(deadline, &plan) {
         Ok(ready) => {
             let measured = testing::run(ready, &Arc::new(Control::new())).unwrap();
-            let accounting = measured.lanes[0].accounting;
+            let accounting = measured.workers[0].accounting;
             assert!(
                 accounting.balances() && accounting.expected <= 2,
                 "{accounting:?}"
@@ -79,7 +79,7 @@ fn run_shorter_than_period_is_allowed() {
 
 #[test]
 fn wake_ups_showing_period_start_are_counted() {
-    let (recorder, _reader) = lane(Nanos::ZERO, &Arc::new(Control::new()));
+    let (recorder, _reader) = worker(Nanos::ZERO, &Arc::new(Control::new()));
     let times = Times {
         runtime: Nanos::from_micros(100),
         deadline: Nanos::from_millis(1),
@@ -107,11 +107,11 @@ fn wake_ups_showing_period_start_are_counted() {
     let grid = worker.settle(&seen);
     assert_eq!((grid.due(), grid.moved()), (5, 0));
     let found = worker.finish(grid.due(), SelfCost::default());
-    let accounting = found.lane.accounting;
+    let accounting = found.worker.accounting;
     assert!(accounting.balances(), "{accounting:?}");
     assert_eq!((accounting.recorded, accounting.missed), (4, 1));
     // Relative to the fastest.
-    let histogram = &found.lane.histogram;
+    let histogram = &found.worker.histogram;
     assert_eq!(histogram.min(), Some(Nanos::ZERO));
     assert_eq!(histogram.max(), Some(Nanos::from_micros(5)));
     assert_eq!(found.tally.periods, 4);
@@ -122,15 +122,15 @@ fn nanosleep_periods_follow_the_clock() {
     let control = Arc::new(Control::new());
     let given = [("period", "2ms"), ("wait", "nanosleep")];
     if let Some(measured) = measure(&given, Nanos::from_millis(200), &control) {
-        assert_eq!(measured.lanes[0].accounting.expected, 100);
-        assert_eq!(measured.lanes[0].accounting.warm_up, 10);
+        assert_eq!(measured.workers[0].accounting.expected, 100);
+        assert_eq!(measured.workers[0].accounting.warm_up, 10);
     }
 }
 
 #[test]
 fn the_loop_by_nanosleep_needs_no_right() {
     let control = Control::new();
-    let (recorder, _reader) = lane(Nanos::from_millis(10), &Arc::new(Control::new()));
+    let (recorder, _reader) = worker(Nanos::from_millis(10), &Arc::new(Control::new()));
     let times = Times {
         runtime: Nanos::from_micros(100),
         deadline: Nanos::from_millis(1),
@@ -145,7 +145,7 @@ fn the_loop_by_nanosleep_needs_no_right() {
     let found = Worker::new(recorder, times, length)
         .run(false, CLOCK.now(), SelfCost::default(), &control)
         .unwrap();
-    let accounting = found.lane.accounting;
+    let accounting = found.worker.accounting;
     assert!(accounting.balances(), "{accounting:?}");
     assert_eq!((accounting.expected, accounting.warm_up), (50, 10));
     assert!(accounting.missed >= accounting.recorded / 2);

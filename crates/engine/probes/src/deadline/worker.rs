@@ -56,7 +56,7 @@ impl Tally {
 
 /// The result of one thread.
 pub(super) struct Found {
-    pub(super) lane: WorkerOutcome,
+    pub(super) worker: WorkerOutcome,
     pub(super) tally: Tally,
 }
 
@@ -102,7 +102,7 @@ impl Worker {
 
     pub(super) fn finish(self, expected: u64, cost: SelfCost) -> Found {
         Found {
-            lane: self.recorder.finish(expected, cost),
+            worker: self.recorder.finish(expected, cost),
             tally: self.tally,
         }
     }

@@ -36,7 +36,7 @@ pub(super) struct Finding {
 /// The result of the thread.
 #[derive(Debug)]
 pub(super) struct Brought {
-    pub(super) lanes: Vec<WorkerOutcome>,
+    pub(super) workers: Vec<WorkerOutcome>,
     pub(super) findings: Vec<Finding>,
     pub(super) warnings: Vec<String>,
 }
@@ -99,7 +99,7 @@ impl Worker {
             }
         }
         let mut brought = Brought {
-            lanes: Vec::with_capacity(turns.len()),
+            workers: Vec::with_capacity(turns.len()),
             findings: Vec::with_capacity(turns.len()),
             warnings: Vec::new(),
         };
@@ -219,7 +219,7 @@ impl Turn {
         let mut outcome = self.recorder.finish(self.expected, cost);
         // All mechanisms share the thread, so its usage is split here.
         outcome.usage = self.usage;
-        brought.lanes.push(outcome);
+        brought.workers.push(outcome);
         brought.findings.push(self.finding);
     }
 }

@@ -94,7 +94,7 @@ impl Fault {
         }
     }
 
-    fn lane(&self, way: Way, ways: usize, cpu: u32, scheduling: Scheduling) -> WorkerSpec {
+    fn worker(&self, way: Way, ways: usize, cpu: u32, scheduling: Scheduling) -> WorkerSpec {
         let pages = self.sizes.bytes_for(way.memory) as u64;
         let round = self.interval.0.saturating_mul(ways as u64).max(1);
         WorkerSpec {
@@ -133,8 +133,8 @@ impl Probe for Fault {
                 self.interval
             ));
         }
-        let lane = |way: &Way| self.lane(*way, ways, cpu, plan.scheduling);
-        let lanes: Vec<_> = choice.ways.iter().map(lane).collect();
+        let worker = |way: &Way| self.worker(*way, ways, cpu, plan.scheduling);
+        let workers: Vec<_> = choice.ways.iter().map(worker).collect();
         let run = Run {
             cpu,
             scheduling: plan.scheduling,
@@ -143,7 +143,7 @@ impl Probe for Fault {
             choice,
             probe: self,
         };
-        Ok(plan.ready(lanes, move |recorders, control| {
+        Ok(plan.ready(workers, move |recorders, control| {
             run.measure(recorders, control)
         }))
     }
@@ -177,7 +177,7 @@ impl Run {
         let mut warnings = self.choice.warnings;
         warnings.extend(measured.warnings);
         Ok(Measured {
-            lanes: measured.lanes,
+            workers: measured.workers,
             tables: vec![table],
             warnings,
         })

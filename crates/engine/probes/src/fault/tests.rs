@@ -33,9 +33,9 @@ fn measure(given: &[(&str, &str)], scheduling: Scheduling) -> (Vec<WorkerSpec>, 
     let short = measure(300);
     if short
         .1
-        .lanes
+        .workers
         .iter()
-        .all(|lane| lane.accounting.recorded > 0)
+        .all(|worker| worker.accounting.recorded > 0)
     {
         short
     } else {
@@ -44,10 +44,10 @@ fn measure(given: &[(&str, &str)], scheduling: Scheduling) -> (Vec<WorkerSpec>, 
 }
 
 /// Checks invariants of any run.
-fn check(lanes: &[WorkerSpec], measured: &Measured) {
+fn check(workers: &[WorkerSpec], measured: &Measured) {
     let table = &measured.tables[0];
-    for (row, (lane, outcome)) in lanes.iter().zip(&measured.lanes).enumerate() {
-        let label = lane.label.as_deref().unwrap();
+    for (row, (worker, outcome)) in workers.iter().zip(&measured.workers).enumerate() {
+        let label = worker.label.as_deref().unwrap();
         assert_eq!(cell(table, row, "way"), &Cell::from(label));
         let account = outcome.accounting;
         assert!(account.recorded > 0, "{label}: {account:?}");
@@ -75,11 +75,11 @@ fn check(lanes: &[WorkerSpec], measured: &Measured) {
 #[test]
 fn each_way_causes_the_stated_faults() {
     let _alone = alone();
-    let (lanes, measured) = measure(&[("interval", "1ms")], OTHER);
-    check(&lanes, &measured);
+    let (workers, measured) = measure(&[("interval", "1ms")], OTHER);
+    check(&workers, &measured);
     // Each mechanism has a row, measured or not.
     assert_eq!(measured.tables[0].rows.len(), 15);
-    for left_out in lanes.len()..15 {
+    for left_out in workers.len()..15 {
         let table = &measured.tables[0];
         assert_eq!(cell(table, left_out, "touches"), &Cell::Unknown);
         let Cell::Text(label) = cell(table, left_out, "way") else {
@@ -106,9 +106,9 @@ fn process_memory_lock_has_no_effect() {
         }
     };
     let small = [("interval", "1ms"), ("memory", "anonymous")];
-    let (lanes, measured) = measure(&small, OTHER);
-    assert_eq!(lanes.len(), 5);
-    check(&lanes, &measured);
+    let (workers, measured) = measure(&small, OTHER);
+    assert_eq!(workers.len(), 5);
+    check(&workers, &measured);
     drop(held);
 }
 
@@ -119,8 +119,8 @@ fn it_runs_at_a_real_time_priority() {
         return;
     };
     let given = [("interval", "5ms"), ("pages", "32"), ("memory", "file")];
-    let (lanes, measured) = measure(&given, fifo);
-    check(&lanes, &measured);
+    let (workers, measured) = measure(&given, fifo);
+    check(&workers, &measured);
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn a_stop_ends_a_long_pause() {
     testing::stop_after(&control, Duration::from_millis(50));
     let (_, measured) = testing::measure(fault, &plan, &control);
     // At most one batch of the first mechanism: the pause after it was not over.
-    assert!(measured.lanes[0].accounting.expected <= 256);
-    assert_eq!(measured.lanes[1].accounting.expected, 0);
+    assert!(measured.workers[0].accounting.expected <= 256);
+    assert_eq!(measured.workers[1].accounting.expected, 0);
 }
 
 #[test]
@@ -176,9 +176,9 @@ fn unavailable_batch_is_missed() {
         },
     };
     let control = Arc::new(Control::new());
-    let (recorder, _reader) = testing::lane(run.warm_up, &control);
+    let (recorder, _reader) = testing::worker(run.warm_up, &control);
     let measured = run.measure(vec![recorder], &control).unwrap();
-    let account = measured.lanes[0].accounting;
+    let account = measured.workers[0].accounting;
     assert_eq!(account.recorded, 0, "{account:?}");
     assert!(account.missed > 0, "{account:?}");
     assert!(measured.warnings[0].contains("batches failed"));

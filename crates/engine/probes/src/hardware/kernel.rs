@@ -25,9 +25,9 @@ const REPORTS_KEPT: usize = 1_000;
 /// `kernel/trace/trace_hwlat.c`).
 const PAUSE_STEP: Nanos = Nanos::from_millis(1);
 
-/// Returns the lane for a run with only the kernel's spinning thread, which has normal priority and
+/// Returns the worker for a run with only the kernel's spinning thread, which has normal priority and
 /// moves from CPU to CPU.
-pub(super) fn lane(cpus: &CpuSet, rate_hz: u64) -> WorkerSpec {
+pub(super) fn worker(cpus: &CpuSet, rate_hz: u64) -> WorkerSpec {
     WorkerSpec {
         label: Some(super::HWLAT.to_owned()),
         cpu: cpus.first().filter(|_| cpus.len() == 1),
@@ -75,7 +75,7 @@ impl Detector {
         control: &Control,
     ) -> Result<Measured, ProbeError> {
         let Some(mut recorder) = recorders.into_iter().next() else {
-            return Err(ProbeError::Unfit("no lane for the kernel's gaps".into()));
+            return Err(ProbeError::Unfit("no worker for the kernel's gaps".into()));
         };
         let cost = SelfCost::measure(CLOCK);
         recorder.start(self.start);
@@ -89,14 +89,14 @@ impl Detector {
         recorder.missed(now(), seen.lost(), Nanos::ZERO);
         let expected = seen.last.max(seen.read);
         Ok(Measured {
-            lanes: vec![recorder.finish(expected, cost)],
+            workers: vec![recorder.finish(expected, cost)],
             tables: self.tables(&seen),
             warnings: Vec::new(),
         })
     }
 
     /// A run parallel to another measurement: returns tables of the detector's reports meanwhile.
-    pub(super) fn beside(
+    pub(super) fn run_alongside(
         self,
         measure: impl FnOnce() -> Result<Measured, ProbeError>,
     ) -> Result<Measured, ProbeError> {
@@ -387,9 +387,9 @@ mod tests {
         };
         match probe.prepare(&plan, &offer) {
             Ok(ready) => {
-                let lanes = ready.lanes.clone();
+                let workers = ready.workers.clone();
                 let measured = testing::run(ready, &Arc::new(Control::new()));
-                (lanes, kernel, measured)
+                (workers, kernel, measured)
             }
             Err(error) => (Vec::new(), kernel, Err(error)),
         }
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn reports_become_samples_and_losses_missed() {
         let reports = Mutex::new(vec![vec![(1, 0), (2, 1)], vec![(5, 0)]]);
-        let (lanes, kernel, measured) = run(
+        let (workers, kernel, measured) = run(
             "hwlat",
             Kernel {
                 reports,
@@ -406,18 +406,18 @@ mod tests {
             },
         );
         let measured = measured.unwrap();
-        assert_eq!(lanes[0].label.as_deref(), Some("hwlat"));
+        assert_eq!(workers[0].label.as_deref(), Some("hwlat"));
         let asked = kernel.asked.lock().unwrap().clone().unwrap();
         assert_eq!(asked.width, Nanos::from_millis(1));
         assert_eq!(asked.threshold, Nanos::from_micros(10));
-        let [lane] = &measured.lanes[..] else {
+        let [worker] = &measured.workers[..] else {
             panic!()
         };
-        assert!(lane.accounting.balances(), "{:?}", lane.accounting);
-        assert_eq!(lane.accounting.expected, 5);
-        assert_eq!(lane.accounting.recorded, 3);
-        assert_eq!(lane.accounting.missed, 2);
-        assert_eq!(lane.worst[0].0, Nanos::from_micros(15));
+        assert!(worker.accounting.balances(), "{:?}", worker.accounting);
+        assert_eq!(worker.accounting.expected, 5);
+        assert_eq!(worker.accounting.recorded, 3);
+        assert_eq!(worker.accounting.missed, 2);
+        assert_eq!(worker.largest[0].0, Nanos::from_micros(15));
         let [cpus, windows, reports] = &measured.tables[..] else {
             panic!()
         };
@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn beside_ours_it_gives_tables() {
         let reports = Mutex::new(vec![vec![(1, 0)]]);
-        let (lanes, _, measured) = run(
+        let (workers, _, measured) = run(
             "both",
             Kernel {
                 reports,
@@ -442,8 +442,8 @@ mod tests {
             },
         );
         let measured = measured.unwrap();
-        assert_eq!(lanes[0].label, None);
-        assert!(measured.lanes[0].accounting.balances());
+        assert_eq!(workers[0].label, None);
+        assert!(measured.workers[0].accounting.balances());
         let names: Vec<&str> = measured.tables.iter().map(|t| t.name.as_str()).collect();
         assert_eq!(
             names,

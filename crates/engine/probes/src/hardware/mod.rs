@@ -155,7 +155,7 @@ impl Hardware {
             if alone {
                 detector.alone(recorders, control)
             } else {
-                detector.beside(|| spin_on(plan, recorders, control))
+                detector.run_alongside(|| spin_on(plan, recorders, control))
             }
         }))
     }
@@ -192,16 +192,16 @@ impl Probe for Hardware {
         let duty = Duty::new(self.window, self.width, self.source == HWLAT)?;
         self.check(plan, duty)?;
         let rate_hz = 1_000_000_000_u64.div_ceil(duty.window.0);
-        let lane = |cpu| WorkerSpec {
+        let worker = |cpu| WorkerSpec {
             label: None,
             cpu: Some(cpu),
             from_cpu: None,
             scheduling: plan.scheduling,
             rate_hz,
         };
-        let lanes = match self.source {
-            HWLAT => vec![kernel::lane(&plan.cpus, rate_hz)],
-            _ => plan.cpus.iter().map(lane).collect(),
+        let workers = match self.source {
+            HWLAT => vec![kernel::worker(&plan.cpus, rate_hz)],
+            _ => plan.cpus.iter().map(worker).collect(),
         };
         let spun = HardwarePlan {
             threshold: self.threshold,
@@ -213,7 +213,7 @@ impl Probe for Hardware {
             turns: self.turns.then_some(self.copy),
         };
         let run = self.source(spun, resources)?;
-        Ok(plan.ready(lanes, run))
+        Ok(plan.ready(workers, run))
     }
 }
 
@@ -299,7 +299,7 @@ struct Worker<T> {
 
 /// Its result; `turn` and `floor` in ticks.
 struct Found {
-    lane: WorkerOutcome,
+    worker: WorkerOutcome,
     tally: Tally,
     turn: u64,
     floor: u64,
@@ -363,7 +363,7 @@ impl<T: Ticks> Worker<T> {
         }
         let expected = (due - schedule.first).0 / window.0;
         Ok(Found {
-            lane: recorder.finish(expected, cost),
+            worker: recorder.finish(expected, cost),
             tally: self.tally,
             turn: self.turn,
             floor: self.limits.floor,

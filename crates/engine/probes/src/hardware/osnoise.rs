@@ -343,7 +343,7 @@ fn measured(
     mut warnings: Vec<String>,
 ) -> Measured {
     let [mut table, mut gaps] = tables();
-    let mut lanes = Vec::with_capacity(rows.len());
+    let mut workers = Vec::with_capacity(rows.len());
     for mut row in rows {
         if row.last.is_none() {
             warnings.push(format!(
@@ -358,10 +358,10 @@ fn measured(
         let usage = row.used.zip(now).map(|(before, now)| since(&before, &now));
         let mut outcome = row.recorder.finish(row.windows, cost);
         outcome.usage = usage.unwrap_or_default();
-        lanes.push(outcome);
+        workers.push(outcome);
     }
     Measured {
-        lanes,
+        workers,
         tables: vec![table, gaps],
         warnings,
     }

@@ -1,4 +1,4 @@
-//! Converts the results of the user-space threads to lanes and tables.
+//! Converts the results of the user-space threads to workers and tables.
 
 use punctual_model::{Cell, Nanos, Table};
 
@@ -7,7 +7,7 @@ use super::spin::Ticks;
 use super::{Found, iterations};
 use crate::Measured;
 
-/// Converts the results of the threads to lanes and tables.
+/// Converts the results of the threads to workers and tables.
 pub(super) fn measured<T: Ticks>(
     clock: T,
     name: &str,
@@ -15,7 +15,7 @@ pub(super) fn measured<T: Ticks>(
     found: Vec<Found>,
 ) -> Measured {
     let mut measured = Measured {
-        lanes: Vec::with_capacity(found.len()),
+        workers: Vec::with_capacity(found.len()),
         tables: Vec::new(),
         warnings: Vec::new(),
     };
@@ -33,7 +33,7 @@ pub(super) fn measured<T: Ticks>(
         ],
     );
     for (found, &cpu) in found.into_iter().zip(cpus) {
-        measured.lanes.push(found.lane);
+        measured.workers.push(found.worker);
         push_gaps(&mut gaps, cpu, clock, &found.tally);
         if let Some(counted) = &found.turns {
             iterations::push(&mut turns, cpu, clock, counted);

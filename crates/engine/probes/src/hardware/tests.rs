@@ -12,14 +12,14 @@ fn run(hardware: Hardware, plan: &Plan, control: &Arc<Control>) -> Measured {
 
 /// Checks invariants on any machine, however disturbed.
 fn check(measured: &Measured, windows: u64, spun_at_most: Nanos) {
-    for lane in &measured.lanes {
-        assert_eq!(lane.accounting.expected, windows);
+    for worker in &measured.workers {
+        assert_eq!(worker.accounting.expected, windows);
     }
     let [gaps, spinning] = &measured.tables[..] else {
         panic!("{:?}", measured.tables);
     };
-    assert_eq!(spinning.rows.len(), measured.lanes.len());
-    assert!(gaps.rows.len() >= 5 * measured.lanes.len());
+    assert_eq!(spinning.rows.len(), measured.workers.len());
+    assert!(gaps.rows.len() >= 5 * measured.workers.len());
     for row in &spinning.rows {
         let Cell::Count(spun) = row[2] else { panic!() };
         // A spin that is in a gap at its end lasts until the gap is over.
@@ -43,8 +43,8 @@ fn each_window_is_accounted_for() {
     let plan = plan(OTHER, Nanos::from_millis(300));
     let measured = run(hardware, &plan, &Arc::new(Control::new()));
     check(&measured, 30, Nanos::from_millis(27 * 2));
-    let recorded: u64 = (measured.lanes.iter())
-        .map(|lane| lane.accounting.recorded)
+    let recorded: u64 = (measured.workers.iter())
+        .map(|worker| worker.accounting.recorded)
         .sum();
     assert!(recorded > 0);
 }
@@ -110,9 +110,9 @@ fn the_other_clock_spins_as_well() {
         turns: None,
     };
     let control = Arc::new(Control::new());
-    let (recorder, _reader) = testing::lane(plan.warm_up, &control);
+    let (recorder, _reader) = testing::worker(plan.warm_up, &control);
     let measured = measure(RawClock, "raw", plan, vec![recorder], &control).unwrap();
-    assert!(measured.lanes[0].accounting.balances());
+    assert!(measured.workers[0].accounting.balances());
     check(&measured, 10, Nanos::from_millis(9 * 2));
 }
 

@@ -146,7 +146,7 @@ impl Inversion {
 impl Probe for Inversion {
     fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         self.check(plan)?;
-        let lanes = plan
+        let workers = plan
             .cpus
             .iter()
             .flat_map(|cpu| self.locks.iter().map(move |(_, name)| (cpu, name)))
@@ -157,7 +157,7 @@ impl Probe for Inversion {
                 scheduling: plan.scheduling,
                 rate_hz: 1_000_000_000 / self.interval.0 + 1,
             });
-        let lanes: Vec<_> = lanes.collect();
+        let workers: Vec<_> = workers.collect();
         let alike = self.locks.len() == 1;
         let run = Run {
             cpus: plan.cpus.iter().collect(),
@@ -167,7 +167,7 @@ impl Probe for Inversion {
         };
         Ok(Ready {
             alike,
-            ..plan.ready(lanes, move |recorders, control| {
+            ..plan.ready(workers, move |recorders, control| {
                 run.measure(recorders, control)
             })
         })
@@ -251,19 +251,19 @@ impl Run {
             ],
         );
         let mut warnings = Vec::new();
-        let mut lanes = Vec::with_capacity(waits.len());
+        let mut workers = Vec::with_capacity(waits.len());
         let places = self
             .cpus
             .iter()
             .flat_map(|cpu| self.probe.locks.iter().map(move |lock| (cpu, lock)));
         for (wait, (cpu, (protocol, name))) in waits.into_iter().zip(places) {
             let bound = self.probe.bound(*protocol);
-            let max = wait.lane.histogram.max();
+            let max = wait.worker.histogram.max();
             table.push([
                 Cell::from(u64::from(*cpu)),
                 (*name).into(),
                 bound.into(),
-                wait.lane.histogram.quantile(0.5).into(),
+                wait.worker.histogram.quantile(0.5).into(),
                 max.into(),
                 max.map(|max| max - bound).into(),
                 wait.overtaken.into(),
@@ -281,10 +281,10 @@ impl Run {
                     wait.overtaken + wait.undisturbed
                 ));
             }
-            lanes.push(wait.lane);
+            workers.push(wait.worker);
         }
         Measured {
-            lanes,
+            workers,
             tables: vec![table],
             warnings,
         }

@@ -24,26 +24,26 @@ fn only_plain_lock_awaits_middle_thread() {
     let probe = probe(&[("hold", "50us"), ("spin", "1ms"), ("interval", "10ms")]);
     let plan = plan(fifo, Nanos::from_millis(200));
     let (_, measured) = testing::measure(probe, &plan, &Arc::new(Control::new()));
-    assert_eq!(measured.lanes.len(), 2);
-    for lane in &measured.lanes {
-        assert_eq!(lane.accounting.expected, 10);
-        assert!(lane.accounting.recorded > 0);
+    assert_eq!(measured.workers.len(), 2);
+    for worker in &measured.workers {
+        assert_eq!(worker.accounting.expected, 10);
+        assert!(worker.accounting.recorded > 0);
     }
     // In each successful cycle the plain lock must wait for the spin. The wait of the other lock
     // depends on the machine, but it is never overtaken.
     let [plain, inherit] = &measured.tables[0].rows[..] else {
         panic!("{:?}", measured.tables);
     };
-    let recorded = |lane: usize| measured.lanes[lane].accounting.recorded;
+    let recorded = |worker: usize| measured.workers[worker].accounting.recorded;
     assert_eq!(plain[1], Cell::from("plain"));
     assert_eq!(plain[2], Cell::from(Nanos::from_micros(1_050)));
     assert_eq!(plain[6], Cell::from(recorded(0)), "{measured:?}");
-    assert!(measured.lanes[0].histogram.min().unwrap() >= Nanos::from_millis(1));
+    assert!(measured.workers[0].histogram.min().unwrap() >= Nanos::from_millis(1));
     assert_eq!(inherit[2], Cell::from(Nanos::from_micros(50)));
     assert_eq!(inherit[6], Cell::from(0), "{measured:?}");
     assert_eq!(inherit[7], Cell::from(recorded(1)));
     // It waits at least for the low thread's work.
-    assert!(measured.lanes[1].histogram.max().unwrap() >= Nanos::from_micros(20));
+    assert!(measured.workers[1].histogram.max().unwrap() >= Nanos::from_micros(20));
     assert!(measured.warnings.is_empty(), "{:?}", measured.warnings);
 }
 
@@ -58,9 +58,9 @@ fn a_stop_ends_it_between_cycles() {
     let plan = plan(fifo, Nanos::from_secs(3_600));
     let (_, measured) = testing::measure(probe, &plan, &control);
     let expected: u64 = measured
-        .lanes
+        .workers
         .iter()
-        .map(|lane| lane.accounting.expected)
+        .map(|worker| worker.accounting.expected)
         .sum();
     assert!(expected <= 1);
 }
@@ -90,9 +90,9 @@ fn lanes_are_cpus_by_locks() {
         plan.cpus = CpuSet::from_iter([1, 4]);
         let ready = testing::prepare(probe(given), &plan).unwrap();
         ready
-            .lanes
+            .workers
             .into_iter()
-            .map(|lane| lane.label.unwrap())
+            .map(|worker| worker.label.unwrap())
             .collect::<Vec<_>>()
     };
     assert_eq!(

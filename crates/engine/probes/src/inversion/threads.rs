@@ -167,7 +167,7 @@ pub(super) fn middle(shared: &Shared, times: &Times, member: &Member) -> Result<
 /// The results of the high thread for one lock.
 #[derive(Debug)]
 pub(super) struct Waits {
-    pub(super) lane: WorkerOutcome,
+    pub(super) worker: WorkerOutcome,
     /// How often the middle thread ran before the lock was acquired.
     pub(super) overtaken: u64,
     /// How often it did not.
@@ -272,7 +272,7 @@ fn finish(shared: &Shared, accounts: Vec<Account>, cycles: &Cycles, cost: SelfCo
             let expected = turns_of(due, place, locks);
             account.missed(expected, place, locks, cycles);
             Waits {
-                lane: account.recorder.finish(expected, cost),
+                worker: account.recorder.finish(expected, cost),
                 overtaken: account.overtaken,
                 undisturbed: account.undisturbed,
             }

@@ -144,8 +144,8 @@ impl Probe for Migrate {
             )));
         }
         let highest = ranks.len() - 1;
-        let lanes = ranks.iter().enumerate().skip(1);
-        let lanes = lanes.map(|(rank, scheduling)| WorkerSpec {
+        let workers = ranks.iter().enumerate().skip(1);
+        let workers = workers.map(|(rank, scheduling)| WorkerSpec {
             label: Some(if rank == highest {
                 "highest".to_owned()
             } else {
@@ -156,7 +156,7 @@ impl Probe for Migrate {
             scheduling: *scheduling,
             rate_hz: 1_000_000_000_u64.div_ceil(self.interval.0),
         });
-        let lanes: Vec<_> = lanes.collect();
+        let workers: Vec<_> = workers.collect();
         let run = Run {
             cpus: plan.cpus.iter().collect(),
             ranks,
@@ -167,7 +167,7 @@ impl Probe for Migrate {
         Ok(Ready {
             // A lower rank waits for all above it.
             alike: false,
-            ..plan.ready(lanes, move |recorders, control| {
+            ..plan.ready(workers, move |recorders, control| {
                 run.measure(recorders, control)
             })
         })
@@ -191,7 +191,7 @@ impl Run {
         let mut group = ThreadGroup::new(control);
         let mut reports = Vec::with_capacity(threads);
         let held = (AHEAD.0 / interval.0).max(8);
-        // The lowest has no lane.
+        // The lowest has no worker.
         let recorders = [None].into_iter().chain(recorders.into_iter().map(Some));
         for (rank, (scheduling, recorder)) in self.ranks.iter().zip(recorders).enumerate() {
             let (sender, receiver) = RingBuffer::new(held as usize);
@@ -237,7 +237,7 @@ impl Run {
         // Process the last reports.
         turn();
         let mut measured = Measured {
-            lanes: group.join()?.into_iter().flatten().collect(),
+            workers: group.join()?.into_iter().flatten().collect(),
             tables: Vec::new(),
             warnings: Vec::new(),
         };

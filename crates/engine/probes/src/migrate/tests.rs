@@ -20,11 +20,11 @@ fn every_round_is_accounted_for_and_judged() {
     };
     let migrate = migrate(&[("run", "1ms"), ("interval", "10ms")]);
     let plan = plan(fifo, Nanos::from_millis(400));
-    let (lanes, measured) = testing::measure(migrate, &plan, &Arc::new(Control::new()));
-    assert_eq!(lanes.len(), plan.cpus.len());
-    for lane in &measured.lanes {
-        assert_eq!(lane.accounting.expected, 40);
-        assert_eq!(lane.accounting.warm_up, 4);
+    let (workers, measured) = testing::measure(migrate, &plan, &Arc::new(Control::new()));
+    assert_eq!(workers.len(), plan.cpus.len());
+    for worker in &measured.workers {
+        assert_eq!(worker.accounting.expected, 40);
+        assert_eq!(worker.accounting.warm_up, 4);
     }
     let (judged, not_judged) = judged(&measured);
     assert_eq!(judged + not_judged, 36);
@@ -42,10 +42,10 @@ fn normal_policy_threads_run_same_rounds() {
         warm_up: Nanos::ZERO,
     };
     let control = Arc::new(Control::new());
-    let (recorder, _reader) = testing::lane(run.warm_up, &control);
+    let (recorder, _reader) = testing::worker(run.warm_up, &control);
     let measured = run.measure(vec![recorder], &control).unwrap();
-    assert!(measured.lanes[0].accounting.balances());
-    assert_eq!(measured.lanes[0].accounting.expected, 20);
+    assert!(measured.workers[0].accounting.balances());
+    assert_eq!(measured.workers[0].accounting.expected, 20);
     let (judged, not_judged) = judged(&measured);
     assert_eq!(judged + not_judged, 20);
 }
@@ -63,7 +63,7 @@ fn a_stop_ends_it() {
     testing::stop_after(&control, Duration::from_millis(10));
     let plan = plan(round_robin, Nanos::from_secs(7_200));
     let (_, measured) = testing::measure(migrate(&[("interval", "60s")]), &plan, &control);
-    assert!(measured.lanes.iter().all(|l| l.accounting.expected <= 1));
+    assert!(measured.workers.iter().all(|l| l.accounting.expected <= 1));
 }
 
 #[test]

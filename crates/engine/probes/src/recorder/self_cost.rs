@@ -22,13 +22,13 @@ impl SelfCost {
     /// Number of measurements of each: enough for a median, in well under a millisecond.
     const ROUNDS: usize = 1_001;
 
-    /// Capacity of the lane's ring in events; small, because all measuring threads do this at the
+    /// Capacity of the worker's ring in events; small, because all measuring threads do this at the
     /// same time.
     const RING: u64 = 64;
 
     /// Measures on the calling thread, on the CPU where it will measure.
     pub fn measure(clock: Clock) -> Self {
-        // A separate small lane: the same code, but none of its samples reach the recording.
+        // A separate small worker: the same code, but none of its samples reach the recording.
         let settings = WorkerSettings {
             warm_up: Nanos::ZERO,
             break_above: None,

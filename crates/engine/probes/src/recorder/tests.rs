@@ -5,7 +5,7 @@ use super::*;
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator::system();
 
-fn lane(warm_up: u64) -> (Recorder, WorkerReader, Arc<Control>) {
+fn worker(warm_up: u64) -> (Recorder, WorkerReader, Arc<Control>) {
     let control = Arc::new(Control::new());
     let settings = WorkerSettings {
         warm_up: Nanos(warm_up),
@@ -34,7 +34,7 @@ fn events(reader: &mut WorkerReader) -> Vec<Event> {
 
 #[test]
 fn warm_up_is_counted_and_not_recorded() {
-    let (mut recorder, mut reader, _control) = lane(30);
+    let (mut recorder, mut reader, _control) = worker(30);
     for period in 0..5 {
         recorder.sample(Nanos(1_000 + period * 10), SignedNanos(7));
     }
@@ -54,7 +54,7 @@ fn warm_up_is_counted_and_not_recorded() {
 /// Each limit counts exactly the samples and missed periods above it.
 #[test]
 fn each_limit_counts_periods_above_it() {
-    let (mut recorder, _reader, _control) = lane(10);
+    let (mut recorder, _reader, _control) = worker(10);
     recorder.count_overruns();
     recorder.count_above(&[Nanos(100), Nanos(105)]);
     for (period, latency) in (0..).zip([900, 100, 101, 105, 106, -3]) {
@@ -73,7 +73,7 @@ fn each_limit_counts_periods_above_it() {
 
 #[test]
 fn later_lane_has_its_own_warmup() {
-    let (recorder, _reader, control) = lane(30);
+    let (recorder, _reader, control) = worker(30);
     let (mut late, mut reader) = RecorderSlot::open(recorder.settings, &control);
     late.start_late(Nanos(1_000), Nanos(5_000));
     late.sample(Nanos(5_020), SignedNanos(7));
@@ -93,7 +93,7 @@ fn later_lane_has_its_own_warmup() {
 
 #[test]
 fn warmup_end_splits_missed_periods() {
-    let (mut recorder, mut reader, _control) = lane(30);
+    let (mut recorder, mut reader, _control) = worker(30);
     recorder.sample(Nanos(1_000), SignedNanos(64));
     recorder.missed(Nanos(1_010), 6, Nanos(10));
     recorder.sample(Nanos(1_070), SignedNanos(1));
@@ -122,7 +122,7 @@ fn warmup_end_splits_missed_periods() {
 
 #[test]
 fn missed_periods_share_the_wake_up_lateness() {
-    let (mut recorder, _reader, _control) = lane(30);
+    let (mut recorder, _reader, _control) = worker(30);
     recorder.count_overruns();
     // Due at 1,000, woken at 1,064: six periods have passed, the first two of them in the warm-up.
     recorder.sample(Nanos(1_000), SignedNanos(64));
@@ -139,7 +139,7 @@ fn missed_periods_share_the_wake_up_lateness() {
 
 #[test]
 fn overruns_allocate_nothing() {
-    let (mut recorder, _reader, _control) = lane(0);
+    let (mut recorder, _reader, _control) = worker(0);
     recorder.count_overruns();
     let period = Nanos::from_millis(1);
     let mut guard = AllocationGuard::new().unwrap();
@@ -157,7 +157,7 @@ fn overruns_allocate_nothing() {
 
 #[test]
 fn open_periods_are_missed_with_minimum_lateness() {
-    let (mut recorder, mut reader, _control) = lane(30);
+    let (mut recorder, mut reader, _control) = worker(30);
     recorder.count_overruns();
     recorder.sample(Nanos(1_000), SignedNanos(5));
     // Two in the warm-up, and three after it.
@@ -191,7 +191,7 @@ fn an_event_takes_24_bytes() {
 
 #[test]
 fn full_ring_reports_drops_histogram_keeps_all() {
-    let (mut recorder, reader, _control) = lane(0);
+    let (mut recorder, reader, _control) = worker(0);
     for period in 0..5_000 {
         recorder.sample(Nanos(1_000 + period), SignedNanos(3));
     }
@@ -205,7 +205,7 @@ fn full_ring_reports_drops_histogram_keeps_all() {
 
 #[test]
 fn sample_above_break_value_ends_run() {
-    let (mut recorder, _reader, control) = lane(0);
+    let (mut recorder, _reader, control) = worker(0);
     recorder.sample(Nanos(1_000), SignedNanos(500));
     assert!(!control.stopping());
     recorder.sample(Nanos(1_010), SignedNanos(501));
@@ -214,11 +214,11 @@ fn sample_above_break_value_ends_run() {
 
 #[test]
 fn early_samples_are_recorded_as_early() {
-    let (mut recorder, _reader, _control) = lane(0);
+    let (mut recorder, _reader, _control) = worker(0);
     recorder.sample(Nanos(1_000), SignedNanos(-2));
     recorder.sample(Nanos(1_010), SignedNanos(2));
     let outcome = recorder.finish(2, SelfCost::default());
     assert_eq!(outcome.accounting.early, 1);
     assert_eq!(outcome.accounting.recorded, 2);
-    assert_eq!(outcome.worst, [(Nanos(2), Nanos(1_010))]);
+    assert_eq!(outcome.largest, [(Nanos(2), Nanos(1_010))]);
 }

@@ -135,7 +135,7 @@ impl Probe for Signal {
         if cpus.len() < self.threads {
             return Err(ProbeError::NoCpu { probe: ENTRY.name });
         }
-        let lanes = (0..self.threads).map(|place| {
+        let workers = (0..self.threads).map(|place| {
             let from = (place + self.threads - 1) % self.threads;
             let whole = self.whole && place == 0;
             WorkerSpec {
@@ -150,7 +150,7 @@ impl Probe for Signal {
                 rate_hz: 1_000_000_000 * self.burst / self.interval.0 + 1,
             }
         });
-        let lanes: Vec<_> = lanes.collect();
+        let workers: Vec<_> = workers.collect();
         let run = Run {
             pace: Pace {
                 interval: self.interval,
@@ -165,7 +165,7 @@ impl Probe for Signal {
         };
         Ok(Ready {
             alike: !self.whole,
-            ..plan.ready(lanes, move |recorders, control| {
+            ..plan.ready(workers, move |recorders, control| {
                 run.measure(recorders, control)
             })
         })
@@ -195,11 +195,11 @@ impl Run {
         group.go();
         group.attend(LOOK_EVERY, || ring.look());
         let brought = group.join()?;
-        let (lanes, rounds): (Vec<_>, Vec<_>) = (brought.into_iter())
-            .map(|brought| (brought.lane, brought.rounds))
+        let (workers, rounds): (Vec<_>, Vec<_>) = (brought.into_iter())
+            .map(|brought| (brought.worker, brought.rounds))
             .unzip();
         Ok(Measured {
-            lanes,
+            workers,
             tables: (rounds.iter().flatten())
                 .map(|rounds| table(rounds, self.cpus.len()))
                 .collect(),

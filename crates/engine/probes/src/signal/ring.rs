@@ -126,7 +126,7 @@ impl Account {
 /// The result of a thread.
 #[derive(Debug)]
 pub(super) struct Brought {
-    pub(super) lane: WorkerOutcome,
+    pub(super) worker: WorkerOutcome,
     /// For the thread that begins the rounds: whole ones after the warm-up, from the first signal
     /// to the last.
     pub(super) rounds: Option<Histogram>,
@@ -252,7 +252,7 @@ pub(super) fn lead(
     let rounds = rounds(ring, &port, &mut account, &times, member.control())?;
     drop(ending);
     Ok(Some(Brought {
-        lane: account.finish(ring, &times, cost),
+        worker: account.finish(ring, &times, cost),
         rounds: Some(rounds),
     }))
 }
@@ -347,7 +347,7 @@ pub(super) fn follow(
         }
     }
     Ok(Some(Brought {
-        lane: account.finish(ring, &times, cost),
+        worker: account.finish(ring, &times, cost),
         rounds: None,
     }))
 }
@@ -416,7 +416,7 @@ mod tests {
             }
         });
         let led = group.join().unwrap().remove(0);
-        let accounting = led.lane.accounting;
+        let accounting = led.worker.accounting;
         assert!(accounting.balances(), "{accounting:?}");
         assert_eq!(accounting.recorded, 0);
         assert!(accounting.missed >= 1, "{accounting:?}");

@@ -11,16 +11,16 @@ fn probe(given: &[(&str, &str)]) -> Signal {
 fn measure(given: &[(&str, &str)], scheduling: Scheduling) {
     let plan = plan(scheduling, Nanos::from_millis(150));
     let control = Arc::new(Control::new());
-    let (lanes, measured) = testing::measure(probe(given), &plan, &control);
-    for lane in &measured.lanes {
-        let accounting = lane.accounting;
+    let (workers, measured) = testing::measure(probe(given), &plan, &control);
+    for worker in &measured.workers {
+        let accounting = worker.accounting;
         assert_eq!(accounting.expected, 150, "{given:?} {accounting:?}");
         assert!(accounting.recorded > 0, "{given:?} {accounting:?}");
     }
     // Each whole round returned to the first thread, and took at least as long as its last hop.
     let row = &measured.tables[0].rows[0];
-    assert_eq!(row[0], Cell::Count(lanes.len() as u64));
-    let first = &measured.lanes[0];
+    assert_eq!(row[0], Cell::Count(workers.len() as u64));
+    let first = &measured.workers[0];
     assert_eq!(row[1], Cell::Count(first.accounting.recorded));
     let Cell::Count(fastest_round) = row[2] else {
         panic!("{row:?}");
@@ -44,16 +44,16 @@ fn whole_rounds_form_a_bounded_lane() {
         ..plan
     };
     let control = Arc::new(Control::new());
-    let (lanes, measured) = testing::measure(probe(&given), &plan, &control);
-    assert_eq!(lanes[0].label.as_deref(), Some("whole rounds"));
-    let rounds = &measured.lanes[0].histogram;
+    let (workers, measured) = testing::measure(probe(&given), &plan, &control);
+    assert_eq!(workers[0].label.as_deref(), Some("whole rounds"));
+    let rounds = &measured.workers[0].histogram;
     assert_eq!(rounds.recorded(), 40);
     // The table has the same count.
     let table = &measured.tables[0];
     assert_eq!(testing::count(table, 0, "rounds"), 40);
     let longest = rounds.max().unwrap();
     assert_eq!(testing::cell(table, 0, "max_ns"), &Cell::from(longest));
-    assert!(rounds.min() > measured.lanes[1].histogram.min());
+    assert!(rounds.min() > measured.workers[1].histogram.min());
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn a_stop_ends_a_ring_that_waits() {
         testing::stop_after(&control, Duration::from_millis(30));
         let plan = plan(OTHER, Nanos::from_secs(3_600));
         let (_, measured) = testing::measure(probe, &plan, &control);
-        for lane in measured.lanes {
-            assert!(lane.accounting.expected <= 1, "{via}");
+        for worker in measured.workers {
+            assert!(worker.accounting.expected <= 1, "{via}");
         }
     }
 }
@@ -100,9 +100,9 @@ fn hops_pass_cpus_in_a_ring() {
         plan.cpus = CpuSet::from_iter([2, 7]);
         let ready = testing::prepare(probe(given), &plan).unwrap();
         ready
-            .lanes
+            .workers
             .iter()
-            .map(|lane| (lane.from_cpu.unwrap(), lane.cpu.unwrap()))
+            .map(|worker| (worker.from_cpu.unwrap(), worker.cpu.unwrap()))
             .collect::<Vec<_>>()
     };
     assert_eq!(cpus(&[("threads", "3")]), [(2, 2), (2, 7), (7, 2)]);

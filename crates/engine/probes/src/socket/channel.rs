@@ -98,7 +98,7 @@ impl Way {
                 Channel::Tcp(stream, self)
             }
         };
-        channel.look_again().map_err(failed("setsockopt"))?;
+        channel.recheck().map_err(failed("setsockopt"))?;
         Ok(channel)
     }
 }
@@ -194,7 +194,7 @@ pub(super) enum Exchange {
 }
 
 impl Channel {
-    fn look_again(&self) -> io::Result<()> {
+    fn recheck(&self) -> io::Result<()> {
         let timeout = Some(LOOK_AGAIN);
         match self {
             Self::Tcp(stream, _) => {

@@ -144,7 +144,7 @@ impl Probe for Socket {
                 ways.len()
             ));
         }
-        let lane = |way: &Way| WorkerSpec {
+        let worker = |way: &Way| WorkerSpec {
             label: Some(way.word().to_owned()),
             cpu: Some(cpu),
             from_cpu: None,
@@ -152,7 +152,7 @@ impl Probe for Socket {
             // A round trip takes at least some 10 us; the ring has room for more.
             rate_hz: 20_000,
         };
-        let lanes: Vec<_> = ways.iter().map(lane).collect();
+        let workers: Vec<_> = ways.iter().map(worker).collect();
         let run = Run {
             cpu,
             server_cpu: cpus.next().unwrap_or(cpu),
@@ -165,7 +165,7 @@ impl Probe for Socket {
         };
         Ok(Ready {
             warm_up,
-            ..plan.ready(lanes, move |recorders, control| {
+            ..plan.ready(workers, move |recorders, control| {
                 run.measure(recorders, control)
             })
         })
@@ -193,7 +193,7 @@ impl Run {
             warm_up: self.warm_up,
             control: Arc::clone(control),
         };
-        let (lanes, warnings) = measuring_thread(
+        let (workers, warnings) = measuring_thread(
             &format!("socket/{}", self.cpu),
             &[self.cpu],
             self.scheduling,
@@ -201,15 +201,15 @@ impl Run {
         .spawn(move || worker.run())?
         .join()??;
         Ok(Measured {
-            tables: vec![throughput(&self.ways, &lanes)],
-            lanes,
+            tables: vec![throughput(&self.ways, &workers)],
+            workers,
             warnings,
         })
     }
 }
 
 /// Messages per second, by mechanism.
-fn throughput(ways: &[Way], lanes: &[WorkerOutcome]) -> Table {
+fn throughput(ways: &[Way], workers: &[WorkerOutcome]) -> Table {
     let mut table = Table::new(
         "throughput",
         "Messages answered, after the warm-up",
@@ -221,11 +221,11 @@ fn throughput(ways: &[Way], lanes: &[WorkerOutcome]) -> Table {
             ("times_default", "times default"),
         ],
     );
-    let usual = (ways.iter().zip(lanes))
+    let usual = (ways.iter().zip(workers))
         .find(|(way, _)| **way == Way::Default)
-        .and_then(|(_, lane)| rate(&lane.histogram));
-    for (way, lane) in ways.iter().zip(lanes) {
-        let histogram = &lane.histogram;
+        .and_then(|(_, worker)| rate(&worker.histogram));
+    for (way, worker) in ways.iter().zip(workers) {
+        let histogram = &worker.histogram;
         let rate = rate(histogram);
         let times = rate.zip(usual).map(|(rate, usual)| rate / usual);
         table.push([

@@ -41,7 +41,7 @@ struct SocketWorker {
     failures: u64,
 }
 
-/// The state that the turns of all lanes share.
+/// The state that the turns of all workers share.
 struct Course {
     target: Target,
     control: Arc<Control>,
@@ -63,22 +63,22 @@ impl Worker {
             warm_up: self.warm_up,
             number: 0,
         };
-        let mut lanes: Vec<SocketWorker> = (self.ways.into_iter())
+        let mut workers: Vec<SocketWorker> = (self.ways.into_iter())
             .map(|(way, recorder)| SocketWorker::new(way, recorder))
             .collect();
         let mut begin = now();
         let end = (self.duration).map_or(Nanos(u64::MAX), |duration| begin + duration);
         while begin < end && !control.stopping() {
-            for lane in &mut lanes {
+            for worker in &mut workers {
                 let until = (begin + self.turn).min(end);
-                lane.turn(&mut course, until)?;
+                worker.turn(&mut course, until)?;
                 // By the plan, not by the clock, so that each gets the same time.
                 begin = until;
             }
         }
         let mut warnings = Vec::new();
-        let outcomes = (lanes.into_iter())
-            .map(|lane| lane.finish(cost, &mut warnings))
+        let outcomes = (workers.into_iter())
+            .map(|worker| worker.finish(cost, &mut warnings))
             .collect();
         Ok((outcomes, warnings))
     }

@@ -5,7 +5,7 @@ use punctual_model::SignedNanos;
 
 use super::*;
 use crate::SelfCost;
-use crate::testing::{self, DEADLINE, OTHER, lane, permitted, plan};
+use crate::testing::{self, DEADLINE, OTHER, permitted, plan, worker};
 
 fn socket(given: &[(&str, &str)]) -> Socket {
     Socket::new(&testing::arguments(PARAMETERS, given))
@@ -20,21 +20,21 @@ fn measure(socket: Socket, scheduling: Scheduling, millis: u64) -> Result<Measur
 fn each_way_gets_its_replies() {
     let mut measured = measure(socket(&[]), OTHER, 1_400).unwrap();
     if measured
-        .lanes
+        .workers
         .iter()
-        .any(|lane| lane.accounting.recorded == 0)
+        .any(|worker| worker.accounting.recorded == 0)
     {
         // The machine was busy; try again.
         measured = measure(socket(&[]), OTHER, 10_000).unwrap();
     }
-    assert_eq!(measured.lanes.len(), 7);
+    assert_eq!(measured.workers.len(), 7);
     assert_eq!(measured.warnings, [""; 0]);
     let table = &measured.tables[0];
-    for (row, (way, lane)) in Way::ALL.iter().zip(&measured.lanes).enumerate() {
-        assert!(lane.accounting.recorded > 0, "{way:?}");
-        assert_eq!(lane.accounting.missed, 0, "{way:?}");
+    for (row, (way, worker)) in Way::ALL.iter().zip(&measured.workers).enumerate() {
+        assert!(worker.accounting.recorded > 0, "{way:?}");
+        assert_eq!(worker.accounting.missed, 0, "{way:?}");
         assert_eq!(table.rows[row][0], Cell::from(way.word()));
-        assert_eq!(table.rows[row][1], lane.accounting.recorded.into());
+        assert_eq!(table.rows[row][1], worker.accounting.recorded.into());
     }
     assert_eq!(table.rows[0][4], Cell::Number(1.0), "default to itself");
 }
@@ -45,7 +45,7 @@ fn it_runs_at_a_real_time_priority() {
         return;
     };
     let measured = measure(socket(&[("via", "writev")]), fifo, 200).unwrap();
-    assert!(measured.lanes[0].accounting.recorded > 0);
+    assert!(measured.workers[0].accounting.recorded > 0);
 }
 
 #[test]
@@ -60,8 +60,8 @@ fn a_server_elsewhere_is_reached_by_name() {
     };
     let name: &'static str = name.leak();
     let measured = measure(socket(&[("connect", name)]), OTHER, 600).unwrap();
-    assert_eq!(measured.lanes.len(), 6, "all but the Unix socket");
-    let sent: u64 = measured.lanes.iter().map(|l| l.accounting.expected).sum();
+    assert_eq!(measured.workers.len(), 6, "all but the Unix socket");
+    let sent: u64 = measured.workers.iter().map(|l| l.accounting.expected).sum();
     assert_eq!(server.answered(), sent);
 }
 
@@ -72,7 +72,7 @@ fn no_reply_in_time_is_missed() {
     let name: &'static str = silent.local_addr().unwrap().to_string().leak();
     let socket = socket(&[("connect", name), ("via", "nodelay")]);
     let measured = measure(socket, OTHER, 300).unwrap();
-    let account = measured.lanes[0].accounting;
+    let account = measured.workers[0].accounting;
     assert_eq!(account.recorded, 0);
     // The only message was begun in the warm-up, and is missed there.
     assert_eq!((account.expected, account.warm_up_missed), (1, 1));
@@ -91,7 +91,7 @@ fn vanished_server_is_a_warning() {
     let socket = socket(&[("connect", name), ("via", "cork")]);
     let measured = measure(socket, OTHER, 800).unwrap();
     going.join().unwrap();
-    let account = measured.lanes[0].accounting;
+    let account = measured.workers[0].accounting;
     assert!(account.expected >= 100, "{account:?}");
     assert_eq!(measured.warnings.len(), 1);
     assert!(measured.warnings[0].starts_with("cork: the connection failed"));
@@ -111,7 +111,7 @@ fn stop_ends_reply_wait() {
     let ready = testing::prepare(socket, &endless).unwrap();
     assert_eq!(ready.warm_up, Nanos::from_secs(1));
     let measured = testing::run(ready, &control).unwrap();
-    let account = measured.lanes[0].accounting;
+    let account = measured.workers[0].accounting;
     // During the first message, unless the machine stalled.
     assert_eq!(account.recorded, 0, "{account:?}");
 }
@@ -161,7 +161,7 @@ fn nobody_there_is_an_error() {
 fn rate_is_messages_per_elapsed_time() {
     let control = Arc::new(Control::new());
     let of = |latencies: &[i64]| {
-        let (mut recorder, _reader) = lane(Nanos::ZERO, &control);
+        let (mut recorder, _reader) = worker(Nanos::ZERO, &control);
         recorder.start(Nanos::ZERO);
         for latency in latencies {
             recorder.sample(Nanos(1), SignedNanos(*latency));

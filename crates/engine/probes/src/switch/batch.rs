@@ -83,7 +83,7 @@ impl SwitchWorker {
 
 /// Runs one measuring thread: each batch uses the next mechanism.
 pub(super) fn measure(
-    mut lanes: Vec<SwitchWorker>,
+    mut workers: Vec<SwitchWorker>,
     mut others: Others,
     batches: Batches,
     cost: SelfCost,
@@ -96,13 +96,15 @@ pub(super) fn measure(
         size,
     } = batches;
     let mut sleep = Nanosleep::new(CLOCK)?;
-    for lane in &mut lanes {
-        lane.recorder.start(first);
-        match lane.way {
-            Way::Alone => lane
+    for worker in &mut workers {
+        worker.recorder.start(first);
+        match worker.way {
+            Way::Alone => worker
                 .recorder
                 .late_is(Some(punctual_rt::current_tid()), Delay::Step),
-            way => lane.recorder.late_is(others.switched_to(way), Delay::Call),
+            way => worker
+                .recorder
+                .late_is(others.switched_to(way), Delay::Call),
         }
     }
     let half = Nanos(interval.0 / 2);
@@ -112,41 +114,41 @@ pub(super) fn measure(
         if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
             continue;
         }
-        let lane = &mut lanes[turn];
+        let worker = &mut workers[turn];
         // Too late: its half of the interval has passed.
         let late = CLOCK.now().as_nanos() >= (due + half).0;
         let tried = if late {
             0
         } else {
-            batch(lane, &mut others, size, due + half, control).map_err(|source| {
+            batch(worker, &mut others, size, due + half, control).map_err(|source| {
                 punctual_rt::Error::Os {
                     call: "read or write",
-                    what: format!("'{}', whose other side is gone", lane.way.label()),
+                    what: format!("'{}', whose other side is gone", worker.way.label()),
                     source,
                 }
             })?
         };
         if control.stopping() {
             // Only switches that were begun were expected.
-            lane.expected += tried;
+            worker.expected += tried;
             break;
         }
-        lane.expected += size;
-        lane.missed(due, size - tried);
+        worker.expected += size;
+        worker.missed(due, size - tried);
         due += interval;
-        turn = (turn + 1) % lanes.len();
+        turn = (turn + 1) % workers.len();
     }
     drop(others);
-    Ok(lanes
+    Ok(workers
         .into_iter()
-        .map(|lane| lane.recorder.finish(lane.expected, cost))
+        .map(|worker| worker.recorder.finish(worker.expected, cost))
         .collect())
 }
 
 /// Runs one batch, at most until `until`. Returns how many switches were completed; each of them is
 /// recorded or counted as missed.
 fn batch(
-    lane: &mut SwitchWorker,
+    worker: &mut SwitchWorker,
     others: &mut Others,
     size: u64,
     until: Nanos,
@@ -156,13 +158,13 @@ fn batch(
     let gone = || io::Error::from(io::ErrorKind::NotConnected);
     let mut tried = 0;
     let mut now = CLOCK.now().as_nanos();
-    match lane.way {
+    match worker.way {
         Way::Alone => {
             while go_on(tried, now) {
                 let before = CLOCK.now().as_nanos();
                 std::thread::yield_now();
                 now = CLOCK.now().as_nanos();
-                sample(lane, before, now);
+                sample(worker, before, now);
                 tried += 1;
             }
         }
@@ -171,8 +173,8 @@ fn batch(
             if partner.begin(until.0, || control.stopping())? {
                 while go_on(tried, now) {
                     match partner.hand_over() {
-                        (before, Some(after)) => sample(lane, before, after),
-                        (before, None) => lane.missed(Nanos(before), 1),
+                        (before, Some(after)) => sample(worker, before, after),
+                        (before, None) => worker.missed(Nanos(before), 1),
                     }
                     tried += 1;
                     now = CLOCK.now().as_nanos();
@@ -188,7 +190,7 @@ fn batch(
                 let Some(after) = answer(|| partner.receive(), control)? else {
                     break;
                 };
-                sample(lane, before, after);
+                sample(worker, before, after);
                 tried += 1;
                 now = after;
             }
@@ -202,7 +204,7 @@ fn batch(
                 let Some(after) = answer(receive, control)? else {
                     break;
                 };
-                sample(lane, before, after);
+                sample(worker, before, after);
                 tried += 1;
                 now = after;
             }
@@ -226,7 +228,7 @@ fn answer(
 }
 
 #[inline]
-fn sample(lane: &mut SwitchWorker, before: u64, after: u64) {
+fn sample(worker: &mut SwitchWorker, before: u64, after: u64) {
     let latency: SignedNanos = Nanos(after).signed_sub(Nanos(before));
-    lane.recorder.sample(Nanos(before), latency);
+    worker.recorder.sample(Nanos(before), latency);
 }

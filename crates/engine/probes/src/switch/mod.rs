@@ -123,7 +123,7 @@ impl Switch {
         }
     }
 
-    fn lane(&self, way: Way, cpu: u32, scheduling: Scheduling) -> WorkerSpec {
+    fn worker(&self, way: Way, cpu: u32, scheduling: Scheduling) -> WorkerSpec {
         let batches = self.interval.0.saturating_mul(self.ways.len() as u64);
         WorkerSpec {
             label: Some(format!("{}, CPU {cpu}", way.label())),
@@ -153,14 +153,14 @@ impl Probe for Switch {
                  --way or --duration"
             )));
         }
-        let lanes = plan.cpus.iter().flat_map(|cpu| {
-            let lane = |way: &Way| self.lane(*way, cpu, plan.scheduling);
-            self.ways.iter().map(lane).collect::<Vec<_>>()
+        let workers = plan.cpus.iter().flat_map(|cpu| {
+            let worker = |way: &Way| self.worker(*way, cpu, plan.scheduling);
+            self.ways.iter().map(worker).collect::<Vec<_>>()
         });
-        let lanes: Vec<_> = lanes.collect();
+        let workers: Vec<_> = workers.collect();
         let needs_processes = self.ways.contains(&Way::Process);
         let cpus: Vec<u32> = plan.cpus.iter().collect();
-        // Before the lanes are opened, because a later fork would cost a fault for each of their
+        // Before the workers are opened, because a later fork would cost a fault for each of their
         // pages.
         let processes = cpus.iter().filter(|_| needs_processes);
         let processes = processes.map(|_| EchoProcess::start());
@@ -171,7 +171,7 @@ impl Probe for Switch {
             duration: plan.duration,
             probe: self,
         };
-        Ok(plan.ready(lanes, move |recorders, control| {
+        Ok(plan.ready(workers, move |recorders, control| {
             run.measure(recorders, control)
         }))
     }
@@ -194,7 +194,7 @@ impl Run {
         let spread = interval.0 / self.cpus.len().max(1) as u64;
         for (place, &cpu) in self.cpus.iter().enumerate() {
             let ways = ways.clone();
-            let lanes: Vec<Recorder> = recorders.by_ref().take(ways.len()).collect();
+            let workers: Vec<Recorder> = recorders.by_ref().take(ways.len()).collect();
             let offset = Duration::from_nanos(spread * place as u64);
             let duration = self.duration;
             let process = self.processes.pop();
@@ -212,19 +212,23 @@ impl Run {
                         interval,
                         size: batch,
                     };
-                    let lanes = ways.into_iter().zip(lanes).map(SwitchWorker::new).collect();
-                    measure(lanes, others, batches, cost, control)
+                    let workers = ways
+                        .into_iter()
+                        .zip(workers)
+                        .map(SwitchWorker::new)
+                        .collect();
+                    measure(workers, others, batches, cost, control)
                 },
             )?;
         }
         group.go();
-        let lanes: Vec<WorkerOutcome> = group.join()?.into_iter().flatten().collect();
+        let workers: Vec<WorkerOutcome> = group.join()?.into_iter().flatten().collect();
         let ways = ways.iter().cycle();
-        let stayed: u64 = lanes
+        let stayed: u64 = workers
             .iter()
             .zip(ways)
             .filter(|(_, way)| **way == Way::Yield)
-            .map(|(lane, _)| lane.accounting.missed)
+            .map(|(worker, _)| worker.accounting.missed)
             .sum();
         let mut warnings = Vec::new();
         if stayed > 0 && !self.scheduling.policy.is_real_time() {
@@ -235,7 +239,7 @@ impl Run {
             ));
         }
         Ok(Measured {
-            lanes,
+            workers,
             tables: Vec::new(),
             warnings,
         })

@@ -14,11 +14,11 @@ fn each_way_accounts_for_every_switch() {
     let switch = switch(&[("interval", "5ms"), ("batch", "20")]);
     let plan = plan(OTHER, Nanos::from_millis(200));
     let measured = run(switch, &plan, &Arc::new(Control::new()));
-    for lane in &measured.lanes {
+    for worker in &measured.workers {
         // 40 batches, a quarter of them for each mechanism.
-        assert_eq!(lane.accounting.expected, 10 * 20);
+        assert_eq!(worker.accounting.expected, 10 * 20);
     }
-    let recorded = |way: usize| measured.lanes[way].accounting.recorded;
+    let recorded = |way: usize| measured.workers[way].accounting.recorded;
     assert!(recorded(0) > 0 && recorded(2) > 0 && recorded(3) > 0);
 }
 
@@ -30,9 +30,9 @@ fn at_real_time_priority_a_yield_switches() {
     let switch = switch(&[("interval", "10ms"), ("batch", "20")]);
     let plan = plan(fifo, Nanos::from_millis(400));
     let measured = run(switch, &plan, &Arc::new(Control::new()));
-    for lane in &measured.lanes {
-        assert_eq!(lane.accounting.expected, 10 * 20);
-        assert!(lane.accounting.recorded > 0, "{:?}", lane.accounting);
+    for worker in &measured.workers {
+        assert_eq!(worker.accounting.expected, 10 * 20);
+        assert!(worker.accounting.recorded > 0, "{:?}", worker.accounting);
     }
     assert!(measured.warnings.is_empty());
 }
@@ -45,7 +45,7 @@ fn stop_interrupts_a_batch() {
         testing::stop_after(&control, Duration::from_millis(10));
         let plan = plan(OTHER, Nanos::from_secs(7_200));
         let measured = run(switch(&given), &plan, &control);
-        assert!(measured.lanes[0].accounting.expected <= 100_000, "{way}");
+        assert!(measured.workers[0].accounting.expected <= 100_000, "{way}");
     }
 }
 
@@ -53,10 +53,10 @@ fn stop_interrupts_a_batch() {
 fn single_way_gets_every_lane() {
     let switch = switch(&[("way", "process")]);
     let ready = testing::prepare(switch, &plan(OTHER, Nanos::from_secs(1))).unwrap();
-    for lane in &ready.lanes {
-        let label = lane.label.as_deref().unwrap();
+    for worker in &ready.workers {
+        let label = worker.label.as_deref().unwrap();
         assert!(label.starts_with("pipe to process, CPU "), "{label}");
-        assert_eq!(lane.rate_hz, 10_000);
+        assert_eq!(worker.rate_hz, 10_000);
     }
 }
 

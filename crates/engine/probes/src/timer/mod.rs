@@ -99,7 +99,7 @@ impl Timer {
         Nanos(self.interval.0.saturating_add(more))
     }
 
-    fn lanes(&self, plan: &Plan) -> Vec<WorkerSpec> {
+    fn workers(&self, plan: &Plan) -> Vec<WorkerSpec> {
         let cpus: Vec<u32> = plan.cpus.iter().collect();
         let threads = self.threads.unwrap_or(cpus.len() as u64);
         let shared = threads > cpus.len() as u64;
@@ -185,13 +185,15 @@ impl Timer {
         };
         run.tracer.may_start(&run.plan()).map_err(refused)?;
         let rate_hz = 1_000_000_000 / self.interval.0;
-        let lanes = timerlat::lanes(&plan.cpus, user, plan.scheduling, rate_hz);
+        let workers = timerlat::workers(&plan.cpus, user, plan.scheduling, rate_hz);
         Ok(Ready {
             duration,
             warm_up,
             // One for the interrupt, and one for the thread.
             alike: false,
-            ..plan.ready(lanes, move |recorders, control| run.run(recorders, control))
+            ..plan.ready(workers, move |recorders, control| {
+                run.run(recorders, control)
+            })
         })
     }
 
@@ -235,17 +237,17 @@ impl Probe for Timer {
             self.check_timerlat()?;
             return self.timerlat(plan, resources);
         }
-        let lanes = self.lanes(plan);
+        let workers = self.workers(plan);
         let run = Run {
             cpus: plan.cpus.iter().collect(),
-            lanes: lanes.clone(),
+            workers: workers.clone(),
             duration,
             probe: self,
         };
         Ok(Ready {
             duration,
             warm_up,
-            ..plan.ready(lanes, move |recorders, control| {
+            ..plan.ready(workers, move |recorders, control| {
                 run.measure(recorders, control)
             })
         })
@@ -256,7 +258,7 @@ impl Probe for Timer {
 struct Run {
     probe: Timer,
     cpus: Vec<u32>,
-    lanes: Vec<WorkerSpec>,
+    workers: Vec<WorkerSpec>,
     duration: Option<Nanos>,
 }
 
@@ -271,7 +273,7 @@ impl Run {
         let spread = self.probe.interval.0 / recorders.len().max(1) as u64;
         // Read once for all, so that they begin at the same instant.
         let ahead = Nanos(clock.now().as_nanos()).signed_sub(Nanos(CLOCK.now().as_nanos()));
-        for (place, (recorder, lane)) in (0..).zip(recorders.into_iter().zip(&self.lanes)) {
+        for (place, (recorder, spec)) in (0..).zip(recorders.into_iter().zip(&self.workers)) {
             let worker = Worker {
                 recorder,
                 cost: SelfCost::default(),
@@ -280,26 +282,26 @@ impl Run {
                 ahead,
                 interval: self.probe.interval_of(place),
                 begin: self.probe.begin,
-                place,
+                index: place,
                 spread,
                 duration: self.duration,
                 wakeups: self.probe.wakeups.unwrap_or(u64::MAX),
-                threads: self.lanes.len() as u64,
+                threads: self.workers.len() as u64,
             };
-            let name = match lane.cpu {
-                Some(cpu) if lane.label.is_none() => format!("timer/{cpu}"),
+            let name = match spec.cpu {
+                Some(cpu) if spec.label.is_none() => format!("timer/{cpu}"),
                 _ => format!("timer/{place}"),
             };
-            let cpus = match &lane.cpu {
+            let cpus = match &spec.cpu {
                 Some(cpu) => std::slice::from_ref(cpu),
                 None => &self.cpus,
             };
-            let builder = measuring_thread(&name, cpus, lane.scheduling);
+            let builder = measuring_thread(&name, cpus, spec.scheduling);
             group.spawn(builder, |_| Ok(worker.ready()), Worker::run)?;
         }
         group.go();
         Ok(Measured {
-            lanes: group.join()?,
+            workers: group.join()?,
             tables: Vec::new(),
             warnings: Vec::new(),
         })

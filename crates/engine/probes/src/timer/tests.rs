@@ -1,6 +1,6 @@
 use super::worker::{Schedule, overrun};
 use super::*;
-use crate::testing::{self, OTHER, lane};
+use crate::testing::{self, OTHER, worker};
 use punctual_model::{Accounting, SignedNanos};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn plan(duration: Nanos) -> Plan {
 fn measure(given: &[(&str, &str)], duration: Nanos) -> Accounting {
     let control = Arc::new(Control::new());
     let (_, measured) = testing::measure(timer(given), &plan(duration), &control);
-    let [outcome] = &measured.lanes[..] else {
+    let [outcome] = &measured.workers[..] else {
         panic!("{measured:?}");
     };
     assert!(outcome.cost.clock_read > Nanos::ZERO);
@@ -53,7 +53,7 @@ fn a_stop_ends_a_long_sleep() {
     let plan = plan(Nanos::from_secs(7_200));
     let (_, measured) = testing::measure(timer(&[("interval", "1h")]), &plan, &control);
     // The first period was due immediately or not at all.
-    assert!(measured.lanes[0].accounting.expected <= 1);
+    assert!(measured.workers[0].accounting.expected <= 1);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn what_does_not_fit_is_refused() {
 fn made_up(wakes: &[u64], warm_up: Nanos) -> (crate::WorkerOutcome, Vec<u64>) {
     const PERIOD: u64 = 1_000;
     let control = Arc::new(Control::new());
-    let (mut recorder, _reader) = lane(warm_up, &control);
+    let (mut recorder, _reader) = worker(warm_up, &control);
     recorder.count_overruns();
     recorder.start(Nanos::ZERO);
     let schedule = Schedule {
@@ -121,7 +121,7 @@ proptest::proptest! {
 fn an_overrun_counts_each_period_that_passed() {
     let control = Arc::new(Control::new());
     let counted = |now: u64, due: u64, end: u64| {
-        let (mut recorder, _reader) = lane(Nanos::ZERO, &control);
+        let (mut recorder, _reader) = worker(Nanos::ZERO, &control);
         recorder.start(Nanos::ZERO);
         let schedule = Schedule {
             first: Nanos::ZERO,
@@ -163,8 +163,8 @@ fn equal_interval_threads_complete_their_wakeups() {
         ..plan(Nanos::ZERO)
     };
     let (_, measured) = testing::measure(timer(&given), &plan, &control);
-    let recorded: Vec<u64> = (measured.lanes.iter())
-        .map(|lane| lane.accounting.recorded)
+    let recorded: Vec<u64> = (measured.workers.iter())
+        .map(|worker| worker.accounting.recorded)
         .collect();
     assert_eq!(recorded, [1, 1, 1]);
     assert!(control.stopping());

@@ -42,13 +42,13 @@ fn contexts(user: bool) -> &'static [(TimerlatContext, &'static str)] {
 }
 
 /// Returns the rows of each CPU, in the order of the CPUs.
-pub(super) fn lanes(
+pub(super) fn workers(
     cpus: &CpuSet,
     user: bool,
     scheduling: Scheduling,
     rate_hz: u64,
 ) -> Vec<WorkerSpec> {
-    let lane = |cpu: u32, name: &str| WorkerSpec {
+    let worker = |cpu: u32, name: &str| WorkerSpec {
         label: Some(format!("CPU {cpu}, {name}")),
         cpu: Some(cpu),
         from_cpu: None,
@@ -56,7 +56,11 @@ pub(super) fn lanes(
         rate_hz,
     };
     cpus.iter()
-        .flat_map(|cpu| contexts(user).iter().map(move |(_, name)| lane(cpu, name)))
+        .flat_map(|cpu| {
+            contexts(user)
+                .iter()
+                .map(move |(_, name)| worker(cpu, name))
+        })
         .collect()
 }
 
@@ -272,7 +276,7 @@ impl Follower {
 
     fn measured(mut self, whole: bool, start: Nanos, cost: SelfCost) -> Measured {
         let mut table = table();
-        let mut lanes = Vec::new();
+        let mut workers = Vec::new();
         for rows in std::mem::take(&mut self.cpus) {
             let (cpu, tid) = (rows.cpu, rows.tid);
             rows.push_to(&mut table, self.settled.get(&cpu).cloned().flatten());
@@ -283,11 +287,11 @@ impl Follower {
             let usage = self.usage.get(&cpu).copied();
             let until = (!self.lost.contains_key(&cpu)).then_some(self.read_until);
             let mut outcomes: Vec<WorkerOutcome> = rows.finish(whole, start, until, cost);
-            // The other lanes belong to no thread, or to the same one.
+            // The other workers belong to no thread, or to the same one.
             if let (Some(usage), Some(own)) = (usage, outcomes.last_mut()) {
                 own.usage = usage;
             }
-            lanes.extend(outcomes);
+            workers.extend(outcomes);
         }
         let lost: u64 = self.lost.values().sum();
         if lost > 0 {
@@ -297,7 +301,7 @@ impl Follower {
             ));
         }
         Measured {
-            lanes,
+            workers,
             tables: vec![table],
             warnings: self.warnings,
         }

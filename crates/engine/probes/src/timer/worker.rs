@@ -43,7 +43,7 @@ pub(super) struct Worker {
     pub(super) ahead: SignedNanos,
     pub(super) interval: Nanos,
     pub(super) begin: Begin,
-    pub(super) place: u64,
+    pub(super) index: u64,
     pub(super) spread: u64,
     pub(super) duration: Option<Nanos>,
     pub(super) wakeups: u64,
@@ -106,7 +106,7 @@ impl Worker {
         start: Instant,
     ) -> Result<WorkerOutcome, ProbeError> {
         let start = Nanos(start.as_nanos().saturating_add_signed(self.ahead.0));
-        let first = self.begin.first(start, self.place, self.spread);
+        let first = self.begin.first(start, self.index, self.spread);
         let end = |duration| first + duration;
         let schedule = Schedule {
             first,
@@ -134,7 +134,7 @@ impl Worker {
         let interval = schedule.interval.into();
         if self.has_periods() {
             let end = schedule.placed(schedule.end);
-            self.recorder.grid(schedule.interval, end);
+            self.recorder.set_schedule(schedule.interval, end);
         }
         let recorder = &mut self.recorder;
         match self.wait {

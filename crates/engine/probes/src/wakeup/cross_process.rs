@@ -59,7 +59,7 @@ pub(super) struct PostingTask {
     pub(super) descriptor: Option<i32>,
     pub(super) cpus: Vec<u32>,
     pub(super) scheduling: Scheduling,
-    pub(super) surroundings: PairSettings,
+    pub(super) settings: PairSettings,
 }
 
 impl PostingTask {
@@ -241,7 +241,7 @@ impl<I: BufRead + Send + 'static> Connection<'_, I> {
     ) -> Result<(), ProbeError> {
         let control = Arc::new(Control::new());
         let mut group = ThreadGroup::new(&control);
-        let surroundings = task.surroundings;
+        let surroundings = task.settings;
         let builder = measuring_thread(&task.name, &task.cpus, task.scheduling);
         let shared = Numbers::Shared(numbers);
         group.spawn_member(builder, move |member| {

@@ -46,8 +46,8 @@ pub(super) struct Together {
 }
 
 impl Location {
-    /// Returns its lane.
-    pub(super) fn lane(&self) -> WorkerSpec {
+    /// Returns its worker.
+    pub(super) fn worker(&self) -> WorkerSpec {
         WorkerSpec {
             label: self.label.clone(),
             cpu: self.to,

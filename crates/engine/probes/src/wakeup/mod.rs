@@ -62,7 +62,7 @@ struct ReadyPairs {
     /// The command that starts this program for posting threads in separate processes, if
     /// requested.
     partner: Option<Vec<OsString>>,
-    places: Vec<Location>,
+    locations: Vec<Location>,
     /// The CPUs of pairs that are not bound.
     cpus: Vec<u32>,
     duration: Option<Nanos>,
@@ -76,10 +76,10 @@ impl ReadyPairs {
             None => place.offset + place.interval,
             Some(late) => place.offset.max(place.interval).saturating_sub(late),
         };
-        let due = self.places.iter().map(due).max().unwrap_or(Nanos::ZERO);
+        let due = self.locations.iter().map(due).max().unwrap_or(Nanos::ZERO);
         match forced {
             None => Patience::once(due, timeout),
-            Some(_) => Patience::again_and_again(due, timeout),
+            Some(_) => Patience::retrying(due, timeout),
         }
     }
 }
@@ -171,17 +171,17 @@ impl Probe for Wakeup {
         }
         let turns = places.first().map_or(1, |place| place.turns);
         let share = plan.duration.map(|all| Nanos(all.0 / turns.max(1)));
-        let lanes: Vec<_> = places.iter().map(Location::lane).collect();
+        let workers: Vec<_> = places.iter().map(Location::worker).collect();
         let run = ReadyPairs {
             partner,
-            places,
+            locations: places,
             cpus: plan.cpus.iter().collect(),
             duration: plan.duration,
             probe: self,
         };
         Ok(Ready {
             warm_up: plan.warm_up_of(share),
-            ..plan.ready(lanes, move |recorders, control| {
+            ..plan.ready(workers, move |recorders, control| {
                 run.measure(recorders, control)
             })
         })

@@ -51,10 +51,10 @@ impl Run<'_> {
             pairs.push(pair);
         }
         group.go();
-        let lanes = group.join()?;
+        let workers = group.join()?;
         let tables = [self.partners(&pairs), self.given_up(&pairs)];
         Ok(Measured {
-            lanes,
+            workers,
             tables: tables.into_iter().flatten().collect(),
             warnings: Vec::new(),
         })
@@ -76,8 +76,8 @@ impl Run<'_> {
                 ("cpu_time_ns", "CPU time"),
             ],
         );
-        for (place, pair) in self.plan.places.iter().zip(pairs) {
-            let (state, title) = (pair.state(), place.lane().title());
+        for (place, pair) in self.plan.locations.iter().zip(pairs) {
+            let (state, title) = (pair.state(), place.worker().title());
             let used = state.usage();
             let tid = state.partner().map(|tid| tid.to_string());
             table.push([
@@ -98,8 +98,8 @@ impl Run<'_> {
         let given_up: Option<Vec<u64>> = pairs.iter().map(|pair| pair.way().given_up()).collect();
         let columns = [("pair", "pair"), ("timeouts", "timeouts")];
         let mut table = Table::new("timeouts", "Waits given up, and begun again", &columns);
-        for (place, timeouts) in self.plan.places.iter().zip(given_up?) {
-            table.push([Cell::from(place.lane().title()), timeouts.into()]);
+        for (place, timeouts) in self.plan.locations.iter().zip(given_up?) {
+            table.push([Cell::from(place.worker().title()), timeouts.into()]);
         }
         (!table.rows.is_empty()).then_some(table)
     }
@@ -118,7 +118,7 @@ impl Run<'_> {
             duration: self.plan.duration,
             offset: place.offset,
             pair: place.turn,
-            pairs: self.plan.places.len() as u64,
+            pairs: self.plan.locations.len() as u64,
         }
     }
 
@@ -131,7 +131,7 @@ impl Run<'_> {
         pair: &Arc<Pair<W>>,
         recorder: Recorder,
     ) -> Result<(), ProbeError> {
-        let place = &self.plan.places[number];
+        let place = &self.plan.locations[number];
         let builder = |name: &str, cpu: &Option<u32>, scheduling: Scheduling| {
             let cpus = match cpu {
                 Some(cpu) => std::slice::from_ref(cpu),
@@ -181,7 +181,7 @@ impl Run<'_> {
                 descriptor: None,
                 cpus: place.from.map_or(self.plan.cpus.clone(), |cpu| vec![cpu]),
                 scheduling: below(place.scheduling),
-                surroundings: PairSettings {
+                settings: PairSettings {
                     wakeups: u64::MAX,
                     ..self.pair_settings(place)
                 },

@@ -28,18 +28,22 @@ fn measure_with(given: &[(&str, &str)], scheduling: Scheduling) -> Vec<Accountin
     let plan = testing::plan(scheduling, Nanos::from_millis(200));
     let control = Arc::new(Control::new());
     let (_, measured) = testing::measure(probe(given), &plan, &control);
-    measured.lanes.iter().map(|lane| lane.accounting).collect()
+    measured
+        .workers
+        .iter()
+        .map(|worker| worker.accounting)
+        .collect()
 }
 
 #[test]
 fn each_way_accounts_for_every_exchange() {
     for via in WAYS {
-        let lanes = measure(via, OTHER);
+        let workers = measure(via, OTHER);
         // 200 exchanges in total, shared evenly in whole turns except for the last.
-        let expected: u64 = lanes.iter().map(|lane| lane.expected).sum();
+        let expected: u64 = workers.iter().map(|worker| worker.expected).sum();
         assert_eq!(expected, 200, "{via}");
-        for lane in &lanes {
-            assert!(lane.recorded > 0, "{via} {lane:?}");
+        for worker in &workers {
+            assert!(worker.recorded > 0, "{via} {worker:?}");
         }
     }
 }
@@ -50,7 +54,10 @@ fn real_time_threads_measure_too() {
         return;
     };
     for via in WAYS {
-        let expected: u64 = measure(via, fifo).iter().map(|lane| lane.expected).sum();
+        let expected: u64 = measure(via, fifo)
+            .iter()
+            .map(|worker| worker.expected)
+            .sum();
         assert_eq!(expected, 200, "{via}");
     }
 }
@@ -61,10 +68,10 @@ fn unmeasured_exchanges_are_not_in_the_account() {
         return;
     };
     for via in WAYS {
-        let lanes = measure_with(&[("via", via), ("pairs", "same"), ("warm", "")], fifo);
-        let expected: u64 = lanes.iter().map(|lane| lane.expected).sum();
+        let workers = measure_with(&[("via", via), ("pairs", "same"), ("warm", "")], fifo);
+        let expected: u64 = workers.iter().map(|worker| worker.expected).sum();
         assert_eq!(expected, 200, "{via}");
-        assert!(lanes.iter().all(|lane| lane.recorded > 0), "{via}");
+        assert!(workers.iter().all(|worker| worker.recorded > 0), "{via}");
     }
     let plan = testing::plan(fifo, Nanos::from_millis(200));
     let refused = testing::refusal(probe(&[("warm", "")]), &plan);
@@ -74,10 +81,13 @@ fn unmeasured_exchanges_are_not_in_the_account() {
 #[test]
 fn timed_message_wait_measures_latency() {
     let given = [("via", "mq"), ("threads", "2"), ("timeout", "10s")];
-    let lanes = measure_with(&given, OTHER);
-    let expected: Vec<u64> = lanes.iter().map(|lane| lane.expected).collect();
+    let workers = measure_with(&given, OTHER);
+    let expected: Vec<u64> = workers.iter().map(|worker| worker.expected).collect();
     assert_eq!(expected, [200, 200]);
-    assert!(lanes.iter().all(|lane| lane.recorded > 0), "{lanes:?}");
+    assert!(
+        workers.iter().all(|worker| worker.recorded > 0),
+        "{workers:?}"
+    );
     let plan = testing::plan(OTHER, Nanos::from_millis(200));
     for given in [&given[1..], &[given[0], given[2]]] {
         let refused = testing::refusal(probe(given), &plan);
@@ -95,9 +105,9 @@ fn stop_interrupts_each_ways_wait() {
         let plan = testing::plan(OTHER, Nanos::from_secs(3_600));
         let (_, measured) = testing::measure(probe, &plan, &control);
         let expected: Vec<u64> = measured
-            .lanes
+            .workers
             .iter()
-            .map(|lane| lane.accounting.expected)
+            .map(|worker| worker.accounting.expected)
             .collect();
         assert!(expected.iter().sum::<u64>() <= 1, "{via} {expected:?}");
     }
@@ -121,20 +131,23 @@ fn concurrent_pairs_have_own_intervals() {
         let unbound = [("unbound", "yes")];
         let extra = if bound { &[][..] } else { &unbound[..] };
         let given = [&given[..], extra].concat();
-        let lanes = measure_with(&given, OTHER);
+        let workers = measure_with(&given, OTHER);
         // 200 ms; the second and third begin later, and so have fewer exchanges.
-        let expected: Vec<u64> = lanes.iter().map(|lane| lane.expected).collect();
+        let expected: Vec<u64> = workers.iter().map(|worker| worker.expected).collect();
         assert_eq!(expected, [100, 67, 50], "{given:?}");
-        assert!(lanes.iter().all(|lane| lane.recorded > 0), "{lanes:?}");
+        assert!(
+            workers.iter().all(|worker| worker.recorded > 0),
+            "{workers:?}"
+        );
     }
 }
 
 #[test]
 fn first_completed_pair_ends_all() {
     let given = [("threads", "2"), ("wakeups", "20"), ("distance", "10ms")];
-    let lanes = measure_with(&given, OTHER);
-    assert_eq!(lanes[0].recorded, 20);
-    assert!(lanes[1].recorded < 20, "{lanes:?}");
+    let workers = measure_with(&given, OTHER);
+    assert_eq!(workers[0].recorded, 20);
+    assert!(workers[1].recorded < 20, "{workers:?}");
 }
 
 #[test]
@@ -143,8 +156,8 @@ fn priorities_descend_to_one_with_labels() {
     let mut plan = testing::plan(fifo(3), Nanos::from_secs(1));
     plan.cpus = [2, 5].into_iter().collect();
     let ready = testing::prepare(probe(&given), &plan).unwrap();
-    let told: Vec<_> = (ready.lanes.iter())
-        .map(|lane| (lane.scheduling.priority, lane.label.clone().unwrap()))
+    let told: Vec<_> = (ready.workers.iter())
+        .map(|worker| (worker.scheduling.priority, worker.label.clone().unwrap()))
         .collect();
     let expected = [(3, 0, 2), (2, 1, 5), (1, 2, 2), (1, 3, 5)];
     let expected =
@@ -171,7 +184,7 @@ fn what_does_not_fit_is_refused() {
     for pairs in ["same", "neighbours"] {
         let probe = probe(&[("pairs", pairs)]);
         let ready = testing::prepare(probe, &plan(0..64, OTHER, second));
-        assert_eq!(ready.unwrap().lanes.len(), 64);
+        assert_eq!(ready.unwrap().workers.len(), 64);
     }
 }
 
@@ -180,9 +193,9 @@ fn lanes_name_both_ends() {
     let duration = Nanos::from_secs(10);
     let ready = testing::prepare(probe(&[]), &plan([2, 5], OTHER, duration)).unwrap();
     let ends: Vec<_> = ready
-        .lanes
+        .workers
         .iter()
-        .map(|lane| (lane.from_cpu, lane.cpu))
+        .map(|worker| (worker.from_cpu, worker.cpu))
         .collect();
     assert_eq!(
         ends,
@@ -242,19 +255,23 @@ fn measure_apart(given: &[(&str, &str)], scheduling: Scheduling) -> Measured {
 fn other_processs_posts_are_all_counted() {
     for via in cross_process::WAYS {
         let measured = measure_apart(&[("via", via)], OTHER);
-        let lanes: Vec<_> = measured.lanes.iter().map(|lane| lane.accounting).collect();
-        let expected: u64 = lanes.iter().map(|lane| lane.expected).sum();
+        let workers: Vec<_> = measured
+            .workers
+            .iter()
+            .map(|worker| worker.accounting)
+            .collect();
+        let expected: u64 = workers.iter().map(|worker| worker.expected).sum();
         assert_eq!(expected, 200, "{via}");
         assert!(
-            lanes.iter().all(|lane| lane.recorded > 0),
-            "{via} {lanes:?}"
+            workers.iter().all(|worker| worker.recorded > 0),
+            "{via} {workers:?}"
         );
         let table = &measured.tables[0];
         assert_eq!(
             (table.name.as_str(), table.rows.len()),
-            ("partners", lanes.len())
+            ("partners", workers.len())
         );
-        for row in 0..lanes.len() {
+        for row in 0..workers.len() {
             let punctual_model::Cell::Text(tid) = testing::cell(table, row, "thread") else {
                 panic!("{table:?}");
             };
@@ -275,11 +292,14 @@ fn processes_are_real_time_and_warm() {
     };
     for via in ["futex", "sem-sysv", "signal"] {
         let given = [("via", via), ("pairs", "same"), ("warm", "")];
-        let lanes = measure_apart(&given, fifo).lanes;
-        let expected: u64 = lanes.iter().map(|lane| lane.accounting.expected).sum();
+        let workers = measure_apart(&given, fifo).workers;
+        let expected: u64 = workers
+            .iter()
+            .map(|worker| worker.accounting.expected)
+            .sum();
         assert_eq!(expected, 200, "{via}");
         assert!(
-            lanes.iter().all(|lane| lane.accounting.recorded > 0),
+            workers.iter().all(|worker| worker.accounting.recorded > 0),
             "{via}"
         );
     }
@@ -293,8 +313,8 @@ fn stop_reaches_sleeping_process() {
         let control = Arc::new(Control::new());
         testing::stop_after(&control, Duration::from_millis(100));
         let (_, measured) = testing::run_all(ready, &control);
-        let expected: u64 = (measured.lanes.iter())
-            .map(|lane| lane.accounting.expected)
+        let expected: u64 = (measured.workers.iter())
+            .map(|worker| worker.accounting.expected)
             .sum();
         assert!(expected <= 1, "{via} {expected}");
     }
@@ -303,8 +323,8 @@ fn stop_reaches_sleeping_process() {
 #[test]
 fn first_completed_pair_ends_all_processes() {
     let given = [("threads", "2"), ("wakeups", "20"), ("distance", "10ms")];
-    let lanes = measure_apart(&given, OTHER).lanes;
-    assert_eq!(lanes[0].accounting.recorded, 20);
+    let workers = measure_apart(&given, OTHER).workers;
+    assert_eq!(workers[0].accounting.recorded, 20);
 }
 
 #[test]
@@ -363,7 +383,7 @@ fn forced_timeouts_count_and_message_arrives() {
     let control = Arc::new(Control::new());
     let (_, measured) = testing::measure(probe(&given), &plan, &control);
     // Due at 35, 71, 107, 143 and 179 ms.
-    assert_eq!(measured.lanes[0].accounting.expected, 5);
+    assert_eq!(measured.workers[0].accounting.expected, 5);
     let table = &measured.tables[0];
     assert_eq!(table.name, "timeouts");
     // Three for each exchange, more if the machine is busy.

@@ -16,7 +16,7 @@ pub(super) struct Patience {
     /// The timeout for a message after the previous one; it may not be due for a while.
     first: Duration,
     /// The timeout of each further try; `None` makes the first timeout an error.
-    again: Option<Duration>,
+    retry_timeout: Option<Duration>,
 }
 
 impl Patience {
@@ -24,14 +24,14 @@ impl Patience {
     pub(super) fn once(before: Nanos, limit: Nanos) -> Self {
         Self {
             first: Duration::from_nanos(before.0.saturating_add(limit.0)),
-            again: None,
+            retry_timeout: None,
         }
     }
 
     /// Waits like [`once`](Self::once), and then for `limit` again until there is a message.
-    pub(super) fn again_and_again(before: Nanos, limit: Nanos) -> Self {
+    pub(super) fn retrying(before: Nanos, limit: Nanos) -> Self {
         Self {
-            again: Some(Duration::from_nanos(limit.0)),
+            retry_timeout: Some(Duration::from_nanos(limit.0)),
             ..Self::once(before, limit)
         }
     }
@@ -82,7 +82,7 @@ impl Way for TimedQueue {
     }
 
     fn given_up(&self) -> Option<u64> {
-        self.patience.again.map(|_| self.count())
+        self.patience.retry_timeout.map(|_| self.count())
     }
 }
 
@@ -109,7 +109,7 @@ impl Wait for TimedWait<'_> {
             self.next = patience.first;
             return Ok(());
         }
-        let Some(again) = patience.again else {
+        let Some(again) = patience.retry_timeout else {
             return Err(system("mq_timedreceive", io::ErrorKind::TimedOut.into()));
         };
         self.next = again;
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn who_has_patience_waits_again() {
         let millis = Nanos::from_millis;
-        let queue = queue(Patience::again_and_again(millis(1), millis(1)));
+        let queue = queue(Patience::retrying(millis(1), millis(1)));
         let mut end = queue.wait_end().unwrap();
         for _ in 0..3 {
             end.wait().unwrap();

@@ -1,8 +1,8 @@
-//! Periods that come due, independent of a lane's thread.
+//! Periods that come due, independent of a worker's thread.
 
 use punctual_model::{Nanos, OpenPeriods};
 
-/// Due times of periods, if the lane specifies them.
+/// Due times of periods, if the worker specifies them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Schedule {
     /// Time between two periods, and the end of the run.

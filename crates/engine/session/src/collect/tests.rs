@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
-fn lane() -> (Recorder, Collector, Start) {
+fn worker() -> (Recorder, Collector, Start) {
     let settings = WorkerSettings {
         warm_up: Nanos::ZERO,
         break_above: None,
@@ -33,7 +33,7 @@ fn lane() -> (Recorder, Collector, Start) {
 
 #[test]
 fn rows_hold_what_happened_in_them() {
-    let (mut recorder, mut collector, start) = lane();
+    let (mut recorder, mut collector, start) = worker();
     let at = |tenths: u64| start.monotonic + Nanos(tenths * 100_000_000);
     for tenth in 0..25 {
         if tenth == 12 {
@@ -70,10 +70,10 @@ const TENTH: Nanos = Nanos(100_000_000);
 
 #[test]
 fn cut_off_run_knows_unwoken_periods() {
-    let (mut recorder, mut collector, start) = lane();
+    let (mut recorder, mut collector, start) = worker();
     let at = |tenths: u64| start.monotonic + Nanos(tenths * TENTH.0);
     recorder.count_overruns();
-    recorder.grid(TENTH, at(30));
+    recorder.set_schedule(TENTH, at(30));
     recorder.sample(at(0), SignedNanos(250_000_000));
     recorder.overrun(at(1), 2, TENTH, at(0) + Nanos(250_000_000));
     recorder.sample(at(3), SignedNanos(1_000));
@@ -92,16 +92,16 @@ fn cut_off_run_knows_unwoken_periods() {
     // Periods after the end of the run do not count.
     let open = collector.cut_off(at(90)).1.open.unwrap();
     assert_eq!((open.periods, open.late_ns), (26, Nanos(8_600_000_000)));
-    // A finished lane has none.
+    // A finished worker has none.
     recorder.finish(4, SelfCost::default());
     assert_eq!(collector.cut_off(at(90)).1.open, None);
 }
 
 #[test]
 fn open_warmup_periods_are_not_counted() {
-    let (mut recorder, mut collector, start) = lane();
-    collector.grid.warm_up = SECOND;
-    recorder.grid(TENTH, Nanos(u64::MAX));
+    let (mut recorder, mut collector, start) = worker();
+    collector.schedule.warm_up = SECOND;
+    recorder.set_schedule(TENTH, Nanos(u64::MAX));
     collector.drain(SECOND);
     let at = |tenths: u64| start.monotonic + Nanos(tenths * TENTH.0);
     assert_eq!(collector.cut_off(at(10)).1.open, None);
@@ -110,14 +110,14 @@ fn open_warmup_periods_are_not_counted() {
 }
 
 #[test]
-fn the_worst_have_their_wall_time() {
-    let (mut recorder, mut collector, start) = lane();
+fn the_largest_have_their_wall_time() {
+    let (mut recorder, mut collector, start) = worker();
     recorder.sample(start.monotonic + SECOND, SignedNanos(70_000));
     recorder.sample(start.monotonic + SECOND + SECOND, SignedNanos(90_000));
     collector.drain(SECOND);
-    let worst = worst_of_all(collector.worst(&start));
-    assert_eq!(worst[0].latency_ns, Nanos(90_000));
-    assert_eq!(worst[0].cpu, Some(3));
-    assert_eq!(worst[0].time, start.wall + SignedDuration::from_secs(2));
+    let largest = largest_of_all(collector.top_samples(&start));
+    assert_eq!(largest[0].latency_ns, Nanos(90_000));
+    assert_eq!(largest[0].cpu, Some(3));
+    assert_eq!(largest[0].time, start.wall + SignedDuration::from_secs(2));
     use jiff::SignedDuration;
 }

@@ -42,7 +42,7 @@ pub(super) struct OutlierBuffer {
     /// Description of the raw pages; `None` if there are none.
     description: Option<Description>,
     described: bool,
-    kept: Vec<BufferedOutlier>,
+    outliers: Vec<BufferedOutlier>,
     /// Outliers in the store that are no longer among the largest.
     forget: Vec<u64>,
     given_up: u64,
@@ -53,7 +53,7 @@ impl OutlierBuffer {
         Self {
             description,
             described: false,
-            kept: Vec::new(),
+            outliers: Vec::new(),
             forget: Vec::new(),
             given_up: 0,
         }
@@ -68,7 +68,7 @@ impl OutlierBuffer {
     }
 
     pub(super) fn outliers(&self) -> impl Iterator<Item = &Outlier> {
-        self.kept.iter().map(|kept| &kept.outlier)
+        self.outliers.iter().map(|kept| &kept.outlier)
     }
 
     /// Adds an outlier if it is among the largest. If two are equal, the earlier one is kept.
@@ -79,13 +79,13 @@ impl OutlierBuffer {
         pages: &[RawPage],
         requested: &[RawPage],
     ) {
-        if self.kept.len() >= Explanation::KEPT {
-            let least = (self.kept.iter().enumerate())
+        if self.outliers.len() >= Explanation::KEPT {
+            let least = (self.outliers.iter().enumerate())
                 .min_by_key(|(_, kept)| (kept.outlier.latency_ns, Reverse(kept.outlier.number)))
                 .map(|(place, kept)| (place, kept.outlier.latency_ns));
             match least {
                 Some((place, latency)) if latency < outlier.latency_ns => {
-                    let gone = self.kept.swap_remove(place);
+                    let gone = self.outliers.swap_remove(place);
                     if gone.waiting.is_none() {
                         self.forget.push(gone.outlier.number);
                     }
@@ -98,7 +98,7 @@ impl OutlierBuffer {
             pages: pack_pages(pages),
             requested: pack_pages(requested),
         };
-        self.kept.push(BufferedOutlier {
+        self.outliers.push(BufferedOutlier {
             outlier,
             waiting: Some(traced),
         });
@@ -108,8 +108,8 @@ impl OutlierBuffer {
     /// Drops events that wait for the store, the earliest first, if they exceed the limit.
     fn give_up(&mut self) {
         let waiting = |kept: &BufferedOutlier| kept.waiting.as_ref().map_or(0, Traced::bytes);
-        let mut bytes: usize = self.kept.iter().map(waiting).sum();
-        for kept in &mut self.kept {
+        let mut bytes: usize = self.outliers.iter().map(waiting).sum();
+        for kept in &mut self.outliers {
             if bytes <= WAITING_BYTES {
                 return;
             }
@@ -125,12 +125,14 @@ impl OutlierBuffer {
     pub(super) fn store(&mut self, writer: Option<&mut Writer>) -> Result<(), StoreError> {
         let Some(writer) = writer else {
             // They are never needed.
-            self.kept.iter_mut().for_each(|kept| kept.waiting = None);
+            self.outliers
+                .iter_mut()
+                .for_each(|kept| kept.waiting = None);
             return Ok(());
         };
         if let Some(description) = &self.description
             && !self.described
-            && self.kept.iter().any(|kept| kept.waiting.is_some())
+            && self.outliers.iter().any(|kept| kept.waiting.is_some())
         {
             let json = serde_json::to_vec(description);
             let json = json.map_err(|error| StoreError::Compress {
@@ -143,7 +145,7 @@ impl OutlierBuffer {
             writer.forget_outlier(*number)?;
             self.forget.pop();
         }
-        for BufferedOutlier { outlier, waiting } in &mut self.kept {
+        for BufferedOutlier { outlier, waiting } in &mut self.outliers {
             if let Some(traced) = waiting {
                 writer.keep_window(outlier, &traced.window)?;
                 if self.description.is_some() {

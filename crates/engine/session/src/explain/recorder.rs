@@ -58,17 +58,23 @@ impl Recorder {
         }
     }
 
-    pub(super) fn cut(&mut self, tid: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> TraceSlice {
+    pub(super) fn slice_for(
+        &mut self,
+        tid: u32,
+        cpu: Option<u32>,
+        from: Nanos,
+        to: Nanos,
+    ) -> TraceSlice {
         match self {
             Self::Tracer(flight) => flight.slice_for(tid, cpu, from, to),
-            Self::Programs(programs) => programs.cut(from, to),
+            Self::Programs(programs) => programs.slice(from, to),
         }
     }
 
     pub(super) fn cut_all(&mut self, from: Nanos, to: Nanos) -> TraceSlice {
         match self {
             Self::Tracer(flight) => flight.slice_all(from, to),
-            Self::Programs(programs) => programs.cut(from, to),
+            Self::Programs(programs) => programs.slice(from, to),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Counts of each lane of an application while it is read.
+//! Counts of each channel of an application while it is read.
 
 use punctual_app::find::Found;
 use punctual_app::{ChannelHead, Counts, Snapshot, TopEntry, Unfit};
@@ -9,11 +9,11 @@ use punctual_model::{
 use punctual_probes::WORST_KEPT;
 
 use super::explained::OverBudget;
-use crate::collect::{WorkerView, worst_of_all, worst_samples};
+use crate::collect::{WorkerView, largest_of_all, top_samples_of};
 use crate::lifecycle::RowLog;
 use crate::time::Start;
 
-/// One lane.
+/// One channel.
 struct ChannelTrack {
     head: ChannelHead,
     /// State at the start, and at the last reading.
@@ -27,7 +27,7 @@ struct ChannelTrack {
     largest: Option<u64>,
     ring_next: u64,
     ring_dropped: u64,
-    worst: TopSamples<WORST_KEPT>,
+    top_samples: TopSamples<WORST_KEPT>,
     /// Samples above the budget since the last call.
     over_budget: Vec<TopEntry>,
     /// Whether it was read while it changed, and whether its counters went back.
@@ -35,9 +35,9 @@ struct ChannelTrack {
     went_back: bool,
 }
 
-/// All lanes.
+/// All channels.
 pub(super) struct ChannelTracks {
-    lanes: Vec<ChannelTrack>,
+    channels: Vec<ChannelTrack>,
     row_length: Nanos,
     started: Nanos,
     pub(super) rows: RowLog,
@@ -50,7 +50,7 @@ impl ChannelTracks {
         start: &Start,
         row_length: Nanos,
     ) -> Result<Self, Unfit> {
-        let lanes = (0..).zip(heads).map(|(number, head)| {
+        let channels = (0..).zip(heads).map(|(number, head)| {
             // Largest samples from before the start do not belong to this recording.
             let ring_next = found.reader.ring(number, 0)?.next;
             let first = found.reader.snapshot(number)?;
@@ -65,45 +65,45 @@ impl ChannelTracks {
                 largest: None,
                 ring_next,
                 ring_dropped: 0,
-                worst: TopSamples::default(),
+                top_samples: TopSamples::default(),
                 over_budget: Vec::new(),
                 went_back: false,
             })
         });
         Ok(Self {
-            lanes: lanes.collect::<Result<_, Unfit>>()?,
+            channels: channels.collect::<Result<_, Unfit>>()?,
             row_length: Nanos(row_length.0.max(1)),
             started: start.monotonic,
             rows: RowLog::default(),
         })
     }
 
-    /// Reads all lanes; `elapsed` since the start.
+    /// Reads all channels; `elapsed` since the start.
     pub(super) fn read(&mut self, found: &Found, elapsed: Nanos) -> Result<(), Unfit> {
-        for (number, lane) in self.lanes.iter_mut().enumerate() {
+        for (number, channel) in self.channels.iter_mut().enumerate() {
             let row = elapsed.0 / self.row_length.0;
-            if row > lane.row {
+            if row > channel.row {
                 self.rows
-                    .extend(lane.close_row(number as u32, self.row_length));
-                lane.row = row;
-                lane.row_from = lane.last.clone();
-                lane.row_largest = None;
+                    .extend(channel.close_row(number as u32, self.row_length));
+                channel.row = row;
+                channel.row_from = channel.last.clone();
+                channel.row_largest = None;
             }
             let snapshot = found.reader.snapshot(number)?;
-            lane.torn |= !snapshot.whole;
-            lane.went_back |= snapshot.counts.run < lane.last.counts.run;
-            lane.last = snapshot;
-            let ring = found.reader.ring(number, lane.ring_next)?;
-            lane.ring_next = ring.next;
-            lane.ring_dropped = lane.ring_dropped.saturating_add(ring.dropped);
+            channel.torn |= !snapshot.whole;
+            channel.went_back |= snapshot.counts.run < channel.last.counts.run;
+            channel.last = snapshot;
+            let ring = found.reader.ring(number, channel.ring_next)?;
+            channel.ring_next = ring.next;
+            channel.ring_dropped = channel.ring_dropped.saturating_add(ring.dropped);
             for TopEntry { at_ns, ns } in ring.entries {
-                lane.row_largest = lane.row_largest.max(Some(ns));
-                lane.largest = lane.largest.max(Some(ns));
+                channel.row_largest = channel.row_largest.max(Some(ns));
+                channel.largest = channel.largest.max(Some(ns));
                 // Skips jobs that were released before the start and completed after it.
                 if at_ns >= self.started.0 {
-                    lane.worst.offer(Nanos(ns), Nanos(at_ns));
-                    if lane.head.budget_ns.is_some_and(|budget| ns > budget) {
-                        lane.over_budget.push(TopEntry { at_ns, ns });
+                    channel.top_samples.offer(Nanos(ns), Nanos(at_ns));
+                    if channel.head.budget_ns.is_some_and(|budget| ns > budget) {
+                        channel.over_budget.push(TopEntry { at_ns, ns });
                     }
                 }
             }
@@ -113,12 +113,12 @@ impl ChannelTracks {
 
     /// Returns the samples above the budget since the last call.
     pub(super) fn over_budget(&mut self) -> Vec<OverBudget> {
-        let lanes = self.lanes.iter_mut().enumerate();
-        lanes
-            .flat_map(|(number, lane)| {
-                let taken = std::mem::take(&mut lane.over_budget).into_iter();
+        let channels = self.channels.iter_mut().enumerate();
+        channels
+            .flat_map(|(number, channel)| {
+                let taken = std::mem::take(&mut channel.over_budget).into_iter();
                 taken.map(move |TopEntry { at_ns, ns }| OverBudget {
-                    lane: number,
+                    channel: number,
                     at: Nanos(at_ns),
                     took: Nanos(ns),
                 })
@@ -132,31 +132,34 @@ impl ChannelTracks {
     }
 
     fn open_rows(&self) -> impl Iterator<Item = IntervalRow> {
-        let lanes = (0..).zip(&self.lanes);
-        lanes.filter_map(|(number, lane)| lane.close_row(number, self.row_length))
+        let channels = (0..).zip(&self.channels);
+        channels.filter_map(|(number, channel)| channel.close_row(number, self.row_length))
     }
 
     pub(super) fn accounting(&self) -> Vec<Accounting> {
-        self.lanes.iter().map(|lane| lane.accounting().0).collect()
+        self.channels
+            .iter()
+            .map(|channel| channel.accounting().0)
+            .collect()
     }
 
-    pub(super) fn worst(&self, start: &Start) -> Vec<TopSample> {
-        let samples = (0..)
-            .zip(&self.lanes)
-            .flat_map(|(thread, lane)| worst_samples(thread, None, &lane.worst.sorted(), start));
-        worst_of_all(samples.collect())
+    pub(super) fn top_samples(&self, start: &Start) -> Vec<TopSample> {
+        let samples = (0..).zip(&self.channels).flat_map(|(thread, channel)| {
+            top_samples_of(thread, None, &channel.top_samples.sorted(), start)
+        });
+        largest_of_all(samples.collect())
     }
 
     pub(super) fn views(&self) -> Vec<WorkerView> {
-        let view = |lane: &ChannelTrack| {
-            let all = lane.since(&lane.first, lane.largest);
+        let view = |channel: &ChannelTrack| {
+            let all = channel.since(&channel.first, channel.largest);
             WorkerView {
                 tid: None,
                 partner: None,
                 timeouts: 0,
                 dropped: 0,
-                title: lane.title(),
-                accounting: lane.accounting().0,
+                title: channel.title(),
+                accounting: channel.accounting().0,
                 last: None,
                 min: all.min(),
                 mean: all.mean(),
@@ -164,23 +167,23 @@ impl ChannelTracks {
                 max: all.max(),
             }
         };
-        self.lanes.iter().map(view).collect()
+        self.channels.iter().map(view).collect()
     }
 
     /// Adds the counts to the threads of the recording. Returns all rows.
     pub(super) fn fill(self, threads: &mut [ThreadRecord]) -> Vec<IntervalRow> {
         let open: Vec<IntervalRow> = self.open_rows().collect();
-        for (thread, lane) in threads.iter_mut().zip(self.lanes) {
-            thread.accounting = lane.accounting().0;
-            thread.histogram = lane.since(&lane.first, lane.largest);
+        for (thread, channel) in threads.iter_mut().zip(self.channels) {
+            thread.accounting = channel.accounting().0;
+            thread.histogram = channel.since(&channel.first, channel.largest);
         }
         self.rows.all(open.into_iter())
     }
 
-    /// Returns the lanes' data other than latencies, and the resource usage of their threads.
+    /// Returns the channels' data other than latencies, and the resource usage of their threads.
     pub(super) fn table(&self, before: &[TaskRecord], after: &[TaskRecord]) -> Table {
         let columns = [
-            ("lane", "lane"),
+            ("channel", "channel"),
             ("period_ns", "period"),
             ("budget_ns", "budget"),
             ("over_budget", "over budget"),
@@ -188,20 +191,20 @@ impl ChannelTracks {
             ("page_faults", "page faults"),
             ("switches_involuntary", "involuntary switches"),
         ];
-        let mut table = Table::new("application", "Lanes of the application", &columns);
-        for lane in &self.lanes {
-            let (first, last) = (&lane.first.counts, &lane.last.counts);
+        let mut table = Table::new("application", "Channels of the application", &columns);
+        for channel in &self.channels {
+            let (first, last) = (&channel.first.counts, &channel.last.counts);
             let since = |of: fn(&Counts) -> u64| of(last).saturating_sub(of(first));
-            let budget = lane
+            let budget = channel
                 .head
                 .budget_ns
                 .map(|_| since(|counts| counts.over_budget));
             let late = (last.due > 0).then(|| since(|counts| counts.late));
-            let used = used(before, after, lane.head.tid);
+            let used = used(before, after, channel.head.tid);
             table.push([
-                lane.title().into(),
-                lane.head.period_ns.map(Nanos).into(),
-                lane.head.budget_ns.map(Nanos).into(),
+                channel.title().into(),
+                channel.head.period_ns.map(Nanos).into(),
+                channel.head.budget_ns.map(Nanos).into(),
                 Cell::from(budget),
                 late.into(),
                 used.map(|used| used.0).into(),
@@ -214,31 +217,31 @@ impl ChannelTracks {
     /// Returns warnings for the reader.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        for lane in &self.lanes {
-            let title = lane.title();
-            if lane.went_back {
+        for channel in &self.channels {
+            let title = channel.title();
+            if channel.went_back {
                 warnings.push(format!(
                     "{title}: a counter went back, its figures are not to be trusted"
                 ));
             }
-            if lane.torn {
+            if channel.torn {
                 warnings.push(format!(
                     "{title} counted faster than it could be read: its counts can differ by the \
                      samples of one reading"
                 ));
             }
-            if lane.ring_dropped > 0 {
+            if channel.ring_dropped > 0 {
                 warnings.push(format!(
-                    "{title}: {} of the worst samples were overwritten before they were read; the \
+                    "{title}: {} of the largest samples were overwritten before they were read; the \
                      histogram has them",
-                    grouped(lane.ring_dropped)
+                    grouped(channel.ring_dropped)
                 ));
             }
-            if let (_, Some(due)) = lane.accounting() {
+            if let (_, Some(due)) = channel.accounting() {
                 warnings.push(format!(
                     "{title}: the application's account does not balance: {} due, {} run and missed",
                     grouped(due),
-                    grouped(lane.accounting().0.expected)
+                    grouped(channel.accounting().0.expected)
                 ));
             }
         }

@@ -15,16 +15,16 @@ use crate::explain::Explainer;
 use crate::observe::Background;
 use crate::time::{Start, monotonic};
 
-/// A sample above the budget of its lane.
+/// A sample above the budget of its channel.
 pub(super) struct OverBudget {
-    /// Index of the lane.
-    pub(super) lane: usize,
+    /// Index of the channel.
+    pub(super) channel: usize,
     /// The release on CLOCK_MONOTONIC, and the time since then.
     pub(super) at: Nanos,
     pub(super) took: Nanos,
 }
 
-/// A lane with outliers that are explained.
+/// A channel with outliers that are explained.
 struct Explained {
     /// Index in `threads`.
     thread: u32,
@@ -36,7 +36,7 @@ struct Explained {
 /// Explains the outliers of a recording in progress.
 pub(super) struct Annotations {
     explainer: Explainer,
-    lanes: Vec<Option<Explained>>,
+    channels: Vec<Option<Explained>>,
     start: Start,
     /// Number of samples with impossible times: the memory belongs to another program.
     impossible: u64,
@@ -45,11 +45,11 @@ pub(super) struct Annotations {
 }
 
 impl Annotations {
-    /// Arms the trace for the threads of the lanes. `own`: the threads of the process; `turn`: the
+    /// Arms the trace for the threads of the channels. `own`: the threads of the process; `turn`: the
     /// interval of calls to [`explain`](Self::explain).
     ///
     /// # Errors
-    /// Returns an error if no lane can be explained, or if the kernel refuses to trace.
+    /// Returns an error if no channel can be explained, or if the kernel refuses to trace.
     pub(super) fn begin(
         host: &Host,
         facts: &HostFacts,
@@ -59,7 +59,7 @@ impl Annotations {
         (start, turn): (&Start, Duration),
     ) -> Result<Self, SessionError> {
         let mut warnings = Vec::new();
-        let lanes: Vec<Option<Explained>> = (0..)
+        let channels: Vec<Option<Explained>> = (0..)
             .zip(heads.iter().zip(records))
             .map(|(thread, (head, record))| match delay_of(head, own) {
                 Ok(delay) => Some(Explained {
@@ -75,18 +75,21 @@ impl Annotations {
                 }
             })
             .collect();
-        let explained = || lanes.iter().flatten();
+        let explained = || channels.iter().flatten();
         if explained().next().is_none() {
             return Err(SessionError::NoLaneExplained(warnings));
         }
-        let budgets = heads.iter().zip(&lanes).filter(|(_, lane)| lane.is_some());
+        let budgets = heads
+            .iter()
+            .zip(&channels)
+            .filter(|(_, channel)| channel.is_some());
         let least = budgets.filter_map(|(head, _)| head.budget_ns).min();
-        let level = if explained().any(|lane| lane.delay == Delay::Job) {
+        let level = if explained().any(|channel| channel.delay == Delay::Job) {
             Level::Jobs
         } else {
             Level::Default
         };
-        let tids: Vec<u32> = explained().map(|lane| lane.tid).collect();
+        let tids: Vec<u32> = explained().map(|channel| channel.tid).collect();
         let least = Nanos(least.unwrap_or_default());
         let mut explainer = Explainer::arm(host, level, least, Delay::Timer)?;
         let cpus = host.online().unwrap_or_default();
@@ -98,7 +101,7 @@ impl Annotations {
         explainer.observed_by(&host.own_threads());
         Ok(Self {
             explainer,
-            lanes,
+            channels,
             start: *start,
             impossible: 0,
             warnings,
@@ -121,8 +124,8 @@ impl Annotations {
     ) -> Result<(), StoreError> {
         let now = monotonic();
         let mut seen = Vec::new();
-        for OverBudget { lane, at, took } in found {
-            let Some(Some(lane)) = self.lanes.get(*lane) else {
+        for OverBudget { channel, at, took } in found {
+            let Some(Some(channel)) = self.channels.get(*channel) else {
                 continue;
             };
             if *at < self.start.monotonic || *at > now || *took > now.saturating_sub(*at) {
@@ -130,14 +133,14 @@ impl Annotations {
                 continue;
             }
             seen.push(RawOutlier {
-                thread: lane.thread,
-                tid: lane.tid,
-                cpu: lane.record.cpu,
-                scheduling: lane.record.scheduling,
+                thread: channel.thread,
+                tid: channel.tid,
+                cpu: channel.record.cpu,
+                scheduling: channel.record.scheduling,
                 expected: *at,
                 latency: *took,
                 story_from: *at,
-                delay: Some(lane.delay),
+                delay: Some(channel.delay),
             });
         }
         let stored = self.explainer.explain(seen, &self.start, writer);
@@ -148,7 +151,7 @@ impl Annotations {
     /// Returns the causes, and adds them to the largest samples.
     pub(super) fn finish(
         mut self,
-        worst: &mut [TopSample],
+        largest: &mut [TopSample],
         warnings: &mut Vec<String>,
     ) -> Explanation {
         if self.impossible > 0 {
@@ -158,15 +161,15 @@ impl Annotations {
             ));
         }
         warnings.append(&mut self.warnings);
-        self.explainer.blame(worst);
+        self.explainer.blame(largest);
         self.explainer.finish(warnings)
     }
 }
 
-/// Reason why the outliers of a lane cannot be explained.
+/// Reason why the outliers of a channel cannot be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum NotExplained {
-    #[error("the lane has no budget")]
+    #[error("the channel has no budget")]
     NoBudget,
     #[error("thread {0} is none of the process (it has ended, or is numbered in a container)")]
     NotOfProcess(u32),
@@ -174,7 +177,7 @@ enum NotExplained {
     NotFromRelease(Kind),
 }
 
-/// Returns the time span of a lane's samples, which begins at the release.
+/// Returns the time span of a channel's samples, which begins at the release.
 fn delay_of(head: &ChannelHead, own: &[u32]) -> Result<Delay, NotExplained> {
     if head.budget_ns.is_none() {
         return Err(NotExplained::NoBudget);
@@ -212,7 +215,7 @@ mod tests {
             ..head(Kind::Latency)
         };
         for (head, own, text) in [
-            (without, [7], "the lane has no budget"),
+            (without, [7], "the channel has no budget"),
             (
                 head(Kind::Latency),
                 [8],

@@ -21,7 +21,7 @@ struct Location {
 pub(super) struct CallLocations {
     host: Host,
     acts: BTreeMap<Key, Act>,
-    places: BTreeMap<Key, Location>,
+    locations: BTreeMap<Key, Location>,
     /// Process of each thread, and its code.
     processes: BTreeMap<u32, Option<u32>>,
     code: BTreeMap<u32, ProgramCode>,
@@ -42,7 +42,7 @@ impl CallLocations {
         Self {
             host: host.clone(),
             acts: BTreeMap::new(),
-            places: BTreeMap::new(),
+            locations: BTreeMap::new(),
             processes: BTreeMap::new(),
             code: BTreeMap::new(),
             reader,
@@ -62,9 +62,9 @@ impl CallLocations {
                 continue;
             }
             let key = key(&act);
-            if !self.places.contains_key(&key) {
+            if !self.locations.contains_key(&key) {
                 let place = self.find(&act);
-                self.places.insert(key.clone(), place);
+                self.locations.insert(key.clone(), place);
             }
             self.acts.insert(key, act);
         }
@@ -89,7 +89,7 @@ impl CallLocations {
     pub(super) fn finish(mut self) -> Vec<PlacedAct> {
         let acts = std::mem::take(&mut self.acts);
         let placed = acts.into_iter().map(|(key, act)| {
-            let place = self.places.remove(&key).unwrap_or_default();
+            let place = self.locations.remove(&key).unwrap_or_default();
             let call = match act.call {
                 InCall::Number(number) => system_call_name(number).map(str::to_owned),
                 _ => None,

@@ -57,7 +57,7 @@ impl LintTargets {
     }
 
     /// Returns new targets, and those that have ended.
-    pub(super) fn look_again(&mut self, host: &Host) -> (Vec<LintTarget>, Vec<LintTarget>) {
+    pub(super) fn refresh(&mut self, host: &Host) -> (Vec<LintTarget>, Vec<LintTarget>) {
         let is_there = |(target, started): &(&LintTarget, &Started)| {
             let now = host.process_start(number(**target));
             now.is_some() && (started.is_none() || now == **started)

@@ -206,7 +206,7 @@ impl Waits {
         }
     }
 
-    fn place(&self, tid: u32, seen: &SeenWaits) -> WaitCall {
+    fn wait_call(&self, tid: u32, seen: &SeenWaits) -> WaitCall {
         WaitCall {
             call: Self::name(seen.call),
             object: self.object(tid, seen.call),
@@ -338,12 +338,12 @@ impl JobWatch {
         jobs.incomplete += seen.incomplete;
         jobs.waits += seen.waits();
         jobs.execution.merge(&seen.execution);
-        let places = seen.places();
-        jobs.places
-            .extend(places.iter().map(|place| self.waits.place(tid, place)));
-        jobs.places
+        let places = seen.seen_waits();
+        jobs.wait_calls
+            .extend(places.iter().map(|place| self.waits.wait_call(tid, place)));
+        jobs.wait_calls
             .sort_by_key(|place| std::cmp::Reverse(place.total_ns));
-        jobs.places.truncate(PLACES);
+        jobs.wait_calls.truncate(PLACES);
     }
 }
 

@@ -152,7 +152,7 @@ struct Observation<'a> {
     windows: Option<Windows>,
     followed: Followed,
     watched: Watched,
-    lanes: WatchedTracks,
+    tracks: WatchedTracks,
     start: Start,
     row_length: Nanos,
     background: Option<Background>,
@@ -189,7 +189,7 @@ impl<'a> Observation<'a> {
         Ok(Self {
             request,
             host: host.clone(),
-            lanes: WatchedTracks::new(&recording.threads, &watched),
+            tracks: WatchedTracks::new(&recording.threads, &watched),
             explainer,
             source,
             windows,
@@ -274,7 +274,7 @@ impl<'a> Observation<'a> {
     /// Counts a wait or a job. Returns whether it took too long.
     fn record(&mut self, found: &Late) -> bool {
         let since = found.expected.saturating_sub(self.start.monotonic);
-        self.lanes.record(found, since, self.row_length);
+        self.tracks.record(found, since, self.row_length);
         found.latency() > self.request.limit()
     }
 
@@ -299,10 +299,12 @@ impl<'a> Observation<'a> {
         let Finder::Jobs(watch) = &self.finder else {
             return None;
         };
-        let mut jobs = watch.jobs(self.explainer.by_observer(), |tid| self.lanes.place(tid));
+        let mut jobs = watch.jobs(self.explainer.by_observer(), |tid| {
+            self.tracks.track_index(tid)
+        });
         // A thread without any event has no release wait either.
         for tid in self.watched.first.keys() {
-            let thread = self.lanes.place(*tid);
+            let thread = self.tracks.track_index(*tid);
             if !jobs.threads.iter().any(|one| one.thread == thread) {
                 jobs.threads.push(ThreadJobs {
                     thread,
@@ -320,10 +322,10 @@ impl<'a> Observation<'a> {
 
     fn sighting(&self, late: &Late) -> RawOutlier {
         RawOutlier {
-            thread: self.lanes.place(late.tid),
+            thread: self.tracks.track_index(late.tid),
             tid: late.tid,
             cpu: Some(late.cpu),
-            scheduling: self.lanes.scheduling(late),
+            scheduling: self.tracks.scheduling(late),
             expected: late.expected,
             latency: late.latency(),
             delay: Some(late.delay),
@@ -378,14 +380,14 @@ impl Source for Observation<'_> {
 
     /// Also watches threads that were created meanwhile.
     fn refresh(&mut self) -> Result<(), SessionError> {
-        let Self { lanes, finder, .. } = self;
+        let Self { tracks, finder, .. } = self;
         let anew = |tid| {
-            lanes.forget(tid);
+            tracks.forget(tid);
             finder.forget(tid);
         };
         let targets = &self.request.targets;
-        let new = self.watched.look_again(targets, &self.host, anew);
-        self.lanes.rename(&self.watched);
+        let new = self.watched.refresh(targets, &self.host, anew);
+        self.tracks.rename(&self.watched);
         let followed = self.finder.followed(self.watched.tids());
         if new || followed != self.followed {
             self.source.follow(&mut self.explainer, &followed)?;
@@ -398,24 +400,24 @@ impl Source for Observation<'_> {
     fn batch(&self, elapsed: Nanos) -> Batch {
         Batch {
             elapsed,
-            rows: self.lanes.uncommitted_rows(self.row_length),
-            accounting: self.lanes.accounting(),
-            worst: self.lanes.worst(&self.start),
+            rows: self.tracks.uncommitted_rows(self.row_length),
+            accounting: self.tracks.accounting(),
+            top_samples: self.tracks.top_samples(&self.start),
             warnings: self.warnings.clone(),
             ..Batch::default()
         }
     }
 
     fn committed(&mut self) {
-        self.lanes.rows.committed();
+        self.tracks.rows.committed();
     }
 
     fn report(&mut self, watcher: &mut dyn Watcher, elapsed: Nanos) {
         watcher.progress(&Snapshot {
             elapsed,
             duration: self.duration(),
-            lanes: self.lanes.views(),
-            worst: self.lanes.worst(&self.start).into_iter().next(),
+            workers: self.tracks.views(),
+            max_sample: self.tracks.top_samples(&self.start).into_iter().next(),
         });
     }
 
@@ -424,13 +426,13 @@ impl Source for Observation<'_> {
         self.background = None;
         let lost = self.source.lost(&mut self.explainer);
         let jobs = self.jobs(store);
-        self.lanes.rename(&self.watched);
+        self.tracks.rename(&self.watched);
         let names = self.request.targets.named(&self.watched.first);
         let parameters = &mut recording.probe.parameters;
         parameters.insert(ProbeRun::WATCHED.to_owned(), names.into());
         match &jobs {
             Some(jobs) => {
-                let title = |thread: u32| self.lanes.title(thread);
+                let title = |thread: u32| self.tracks.title(thread);
                 let missing = jobs::warnings(jobs, self.source.has_calls(), title);
                 self.warnings.extend(missing);
             }
@@ -443,8 +445,8 @@ impl Source for Observation<'_> {
             let notes = source::descents(programs.descents(), |tid| self.watched.has(tid));
             self.warnings.extend(notes);
         }
-        recording.worst = self.lanes.worst(&self.start);
-        self.explainer.blame(&mut recording.worst);
+        recording.top_samples = self.tracks.top_samples(&self.start);
+        self.explainer.blame(&mut recording.top_samples);
         recording.explanation = Some(Explanation {
             events_lost: lost,
             jobs,
@@ -455,7 +457,7 @@ impl Source for Observation<'_> {
             self.warnings
                 .push(format!("{error}; the next command of punctual tries again"));
         }
-        recording.series.rows = self.lanes.fill(&mut recording.threads, self.row_length);
+        recording.series.rows = self.tracks.fill(&mut recording.threads, self.row_length);
         recording.verdict = recording.judge();
         recording.warnings = self.warnings;
         None

@@ -14,7 +14,7 @@ fn differ(one: Started, other: Started) -> bool {
     one.zip(other).is_some_and(|(one, other)| one != other)
 }
 
-/// The threads that get a lane each, at most `most`, and a note about the others.
+/// The threads that get a track each, at most `most`, and a note about the others.
 fn with_lanes(mut all: BTreeMap<u32, String>, most: usize) -> (BTreeMap<u32, String>, Vec<String>) {
     let Some(end) = all.keys().nth(most).copied() else {
         return (all, Vec::new());
@@ -30,7 +30,7 @@ fn with_lanes(mut all: BTreeMap<u32, String>, most: usize) -> (BTreeMap<u32, Str
 /// The watched threads.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
-    /// Threads at the start, each with a separate lane, by their last name: an exec(2) changes the
+    /// Threads at the start, each with a separate track, by their last name: an exec(2) changes the
     /// name.
     pub(super) first: BTreeMap<u32, String>,
     /// IDs of these that other watched threads have reused.
@@ -119,7 +119,7 @@ impl Watched {
     /// Updates the threads and their names. Returns whether there are new ones. Threads that ended
     /// are kept, because their last events may still arrive. Calls `anew` for each ID that another
     /// watched thread has reused.
-    pub(super) fn look_again(
+    pub(super) fn refresh(
         &mut self,
         targets: &Targets,
         host: &Host,
@@ -269,7 +269,7 @@ mod tests {
             fs::write(comm, format!("{name}\n")).unwrap();
         };
         rename(40, "control");
-        assert!(!watched.look_again(&targets, &host, |_| panic!()));
+        assert!(!watched.refresh(&targets, &host, |_| panic!()));
         assert_eq!(watched.first[&40], "control");
         assert_eq!(watched.first[&41], "motion");
         assert_eq!(targets.named(&watched.first), "control (pid 40)");
@@ -281,7 +281,7 @@ mod tests {
         write_stat(folder.path(), 40, 41, 300);
         rename(41, "later");
         for _ in 0..2 {
-            watched.look_again(&targets, &host, |_| {});
+            watched.refresh(&targets, &host, |_| {});
         }
         watched.end(&task(41, "later"));
         assert_eq!(watched.first[&41], "motion");
@@ -293,19 +293,19 @@ mod tests {
         let targets = Targets::Pids(vec![PID]);
         let mut watched = Watched::find(&targets, &host).unwrap();
         assert!(watched.has(40) && watched.has(41));
-        assert!(!watched.look_again(&targets, &host, |_| panic!()));
+        assert!(!watched.refresh(&targets, &host, |_| panic!()));
         assert!(!watched.all_gone(&host));
         // The process ends, and another one reuses its ID, with a thread.
         fs::remove_dir_all(folder.path().join("proc")).unwrap();
         assert!(watched.all_gone(&host));
         write_stat(folder.path(), 40, 40, 900);
         write_stat(folder.path(), 40, 43, 901);
-        assert!(!watched.look_again(&targets, &host, |_| panic!()));
+        assert!(!watched.refresh(&targets, &host, |_| panic!()));
         assert!(!watched.has(40) && !watched.has(43));
         assert!(watched.all_gone(&host));
         assert!(watched.notes()[0].contains("another was given its number"));
         let told = watched.notes().len();
-        watched.look_again(&targets, &host, |_| panic!());
+        watched.refresh(&targets, &host, |_| panic!());
         assert_eq!(watched.notes().len(), told);
     }
 
@@ -321,13 +321,13 @@ mod tests {
         // In the same process: watched, but not as the previous thread.
         write_stat(folder.path(), 40, 41, 300);
         let mut anew = Vec::new();
-        watched.look_again(&targets, &host, |tid| anew.push(tid));
+        watched.refresh(&targets, &host, |tid| anew.push(tid));
         assert_eq!(anew, [41]);
         assert!(watched.has(41));
         // In another process: not watched.
         fs::remove_dir_all(folder.path().join("proc/40/task/41")).unwrap();
         write_stat(folder.path(), 60, 41, 400);
-        watched.look_again(&targets, &host, |tid| panic!("{tid}"));
+        watched.refresh(&targets, &host, |tid| panic!("{tid}"));
         assert!(!watched.has(41) && watched.has(40));
         assert_eq!(watched.notes().len(), 2, "{:?}", watched.notes());
     }
@@ -342,9 +342,9 @@ mod tests {
         let mut watched = Watched::find(&targets, &host).unwrap();
         assert!(watched.has(40) && watched.has(41));
         write_stat(folder.path(), 50, 50, 600);
-        assert!(!watched.look_again(&targets, &host, |_| panic!()));
+        assert!(!watched.refresh(&targets, &host, |_| panic!()));
         fs::write(members.join("cgroup.procs"), "40\n50\n").unwrap();
-        assert!(watched.look_again(&targets, &host, |_| panic!()));
+        assert!(watched.refresh(&targets, &host, |_| panic!()));
         assert!(watched.has(50));
         let wrong = Targets::Group("/docker/b".to_owned());
         let error = Watched::find(&wrong, &host).unwrap_err().to_string();
@@ -357,7 +357,7 @@ mod tests {
         let targets = Targets::Comm("motion".to_owned());
         let mut watched = Watched::find(&targets, &host).unwrap();
         write_stat(folder.path(), 40, 44, 500);
-        assert!(watched.look_again(&targets, &host, |_| panic!()));
+        assert!(watched.refresh(&targets, &host, |_| panic!()));
         assert!(watched.has(44));
         let error = Watched::find(&Targets::Pids(vec![999]), &host).unwrap_err();
         assert!(error.to_string().contains("999"), "{error}");

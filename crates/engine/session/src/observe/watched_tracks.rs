@@ -10,11 +10,11 @@ use punctual_model::{
 use punctual_probes::WORST_KEPT;
 
 use super::watched::Watched;
-use crate::collect::{WorkerView, worst_of_all, worst_samples};
+use crate::collect::{WorkerView, largest_of_all, top_samples_of};
 use crate::lifecycle::RowLog;
 use crate::time::Start;
 
-/// Title of the lane for all threads created after the start, whose number is unknown when the
+/// Title of the track for all threads created after the start, whose number is unknown when the
 /// recording begins.
 const LATER: &str = "threads made later";
 
@@ -27,7 +27,7 @@ pub(super) fn threads(watched: &Watched) -> Vec<ThreadRecord> {
     first.chain([later]).collect()
 }
 
-/// Returns the titles of the first threads, in the order of their lanes.
+/// Returns the titles of the first threads, in the order of their tracks.
 fn titles(watched: &Watched) -> impl Iterator<Item = String> {
     let first = watched.first.iter();
     first.map(|(tid, comm)| format!("{comm}-{tid}"))
@@ -59,13 +59,13 @@ fn scheduling_of(tid: u32) -> Scheduling {
     Scheduling { policy, priority }
 }
 
-/// One lane.
+/// One track.
 struct Track {
     title: String,
     scheduling: Scheduling,
     accounting: Accounting,
     all: Histogram,
-    worst: TopSamples<WORST_KEPT>,
+    top_samples: TopSamples<WORST_KEPT>,
     last: Option<SignedNanos>,
     /// Open row, with its number.
     open: Option<Row>,
@@ -77,82 +77,82 @@ struct Row {
     histogram: Histogram,
 }
 
-/// All lanes.
+/// All tracks.
 pub(super) struct WatchedTracks {
-    lanes: Vec<Track>,
-    places: BTreeMap<u32, u32>,
+    tracks: Vec<Track>,
+    tracks_by_tid: BTreeMap<u32, u32>,
     pub(super) rows: RowLog,
 }
 
 impl WatchedTracks {
     pub(super) fn new(threads: &[ThreadRecord], watched: &Watched) -> Self {
-        let lane = |thread: &ThreadRecord| Track {
+        let track = |thread: &ThreadRecord| Track {
             title: thread.title(),
             scheduling: thread.scheduling,
             accounting: Accounting::default(),
             all: Histogram::new(),
-            worst: TopSamples::default(),
+            top_samples: TopSamples::default(),
             last: None,
             open: None,
         };
         Self {
-            lanes: threads.iter().map(lane).collect(),
-            places: watched.first.keys().copied().zip(0..).collect(),
+            tracks: threads.iter().map(track).collect(),
+            tracks_by_tid: watched.first.keys().copied().zip(0..).collect(),
             rows: RowLog::default(),
         }
     }
 
     /// Updates the titles to the current names of the threads.
     pub(super) fn rename(&mut self, watched: &Watched) {
-        for (lane, title) in self.lanes.iter_mut().zip(titles(watched)) {
-            lane.title = title;
+        for (track, title) in self.tracks.iter_mut().zip(titles(watched)) {
+            track.title = title;
         }
     }
 
-    /// Returns the lane of a thread; later threads share the last one.
-    pub(super) fn place(&self, tid: u32) -> u32 {
-        let last = self.lanes.len().saturating_sub(1) as u32;
-        self.places.get(&tid).copied().unwrap_or(last)
+    /// Returns the track of a thread; later threads share the last one.
+    pub(super) fn track_index(&self, tid: u32) -> u32 {
+        let last = self.tracks.len().saturating_sub(1) as u32;
+        self.tracks_by_tid.get(&tid).copied().unwrap_or(last)
     }
 
     /// Returns the title of a thread.
     pub(super) fn title(&self, thread: u32) -> String {
-        let known = self.lanes.get(thread as usize);
-        known.map_or_else(|| format!("thread {thread}"), |lane| lane.title.clone())
+        let known = self.tracks.get(thread as usize);
+        known.map_or_else(|| format!("thread {thread}"), |track| track.title.clone())
     }
 
-    /// Assigns the reused ID to the lane of later threads.
+    /// Assigns the reused ID to the track of later threads.
     pub(super) fn forget(&mut self, tid: u32) {
-        self.places.remove(&tid);
+        self.tracks_by_tid.remove(&tid);
     }
 
-    /// Returns the policy of a late thread. It is known if the thread had its own lane from the
+    /// Returns the policy of a late thread. It is known if the thread had its own track from the
     /// start and still has the same priority. Otherwise, it is inferred from the priority, which
     /// does not distinguish fifo from rr.
     pub(super) fn scheduling(&self, late: &Late) -> Scheduling {
         let inferred = late.prio.scheduling();
-        let known = self.places.get(&late.tid);
-        let known = known.and_then(|place| self.lanes.get(*place as usize));
+        let known = self.tracks_by_tid.get(&late.tid);
+        let known = known.and_then(|place| self.tracks.get(*place as usize));
         known
-            .map(|lane| lane.scheduling)
+            .map(|track| track.scheduling)
             .filter(|known| known.priority == inferred.priority)
             .unwrap_or(inferred)
     }
 
     /// Counts a wait; `since`: its beginning, relative to the start.
     pub(super) fn record(&mut self, wait: &Late, since: Nanos, row_length: Nanos) {
-        let place = self.place(wait.tid);
-        let Some(lane) = self.lanes.get_mut(place as usize) else {
+        let place = self.track_index(wait.tid);
+        let Some(track) = self.tracks.get_mut(place as usize) else {
             return;
         };
         let latency = SignedNanos(i64::try_from(wait.latency().0).unwrap_or(i64::MAX));
-        let row = open_row(lane, &mut self.rows, (place, since, row_length));
+        let row = open_row(track, &mut self.rows, (place, since, row_length));
         row.histogram.record(latency);
-        lane.all.record(latency);
-        lane.accounting.expected += 1;
-        lane.accounting.recorded += 1;
-        lane.worst.offer(wait.latency(), wait.expected);
-        lane.last = Some(latency);
+        track.all.record(latency);
+        track.accounting.expected += 1;
+        track.accounting.recorded += 1;
+        track.top_samples.offer(wait.latency(), wait.expected);
+        track.last = Some(latency);
     }
 
     /// Returns the rows that are not yet in the store, including the open ones.
@@ -162,36 +162,36 @@ impl WatchedTracks {
 
     fn open_rows(&self, row_length: Nanos) -> impl Iterator<Item = IntervalRow> {
         (0..)
-            .zip(&self.lanes)
-            .filter_map(move |(place, lane)| Some(row(place, lane.open.as_ref()?, row_length)))
+            .zip(&self.tracks)
+            .filter_map(move |(place, track)| Some(row(place, track.open.as_ref()?, row_length)))
     }
 
     pub(super) fn accounting(&self) -> Vec<Accounting> {
-        self.lanes.iter().map(|lane| lane.accounting).collect()
+        self.tracks.iter().map(|track| track.accounting).collect()
     }
 
-    pub(super) fn worst(&self, start: &Start) -> Vec<TopSample> {
-        let samples = (0..)
-            .zip(&self.lanes)
-            .flat_map(|(thread, lane)| worst_samples(thread, None, &lane.worst.sorted(), start));
-        worst_of_all(samples.collect())
+    pub(super) fn top_samples(&self, start: &Start) -> Vec<TopSample> {
+        let samples = (0..).zip(&self.tracks).flat_map(|(thread, track)| {
+            top_samples_of(thread, None, &track.top_samples.sorted(), start)
+        });
+        largest_of_all(samples.collect())
     }
 
     pub(super) fn views(&self) -> Vec<WorkerView> {
-        self.lanes
+        self.tracks
             .iter()
-            .map(|lane| WorkerView {
+            .map(|track| WorkerView {
                 tid: None,
                 partner: None,
                 timeouts: 0,
                 dropped: 0,
-                title: lane.title.clone(),
-                accounting: lane.accounting,
-                last: lane.last,
-                min: lane.all.min(),
-                mean: lane.all.mean(),
-                p99: lane.all.quantile(0.99),
-                max: lane.all.max(),
+                title: track.title.clone(),
+                accounting: track.accounting,
+                last: track.last,
+                min: track.all.min(),
+                mean: track.all.mean(),
+                p99: track.all.quantile(0.99),
+                max: track.all.max(),
             })
             .collect()
     }
@@ -199,10 +199,10 @@ impl WatchedTracks {
     /// Adds the results to the threads of the recording. Returns all rows.
     pub(super) fn fill(self, threads: &mut [ThreadRecord], row_length: Nanos) -> Vec<IntervalRow> {
         let open: Vec<IntervalRow> = self.open_rows(row_length).collect();
-        for (thread, lane) in threads.iter_mut().zip(self.lanes) {
-            thread.label = Some(lane.title);
-            thread.accounting = lane.accounting;
-            thread.histogram = lane.all;
+        for (thread, track) in threads.iter_mut().zip(self.tracks) {
+            thread.label = Some(track.title);
+            thread.accounting = track.accounting;
+            thread.histogram = track.all;
         }
         self.rows.all(open.into_iter())
     }
@@ -210,15 +210,15 @@ impl WatchedTracks {
 
 /// Returns the row that contains `since`, or a later one if that is already open.
 fn open_row<'a>(
-    lane: &'a mut Track,
+    track: &'a mut Track,
     rows: &mut RowLog,
     (place, since, row_length): (u32, Nanos, Nanos),
 ) -> &'a mut Row {
     let number = since.0 / row_length.0.max(1);
-    if let Some(open) = lane.open.take_if(|open| number > open.number) {
+    if let Some(open) = track.open.take_if(|open| number > open.number) {
         rows.extend([row(place, &open, row_length)]);
     }
-    lane.open.get_or_insert_with(|| Row {
+    track.open.get_or_insert_with(|| Row {
         number,
         histogram: Histogram::new(),
     })

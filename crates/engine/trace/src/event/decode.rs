@@ -13,7 +13,7 @@ use crate::ring::{Layout, Page, PageRecord};
 enum Known {
     /// An event of the table.
     Typed {
-        places: Vec<FieldPosition>,
+        positions: Vec<FieldPosition>,
         vector: Vector,
         event: KernelEvent,
     },
@@ -81,7 +81,7 @@ impl Decoder {
         let ending = spec.name.strip_prefix('*');
         let vector = ending.and_then(|ending| format.name.strip_suffix(ending));
         let known = Known::Typed {
-            places: places.collect::<Result<_, _>>()?,
+            positions: places.collect::<Result<_, _>>()?,
             vector: Vector::named(vector.unwrap_or_default()),
             event: spec.event,
         };
@@ -116,14 +116,14 @@ impl Decoder {
         let id = self.layout.unsigned(data.get(..2)?) as usize;
         match self.known.get(id)?.as_ref()? {
             Known::Typed {
-                places,
+                positions: places,
                 vector,
                 event,
             } => {
                 let mut fields = Fields {
                     layout: &self.layout,
                     record: data,
-                    places,
+                    positions: places,
                     texts: &mut self.texts,
                     text_begin: self.text_begin,
                 };

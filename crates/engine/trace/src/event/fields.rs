@@ -11,7 +11,7 @@ use crate::ring::Layout;
 pub(crate) struct Fields<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) record: &'a [u8],
-    pub(crate) places: &'a [FieldPosition],
+    pub(crate) positions: &'a [FieldPosition],
     pub(crate) texts: &'a mut Texts,
     /// Start of the kernel's code: some addresses are written as offsets
     /// from it. 0 if unknown.
@@ -21,7 +21,7 @@ pub(crate) struct Fields<'a> {
 impl Fields<'_> {
     #[inline]
     fn bytes(&self, number: usize) -> Option<&[u8]> {
-        self.places.get(number)?.bytes(self.layout, self.record)
+        self.positions.get(number)?.bytes(self.layout, self.record)
     }
 }
 
@@ -49,7 +49,10 @@ impl EventFields for Fields<'_> {
     }
 
     fn text(&mut self, number: usize) -> Option<Text> {
-        let bytes = self.places.get(number)?.bytes(self.layout, self.record)?;
+        let bytes = self
+            .positions
+            .get(number)?
+            .bytes(self.layout, self.record)?;
         Some(self.texts.shared(bytes))
     }
 
@@ -61,7 +64,7 @@ impl EventFields for Fields<'_> {
     }
 
     fn words(&self, number: usize, count: usize) -> Option<Vec<u64>> {
-        let rest = self.places.get(number)?.rest(self.record)?;
+        let rest = self.positions.get(number)?.rest(self.record)?;
         let words = rest.chunks_exact(usize::from(self.layout.long_bytes).max(1));
         let words = words.map(|word| self.layout.unsigned(word));
         Some(words.take(count).collect())

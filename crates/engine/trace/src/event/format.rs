@@ -19,7 +19,7 @@ pub struct Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Field {
     name: String,
-    place: FieldPosition,
+    position: FieldPosition,
     shape: Shape,
 }
 
@@ -77,14 +77,14 @@ impl Format {
     /// Returns the position of a field.
     pub fn position(&self, name: &str) -> Option<FieldPosition> {
         let field = self.fields.iter().find(|field| field.name == name)?;
-        Some(field.place)
+        Some(field.position)
     }
 
     /// Returns the names of the event's own fields, with their positions and shapes.
     pub(crate) fn own_fields(&self) -> impl Iterator<Item = (&str, FieldPosition, Shape)> {
         let own = |field: &&Field| !field.name.starts_with(COMMON);
         let fields = self.fields.iter().filter(own);
-        fields.map(|field| (field.name.as_str(), field.place, field.shape))
+        fields.map(|field| (field.name.as_str(), field.position, field.shape))
     }
 }
 
@@ -104,7 +104,7 @@ fn field(line: &str) -> Option<Field> {
     let name = name.split('[').next()?;
     Some(Field {
         name: name.to_owned(),
-        place: FieldPosition { offset, size, kind },
+        position: FieldPosition { offset, size, kind },
         shape: shape(declared, size, signed),
     })
 }
@@ -222,7 +222,7 @@ mod tests {
             let text = format!("name: x\nID: 1\nformat:\n{line}\n{other}\n");
             let format = Format::parse(&text).unwrap();
             for field in &format.fields {
-                if let Some(bytes) = field.place.bytes(&layout(), &record) {
+                if let Some(bytes) = field.position.bytes(&layout(), &record) {
                     prop_assert!(bytes.len() <= record.len());
                 }
             }

@@ -170,7 +170,7 @@ impl JobRecorder {
     }
 
     /// Returns all events of all CPUs in an interval, and the last of each before it.
-    pub fn cut(&mut self, from: Nanos, to: Nanos) -> TraceSlice {
+    pub fn slice(&mut self, from: Nanos, to: Nanos) -> TraceSlice {
         let mut cut = TraceSlice::default();
         for tail in &self.cpus {
             let (records, whole) = tail.between(&self.rings, from, to);

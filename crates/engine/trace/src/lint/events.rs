@@ -221,7 +221,7 @@ impl EventLint {
             stack: (at > 0).then_some(at).into_iter().collect(),
             words: Vec::new(),
             count: 0,
-            worst: None,
+            max: None,
             address,
         });
         act.count += 1;

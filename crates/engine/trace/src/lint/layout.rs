@@ -27,7 +27,7 @@ pub(super) struct Site {
 #[derive(Clone, Copy)]
 pub(super) struct Tally {
     count: u64,
-    worst: u64,
+    longest: u64,
     address: u64,
     priority: i32,
     other_priority: i32,
@@ -77,7 +77,7 @@ impl Site {
             stack: self.stack.into_iter().take_while(|at| *at > 0).collect(),
             words: tally.words.to_vec(),
             count: tally.count,
-            worst: (tally.worst > 0).then_some(Nanos(tally.worst)),
+            max: (tally.longest > 0).then_some(Nanos(tally.longest)),
             address: tally.address,
         })
     }

@@ -155,7 +155,7 @@ impl<'a> PageRecords<'a> {
 
     /// Takes `count` bytes; `None` if fewer are left.
     #[inline]
-    fn cut(&mut self, bytes: usize) -> Option<&'a [u8]> {
+    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.data.split_at_checked(bytes)?;
         self.data = rest;
         Some(head)
@@ -191,9 +191,9 @@ impl<'a> PageRecords<'a> {
         let padded = length.checked_next_multiple_of(4)?;
         if self.data.len() < padded {
             // The last record of a page may be shorter.
-            self.cut(length)
+            self.take(length)
         } else {
-            self.cut(padded).map(|bytes| &bytes[..length])
+            self.take(padded).map(|bytes| &bytes[..length])
         }
     }
 
@@ -221,7 +221,7 @@ impl<'a> PageRecords<'a> {
                     self.time = self.time.wrapping_add(delta);
                     let data = match words {
                         LONG => self.long(),
-                        words => self.cut(words as usize * 4),
+                        words => self.take(words as usize * 4),
                     };
                     let data = data.ok_or(())?;
                     return Ok(Some(PageRecord {

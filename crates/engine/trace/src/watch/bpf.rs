@@ -163,7 +163,7 @@ impl BpfWatch {
             not_bpf: None,
             elapsed_ns: Nanos::from(self.elapsed()),
             rows: Vec::new(),
-            worst: Vec::new(),
+            longest: Vec::new(),
             open: Vec::new(),
             lost: 0,
             events_lost: 0,
@@ -208,8 +208,8 @@ impl BpfWatch {
         for (number, cpu) in values.iter().enumerate() {
             all.lost += cpu.replaced;
             all.unnamed += cpu.unnamed;
-            let late = cpu.worst.iter().filter(|late| late.latency > 0);
-            all.worst.extend(late.map(|late| LateWakeup {
+            let late = cpu.longest.iter().filter(|late| late.latency > 0);
+            all.longest.extend(late.map(|late| LateWakeup {
                 woken_ns: Nanos(late.woken),
                 latency_ns: Nanos(late.latency),
                 cpu: number as u32,
@@ -219,9 +219,9 @@ impl BpfWatch {
                 waker: late.waker,
             }));
         }
-        all.worst
+        all.longest
             .sort_by_key(|late| std::cmp::Reverse(late.latency_ns));
-        all.worst.truncate(self.ask.worst);
+        all.longest.truncate(self.ask.longest);
         Ok(())
     }
 

@@ -62,7 +62,7 @@ pub(super) struct Counter {
     named: HashSet<(Comm, PriorityClass, Option<u64>)>,
     groups: Option<Groups>,
     /// The longest waits, longest first.
-    worst: Vec<LateWakeup>,
+    longest: Vec<LateWakeup>,
     lost: u64,
     unnamed: u64,
     events_lost: u64,
@@ -83,7 +83,7 @@ impl Counter {
             held: HashMap::new(),
             groups: None,
             named: HashSet::new(),
-            worst: Vec::new(),
+            longest: Vec::new(),
             lost: 0,
             unnamed: 0,
             events_lost: 0,
@@ -249,11 +249,11 @@ impl Counter {
             let ran = event.time.saturating_sub(began.max(note.woken));
             *self.held.entry(row).or_default() += ran;
         }
-        let floor = match self.worst.last() {
-            Some(last) if self.worst.len() >= self.ask.worst => last.latency_ns,
+        let floor = match self.longest.last() {
+            Some(last) if self.longest.len() >= self.ask.longest => last.latency_ns,
             _ => Nanos::ZERO,
         };
-        if wait <= floor || self.ask.worst == 0 {
+        if wait <= floor || self.ask.longest == 0 {
             return;
         }
         let late = LateWakeup {
@@ -266,9 +266,9 @@ impl Counter {
             waker: note.waker,
         };
         let longer = |other: &LateWakeup| other.latency_ns >= wait;
-        let place = self.worst.partition_point(longer);
-        self.worst.insert(place, late);
-        self.worst.truncate(self.ask.worst);
+        let place = self.longest.partition_point(longer);
+        self.longest.insert(place, late);
+        self.longest.truncate(self.ask.longest);
     }
 
     /// `group`: the control group, if already known.
@@ -308,14 +308,14 @@ impl Counter {
         });
         let mut rows: Vec<WakeupRow> = rows.collect();
         rows.sort_by_key(WakeupRow::order);
-        let mut worst = self.worst.clone();
-        worst.sort_by_key(|late| Reverse(late.latency_ns));
+        let mut largest = self.longest.clone();
+        largest.sort_by_key(|late| Reverse(late.latency_ns));
         Wakeups {
             source: WakeupSource::Events,
             not_bpf: Some(why.to_owned()),
             elapsed_ns: elapsed,
             rows,
-            worst,
+            longest: largest,
             open: Vec::new(),
             lost: self.lost,
             unnamed: self.unnamed,

@@ -75,7 +75,7 @@ pub(super) struct Cpu {
     pub(super) writes: u64,
     pub(super) running: u32,
     padding: u32,
-    pub(super) worst: [Late; 16],
+    pub(super) longest: [Late; 16],
 }
 
 // SAFETY: integers and arrays of them, without padding that is not a member;

@@ -35,7 +35,7 @@ pub struct WatchAsk {
     /// The largest thread ID (kernel.pid_max).
     pub pid_max: u32,
     /// Number of longest waits to keep.
-    pub worst: usize,
+    pub longest: usize,
     /// Use of control groups; `None` to ignore them.
     pub groups: Option<GroupAsk>,
 }

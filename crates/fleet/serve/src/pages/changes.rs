@@ -335,7 +335,7 @@ pub(super) async fn decide(
             why: form.why,
         };
         trends.decide(&of, &decided)?;
-        app.worse.judge_again(trends.as_ref(), &of);
+        app.worse.rejudge(trends.as_ref(), &of);
         Ok(app.collection.log(&AuditLine {
             at: Timestamp::now(),
             who: decided.who,

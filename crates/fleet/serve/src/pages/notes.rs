@@ -50,7 +50,7 @@ pub(super) async fn add(
             text: form.text,
         };
         trends.note(&of, &noted)?;
-        app.worse.judge_again(trends.as_ref(), &of);
+        app.worse.rejudge(trends.as_ref(), &of);
         Ok(app.collection.log(&AuditLine {
             at: Timestamp::now(),
             who: noted.who,

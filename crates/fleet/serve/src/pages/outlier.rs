@@ -25,11 +25,11 @@ fn outliers(recording: &Recording) -> Vec<&Outlier> {
 }
 
 /// Returns the longest outlier with its events, if they are stored here.
-pub(super) fn worst(app: &Inner, recording: &Recording) -> Result<Vec<OutlierTimeline>, Problem> {
-    let Some(worst) = outliers(recording).first().map(|one| one.number) else {
+pub(super) fn largest(app: &Inner, recording: &Recording) -> Result<Vec<OutlierTimeline>, Problem> {
+    let Some(largest) = outliers(recording).first().map(|one| one.number) else {
         return Ok(Vec::new());
     };
-    Ok(timeline(app, recording, worst)?.into_iter().collect())
+    Ok(timeline(app, recording, largest)?.into_iter().collect())
 }
 
 pub(super) fn timeline(
@@ -52,7 +52,7 @@ pub(super) fn links(recording: &Recording) -> Markup {
         p .actions { @for one in all.iter().take(LINKS) {
             a href=(path(recording.id, one.number)) { (one.number) ": " (one.latency_ns) }
         } }
-        @if all.len() > LINKS { p .faint { "The worst " (LINKS) " of " (all.len()) "." } }
+        @if all.len() > LINKS { p .faint { "The largest " (LINKS) " of " (all.len()) "." } }
     } }
 }
 

@@ -72,7 +72,7 @@ fn downloads(id: &str) -> Markup {
 /// here.
 fn drawn(app: &Inner, recording: &Recording) -> Result<HtmlOptions, Problem> {
     Ok(HtmlOptions {
-        outliers: outlier::worst(app, recording)?,
+        outliers: outlier::largest(app, recording)?,
         ..HtmlOptions::default()
     })
 }

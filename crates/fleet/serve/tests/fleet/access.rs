@@ -4,7 +4,7 @@ use punctual_serve::{PROXY_SECRET, SignOn, enrol};
 use punctual_store::{Collection, Role};
 
 use crate::client::{get, raw, send};
-use crate::place::{Sandbox, json, put, recording};
+use crate::place::{Sandbox, json, put_recording, recording};
 
 #[test]
 fn each_role_has_its_permissions() {
@@ -40,7 +40,7 @@ fn each_role_has_its_permissions() {
     let one = recording(1, "somebody-else");
     let deliver = |token: &str| {
         let headers = [("Authorization", token)];
-        put(server.address, one.id, &json(&one), &headers).status
+        put_recording(server.address, one.id, &json(&one), &headers).status
     };
     assert_eq!(
         [&viewer, &admin, &machine].map(|token| deliver(token)),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use punctual_model::Recording;
 
 use crate::client::{get, send};
-use crate::place::{Sandbox, deliver, json, put, recording};
+use crate::place::{Sandbox, deliver, json, put_recording, recording};
 
 #[test]
 fn delivery_is_stored_once_and_reads_back() {
@@ -55,14 +55,14 @@ fn non_recording_is_quarantined_with_reason() {
         (json(&running), "not finished"),
     ];
     for (body, why) in &bodies {
-        let answer = put(server.address, id, body, &[]);
+        let answer = put_recording(server.address, id, body, &[]);
         assert_eq!(answer.status, 422, "{answer:?}");
         assert!(answer.text().contains(why), "{answer:?}");
     }
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), bodies.len());
     // A repeated delivery does not take more space.
-    put(server.address, id, &bodies[0].0, &[]);
+    put_recording(server.address, id, &bodies[0].0, &[]);
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), bodies.len());
     assert_eq!(deliver(server.address, &one).status, 201);

@@ -152,7 +152,7 @@ fn a_refused_recording_stays_and_is_named() {
     assert_eq!((done.refused, done.delivered), (1, 0));
     assert!(said[0].contains("another content"), "{said:?}");
     assert_eq!(machine.load(one.id).unwrap(), one);
-    (deliverer.deliver_again(&machine, Duration::ZERO, &mut |_| {})).unwrap();
+    (deliverer.redeliver(&machine, Duration::ZERO, &mut |_| {})).unwrap();
     let to = machine
         .destination(&format!("http://{}", server.address))
         .unwrap();
@@ -323,7 +323,7 @@ fn what_is_beside_recordings_is_delivered() {
         length_ns: Nanos::from_secs(10),
         real_time: WaitHistogram::new(),
         ordinary: WaitHistogram::new(),
-        worst: Vec::new(),
+        longest: Vec::new(),
         lost: 3,
     };
     machine.add_wake_window(&window).unwrap();
@@ -358,7 +358,7 @@ fn what_is_beside_recordings_is_delivered() {
     let other = enrol(&place.collection(), "board-2", Role::Machine).unwrap();
     let bearer = [("Authorization", &*format!("Bearer {other}"))];
     assert_eq!(
-        crate::place::put(server.address, foreign.id, &json(&foreign), &bearer).status,
+        crate::place::put_recording(server.address, foreign.id, &json(&foreign), &bearer).status,
         201
     );
     let deliverer = deliverer(server.address, Some(token));

@@ -7,7 +7,7 @@ use punctual_store::{Collection, Store, TextStore, text_hash};
 
 use crate::client::send;
 use crate::faults::deliver;
-use crate::place::{Sandbox, all_are_kept, json, measured, put, sha256, small};
+use crate::place::{Sandbox, all_are_kept, json, measured, put_recording, sha256, small};
 
 /// Returns a recording with an audit.
 fn audited(number: u128) -> Recording {
@@ -72,7 +72,7 @@ fn dictionary_not_matching_name_is_refused() {
     assert_eq!(to("%2E%2E%2Fetc", &packed(text.as_bytes())), 400);
     assert_eq!(place.collection().text(&hash).unwrap(), None);
     let named = [("Punctual-Dictionary", hash.as_str())];
-    let early = put(server.address, one.id, &json(&one), &named);
+    let early = put_recording(server.address, one.id, &json(&one), &named);
     assert_eq!(early.status, 424, "{early:?}");
     assert_eq!(to(&hash, &packed(text.as_bytes())), 200);
     let collection = place.collection();

@@ -46,7 +46,7 @@ pub(crate) fn window(at: Timestamp, lost: u64) -> WakeWindow {
         length_ns: Nanos::from_secs(10),
         real_time: WaitHistogram::default(),
         ordinary: WaitHistogram::default(),
-        worst: Vec::new(),
+        longest: Vec::new(),
         lost,
     }
 }
@@ -238,7 +238,7 @@ fn restored_collector_regains_later_recordings() {
     deliver();
     assert_eq!(lacking(), [all[0].id]);
     let again = deliverer(address);
-    (again.deliver_again(&machine, Duration::ZERO, &mut |_| {})).unwrap();
+    (again.redeliver(&machine, Duration::ZERO, &mut |_| {})).unwrap();
     deliver();
     assert_eq!(lacking(), []);
 }

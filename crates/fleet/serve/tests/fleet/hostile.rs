@@ -9,7 +9,7 @@ use punctual_serve::enrol;
 use punctual_store::Role;
 
 use crate::client::{get, raw, send};
-use crate::place::{Sandbox, deliver, json, put, recording, sha256};
+use crate::place::{Sandbox, deliver, json, put_recording, recording, sha256};
 
 #[test]
 fn oversized_bodies_are_refused_by_length() {
@@ -46,7 +46,7 @@ fn a_bomb_is_not_unpacked() {
     let place = Sandbox::new();
     let server = place.serve_as(|config| config.limits.unpacked = 1 << 20);
     let bomb = vec![b' '; 64 << 20];
-    let answer = put(server.address, recording(1, "board").id, &bomb, &[]);
+    let answer = put_recording(server.address, recording(1, "board").id, &bomb, &[]);
     assert_eq!(answer.status, 413, "{answer:?}");
     // The server still works.
     assert_eq!(deliver(server.address, &recording(1, "board")).status, 201);
@@ -207,7 +207,7 @@ fn incomplete_requests_do_not_block_others() {
         // During the flood, a machine delivers and a user views a page.
         let headers = [("Authorization", &*bearer)];
         let one = recording(number, "board");
-        let answer = put(server.address, one.id, &json(&one), &headers);
+        let answer = put_recording(server.address, one.id, &json(&one), &headers);
         assert_eq!(answer.status, 201, "{answer:?}");
         assert_eq!(get(server.address, "/health").status, 200);
     }

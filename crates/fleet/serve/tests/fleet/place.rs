@@ -79,7 +79,12 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Delivers a body under an ID.
-pub(crate) fn put(to: SocketAddr, id: RecordingId, body: &[u8], more: &[(&str, &str)]) -> Answer {
+pub(crate) fn put_recording(
+    to: SocketAddr,
+    id: RecordingId,
+    body: &[u8],
+    more: &[(&str, &str)],
+) -> Answer {
     let packed = zstd::bulk::compress(body, 3).unwrap();
     let hash = sha256(body);
     let mut headers = vec![("Content-Encoding", "zstd"), ("Punctual-SHA256", &hash)];
@@ -94,7 +99,7 @@ pub(crate) fn put(to: SocketAddr, id: RecordingId, body: &[u8], more: &[(&str, &
 }
 
 pub(crate) fn deliver(to: SocketAddr, recording: &Recording) -> Answer {
-    put(to, recording.id, &json(recording), &[])
+    put_recording(to, recording.id, &json(recording), &[])
 }
 
 /// Asserts that all of these are stored exactly once, by ID and content, and nothing else is stored

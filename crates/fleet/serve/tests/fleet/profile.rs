@@ -11,7 +11,7 @@ use punctual_model::{
 use punctual_store::{Lease, Store};
 
 use crate::client::get;
-use crate::place::{Sandbox, deliver, json, put, recording};
+use crate::place::{Sandbox, deliver, json, put_recording, recording};
 
 fn audited(number: u128, host: &str) -> Recording {
     let mut one = recording(number, host);
@@ -103,7 +103,7 @@ fn older_machine_delivers_known_facts() {
     let mut body: serde_json::Value = serde_json::from_slice(&json(&one)).unwrap();
     let kernel = body["host"]["kernel"].as_object_mut().unwrap();
     assert!(kernel.remove("configuration").is_some() && kernel.remove("options").is_some());
-    let answer = put(server.address, one.id, body.to_string().as_bytes(), &[]);
+    let answer = put_recording(server.address, one.id, body.to_string().as_bytes(), &[]);
     assert_eq!(answer.status, 201, "{answer:?}");
     let page = get(server.address, &format!("/recordings/{}", one.id)).text();
     assert!(
@@ -183,7 +183,7 @@ fn window(outlier: &Outlier) -> Window {
         calls: Default::default(),
         evidence: Default::default(),
         segments: Vec::new(),
-        lanes: Vec::new(),
+        activity: Vec::new(),
     }
 }
 

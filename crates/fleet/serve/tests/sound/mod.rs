@@ -121,7 +121,7 @@ pub fn windows(bytes: &[u8]) -> Option<Vec<WakeWindow>> {
         "machine": "m", "start": "2026-11-03T07:10:00Z", "length_ns": 10_000_000_000_u64,
         "real_time": {"count": 1, "sum_ns": 5, "max_ns": 5, "buckets": [[5, 1]]},
         "ordinary": {"count": 0, "sum_ns": 0, "max_ns": 0, "buckets": []},
-        "worst": [], "lost": 0
+        "longest": [], "lost": 0
     }]});
     let packed = match how % 3 {
         0 => rest.to_vec(),

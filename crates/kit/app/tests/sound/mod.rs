@@ -13,16 +13,16 @@ pub const WRITER: Identity = Identity {
     start_ticks: 3,
 };
 
-/// Figures of one lane, as words.
+/// Figures of one channel, as words.
 pub fn image() -> Vec<u64> {
     let mut words = vec![0; layout::total_bytes(1) / layout::WORD];
     for (place, value) in [
         (header::MAGIC, layout::MAGIC),
         (header::ABI, layout::ABI_VERSION.into()),
         (header::TOTAL_BYTES, layout::total_bytes(1) as u64),
-        (header::LANE_BYTES, layout::LANE_BYTES as u64),
-        (header::LANES, 1),
-        (header::LANES_USED, 1),
+        (header::CHANNEL_BYTES, layout::CHANNEL_BYTES as u64),
+        (header::CHANNELS, 1),
+        (header::CHANNELS_USED, 1),
         (header::BUCKETS, BUCKETS as u64),
         (header::RING_ENTRIES, layout::RING_ENTRIES as u64),
         (header::BOOT_ID, 1),
@@ -56,18 +56,20 @@ pub fn figures(bytes: &[u8]) {
         return;
     };
     assert!(!reader.name().contains(char::is_control));
-    let Ok(lanes) = reader.lanes() else { return };
-    for (number, head) in lanes.iter().enumerate() {
+    let Ok(channels) = reader.channels() else {
+        return;
+    };
+    for (number, head) in channels.iter().enumerate() {
         assert!(!head.name.contains(char::is_control));
-        let snapshot = reader.snapshot(number).expect("a lane that is there");
+        let snapshot = reader.snapshot(number).expect("a channel that is there");
         assert_eq!(snapshot.buckets.len(), BUCKETS);
         let from = rest
             .iter()
             .fold(0, |from, byte| from << 8 | u64::from(*byte));
         for from in [0, from, u64::MAX] {
-            let ring = reader.ring(number, from).expect("a lane that is there");
+            let ring = reader.ring(number, from).expect("a channel that is there");
             assert!(ring.entries.len() <= layout::RING_ENTRIES && ring.next >= from);
         }
     }
-    assert!(reader.snapshot(lanes.len().max(1)).is_err());
+    assert!(reader.snapshot(channels.len().max(1)).is_err());
 }

@@ -101,22 +101,22 @@ pub(super) fn counted(
         .iter()
         .map(|cpu| (cpu.cpu, count(cpu) as f64 / seconds))
         .collect();
-    let worst = rates
+    let largest = rates
         .iter()
         .copied()
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .unwrap_or((0, 0.0));
     reader.saw(
         format!("/proc/{what} over {duration}"),
-        &match worst.1 {
+        &match largest.1 {
             0.0 => "none".to_owned(),
-            rate => format!("at most {rate:.0} a second, on CPU {}", worst.0),
+            rate => format!("at most {rate:.0} a second, on CPU {}", largest.0),
         },
     );
-    Ok(match worst.1 <= limit(reader) {
-        true if worst.1 == 0.0 => Verdict::Ok("none".to_owned()),
-        true => Verdict::Ok(format!("at most {:.0} a second", worst.1)),
-        false => Verdict::Fail(format!("{:.0} a second on CPU {}", worst.1, worst.0)),
+    Ok(match largest.1 <= limit(reader) {
+        true if largest.1 == 0.0 => Verdict::Ok("none".to_owned()),
+        true => Verdict::Ok(format!("at most {:.0} a second", largest.1)),
+        false => Verdict::Fail(format!("{:.0} a second on CPU {}", largest.1, largest.0)),
     })
 }
 

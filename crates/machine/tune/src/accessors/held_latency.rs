@@ -218,7 +218,7 @@ fn end(target: &Target<'_>) -> Result<(), TuneError> {
     }
     if soon(END, || !holder.runs(target)) {
         // The file is meaningless without its process.
-        let _ = target.files.cut(&Holder::file(target.journal), 0);
+        let _ = target.files.truncate(&Holder::file(target.journal), 0);
         Ok(())
     } else {
         Err(holder_failed(format!(

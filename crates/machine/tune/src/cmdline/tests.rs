@@ -20,12 +20,12 @@ impl System {
         let system = Self { folder, host };
         fs::create_dir(system.host.root()).unwrap();
         for (file, text) in files {
-            system.write(file, text);
+            system.write_file(file, text);
         }
         system
     }
 
-    fn write(&self, file: &str, text: &str) {
+    fn write_file(&self, file: &str, text: &str) {
         let path = self.host.root().join(file.trim_start_matches('/'));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -233,7 +233,7 @@ fn raspberry_pi_edits_the_firmwares_file() {
     let boot = |config: &str, others: &[&str]| {
         let system = System::new(&[("/boot/config.txt", config)]);
         for file in others {
-            system.write(&format!("/boot/{file}"), "quiet\n");
+            system.write_file(&format!("/boot/{file}"), "quiet\n");
         }
         system.plan()
     };
@@ -307,7 +307,7 @@ fn what_somebody_edited_since_is_not_overwritten() {
     let system = System::new(SYSTEMS[0].0);
     system.write();
     let edited = format!("{}# mine\n", system.get("/etc/default/grub"));
-    system.write("/etc/default/grub", &edited);
+    system.write_file("/etc/default/grub", &edited);
     let error = revert(&system.host, &system.state(), false).unwrap_err();
     let text = error.to_string();
     assert!(
@@ -341,7 +341,7 @@ fn second_edit_requires_revert_of_first() {
 fn file_changed_since_plan_is_not_written() {
     let system = System::new(SYSTEMS[0].0);
     let edit = system.plan().unwrap();
-    system.write("/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=other\n");
+    system.write_file("/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=other\n");
     let error = edit.write(&system.host, &system.state()).unwrap_err();
     assert!(matches!(error, CmdlineError::Moved { .. }), "{error}");
     assert!(!system.state().exists());
@@ -353,7 +353,7 @@ fn half_finished_write_is_reverted() {
     system.write();
     // As if the second and third file were not reached.
     for (path, text) in &SYSTEMS[7].0[2..] {
-        system.write(path, text);
+        system.write_file(path, text);
     }
     let done = revert(&system.host, &system.state(), false)
         .unwrap()
@@ -368,7 +368,7 @@ fn half_finished_write_is_reverted() {
 fn entries_of_a_new_kernel_are_named() {
     let system = System::new(SYSTEMS[7].0);
     system.write();
-    system.write(
+    system.write_file(
         "/boot/loader/entries/a-6.13.conf",
         "options root=/dev/vda isolcpus=2-3\n",
     );

@@ -31,13 +31,13 @@ pub(in crate::verbs) struct ApplicationJson {
     comm: String,
     /// The name that it chose for its figures.
     name: String,
-    /// Its lanes.
-    lanes: Vec<ChannelJson>,
+    /// Its channels.
+    channels: Vec<ChannelJson>,
 }
 
-/// A lane, and its counters since the application made it.
+/// A channel, and its counters since the application made it.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ApplicationLane")]
+#[schemars(rename = "ApplicationChannel")]
 struct ChannelJson {
     /// Its name.
     name: String,
@@ -91,8 +91,8 @@ impl List {
 }
 
 fn json_of(application: &Application) -> ApplicationJson {
-    let lane = |lane: &ChannelState| {
-        let ChannelState { head, counts } = lane;
+    let channel = |channel: &ChannelState| {
+        let ChannelState { head, counts } = channel;
         let periods = |count| (counts.due > 0).then_some(count);
         ChannelJson {
             name: head.name.clone(),
@@ -113,7 +113,7 @@ fn json_of(application: &Application) -> ApplicationJson {
         pid: application.pid,
         comm: application.comm.clone(),
         name: application.name.clone(),
-        lanes: application.lanes.iter().map(lane).collect(),
+        channels: application.channels.iter().map(channel).collect(),
     }
 }
 
@@ -125,7 +125,7 @@ fn document(all: &[Application]) -> Document {
     let columns = vec![
         Column::right("pid"),
         Column::left("application"),
-        Column::left("lane"),
+        Column::left("channel"),
         Column::left("kind"),
         right("period", 4),
         Column::right("samples"),
@@ -140,7 +140,7 @@ fn document(all: &[Application]) -> Document {
             name => name,
         };
         application
-            .lanes
+            .channels
             .iter()
             .map(move |ChannelState { head, counts }| {
                 let time = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| Nanos(ns).to_string());

@@ -19,7 +19,7 @@ const LONG: &str = "List and record the figures of applications that measure the
              punctual-app, or from C and C++ with libpunctual (docs/kit.md): in sealed memory, \
              at about 10 ns a sample, without a file, socket or thread.\n\n\
              The application is neither stopped nor changed. With --explain the kernel's events \
-             around each sample above its lane's budget are traced, and name the cause: the release \
+             around each sample above its channel's budget are traced, and name the cause: the release \
              and the time are the application's own marks. The application must belong to the same user, or \
              punctual needs CAP_SYS_PTRACE.";
 
@@ -27,7 +27,7 @@ const LONG: &str = "List and record the figures of applications that measure the
 #[derive(Parser)]
 #[command(long_about = LONG, disable_help_subcommand = true)]
 enum App {
-    /// List the applications, their lanes and counters
+    /// List the applications, their channels and counters
     List(list::List),
     /// Record the figures of an application, with the machine's facts
     Record(record::Record),

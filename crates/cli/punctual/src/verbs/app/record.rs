@@ -20,7 +20,7 @@ pub(super) struct Record {
     /// Duration, or forever; ends with the application [default: 60s]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = measure::run_length)]
     duration: Option<RunLength>,
-    /// Explain samples above the budget of their lane; requires root
+    /// Explain samples above the budget of their channel; requires root
     #[arg(long)]
     explain: bool,
     /// Label of the recording

@@ -170,7 +170,7 @@ fn measure(
         store,
         journal: context.journal(),
         partner: serve_partner::program(),
-        place: &serve_load::in_subprocess,
+        isolate: &serve_load::in_subprocess,
         view: &mut view,
         stop: &stop,
         shared: asked.sharing.share_cpus,

@@ -74,10 +74,10 @@ impl Explained {
             None => {
                 let list = document::outliers(&self.recording, &self.explanation);
                 let list = text::render(&list, &style);
-                match self.worst()? {
-                    Some(worst) => format!(
+                match self.largest()? {
+                    Some(largest) => format!(
                         "{list}\n{}",
-                        text::render(&document::outlier(&worst, all), &style)
+                        text::render(&document::outlier(&largest, all), &style)
                     ),
                     None => list,
                 }
@@ -102,7 +102,7 @@ impl Explained {
         }
     }
 
-    fn worst(&self) -> Result<Option<OutlierTimeline>> {
+    fn largest(&self) -> Result<Option<OutlierTimeline>> {
         match timelines::longest(&self.recording) {
             Some(longest) => self.timeline(longest.number),
             None => Ok(None),

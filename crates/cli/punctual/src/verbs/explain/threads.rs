@@ -194,10 +194,10 @@ fn show(
     let Some(store) = store else {
         return Ok(());
     };
-    if let Some(worst) = timelines::worst(store, recording)? {
+    if let Some(largest) = timelines::largest(store, recording)? {
         output::print(&format!(
             "\n{}",
-            text::render(&document::outlier(&worst, false), &style)
+            text::render(&document::outlier(&largest, false), &style)
         ))?;
     }
     if std::io::stdout().is_terminal() {

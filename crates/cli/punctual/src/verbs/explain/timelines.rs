@@ -23,8 +23,8 @@ pub(crate) fn all(store: &Store, recording: &Recording) -> Result<Vec<OutlierTim
         .collect()
 }
 
-/// The worst outlier of a recording, where one is kept.
-pub(crate) fn worst(store: &Store, recording: &Recording) -> Result<Option<OutlierTimeline>> {
+/// The largest outlier of a recording, where one is kept.
+pub(crate) fn largest(store: &Store, recording: &Recording) -> Result<Option<OutlierTimeline>> {
     match longest(recording) {
         Some(longest) => timeline(store, recording, longest.number),
         None => Ok(None),

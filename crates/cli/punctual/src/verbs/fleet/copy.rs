@@ -37,7 +37,7 @@ pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context
             field("already there", copied.known),
             field("windows", copied.windows),
             field("slots", copied.slots),
-            field("notes", copied.marks),
+            field("notes", copied.annotations),
             field("tokens", copied.tokens),
         ];
         if copied.samples > 0 {

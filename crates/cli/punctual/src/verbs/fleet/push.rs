@@ -50,7 +50,7 @@ struct Push {
     patience: Nanos,
     /// Also send refused recordings, and all that the collector lost
     #[arg(long)]
-    again: bool,
+    resend: bool,
 }
 
 /// A service tries a collector that does not answer for so long, and again when it is next
@@ -82,8 +82,8 @@ impl Run for Push {
         let (patience, mut said) = (Duration::from(self.patience), |text: &str| {
             output::note(text);
         });
-        if self.again {
-            deliverer.deliver_again(&store, patience, &mut said)?;
+        if self.resend {
+            deliverer.redeliver(&store, patience, &mut said)?;
         }
         let outbox = deliverer.deliver(&store, patience, &mut said)?;
         output::print(&format!(

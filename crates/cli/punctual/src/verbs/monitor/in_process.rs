@@ -31,7 +31,7 @@ pub(super) fn runner<'a>(
         host,
         journal: context.journal(),
         partner: serve_partner::program(),
-        place: &serve_load::in_subprocess,
+        isolate: &serve_load::in_subprocess,
         locks: context.cpu_locks(),
         command_line: command_line(),
         settings,

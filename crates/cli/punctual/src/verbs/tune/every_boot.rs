@@ -70,7 +70,7 @@ impl System {
         }
         let root = std::path::absolute(&self.root)?;
         let journal = root.join("var/lib/punctual/tune.journal");
-        Ok((Host::new(root), Locations::beside(journal)))
+        Ok((Host::new(root), Locations::next_to(journal)))
     }
 }
 

@@ -81,13 +81,17 @@ fn later_versions_say_more() {
 fn columns_of_same_wake_up_not_summed() {
     const ALL: &str = include_str!("../../../tests/fixtures/rtla-timerlat-hist-all.txt");
     let recording = read_text(&TIMERLAT, ALL).unwrap();
-    assert!(!recording.lanes_are_alike());
+    assert!(!recording.threads_are_alike());
     assert_eq!(recording.threads.len(), 6);
     let thread = &recording.threads[1];
     assert_eq!(thread.title(), "CPU 1, thread");
     assert_eq!(thread.histogram.count(), 1_000);
     assert_eq!(thread.histogram.max(), Some(Nanos::from_micros(22)));
-    assert!(read_text(&OSNOISE, OSNOISE_6_1).unwrap().lanes_are_alike());
+    assert!(
+        read_text(&OSNOISE, OSNOISE_6_1)
+            .unwrap()
+            .threads_are_alike()
+    );
     let twice = format!("{ALL}{ALL}");
     assert!(refused(&TIMERLAT, twice.as_bytes()).contains("second histogram"));
 }

@@ -127,12 +127,12 @@ fn causes(checkup: &Checkup) -> Vec<Block> {
 
 /// Returns the most severe finding of the audit, then those related to the causes.
 fn findings(checkup: &Checkup) -> Vec<Block> {
-    let worst = checkup
+    let largest = checkup
         .findings
         .iter()
         .min_by_key(|finding| finding.order());
-    let others = checkup.findings.iter().filter(|one| Some(*one) != worst);
-    let shown = worst.into_iter().chain(others).take(SHOWN);
+    let others = checkup.findings.iter().filter(|one| Some(*one) != largest);
+    let shown = largest.into_iter().chain(others).take(SHOWN);
     let lines = shown.map(|finding| Field::new("finding", finding_line(finding)));
     let more = more(checkup.findings.len(), "finding", "findings");
     let lines = Block::fields(lines.collect());
@@ -234,7 +234,7 @@ fn cause_row(cause: &RemediedCause) -> Row {
     Row::new([
         cause.total_ns.to_string(),
         grouped(cause.count),
-        cause.worst_ns.to_string(),
+        cause.max_ns.to_string(),
         what,
         format!("{}{checks}", cause.advice),
     ])
@@ -357,7 +357,7 @@ mod tests {
                 who: "kworker/1:2 <b>".to_owned(),
                 count: 12,
                 total_ns: Nanos(3_210_000),
-                worst_ns: Nanos(412_000),
+                max_ns: Nanos(412_000),
                 checks: vec!["isolation-workqueues".to_owned()],
                 advice: "move the thread".to_owned(),
             }],

@@ -36,8 +36,8 @@ pub fn comparison(comparison: &Comparison) -> Document {
     ];
     differences(&mut sides, comparison);
     document.push(Section::new(vec![Block::Fields(sides)]));
-    for lane in &comparison.lanes {
-        document.push(figures_of(lane));
+    for channel in &comparison.channels {
+        document.push(figures_of(channel));
     }
     document.push(Section::new(vec![Block::Fields(confidence(comparison))]));
     document
@@ -91,7 +91,7 @@ fn differences(fields: &mut Vec<Field>, comparison: &Comparison) {
     add("not known", Tone::Faint, text);
 }
 
-fn figures_of(lane: &Channel) -> Section {
+fn figures_of(channel: &Channel) -> Section {
     // The ratio and p are dropped before the table continues in a second block.
     let drops = [0, 0, 0, 0, 0, 2, 0, 3];
     let columns = HEADINGS.into_iter().zip(drops).map(|(heading, drop)| {
@@ -101,16 +101,16 @@ fn figures_of(lane: &Channel) -> Section {
         }
         .drop(drop)
     });
-    let rows = compared::rows(lane).into_iter().map(Row::new);
+    let rows = compared::rows(channel).into_iter().map(Row::new);
     let table = Table::new(columns.collect(), rows.collect()).goes_on();
     let mut fields = Vec::new();
-    for one in lane.rates.iter().filter(|one| compared::is_shown(one)) {
+    for one in channel.rates.iter().filter(|one| compared::is_shown(one)) {
         fields.push(Field::new("counts", compared::counted(one)));
     }
-    fields.extend(compared::later(lane).map(|text| Field::new("later", text)));
+    fields.extend(compared::later(channel).map(|text| Field::new("later", text)));
     let mut blocks = vec![Block::Table(table)];
     blocks.extend(Block::fields(fields));
-    match &lane.title {
+    match &channel.title {
         Some(title) => Section::titled(title, blocks),
         None => Section::new(blocks),
     }

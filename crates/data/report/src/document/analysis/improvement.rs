@@ -13,7 +13,7 @@ pub fn improvement(improvement: &Improvement, next: Option<&str>) -> Document {
         title: "Improve".to_owned(),
         ..Document::default()
     };
-    let kept = improvement.tried.iter().any(|one| one.kept);
+    let kept = improvement.tried.iter().any(|one| one.accepted);
     let tone = if kept { Tone::Good } else { Tone::Warning };
     let mut fields = vec![Field::toned("result", tone, improvement.sentence.as_str())];
     fields.extend(checkup::measured_on(improvement.measured_on.as_ref()));
@@ -66,12 +66,16 @@ fn settings(tried: &[TriedSetting]) -> Table {
             _ => "-".to_owned(),
         };
         Row {
-            tone: if one.kept { Tone::Good } else { Tone::Plain },
+            tone: if one.accepted {
+                Tone::Good
+            } else {
+                Tone::Plain
+            },
             ..Row::new([
                 one.assignment.clone(),
                 number(one.ratio),
                 interval,
-                match (one.kept, one.ratio) {
+                match (one.accepted, one.ratio) {
                     (true, _) => "kept",
                     (false, Some(_)) => "undone",
                     (false, None) if one.why.is_empty() => "-",
@@ -162,7 +166,7 @@ mod tests {
                 ratio: Some(0.42),
                 low: Some(0.3),
                 high: Some(0.61),
-                kept: true,
+                accepted: true,
                 why: "proven to help".to_owned(),
             }],
             left_out: vec![NotTried {

@@ -116,10 +116,10 @@ fn violations(rule: &RuleResult, all: bool) -> Section {
         1 => "once".to_owned(),
         count => format!("{} times", grouped(count)),
     };
-    let worst = rule.worst_ns.map(|worst| format!(", longest {worst}"));
-    let title = format!("{}: {count}{}", rule.title, worst.unwrap_or_default());
+    let largest = rule.max_ns.map(|largest| format!(", longest {largest}"));
+    let title = format!("{}: {count}{}", rule.title, largest.unwrap_or_default());
     Section {
-        mark: Some(mark(rule)),
+        state: Some(mark(rule)),
         aside: Some(rule.id.clone()),
         ..Section::titled(title, vec![Block::Fields(fields)])
     }
@@ -140,13 +140,13 @@ fn site(found: &Violation, all: bool) -> Vec<Field> {
         0 | 1 => String::new(),
         count => format!(" {}x", grouped(count)),
     };
-    let worst = found.worst_ns.map(|worst| format!(", longest {worst}"));
+    let largest = found.max_ns.map(|largest| format!(", longest {largest}"));
     let text = format!(
         "{} ({}):{count} {}{}",
         found.comm,
         found.tid,
         found.what,
-        worst.unwrap_or_default()
+        largest.unwrap_or_default()
     );
     let mut fields = vec![Field::toned("seen", Tone::Plain, text)];
     let most = if all { usize::MAX } else { FRAMES };

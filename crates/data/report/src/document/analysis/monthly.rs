@@ -39,7 +39,7 @@ impl Causes {
             sum.count += cause.count;
             sum.culprit_in += cause.culprit_in;
             sum.total_ns = punctual_model::Nanos(sum.total_ns.0.saturating_add(cause.total_ns.0));
-            sum.worst_ns = sum.worst_ns.max(cause.worst_ns);
+            sum.max_ns = sum.max_ns.max(cause.max_ns);
             *runs += 1;
         }
     }
@@ -55,7 +55,7 @@ impl Causes {
                 cause.culprit_in.to_string(),
                 cause.count.to_string(),
                 cause.total_ns.to_string(),
-                cause.worst_ns.to_string(),
+                cause.max_ns.to_string(),
             ])
         });
         let rows: Vec<Row> = rows.collect();
@@ -66,7 +66,7 @@ impl Causes {
             Column::right("main cause in"),
             Column::right("contributed to"),
             Column::right("total"),
-            Column::right("worst"),
+            Column::right("largest"),
         ];
         let mut blocks = Vec::new();
         if !rows.is_empty() {
@@ -90,8 +90,8 @@ fn empty(source: Source) -> Cause {
         count: 0,
         culprit_in: 0,
         total_ns: punctual_model::Nanos::ZERO,
-        worst_ns: punctual_model::Nanos::ZERO,
-        worst_outlier: 0,
+        max_ns: punctual_model::Nanos::ZERO,
+        max_outlier: 0,
         words: None,
     }
 }

@@ -85,9 +85,9 @@ fn prepare(kernel: Kernel) -> Result<Ready, ProbeError> {
 #[test]
 fn windows_become_samples_and_unreported_missed() {
     let ready = prepare(Kernel::default());
-    let (lanes, measured) = testing::run_all(ready, &Arc::new(Control::new()));
-    assert_eq!(lanes[0].label, None);
-    let account = measured.lanes[0].accounting;
+    let (workers, measured) = testing::run_all(ready, &Arc::new(Control::new()));
+    assert_eq!(workers[0].label, None);
+    let account = measured.workers[0].accounting;
     assert!((22..=25).contains(&account.expected), "{account:?}");
     // The first five windows, one of them without a report.
     assert_eq!((account.warm_up, account.warm_up_missed), (5, 1));

@@ -26,13 +26,13 @@ impl RowSchedule {
     /// some hundred ns after its measurement, so the earliest is the most accurate.
     fn from_seen(seen: &[Nanos], period: Nanos) -> Option<Self> {
         let rough = Self::new(*seen.iter().min()?, period);
-        let early = |seen: &Nanos| Nanos(seen.0 - rough.place(*seen) * rough.period.0);
+        let early = |seen: &Nanos| Nanos(seen.0 - rough.row_of(*seen) * rough.period.0);
         let first = seen.iter().map(early).min()?;
         Some(Self::new(first.min(rough.base), period))
     }
 
     /// Returns the period with a timer due at `seen` or slightly before.
-    pub(super) fn place(&self, seen: Nanos) -> u64 {
+    pub(super) fn row_of(&self, seen: Nanos) -> u64 {
         let slack = self.period.0 / 4;
         seen.0.saturating_add(slack).saturating_sub(self.base.0) / self.period.0
     }
@@ -136,16 +136,16 @@ impl Row {
     /// `until`: when all samples had been read, if none was lost.
     pub(super) fn finish(
         mut self,
-        grid: &RowSchedule,
+        schedule: &RowSchedule,
         periods: Option<u64>,
         until: Option<Nanos>,
         cost: SelfCost,
     ) -> WorkerOutcome {
-        self.start(grid, None);
+        self.start(schedule, None);
         if let Some(periods) = periods {
             // The thread arms the interrupt's timer; without it none is due.
             let until = until.filter(|_| self.context != TimerlatContext::Irq);
-            self.skip_to(grid, periods, until);
+            self.skip_to(schedule, periods, until);
         }
         self.recorder.finish(self.next, cost)
     }
@@ -237,7 +237,7 @@ impl CpuRows {
         } else {
             self.tid = Some(sample.pid);
         }
-        let place = grid.place(due);
+        let place = grid.row_of(due);
         if self.periods.is_some_and(|periods| place >= periods) {
             self.over = true;
             return;
@@ -388,7 +388,7 @@ mod tests {
             // The thread that reads them is not measured.
             assert_eq!(outcome.usage, Default::default());
         }
-        assert_eq!(outcomes[1].worst[0].0, Nanos(9_000));
+        assert_eq!(outcomes[1].largest[0].0, Nanos(9_000));
         // Only the thread's row has a thread.
         let mut tids = Vec::new();
         for reader in &mut readers {
@@ -433,7 +433,7 @@ mod tests {
             }
             let until = (!lost).then_some(until);
             let outcomes = rows.finish(true, Nanos(BASE), until, SelfCost::default());
-            assert!(outcomes.iter().all(|lane| lane.accounting.balances()));
+            assert!(outcomes.iter().all(|worker| worker.accounting.balances()));
             assert_eq!(outcomes[0].open, None);
             let found = outcomes[1].open;
             assert_eq!(found.map(|open| open.periods), open);

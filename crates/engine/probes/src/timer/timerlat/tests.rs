@@ -135,21 +135,21 @@ fn rows_split_latencies_and_cover_all_periods() {
     for (workload, names) in [("user", 3), ("kernel", 2)] {
         let (ready, kernel) = prepare(&[("workload", workload)], Kernel::default(), 200);
         let control = Arc::new(Control::new());
-        let (lanes, measured) = testing::run_all(ready, &control);
-        let labels: Vec<&str> = lanes.iter().flat_map(|l| l.label.as_deref()).collect();
+        let (workers, measured) = testing::run_all(ready, &control);
+        let labels: Vec<&str> = workers.iter().flat_map(|l| l.label.as_deref()).collect();
         assert_eq!(labels.len(), names);
         assert!(labels[0].ends_with(", interrupt"), "{labels:?}");
         assert!(!control.stopping());
-        for (lane, late) in measured.lanes.iter().zip(LATE) {
-            assert_eq!(lane.accounting.expected, 200);
-            assert_eq!(lane.accounting.warm_up, 20);
+        for (worker, late) in measured.workers.iter().zip(LATE) {
+            assert_eq!(worker.accounting.expected, 200);
+            assert_eq!(worker.accounting.warm_up, 20);
             // Every fifth expiry is skipped.
             assert!(
-                (30..=42).contains(&lane.accounting.missed),
+                (30..=42).contains(&worker.accounting.missed),
                 "{:?}",
-                lane.accounting
+                worker.accounting
             );
-            assert_eq!(lane.histogram.max(), Some(Nanos(late)));
+            assert_eq!(worker.histogram.max(), Some(Nanos(late)));
         }
         let waited = kernel.waits.load(Ordering::Relaxed);
         assert_eq!(waited > 0, workload == "user", "{waited}");
@@ -167,7 +167,7 @@ fn stop_ends_run_and_keeps_seen_samples() {
     let control = Arc::new(Control::new());
     testing::stop_after(&control, Duration::from_millis(60));
     let (_, measured) = testing::run_all(ready, &control);
-    let account = measured.lanes[0].accounting;
+    let account = measured.workers[0].accounting;
     assert!(account.expected < 10_000, "{account:?}");
 }
 
@@ -190,10 +190,10 @@ fn user_space_is_default_when_supported() {
         ..Kernel::default()
     };
     let (first, _kernel) = prepare(&[], Kernel::default(), 100);
-    assert_eq!(first.unwrap().lanes.len(), 3);
+    assert_eq!(first.unwrap().workers.len(), 3);
     let (second, _kernel) = prepare(&[], old(), 100);
-    let (lanes, measured) = testing::run_all(second, &Arc::new(Control::new()));
-    assert_eq!(lanes.len(), 2);
+    let (workers, measured) = testing::run_all(second, &Arc::new(Control::new()));
+    assert_eq!(workers.len(), 2);
     let told = measured
         .warnings
         .iter()
@@ -234,7 +234,7 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn skipped_periods_share_late_threads_lateness() {
-    let (recorder, _reader) = testing::lane(Nanos::ZERO, &Arc::new(Control::new()));
+    let (recorder, _reader) = testing::worker(Nanos::ZERO, &Arc::new(Control::new()));
     let mut row = super::rows::Row::new(TimerlatContext::Thread, false, recorder);
     let grid = super::rows::RowSchedule::new(Nanos::from_secs(1), Nanos::from_millis(1));
     for (seqnum, place, late) in [(1, 0, 3_500_000), (2, 6, 20_000)] {

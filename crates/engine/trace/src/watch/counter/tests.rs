@@ -15,7 +15,7 @@ const ASK: WatchAsk = WatchAsk {
     by_comm: false,
     real_time_only: false,
     pid_max: 1 << 15,
-    worst: 4,
+    longest: 4,
     groups: None,
 };
 
@@ -88,7 +88,7 @@ fn wait_lasts_from_waking_to_switch() {
     let row = &seen.rows[0];
     assert_eq!((row.cpu, row.class), (1, PriorityClass::RealTime));
     assert_eq!(row.waits.max_ns, Nanos(4_000));
-    let late = &seen.worst[0];
+    let late = &seen.longest[0];
     assert_eq!(
         (late.woken_ns, late.latency_ns),
         (Nanos(5_000), Nanos(4_000))
@@ -141,7 +141,7 @@ fn wake_ups_before_start_are_not_counted() {
     events.iter().for_each(|events| counter.take(events));
     let seen = counter.seen(Nanos(1), "a test");
     assert_eq!((count(&seen), seen.lost), (1, 0));
-    assert_eq!(seen.worst[0].victim.tid, 8);
+    assert_eq!(seen.longest[0].victim.tid, 8);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_new_thread_waits_too() {
         new: true,
     };
     let seen = counted(ASK, &[event(10, 0, 3, kind), switch(60, 0, IDLE, new)]);
-    assert_eq!((count(&seen), seen.worst[0].waker), (1, 3));
+    assert_eq!((count(&seen), seen.longest[0].waker), (1, 3));
 }
 
 /// A kernel can lose the events of a CPU's idle thread; switches from it then have no event.
@@ -228,7 +228,7 @@ fn what_was_lost_makes_no_long_waits() {
         ],
     );
     assert_eq!((count(&seen), seen.lost, seen.events_lost), (1, 0, 3));
-    assert_eq!(seen.worst[0].culprit_ran_ns, None);
+    assert_eq!(seen.longest[0].culprit_ran_ns, None);
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn names_beyond_the_most_are_counted_without() {
     assert_eq!((count(&seen), seen.unnamed, seen.lost), (most.into(), 3, 0));
     let unnamed = seen.rows.iter().find(|row| row.comm.is_none()).unwrap();
     assert_eq!(unnamed.waits.count, 3);
-    assert_eq!(seen.worst.len(), ASK.worst);
+    assert_eq!(seen.longest.len(), ASK.longest);
 }
 
 /// A machine that schedules randomly: the true history, and its events.
@@ -347,7 +347,7 @@ proptest! {
         prop_assert_eq!(sum, machine.waits.iter().sum::<u64>());
         prop_assert_eq!((seen.lost, seen.events_lost), (0, 0));
         let longest = machine.waits.iter().max().copied();
-        prop_assert_eq!(seen.worst.first().map(|late| late.latency_ns.0), longest);
+        prop_assert_eq!(seen.longest.first().map(|late| late.latency_ns.0), longest);
     }
 
     /// Whichever events are lost, nothing is counted twice and no wait is too long.
@@ -385,12 +385,12 @@ proptest! {
             }
         }
         events.sort_by_key(Streamed::time);
-        let all = WatchAsk { worst: 1_000, ..ASK };
+        let all = WatchAsk { longest: 1_000, ..ASK };
         let seen = counted(all, &events);
-        prop_assert_eq!(seen.worst.len() as u64, count(&seen));
+        prop_assert_eq!(seen.longest.len() as u64, count(&seen));
         let mut real = machine.waits.clone();
         prop_assert!(count(&seen) <= real.len() as u64);
-        for late in &seen.worst {
+        for late in &seen.longest {
             let place = real.iter().position(|wait| *wait == late.latency_ns.0);
             prop_assert!(place.is_some(), "{:?} of {:?}", late, real);
             real.swap_remove(place.unwrap_or_default());
@@ -470,8 +470,8 @@ fn pages_of_the_kernel_are_counted() {
     put(&page(Some(Lost::Count(8)), &[]));
     let seen = watch.read().unwrap();
     assert_eq!((count(&seen), seen.events_lost), (1, 8));
-    assert_eq!(seen.worst[0].latency_ns, Nanos(250));
-    assert_eq!(seen.worst[0].victim.comm, "control");
+    assert_eq!(seen.longest[0].latency_ns, Nanos(250));
+    assert_eq!(seen.longest[0].victim.comm, "control");
     assert_eq!(seen.source, WakeupSource::Events);
     watch.stop().unwrap();
     assert_eq!(kernel.fake.instances().unwrap(), [""; 0]);
