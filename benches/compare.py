@@ -94,7 +94,7 @@ def punctual_figures(run, pick=lambda thread: True):
     return latency(median, mean, sum(t["expected"] for t in recording["threads"]))
 
 
-def of_lane(label):
+def of_channel(label):
     """The latency of one of our channels."""
     return lambda run: punctual_figures(run, lambda thread: thread["label"] == label)
 
@@ -246,7 +246,7 @@ def signal_hop(options):
     return (
         ours(options, "signal", "--placement", "same", "--cpus", "1", "-p", "80", "--burst", "16", "-i",
              f"{16 * options.interval}us"),
-        of_lane("thread 0 to 1"),
+        of_channel("thread 0 to 1"),
         *of_pairs("sigwaittest", options),
     )
 
@@ -264,7 +264,7 @@ def migrate(options):
     """The thread with the highest priority. Both use the same rounds."""
     return (
         ours(options, "migrate"),
-        of_lane("highest"),
+        of_channel("highest"),
         ["rt-migrate-test", "-p", "93", "-r", "2", "-s", "18", "-l", str(options.seconds * 50), "-q",
          "--json=peer.json"],
         json_figures(lambda threads: (threads[max(threads, key=int)]["avg"], options.seconds * 50)),

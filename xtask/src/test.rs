@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lanes_are_run_and_counted() {
+    fn all_queues_are_run_and_counted() {
         let script = "echo 'test result: ok. 2 passed; 0 failed'";
         let good = |title| program(title, script);
         let mut queues = Queues::default();

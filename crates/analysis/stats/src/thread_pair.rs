@@ -39,7 +39,7 @@ pub(crate) struct Pair {
 }
 
 /// Returns whether each thread measures another mechanism, and is compared separately.
-fn is_by_lane(recording: &Recording) -> bool {
+fn is_by_channel(recording: &Recording) -> bool {
     !recording.threads_are_alike()
 }
 
@@ -49,7 +49,7 @@ fn is_by_lane(recording: &Recording) -> bool {
 /// [`CompareError::NoChannel`].
 pub(crate) fn pairs(sides: Sides<'_>) -> Result<Vec<Pair>, CompareError> {
     let all = || sides.into_iter().flatten();
-    if !all().any(|one| is_by_lane(one)) {
+    if !all().any(|one| is_by_channel(one)) {
         let threads = |one: &&Recording| (0..one.threads.len() as u32).collect();
         return Ok(vec![Pair {
             title: None,

@@ -284,7 +284,7 @@ mod tests {
 
     /// A check-up shows one run after the other in one view.
     #[test]
-    fn each_run_has_lanes_of_its_own() {
+    fn each_run_has_workers_of_its_own() {
         let recording = punctual_model::testing::recording(2, 1);
         let worker = |title: &str| WorkerView {
             title: title.to_owned(),

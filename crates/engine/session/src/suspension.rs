@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn short_stop_is_common_to_all_lanes() {
+    fn short_stop_is_common_to_all_workers() {
         let ms = Nanos::from_millis;
         let wait = |due, woke, period| {
             Some(Wait {

@@ -126,7 +126,7 @@ fn the_largest_of_each_second_is_kept() {
 }
 
 #[test]
-fn numbers_of_lanes_are_checked() {
+fn numbers_of_channels_are_checked() {
     let _alone = alone();
     for channels in [0, layout::MAX_CHANNELS + 1, usize::MAX] {
         assert!(matches!(
@@ -138,12 +138,12 @@ fn numbers_of_lanes_are_checked() {
     let _lane = figures.channel(&SPEC).unwrap();
     assert!(matches!(
         figures.channel(&SPEC),
-        Err(Error::NoLaneLeft { channels: 1 })
+        Err(Error::NoChannelLeft { channels: 1 })
     ));
 }
 
 #[test]
-fn threads_record_in_own_lanes_during_reads() {
+fn threads_record_in_own_channels_during_reads() {
     const EACH: u64 = 20_000;
     let _alone = alone();
     let figures = Figures::create("motion", 2).unwrap();

@@ -17,14 +17,14 @@ int main(int count, char **arguments) {
   punctual_figures_t figures_storage;
   punctual_figures_h figures;
   must(punctual_figures_new(&figures_storage, "control-loop-c", 1, &figures), "figures");
-  punctual_lane_spec_t lane_spec = {.size = sizeof lane_spec,
+  punctual_channel_spec_t channel_spec = {.size = sizeof channel_spec,
                                     .name = "control",
                                     .kind = PUNCTUAL_KIND_LATENCY,
                                     .period_ns = 1000000,
                                     .budget_ns = 100000};
-  punctual_lane_t lane_storage;
-  punctual_lane_h lane;
-  must(punctual_lane_new(&lane_storage, figures, &lane_spec, &lane), "lane");
+  punctual_channel_t channel_storage;
+  punctual_channel_h channel;
+  must(punctual_channel_new(&channel_storage, figures, &channel_spec, &channel), "channel");
   // Other architectures have no guard of system calls; there the loop runs unguarded.
   punctual_system_call_guard_h guard = NULL;
   if (punctual_system_call_guard_new(NULL, &guard) < 0)
@@ -43,9 +43,9 @@ int main(int count, char **arguments) {
     if (guard != NULL)
       punctual_system_call_guard_enter(guard);
     state = state * 0.99 + 0.01; // the work
-    punctual_lane_record(lane, job.release_ns, job.start_ns - job.release_ns);
+    punctual_channel_record(channel, job.release_ns, job.start_ns - job.release_ns);
     punctual_periodic_account(periodic, &account);
-    punctual_lane_account(lane, &account);
+    punctual_channel_account(channel, &account);
     if (guard != NULL)
       punctual_system_call_guard_leave(guard);
   }
@@ -57,7 +57,7 @@ int main(int count, char **arguments) {
          (unsigned long long)account.missed, (unsigned long long)seen.count);
   punctual_system_call_guard_drop(guard);
   punctual_periodic_drop(periodic);
-  punctual_lane_drop(lane);
+  punctual_channel_drop(channel);
   punctual_figures_drop(figures);
   return account.due == account.run + account.missed && seen.count == 0 ? 0 : 1;
 }

@@ -17,7 +17,7 @@ int main(int count, char **arguments) try {
     std::printf("%s\n", missing.what()); // which right, and how to get it
   }
   punctual::figures figures("control-loop-cpp", 1);
-  auto lane = figures.lane("control", PUNCTUAL_KIND_LATENCY, 1ms, 100us);
+  auto channel = figures.channel("control", PUNCTUAL_KIND_LATENCY, 1ms, 100us);
   punctual::periodic periodic(1ms);
   punctual_account_t account{};
   double state = 0;
@@ -26,9 +26,9 @@ int main(int count, char **arguments) try {
     if (!job)
       continue; // a signal handler ran
     state = state * 0.99 + 0.01;
-    lane.record(job->release_ns, job->start_ns - job->release_ns);
+    channel.record(job->release_ns, job->start_ns - job->release_ns);
     account = periodic.account();
-    lane.account(account);
+    channel.account(account);
   }
   std::printf("due %llu, run %llu, missed %llu (%.1f)\n", (unsigned long long)account.due,
               (unsigned long long)account.run, (unsigned long long)account.missed, state);

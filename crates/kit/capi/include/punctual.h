@@ -45,7 +45,7 @@ typedef struct punctual_deadline punctual_deadline;
 typedef struct punctual_figures punctual_figures;
 
 // Opaque type behind a handle.
-typedef struct punctual_lane punctual_lane;
+typedef struct punctual_channel punctual_channel;
 
 // Opaque type behind a handle.
 typedef struct punctual_monitor punctual_monitor;
@@ -114,7 +114,7 @@ typedef punctual_deadline *punctual_deadline_h_ref;
 typedef punctual_figures *punctual_figures_h;
 
 // Owning handle of a channel. Drop it exactly once.
-typedef punctual_lane *punctual_lane_h;
+typedef punctual_channel *punctual_channel_h;
 
 // Caller-provided storage for the figures of an application. Its contents are private.
 typedef struct {
@@ -126,7 +126,7 @@ typedef struct {
 typedef struct {
   // Private to the library.
   uint64_t reserved[16];
-} punctual_lane_t;
+} punctual_channel_t;
 
 // Borrowed handle of the figures of an application.
 typedef punctual_figures *punctual_figures_h_ref;
@@ -145,10 +145,10 @@ typedef struct {
   uint32_t kind;
   // Must be 0.
   uint32_t reserved;
-} punctual_lane_spec_t;
+} punctual_channel_spec_t;
 
 // Borrowed handle of a channel.
-typedef punctual_lane *punctual_lane_h_ref;
+typedef punctual_channel *punctual_channel_h_ref;
 
 // Counts of a loop's periods: due = run + missed.
 typedef struct {
@@ -342,7 +342,7 @@ void punctual_figures_drop(punctual_figures_h handle);
 //
 // # Safety
 // `handle` is NULL, or was made, was not dropped, and is no longer in use.
-void punctual_lane_drop(punctual_lane_h handle);
+void punctual_channel_drop(punctual_channel_h handle);
 
 // Makes the figures of this application in sealed memory, with `channels` channels (1 to 64). Errors:
 // EINVAL; EOPNOTSUPP before Linux 5.1; those of memfd_create(2).
@@ -359,24 +359,24 @@ int punctual_figures_new(punctual_figures_t *storage,
 // figures. Errors: EINVAL; ENOSPC if all channels are in use.
 //
 // # Safety
-// `storage` is NULL or a punctual_lane_t; `spec` begins with its size; `handle` may be
+// `storage` is NULL or a punctual_channel_t; `spec` begins with its size; `handle` may be
 // written to.
-int punctual_lane_new(punctual_lane_t *storage,
+int punctual_channel_new(punctual_channel_t *storage,
                       punctual_figures_h_ref figures,
-                      const punctual_lane_spec_t *spec,
-                      punctual_lane_h *handle);
+                      const punctual_channel_spec_t *spec,
+                      punctual_channel_h *handle);
 
 // Adds a sample for the job that was released at `at_ns`. Makes no system call.
 //
 // # Safety
 // No other thread uses the channel `handle`.
-int punctual_lane_record(punctual_lane_h_ref handle, int64_t at_ns, int64_t ns);
+int punctual_channel_record(punctual_channel_h_ref handle, int64_t at_ns, int64_t ns);
 
 // Sets the counts of periods so far, from punctual_periodic_account().
 //
 // # Safety
-// As for punctual_lane_record(); `account` begins with its size.
-int punctual_lane_account(punctual_lane_h_ref handle, const punctual_account_t *account);
+// As for punctual_channel_record(); `account` begins with its size.
+int punctual_channel_account(punctual_channel_h_ref handle, const punctual_account_t *account);
 
 // Drops a system call guard; NULL is ignored. The caller may then reuse the storage.
 //

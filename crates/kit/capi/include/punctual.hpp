@@ -103,15 +103,15 @@ private:
 class channel {
 public:
   void record(std::int64_t at_ns, std::int64_t ns) {
-    check(punctual_lane_record(handle_.get(), at_ns, ns));
+    check(punctual_channel_record(handle_.get(), at_ns, ns));
   }
   void account(const punctual_account_t &account) {
-    check(punctual_lane_account(handle_.get(), &account));
+    check(punctual_channel_account(handle_.get(), &account));
   }
 
 private:
   friend class figures;
-  owned<punctual_lane, punctual_lane_drop> handle_;
+  owned<punctual_channel, punctual_channel_drop> handle_;
 };
 
 class figures {
@@ -122,14 +122,14 @@ public:
   // A channel of the calling thread's.
   class channel channel(const std::string &name, std::uint32_t kind,
                   nanoseconds period = nanoseconds(0), nanoseconds budget = nanoseconds(0)) {
-    punctual_lane_spec_t spec{};
+    punctual_channel_spec_t spec{};
     spec.size = sizeof spec;
     spec.name = name.c_str();
     spec.kind = kind;
     spec.period_ns = period.count();
     spec.budget_ns = budget.count();
     class channel made;
-    check(punctual_lane_new(nullptr, handle_.get(), &spec, made.handle_.out()));
+    check(punctual_channel_new(nullptr, handle_.get(), &spec, made.handle_.out()));
     return made;
   }
 

@@ -39,25 +39,25 @@ pub unsafe extern "C" fn punctual_figures_drop(handle: punctual_figures_h) {
 
 /// Caller-provided storage for a channel. Its contents are private.
 #[repr(C)]
-pub struct punctual_lane_t {
+pub struct punctual_channel_t {
     /// Private to the library.
     pub reserved: [u64; 16],
 }
-const _: () = fits::<Channel, punctual_lane_t>();
+const _: () = fits::<Channel, punctual_channel_t>();
 
 /// Opaque type behind a handle.
-pub struct punctual_lane(());
+pub struct punctual_channel(());
 /// Owning handle of a channel. Drop it exactly once.
-pub type punctual_lane_h = *mut punctual_lane;
+pub type punctual_channel_h = *mut punctual_channel;
 /// Borrowed handle of a channel.
-pub type punctual_lane_h_ref = *mut punctual_lane;
+pub type punctual_channel_h_ref = *mut punctual_channel;
 
 /// Drops a channel; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
 /// `handle` is NULL, or was made, was not dropped, and is no longer in use.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn punctual_lane_drop(handle: punctual_lane_h) {
+pub unsafe extern "C" fn punctual_channel_drop(handle: punctual_channel_h) {
     let _ = answer(|| {
         // SAFETY: as the caller promises.
         unsafe { end(handle.cast::<Object<Channel>>()) };
@@ -82,7 +82,7 @@ pub enum punctual_kind {
 /// The settings of a channel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct punctual_lane_spec_t {
+pub struct punctual_channel_spec_t {
     /// Set to sizeof this structure.
     pub size: usize,
     /// Name in UTF-8, truncated to 32 bytes.
@@ -98,8 +98,8 @@ pub struct punctual_lane_spec_t {
 }
 
 // SAFETY: numbers and a pointer; the first number is the size.
-unsafe impl Sized_ for punctual_lane_spec_t {
-    const NAME: &'static str = "punctual_lane_spec_t";
+unsafe impl Sized_ for punctual_channel_spec_t {
+    const NAME: &'static str = "punctual_channel_spec_t";
 }
 
 /// Makes the figures of this application in sealed memory, with `channels` channels (1 to 64). Errors:
@@ -128,14 +128,14 @@ pub unsafe extern "C" fn punctual_figures_new(
 /// figures. Errors: EINVAL; ENOSPC if all channels are in use.
 ///
 /// # Safety
-/// `storage` is NULL or a punctual_lane_t; `spec` begins with its size; `handle` may be
+/// `storage` is NULL or a punctual_channel_t; `spec` begins with its size; `handle` may be
 /// written to.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn punctual_lane_new(
-    storage: *mut punctual_lane_t,
+pub unsafe extern "C" fn punctual_channel_new(
+    storage: *mut punctual_channel_t,
     figures: punctual_figures_h_ref,
-    spec: *const punctual_lane_spec_t,
-    handle: *mut punctual_lane_h,
+    spec: *const punctual_channel_spec_t,
+    handle: *mut punctual_channel_h,
 ) -> c_int {
     answer(|| {
         // SAFETY: as the caller promises.
@@ -169,8 +169,8 @@ pub unsafe extern "C" fn punctual_lane_new(
 /// # Safety
 /// No other thread uses the channel `handle`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn punctual_lane_record(
-    handle: punctual_lane_h_ref,
+pub unsafe extern "C" fn punctual_channel_record(
+    handle: punctual_channel_h_ref,
     at_ns: i64,
     ns: i64,
 ) -> c_int {
@@ -184,10 +184,10 @@ pub unsafe extern "C" fn punctual_lane_record(
 /// Sets the counts of periods so far, from punctual_periodic_account().
 ///
 /// # Safety
-/// As for punctual_lane_record(); `account` begins with its size.
+/// As for punctual_channel_record(); `account` begins with its size.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn punctual_lane_account(
-    handle: punctual_lane_h_ref,
+pub unsafe extern "C" fn punctual_channel_account(
+    handle: punctual_channel_h_ref,
     account: *const crate::punctual_account_t,
 ) -> c_int {
     answer(|| {

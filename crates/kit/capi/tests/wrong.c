@@ -73,21 +73,21 @@ int main(void) {
   EXPECT(punctual_figures_new(NULL, "\xff", 1, &figures), EINVAL, "UTF-8");
   EXPECT(punctual_figures_new(NULL, "x", 0, &figures), EINVAL, "1 to 64 channels");
   EXPECT(punctual_figures_new(NULL, "x", 1, &figures), 0, NULL);
-  punctual_lane_spec_t lane_spec;
-  memset(&lane_spec, 0, sizeof lane_spec);
-  lane_spec.size = sizeof lane_spec;
-  punctual_lane_h channel = NULL, another = NULL;
-  EXPECT(punctual_lane_new(NULL, figures, &lane_spec, &channel), EINVAL, "name is NULL");
-  lane_spec.name = "x";
-  lane_spec.kind = 77;
-  EXPECT(punctual_lane_new(NULL, figures, &lane_spec, &channel), EINVAL, "kind is 77");
-  lane_spec.kind = PUNCTUAL_KIND_OTHER;
-  EXPECT(punctual_lane_new(NULL, figures, &lane_spec, &channel), 0, NULL);
-  EXPECT(punctual_lane_new(NULL, figures, &lane_spec, &another), ENOSPC, "in use");
+  punctual_channel_spec_t channel_spec;
+  memset(&channel_spec, 0, sizeof channel_spec);
+  channel_spec.size = sizeof channel_spec;
+  punctual_channel_h channel = NULL, another = NULL;
+  EXPECT(punctual_channel_new(NULL, figures, &channel_spec, &channel), EINVAL, "name is NULL");
+  channel_spec.name = "x";
+  channel_spec.kind = 77;
+  EXPECT(punctual_channel_new(NULL, figures, &channel_spec, &channel), EINVAL, "kind is 77");
+  channel_spec.kind = PUNCTUAL_KIND_OTHER;
+  EXPECT(punctual_channel_new(NULL, figures, &channel_spec, &channel), 0, NULL);
+  EXPECT(punctual_channel_new(NULL, figures, &channel_spec, &another), ENOSPC, "in use");
   // A channel outlives the handle of its figures.
   punctual_figures_drop(figures);
-  EXPECT(punctual_lane_record(channel, -1, -1), 0, NULL);
-  punctual_lane_drop(channel);
+  EXPECT(punctual_channel_record(channel, -1, -1), 0, NULL);
+  punctual_channel_drop(channel);
 
   punctual_policy_t policy;
   memset(&policy, 0, sizeof policy);

@@ -185,7 +185,7 @@ impl Channels {
     fn take(&mut self, row: Row, sink: &mut dyn SampleSink) -> Result<(), Failure> {
         let place = match self.indexes.get(row.thread as usize) {
             Some(Some(place)) => *place,
-            _ => self.new_lane(row.thread)?,
+            _ => self.new_channel(row.thread)?,
         };
         let channel = &mut self.channels[place];
         if row.cycle < channel.next || row.latency.unsigned_abs() >= self.latest {
@@ -206,7 +206,7 @@ impl Channels {
     }
 
     #[cold]
-    fn new_lane(&mut self, number: u64) -> Result<usize, Failure> {
+    fn new_channel(&mut self, number: u64) -> Result<usize, Failure> {
         let at = usize::try_from(number)
             .ok()
             .filter(|at| *at < THREADS)

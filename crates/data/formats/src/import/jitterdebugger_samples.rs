@@ -169,7 +169,7 @@ impl Channels {
     fn take(&mut self, record: SampleRecord, sink: &mut dyn SampleSink) -> Result<(), Failure> {
         let place = match self.indexes.get(record.thread as usize) {
             Some(Some(place)) => *place,
-            _ => self.new_lane(record),
+            _ => self.new_channel(record),
         };
         let channel = &mut self.channels[place];
         if record.woken <= channel.woken {
@@ -191,7 +191,7 @@ impl Channels {
     }
 
     #[cold]
-    fn new_lane(&mut self, record: SampleRecord) -> usize {
+    fn new_channel(&mut self, record: SampleRecord) -> usize {
         let at = record.thread as usize;
         if self.indexes.len() <= at {
             self.indexes.resize(at + 1, None);

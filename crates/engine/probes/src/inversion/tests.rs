@@ -84,7 +84,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn lanes_are_cpus_by_locks() {
+fn workers_are_cpus_by_locks() {
     let labels = |given: &[_]| {
         let mut plan = plan(fifo(50), Nanos::from_secs(1));
         plan.cpus = CpuSet::from_iter([1, 4]);

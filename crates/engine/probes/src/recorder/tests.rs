@@ -72,7 +72,7 @@ fn each_limit_counts_periods_above_it() {
 }
 
 #[test]
-fn later_lane_has_its_own_warmup() {
+fn later_worker_has_its_own_warmup() {
     let (recorder, _reader, control) = worker(30);
     let (mut late, mut reader) = RecorderSlot::open(recorder.settings, &control);
     late.start_late(Nanos(1_000), Nanos(5_000));

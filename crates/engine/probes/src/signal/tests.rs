@@ -36,7 +36,7 @@ fn bursts_are_accounted_for_round_by_round() {
 }
 
 #[test]
-fn whole_rounds_form_a_bounded_lane() {
+fn whole_rounds_form_one_worker() {
     let given = [("rounds", "yes"), ("threads", "3"), ("wakeups", "40")];
     let plan = plan(OTHER, Nanos::from_secs(60));
     let plan = Plan {

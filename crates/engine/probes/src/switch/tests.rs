@@ -50,7 +50,7 @@ fn stop_interrupts_a_batch() {
 }
 
 #[test]
-fn single_way_gets_every_lane() {
+fn single_way_gets_every_worker() {
     let switch = switch(&[("way", "process")]);
     let ready = testing::prepare(switch, &plan(OTHER, Nanos::from_secs(1))).unwrap();
     for worker in &ready.workers {

@@ -189,7 +189,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn lanes_name_both_ends() {
+fn workers_name_both_ends() {
     let duration = Nanos::from_secs(10);
     let ready = testing::prepare(probe(&[]), &plan([2, 5], OTHER, duration)).unwrap();
     let ends: Vec<_> = ready

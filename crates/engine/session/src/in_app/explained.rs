@@ -77,7 +77,7 @@ impl Annotations {
             .collect();
         let explained = || channels.iter().flatten();
         if explained().next().is_none() {
-            return Err(SessionError::NoLaneExplained(warnings));
+            return Err(SessionError::NoChannelExplained(warnings));
         }
         let budgets = heads
             .iter()
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn lane_is_explained_or_reason_given() {
+    fn channel_is_explained_or_reason_given() {
         assert_eq!(delay_of(&head(Kind::Latency), &[7]), Ok(Delay::Timer));
         assert_eq!(delay_of(&head(Kind::Response), &[7]), Ok(Delay::Job));
         let without = ChannelHead {

@@ -15,7 +15,10 @@ fn differ(one: Started, other: Started) -> bool {
 }
 
 /// The threads that get a track each, at most `most`, and a note about the others.
-fn with_lanes(mut all: BTreeMap<u32, String>, most: usize) -> (BTreeMap<u32, String>, Vec<String>) {
+fn with_threads_limited(
+    mut all: BTreeMap<u32, String>,
+    most: usize,
+) -> (BTreeMap<u32, String>, Vec<String>) {
     let Some(end) = all.keys().nth(most).copied() else {
         return (all, Vec::new());
     };
@@ -79,7 +82,7 @@ impl Watched {
         }
         let started = |tid: &u32| (*tid, host.process_start(*tid));
         let now = first.keys().map(started).collect();
-        let (first, notes) = with_lanes(first, Recording::MAX_THREADS - 1);
+        let (first, notes) = with_threads_limited(first, Recording::MAX_THREADS - 1);
         Ok(Self {
             now,
             first,
@@ -248,10 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn excess_threads_share_a_lane() {
+    fn excess_threads_share_a_thread_slot() {
         let all: BTreeMap<u32, String> = (1..=5).map(|tid| (tid, "x".to_owned())).collect();
-        assert_eq!(with_lanes(all.clone(), 5), (all.clone(), Vec::new()));
-        let (first, notes) = with_lanes(all, 3);
+        assert_eq!(
+            with_threads_limited(all.clone(), 5),
+            (all.clone(), Vec::new())
+        );
+        let (first, notes) = with_threads_limited(all, 3);
         assert_eq!(first.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
         assert!(
             notes[0].starts_with("2 threads have no figures"),
