@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::{Build, succeed, tar};
-use crate::places::program;
+use crate::paths::program;
 
 /// Writes the image as `NAME.oci.tar`.
 pub(super) fn write(build: &Build, staged: &Path) -> Result<()> {

@@ -81,7 +81,7 @@ pub enum SessionError {
     },
     /// No worker of the application can be explained.
     #[error("{}", .0.join("; "))]
-    NoLaneExplained(Vec<String>),
+    NoChannelExplained(Vec<String>),
     /// Jobs can only be watched continuously.
     #[error(
         "the cost of watching cannot be limited: only BPF programs are switched quickly enough \
@@ -210,7 +210,7 @@ impl SessionError {
             | Self::Application(_)
             | Self::Figures(_)
             | Self::NoChannel { .. }
-            | Self::NoLaneExplained(_)
+            | Self::NoChannelExplained(_)
             | Self::OnlyWarmUp { .. }
             | Self::NotExplained { .. }
             | Self::NoSuchOutlier { .. } => true,

@@ -16,7 +16,7 @@ pub enum Error {
     },
     /// All channels are in use.
     #[error("all {channels} channels are in use: create the figures with more")]
-    NoLaneLeft {
+    NoChannelLeft {
         /// Number of channels.
         channels: usize,
     },

@@ -64,13 +64,13 @@ impl Figures {
     /// thread ID.
     ///
     /// # Errors
-    /// Returns [`Error::NoLaneLeft`] if all channels are in use.
+    /// Returns [`Error::NoChannelLeft`] if all channels are in use.
     pub fn channel(&self, spec: &ChannelSpec<'_>) -> Result<Channel, Error> {
         let memory = &self.memory;
         // Nothing panics while holding the lock.
         let mut used = memory.used.lock().unwrap_or_else(PoisonError::into_inner);
         if *used == memory.channels {
-            return Err(Error::NoLaneLeft {
+            return Err(Error::NoChannelLeft {
                 channels: memory.channels,
             });
         }

@@ -56,7 +56,7 @@ impl From<punctual_app::Error> for Failure {
         use punctual_app::Error;
         let number = match &error {
             Error::Os { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
-            Error::NoLaneLeft { .. } => libc::ENOSPC,
+            Error::NoChannelLeft { .. } => libc::ENOSPC,
             Error::NoSeal => libc::EOPNOTSUPP,
             _ => libc::EINVAL,
         };
