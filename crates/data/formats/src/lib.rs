@@ -31,6 +31,7 @@ mod import;
 mod json;
 mod micros;
 mod parquet_samples;
+mod perfetto;
 mod rt_dataset;
 mod rt_tests;
 mod samples;
@@ -45,6 +46,7 @@ pub use import::{
     recognise,
 };
 pub use micros::{MAX_ROWS, mean_us};
+pub use perfetto::{PerfettoWriter, TracedMachine};
 pub use rt_tests::{
     Decimals, HistogramColumn, HistogramText, JsonHead, JsonThreads, RT_TESTS_VERSION,
     write_rt_tests_json,

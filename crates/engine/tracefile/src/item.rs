@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{Nanos, TraceEvent};
+use punctual_model::{EventNames, Nanos, TraceEvent};
 
 use crate::TraceFileError;
 
@@ -65,6 +65,17 @@ pub struct TraceHead {
     pub symbols: BTreeMap<u64, String>,
     /// What could not be read, a sentence each, with the offset or the line.
     pub warnings: Vec<String>,
+}
+
+/// Calls have the numbers of the traced machine, which are unknown.
+impl EventNames for TraceHead {
+    fn call(&self, id: i64) -> String {
+        format!("system call {id}")
+    }
+
+    fn symbol(&self, address: u64) -> String {
+        (self.symbols.get(&address).cloned()).unwrap_or_else(|| format!("{address:#x}"))
+    }
 }
 
 /// A trace that is read from beginning to end, in bounded memory.

@@ -13,9 +13,10 @@ use punctual_store::{Store, StoreError};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{Output, note};
+use crate::verbs::explain::Explained;
 use crate::verbs::list::since;
 use crate::verbs::select::OneRecording;
-use crate::verbs::{Run, Verb, extension, fleet, named};
+use crate::verbs::{Run, Verb, extension, fleet, named, perfetto};
 
 pub(super) const VERB: Verb = Verb::new::<ExportFile>("export");
 
@@ -28,13 +29,22 @@ const TRACE_EXTENSION: &str = "dat";
 /// The default file of trace-cmd(1), and of this format.
 const TRACE_FILE: &str = "trace.dat";
 
+/// The name of Perfetto's format.
+const PERFETTO: &str = "perfetto";
+
+/// The default file of this format.
+const PERFETTO_FILE: &str = "trace.pftrace";
+
 const LONG: &str = "Write a recording in a format that other tools read.\n\n\
              trace-dat contains the pages of the kernel's ring buffer around the explained \
              outliers of a recording (measure --threshold 100us --explain), unchanged, with the \
              events of --event merged into them. No events were kept between two outliers: the \
              file marks them as missing. Times are of CLOCK_MONOTONIC if the kernel offers it for \
-             tracing. trace-cmd and KernelShark read the file; for Perfetto, convert it: \
-             trace-cmd report -N -i trace.dat > trace.txt.\n\n\
+             tracing. trace-cmd and KernelShark read the file.\n\n\
+             perfetto contains the events around the explained outliers of any recording, with the \
+             causes of each outlier on a track of their own, for https://ui.perfetto.dev and \
+             trace_processor. Where no events were kept, a thread '(not recorded)' has the CPU. A \
+             whole trace of another tool is converted by explain --trace FILE -o trace.pftrace.\n\n\
              With --to, write all recordings of the store as Parquet files for Spark, Trino, \
              ClickHouse or DuckDB: a folder for each table (runs, histograms, top_samples, facts, \
              changes), with partitions by date (UTC) and machine, or by date alone. An export \
@@ -51,7 +61,7 @@ struct ExportFile {
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     #[arg(required_unless_present_any = ["to", "output"], value_parser = named(forms()))]
     format: Option<Form>,
-    /// File [default: stdout; for trace-dat, trace.dat]
+    /// File [default: stdout; for trace-dat, trace.dat; for perfetto, trace.pftrace]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// cyclictest-hist: omit rows without a sample, and `# Total:`
@@ -64,7 +74,7 @@ struct ExportFile {
     /// for all]
     #[arg(long, value_name = "US")]
     histogram: Option<usize>,
-    /// trace-dat: only the events around this outlier [default: all]
+    /// trace-dat, perfetto: only the events around this outlier [default: all]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     outlier: Option<u64>,
     /// Write all recordings as Parquet to file:///FOLDER or s3://BUCKET/PREFIX
@@ -95,20 +105,24 @@ enum Form {
     Made(&'static Format),
     /// The trace events kept beside it.
     Trace,
+    /// The same with their causes, for Perfetto.
+    Perfetto,
 }
 
 fn forms() -> Vec<(&'static str, Form)> {
     let made = FORMATS
         .iter()
         .map(|format| (format.name, Form::Made(format)));
-    made.chain([(TRACE, Form::Trace)]).collect()
+    made.chain([(TRACE, Form::Trace), (PERFETTO, Form::Perfetto)])
+        .collect()
 }
 
 fn formats() -> String {
     let made = FORMATS.iter().map(|format| (format.name, format.summary));
     let trace = "trace events around outliers, for trace-cmd and KernelShark";
+    let perfetto = "causes of outliers and the events around them, for ui.perfetto.dev";
     let list: Vec<String> = made
-        .chain([(TRACE, trace)])
+        .chain([(TRACE, trace), (PERFETTO, perfetto)])
         .map(|(name, summary)| format!("  {name:<16} {summary}"))
         .collect();
     format!("Formats:\n{}", list.join("\n"))
@@ -122,6 +136,7 @@ impl Run for ExportFile {
         match self.format.map_or_else(|| self.form_of_extension(), Ok)? {
             Form::Made(format) => self.write(format, context),
             Form::Trace => self.write_trace(context),
+            Form::Perfetto => self.write_perfetto(context),
         }
     }
 }
@@ -134,6 +149,7 @@ impl ExportFile {
         let fits = |form: &Form| match form {
             Form::Made(format) => format.extension == extension,
             Form::Trace => extension == TRACE_EXTENSION,
+            Form::Perfetto => perfetto::EXTENSIONS.contains(&extension.as_str()),
         };
         let all: Vec<_> = (forms().into_iter())
             .filter(|(_, form)| fits(form))
@@ -196,6 +212,22 @@ impl ExportFile {
         Ok(Exit::Done)
     }
 
+    fn write_perfetto(&self, context: &Context) -> Result<Exit> {
+        self.options(PERFETTO, false)?;
+        let explained = Explained::stored(&self.selected, context)?;
+        let bytes = explained.to_perfetto(self.outlier)?;
+        let path = self.output.as_deref().unwrap_or(Path::new(PERFETTO_FILE));
+        Output::open(path)?.put(&bytes)?;
+        if path != Path::new("-") {
+            note(&format!(
+                "{} bytes in {place}; open it at https://ui.perfetto.dev",
+                bytes.len(),
+                place = path.display()
+            ));
+        }
+        Ok(Exit::Done)
+    }
+
     /// The options of a format, after a check that those given are for it.
     fn options(&self, name: &str, micro_rows: bool) -> Result<ExportOptions> {
         for (option, given, formats) in [
@@ -205,7 +237,7 @@ impl ExportFile {
                 self.extra_key,
                 &["cyclictest-json", "rt-dataset"],
             ),
-            ("--outlier", self.outlier.is_some(), &[TRACE]),
+            ("--outlier", self.outlier.is_some(), &[TRACE, PERFETTO]),
         ] {
             if given && !formats.contains(&name) {
                 let formats = formats.join(" and ");

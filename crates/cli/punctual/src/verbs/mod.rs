@@ -31,6 +31,7 @@ mod measure;
 mod monitor;
 mod not_taken;
 mod overview;
+mod perfetto;
 mod plot;
 mod renamed;
 mod report;

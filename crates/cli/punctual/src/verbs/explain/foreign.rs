@@ -7,7 +7,7 @@ use clap::Args;
 use punctual_culprit::Wanted;
 use punctual_model::{Comm, Explanation, Nanos};
 use punctual_session::{ExplainedTrace, TraceRequest, explain_trace};
-use punctual_tracefile::{Input, open};
+use punctual_tracefile::{Input, TraceReader, open};
 
 use super::threads::Selection;
 use crate::exit::UsageError;
@@ -74,19 +74,30 @@ impl Foreign {
 
     /// Reads the trace, and explains its late reactions.
     pub(super) fn explain(&self, path: &Path, of: &Selection<'_>) -> Result<ExplainedTrace> {
-        let file = path.display().to_string();
-        let request = TraceRequest {
-            file: file.clone(),
-            wanted: self.wanted(of)?,
-            command_line: command_line(),
-        };
+        let request = self.request(path, of)?;
+        let mut reader = Self::open(path)?;
+        explain_trace(reader.as_mut(), request).with_context(|| path.display().to_string())
+    }
+
+    /// Opens a trace.
+    pub(super) fn open(path: &Path) -> Result<Box<dyn TraceReader>> {
         let input = if path == Path::new("-") {
             Ok(Input::stdin())
         } else {
             Input::path(path)
         };
-        let mut reader = input.and_then(open).with_context(|| file.clone())?;
-        explain_trace(reader.as_mut(), request).with_context(|| file.clone())
+        input
+            .and_then(open)
+            .with_context(|| path.display().to_string())
+    }
+
+    /// Returns what to explain of the trace at `path`.
+    pub(super) fn request(&self, path: &Path, of: &Selection<'_>) -> Result<TraceRequest> {
+        Ok(TraceRequest {
+            file: path.display().to_string(),
+            wanted: self.wanted(of)?,
+            command_line: command_line(),
+        })
     }
 
     /// Returns which reactions to explain.

@@ -5,6 +5,9 @@ mod foreign;
 mod recorded;
 mod threads;
 pub(super) mod timelines;
+mod written;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, value_parser};
@@ -14,8 +17,7 @@ use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-use recorded::Explained;
-pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
+pub(in crate::verbs) use recorded::{Explained, ExplainedJson, OutlierJson};
 
 pub(super) const VERB: Verb = Verb::new::<Explain>("explain");
 
@@ -28,7 +30,11 @@ const AFTER: &str = "With --pid, --comm or --cgroup the jobs of the threads are 
              for a CPU, timers that expired late, and latencies that cyclictest -b, timerlat or \
              osnoise wrote into the trace. Without --threshold, the 20 longest of real-time \
              threads, or of all threads if there are none. Read are trace.dat of trace-cmd, and \
-             the text of trace-cmd report, of perf script and of tracefs' trace, also compressed.";
+             the text of trace-cmd report, of perf script and of tracefs' trace, also compressed.\n\n\
+             With --output FILE.pftrace the whole trace is written for https://ui.perfetto.dev, with \
+             the causes of each late reaction on a track of their own; with --between or --at, only \
+             the events of that time and of 10 ms before and after it. Of a recording, the events \
+             around its outliers are written.";
 
 /// Find causes of outliers of a recording, an application or a trace
 #[derive(Parser)]
@@ -45,6 +51,9 @@ struct Explain {
     /// Print JSON with all events; for an application, the recording
     #[arg(long)]
     json: bool,
+    /// Write a file instead: .html with plots, .svg or .png of one outlier, .pftrace for Perfetto
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     application: threads::Application,
     #[command(flatten)]
@@ -53,6 +62,9 @@ struct Explain {
 
 impl Run for Explain {
     fn run(self, context: &Context) -> Result<Exit> {
+        if let Some(path) = &self.output {
+            return written::write(&self, path, context);
+        }
         if let Some(path) = self.foreign.file() {
             let explained = self.foreign.explain(path, &self.application.selection())?;
             return Explained::read(explained).print(&self, context);

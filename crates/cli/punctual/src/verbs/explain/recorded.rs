@@ -14,12 +14,13 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::output::JsonSchema;
+use crate::verbs::perfetto;
 use crate::verbs::select::OneRecording;
 
 /// Explained outliers, and the source of their events.
-pub(super) struct Explained {
-    recording: Recording,
-    explanation: Explanation,
+pub(in crate::verbs) struct Explained {
+    pub(super) recording: Recording,
+    pub(super) explanation: Explanation,
     windows: Windows,
 }
 
@@ -30,7 +31,7 @@ enum Windows {
 
 impl Explained {
     /// Returns the outliers of a stored recording.
-    pub(super) fn stored(selected: &OneRecording, context: &Context) -> Result<Self> {
+    pub(in crate::verbs) fn stored(selected: &OneRecording, context: &Context) -> Result<Self> {
         let store = context.store_to_read()?;
         let mut recording = selected.load(&store)?;
         punctual_culprit::complete(&mut recording);
@@ -88,7 +89,7 @@ impl Explained {
     }
 
     /// Returns an outlier with its events, if they are kept.
-    fn timeline(&self, number: u64) -> Result<Option<OutlierTimeline>> {
+    pub(super) fn timeline(&self, number: u64) -> Result<Option<OutlierTimeline>> {
         match &self.windows {
             Windows::Stored(store) => timelines::timeline(store, &self.recording, number),
             Windows::Read(windows) => {
@@ -102,14 +103,41 @@ impl Explained {
         }
     }
 
-    fn largest(&self) -> Result<Option<OutlierTimeline>> {
+    /// Returns the outliers with their events in the format of Perfetto, or one of them.
+    pub(in crate::verbs) fn to_perfetto(&self, only: Option<u64>) -> Result<Vec<u8>> {
+        if let Some(number) = only {
+            self.one(number)?;
+        }
+        let mut outliers: Vec<(&Outlier, Option<Window>)> = Vec::new();
+        for outlier in &self.explanation.outliers {
+            if only.is_none_or(|number| number == outlier.number) {
+                outliers.push((outlier, self.window(outlier.number)?));
+            }
+        }
+        let mut bytes = Vec::new();
+        perfetto::write(&self.recording, &outliers, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Returns the events of an outlier, if they are kept.
+    fn window(&self, number: u64) -> Result<Option<Window>> {
+        match &self.windows {
+            Windows::Stored(store) => {
+                let found = store.window(self.recording.id, number)?;
+                Ok(found.map(|(_, window)| window))
+            }
+            Windows::Read(windows) => Ok(windows.get(&number).cloned()),
+        }
+    }
+
+    pub(super) fn largest(&self) -> Result<Option<OutlierTimeline>> {
         match timelines::longest(&self.recording) {
             Some(longest) => self.timeline(longest.number),
             None => Ok(None),
         }
     }
 
-    fn one(&self, number: u64) -> Result<OutlierTimeline> {
+    pub(super) fn one(&self, number: u64) -> Result<OutlierTimeline> {
         self.timeline(number)?.ok_or_else(|| {
             let outliers = self.explanation.outliers.iter();
             let kept: Vec<u64> = outliers.map(|o| o.number).collect();

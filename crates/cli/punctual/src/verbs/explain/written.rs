@@ -1,0 +1,171 @@
+//! Explanations in a file: a page, a plot, or a trace for Perfetto.
+
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use punctual_model::Outlier;
+use punctual_report::document::{Block, Document, Figure, Section};
+use punctual_report::plot::{self, Heading, Plot, PlotOptions};
+use punctual_report::{OutlierTimeline, document, html};
+
+use super::recorded::Explained;
+use super::{Explain, foreign};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output::{self, Output};
+use crate::verbs::{extension, perfetto};
+
+/// Outliers that a page shows in detail, the longest first.
+const DETAILED: usize = 20;
+
+/// Scale factor of PNG, as the default of `plot`.
+const PIXELS: f32 = 2.0;
+
+/// What is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Perfetto,
+    Page,
+    Svg,
+    Png,
+}
+
+const FORMS: [(Form, &str); 5] = [
+    (Form::Page, "html"),
+    (Form::Svg, "svg"),
+    (Form::Png, "png"),
+    (Form::Perfetto, perfetto::EXTENSIONS[0]),
+    (Form::Perfetto, perfetto::EXTENSIONS[1]),
+];
+
+/// Writes the explanations to the file at `path`, in the form of its extension.
+pub(super) fn write(options: &Explain, path: &Path, context: &Context) -> Result<Exit> {
+    let extension = extension::extension_of(path);
+    let form = FORMS.iter().find(|(_, known)| *known == extension);
+    let Some((form, _)) = form else {
+        let known = FORMS.map(|(_, extension)| extension);
+        return Err(extension::unknown(path, &known).into());
+    };
+    match options.foreign.file() {
+        Some(trace) if *form == Form::Perfetto => {
+            if options.outlier.is_some() {
+                let text =
+                    "--outlier is for a page or a plot: a trace for Perfetto has all of them";
+                return Err(UsageError(text.to_owned()).into());
+            }
+            convert(options, trace, path)?;
+        }
+        Some(trace) => {
+            let explained = options
+                .foreign
+                .explain(trace, &options.application.selection())?;
+            written(&Explained::read(explained), *form, options, path)?;
+        }
+        None if options.application.targets()?.is_some() => {
+            let text = "--output is for recordings and traces: watch the application, then write \
+                        with: punctual explain last --output FILE";
+            return Err(UsageError(text.to_owned()).into());
+        }
+        None => {
+            let explained = Explained::stored(&options.selected, context)?;
+            written(&explained, *form, options, path)?;
+        }
+    }
+    output::note(&format!("explanation written to {}", path.display()));
+    Ok(Exit::Done)
+}
+
+/// Writes the whole trace for Perfetto while it is read, and then its outliers.
+fn convert(options: &Explain, trace: &Path, path: &Path) -> Result<()> {
+    let mut output = Output::open(path)?;
+    let mut buffered = BufWriter::new(&mut output);
+    let mut reader = foreign::Foreign::open(trace)?;
+    let request = (options.foreign).request(trace, &options.application.selection())?;
+    let between = request.wanted.between;
+    let mut reader = perfetto::Converting::new(reader.as_mut(), &mut buffered, between);
+    let explained = punctual_session::explain_trace(&mut reader, request);
+    if let Some(error) = reader.failed() {
+        return Err(error).with_context(|| format!("cannot write {}", path.display()));
+    }
+    let explained = explained.with_context(|| trace.display().to_string())?;
+    let explanation = explained.recording.explanation.clone().unwrap_or_default();
+    reader.finish(&explained.recording, &explanation, |number| {
+        explained.windows.get(&number).cloned()
+    })?;
+    buffered
+        .flush()
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    drop(buffered);
+    Ok(output.finish()?)
+}
+
+fn written(explained: &Explained, form: Form, options: &Explain, path: &Path) -> Result<()> {
+    let bytes = match form {
+        Form::Perfetto => explained.to_perfetto(options.outlier)?,
+        Form::Page => page(explained, options)?.into_bytes(),
+        Form::Svg => drawn(&one(explained, options.outlier)?, Heading::Auto)?
+            .svg()
+            .into_bytes(),
+        Form::Png => drawn(&one(explained, options.outlier)?, Heading::Auto)?.png(PIXELS)?,
+    };
+    Ok(Output::open(path)?.put(&bytes)?)
+}
+
+/// Returns the outlier to draw: the chosen one, or the longest.
+fn one(explained: &Explained, number: Option<u64>) -> Result<OutlierTimeline> {
+    match number {
+        Some(number) => explained.one(number),
+        None => explained
+            .worst()?
+            .ok_or_else(|| UsageError("there is no outlier to draw".to_owned()).into()),
+    }
+}
+
+fn drawn(timeline: &OutlierTimeline, heading: Heading) -> Result<Plot> {
+    let options = PlotOptions {
+        heading,
+        ..PlotOptions::default()
+    };
+    Ok(plot::outlier(timeline, &options)?)
+}
+
+/// Returns a page with the summary and the longest outliers, or with the chosen one.
+fn page(explained: &Explained, options: &Explain) -> Result<String> {
+    let (recording, explanation) = (&explained.recording, &explained.explanation);
+    let title = match &explanation.trace {
+        Some(trace) => format!("Late reactions in {}", trace.file),
+        None => format!("Outliers of {}", recording.headline()),
+    };
+    let mut documents = vec![Document {
+        title: title.clone(),
+        ..document::outliers(recording, explanation)
+    }];
+    let mut detailed: Vec<&Outlier> = explanation.outliers.iter().collect();
+    detailed.sort_by_key(|outlier| (std::cmp::Reverse(outlier.latency_ns), outlier.number));
+    let chosen = |number: u64| options.outlier.is_none_or(|chosen| chosen == number);
+    if let Some(number) = options.outlier {
+        explained.one(number)?;
+    }
+    detailed.retain(|outlier| chosen(outlier.number));
+    for outlier in detailed.into_iter().take(DETAILED) {
+        let Some(timeline) = explained.timeline(outlier.number)? else {
+            continue;
+        };
+        documents.push(detail(&timeline, options.all_events)?);
+    }
+    Ok(html::page(&title, &documents))
+}
+
+/// Returns one outlier with its plot.
+fn detail(timeline: &OutlierTimeline, all: bool) -> Result<Document> {
+    let figure = Figure {
+        plot: drawn(timeline, Heading::None)?,
+        caption: timeline.outlier.blame.sentence(),
+    };
+    let mut detail = document::outlier(timeline, all);
+    let first = detail.sections.len().min(1);
+    let figure = Section::new(vec![Block::Figure(Box::new(figure))]);
+    detail.sections.insert(first, figure);
+    Ok(detail)
+}

@@ -1,0 +1,175 @@
+//! Outliers as slices, with their causes inside.
+
+use std::io::{self, Write};
+
+use punctual_model::{Nanos, Outlier, Segment, Share, Window};
+
+use super::PerfettoWriter;
+use super::message::{DebugAnnotation, TrackDescriptor, TrackEvent, Type, Value};
+
+/// The track that contains those of the late threads. Theirs have the numbers after it.
+const REACTIONS: u64 = 1;
+
+/// The tracks of late threads.
+#[derive(Debug, Default)]
+pub(super) struct Lanes(Vec<Lane>);
+
+#[derive(Debug)]
+struct Lane {
+    tid: u32,
+    /// End of its last outlier.
+    end: Nanos,
+}
+
+impl<W: Write> PerfettoWriter<W> {
+    /// Writes an outlier with its causes. `window`: `None` if its events are not kept. `stated`: the
+    /// text in a trace that states the latency. Outliers come in the order of their start.
+    ///
+    /// # Errors
+    /// If the output fails.
+    pub fn outlier(
+        &mut self,
+        outlier: &Outlier,
+        window: Option<&Window>,
+        stated: Option<&str>,
+    ) -> io::Result<()> {
+        let (from, to) = window.map_or_else(
+            || {
+                let from = outlier.monotonic_ns;
+                (from, Nanos(from.0.saturating_add(outlier.latency_ns.0)))
+            },
+            |window| (window.expected, window.actual),
+        );
+        let track = self.lane(outlier, from, to)?;
+        let begin = |category: &str, name, debug_annotations| TrackEvent {
+            debug_annotations,
+            r#type: Type::SliceBegin.into(),
+            track_uuid: track,
+            categories: vec![category.to_owned()],
+            name: Some(name),
+        };
+        let end = || TrackEvent {
+            r#type: Type::SliceEnd.into(),
+            track_uuid: track,
+            ..TrackEvent::default()
+        };
+        let about = about(outlier, stated);
+        self.track_event(from, begin("outlier", outlier.blame.sentence(), about))?;
+        // The spans of a damaged window may overlap.
+        let segments = window.filter(|window| window.segments_fit());
+        for segment in segments.map_or(&[][..], |window| &window.segments) {
+            let cause = of_segment(segment, &outlier.blame.shares);
+            let name = segment.cause.source.label();
+            self.track_event(segment.from, begin("cause", name, cause))?;
+            self.track_event(segment.to, end())?;
+        }
+        self.track_event(to, end())
+    }
+
+    /// Returns the track of an outlier: that of its thread, or another one if an outlier of the
+    /// thread overlaps.
+    fn lane(&mut self, outlier: &Outlier, from: Nanos, to: Nanos) -> io::Result<u64> {
+        let victim = &outlier.blame.victim;
+        let fits = |lane: &Lane| lane.tid == victim.tid && lane.end <= from;
+        let lanes = &mut self.lanes.0;
+        let uuid = |place: usize| REACTIONS + 1 + place as u64;
+        if let Some(place) = lanes.iter().position(fits) {
+            lanes[place].end = to;
+            return Ok(uuid(place));
+        }
+        let place = lanes.len();
+        lanes.push(Lane {
+            tid: victim.tid,
+            end: to,
+        });
+        if place == 0 {
+            self.track(TrackDescriptor {
+                uuid: REACTIONS,
+                name: "Late reactions".to_owned(),
+                description: Some(
+                    "Outliers, and in each the causes of its latency, found by punctual".to_owned(),
+                ),
+                ..TrackDescriptor::default()
+            })?;
+        }
+        self.track(TrackDescriptor {
+            uuid: uuid(place),
+            name: format!("{}-{}", victim.comm, victim.tid),
+            parent_uuid: Some(REACTIONS),
+            ..TrackDescriptor::default()
+        })?;
+        Ok(uuid(place))
+    }
+}
+
+fn about(outlier: &Outlier, stated: Option<&str>) -> Vec<DebugAnnotation> {
+    let blame = &outlier.blame;
+    let mut about = vec![
+        number("outlier", outlier.number),
+        number("latency_ns", outlier.latency_ns.0),
+        text("culprit", blame.culprit()),
+        text("sentence", blame.sentence()),
+    ];
+    about.extend(outlier.cpu.map(|cpu| number("cpu", cpu.into())));
+    about.extend(stated.map(|stated| text("stated", stated.to_owned())));
+    if blame.events_lost > 0 {
+        about.push(number("events_lost", blame.events_lost));
+    }
+    about.push(DebugAnnotation {
+        name: Some("shares".to_owned()),
+        array_values: blame.shares.iter().map(share).collect(),
+        ..DebugAnnotation::default()
+    });
+    about
+}
+
+fn share(share: &Share) -> DebugAnnotation {
+    let mut entries = vec![
+        text("cause", share.cause.source.label()),
+        number("ns", share.ns.0),
+        number("count", share.count.into()),
+    ];
+    entries.extend(detail(share.detail()));
+    DebugAnnotation {
+        dict_entries: entries,
+        ..DebugAnnotation::default()
+    }
+}
+
+fn of_segment(segment: &Segment, shares: &[Share]) -> Vec<DebugAnnotation> {
+    let cause = &segment.cause;
+    let mut about = vec![
+        text("kind", cause.kind().name().to_owned()),
+        text("who", cause.who()),
+        number("ns", segment.length().0),
+        number("cpu", segment.cpu.into()),
+    ];
+    let share = shares
+        .iter()
+        .find(|share| share.cause.source == cause.source);
+    about.extend(share.map(|share| number("share_ns", share.ns.0)));
+    about.extend(detail(cause.detail()));
+    about
+}
+
+fn detail(detail: Option<String>) -> Option<DebugAnnotation> {
+    detail
+        .filter(|detail| !detail.is_empty())
+        .map(|detail| text("detail", detail))
+}
+
+pub(super) fn number(name: &str, value: u64) -> DebugAnnotation {
+    annotation(name, Value::UintValue(value))
+}
+
+fn text(name: &str, value: String) -> DebugAnnotation {
+    annotation(name, Value::StringValue(value))
+}
+
+fn annotation(name: &str, value: Value) -> DebugAnnotation {
+    DebugAnnotation {
+        name: Some(name.to_owned()),
+        value: Some(value),
+        ..DebugAnnotation::default()
+    }
+}

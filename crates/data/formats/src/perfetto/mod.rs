@@ -1,0 +1,319 @@
+//! Perfetto's trace format, which <https://ui.perfetto.dev> and `trace_processor` open.
+//!
+//! | track | content |
+//! |---|---|
+//! | `Late reactions`, a track for each thread | each outlier, named by its sentence, with its shares; in it the causes, each with its share |
+//! | CPUs, threads | `sched_switch`, `sched_waking` and the others of the scheduler |
+//! | Irq, SoftIrq, Hrtimer | handlers. Vectors of x86 are interrupts without a number |
+//! | `Other events`, a track for each CPU | events that Perfetto does not show otherwise, and marks |
+//!
+//! Where events are missing, a thread named `(not recorded)` has the CPU, open handlers end, and
+//! the state of the thread that ran is unknown: otherwise Perfetto would show the last thread as
+//! running until the next event. Threads have no process, as the kernel's events name none.
+
+mod blame;
+mod cpu;
+mod event;
+mod message;
+#[cfg(test)]
+mod tests;
+mod windows;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+use prost::Message as _;
+use punctual_model::{Comm, EventKind, EventNames, Nanos, TraceEvent, sanitize};
+
+use blame::Lanes;
+use cpu::Cpu;
+use message::{
+    Clock, ClockSnapshot, Data, FtraceEventBundle, InternedData, InternedString, SystemInfo, Trace,
+    TracePacket, TrackDescriptor, TrackEvent, Type, Utsname,
+};
+
+/// All packets come from one writer.
+const SEQUENCE: u32 = 1;
+
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: names begin here.
+const CLEARED: u32 = 1;
+
+/// `SEQ_NEEDS_INCREMENTAL_STATE`: refers to names.
+const NEEDS_NAMES: u32 = 2;
+
+/// Events in a packet.
+const BUNDLE: usize = 512;
+
+/// CPUs from this number on make Perfetto refuse the file (`kMaxCpuCount`).
+const CPUS: u32 = 1024;
+
+/// Threads whose names are known. More can only come from a damaged trace.
+const THREADS: usize = 1 << 20;
+
+/// The track that contains those of the CPUs' other events. Each is this number plus its CPU's.
+const OTHERS: u64 = 0x1_0000;
+
+/// Facts about the machine, as far as known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TracedMachine {
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// The architecture, as `uname -m` prints it.
+    pub architecture: Option<String>,
+    /// A time on the clock of the events, and the same time on the wall clock.
+    pub wall: Option<(Nanos, Timestamp)>,
+}
+
+/// Writes a trace of Perfetto, in bounded memory.
+#[derive(Debug)]
+pub struct PerfettoWriter<W> {
+    out: W,
+    has_begun: bool,
+    cpus: BTreeMap<u32, Cpu>,
+    threads: HashMap<u32, Comm>,
+    /// Kernel addresses with names.
+    symbols: HashSet<u64>,
+    /// CPUs with a track of other events.
+    others: BTreeSet<u32>,
+    lanes: Lanes,
+}
+
+impl<W: Write> PerfettoWriter<W> {
+    /// Creates a writer. It makes writes of some KiB.
+    pub fn new(out: W) -> Self {
+        Self {
+            out,
+            has_begun: false,
+            cpus: BTreeMap::new(),
+            threads: HashMap::new(),
+            symbols: HashSet::new(),
+            others: BTreeSet::new(),
+            lanes: Lanes::default(),
+        }
+    }
+
+    /// Writes an event. Events before it on its CPU are complete.
+    ///
+    /// # Errors
+    /// If the output fails.
+    pub fn event(&mut self, event: &TraceEvent, names: &impl EventNames) -> io::Result<()> {
+        self.take(event, names, Cpu::add)
+    }
+
+    /// Writes an event of a CPU whose other events are unknown, so that it does not tell what ran.
+    fn event_alone(&mut self, event: &TraceEvent, names: &impl EventNames) -> io::Result<()> {
+        self.take(event, names, |cpu, event, _| cpu.add_alone(event))
+    }
+
+    fn take(
+        &mut self,
+        event: &TraceEvent,
+        names: &impl EventNames,
+        add: impl FnOnce(&mut Cpu, &TraceEvent, Comm),
+    ) -> io::Result<()> {
+        if event.cpu >= CPUS {
+            return Ok(());
+        }
+        for task in event.kind.tasks().into_iter().flatten() {
+            if self.threads.len() < THREADS || self.threads.contains_key(&task.pid) {
+                self.threads.insert(task.pid, task.comm);
+            }
+        }
+        if event::ftrace(&event.kind).is_none() {
+            self.instant(event.time, event.cpu, event.pid, event.kind.describe(names))?;
+        }
+        self.name_symbols(&event.kind, names)?;
+        let name = self.threads.get(&event.pid).copied().unwrap_or_default();
+        let cpu = self.cpu(event.cpu);
+        add(cpu, event, name);
+        if cpu.events.len() >= BUNDLE {
+            self.flush(event.cpu)?;
+        }
+        Ok(())
+    }
+
+    fn cpu(&mut self, number: u32) -> &mut Cpu {
+        self.cpus.entry(number).or_insert_with(|| Cpu::new(number))
+    }
+
+    /// Events of a CPU are missing between the last event and the next one.
+    pub fn lost(&mut self, cpu: u32) {
+        if cpu < CPUS {
+            let cpu = self.cpu(cpu);
+            cpu.interrupt();
+            cpu.lost = true;
+        }
+    }
+
+    /// Writes a text that a thread wrote into the trace.
+    ///
+    /// # Errors
+    /// If the output fails.
+    pub fn mark(&mut self, time: Nanos, cpu: u32, pid: u32, text: &str) -> io::Result<()> {
+        if cpu >= CPUS {
+            return Ok(());
+        }
+        self.instant(time, cpu, pid, sanitize(text).into_owned())
+    }
+
+    /// Writes the rest.
+    ///
+    /// # Errors
+    /// If the output fails.
+    pub fn finish(mut self, machine: &TracedMachine) -> io::Result<()> {
+        let cpus: Vec<u32> = self.cpus.keys().copied().collect();
+        for cpu in cpus {
+            self.flush(cpu)?;
+        }
+        self.system_info(machine)?;
+        if let Some((time, wall)) = machine.wall {
+            self.clocks(time, wall)?;
+        }
+        self.out.flush()
+    }
+
+    fn flush(&mut self, number: u32) -> io::Result<()> {
+        let cpu = self.cpu(number);
+        if cpu.events.is_empty() {
+            return Ok(());
+        }
+        let bundle = FtraceEventBundle {
+            cpu: number,
+            event: std::mem::take(&mut cpu.events),
+            lost_events: std::mem::take(&mut cpu.lost),
+        };
+        self.packet(TracePacket {
+            data: Some(Data::FtraceEvents(bundle)),
+            ..TracePacket::default()
+        })
+    }
+
+    fn packet(&mut self, packet: TracePacket) -> io::Result<()> {
+        let begun = std::mem::replace(&mut self.has_begun, true);
+        let packet = TracePacket {
+            trusted_packet_sequence_id: SEQUENCE,
+            sequence_flags: if begun { NEEDS_NAMES } else { CLEARED },
+            ..packet
+        };
+        let trace = Trace {
+            packet: vec![packet],
+        };
+        self.out.write_all(&trace.encode_to_vec())
+    }
+
+    fn track(&mut self, track: TrackDescriptor) -> io::Result<()> {
+        self.packet(TracePacket {
+            data: Some(Data::TrackDescriptor(track)),
+            ..TracePacket::default()
+        })
+    }
+
+    fn track_event(&mut self, time: Nanos, event: TrackEvent) -> io::Result<()> {
+        self.packet(TracePacket {
+            timestamp: Some(time.0),
+            data: Some(Data::TrackEvent(event)),
+            ..TracePacket::default()
+        })
+    }
+
+    /// Names the functions in the event, which Perfetto looks up by the number in their place. The
+    /// number of a name is its address.
+    fn name_symbols(&mut self, kind: &EventKind, names: &impl EventNames) -> io::Result<()> {
+        let function = match *kind {
+            EventKind::HrtimerStart { function, .. }
+            | EventKind::HrtimerExpireEntry { function, .. }
+            | EventKind::TimerExpireEntry { function, .. }
+            | EventKind::WorkqueueStart { function, .. }
+            | EventKind::WorkqueueEnd { function, .. } => function,
+            _ => return Ok(()),
+        };
+        if function == 0 || self.symbols.contains(&function) {
+            return Ok(());
+        }
+        let name = names.symbol(function);
+        if name.starts_with("0x") {
+            return Ok(());
+        }
+        self.symbols.insert(function);
+        let symbol = InternedString {
+            iid: function,
+            str: name,
+        };
+        self.packet(TracePacket {
+            interned_data: Some(InternedData {
+                kernel_symbols: vec![symbol],
+            }),
+            ..TracePacket::default()
+        })
+    }
+
+    /// Writes an event that Perfetto does not show by itself.
+    fn instant(&mut self, time: Nanos, cpu: u32, pid: u32, text: String) -> io::Result<()> {
+        let track_uuid = OTHERS + 1 + u64::from(cpu);
+        if self.others.is_empty() {
+            self.track(TrackDescriptor {
+                uuid: OTHERS,
+                name: "Other events".to_owned(),
+                ..TrackDescriptor::default()
+            })?;
+        }
+        if self.others.insert(cpu) {
+            self.track(TrackDescriptor {
+                uuid: track_uuid,
+                name: format!("Other events of CPU {cpu}"),
+                parent_uuid: Some(OTHERS),
+                ..TrackDescriptor::default()
+            })?;
+        }
+        let thread = blame::number("tid", pid.into());
+        self.track_event(
+            time,
+            TrackEvent {
+                debug_annotations: vec![thread],
+                r#type: Type::Instant.into(),
+                track_uuid,
+                categories: vec!["event".to_owned()],
+                name: Some(text),
+            },
+        )
+    }
+
+    /// Writes the version of the kernel, which decides what the bits of a thread's state mean.
+    fn system_info(&mut self, machine: &TracedMachine) -> io::Result<()> {
+        // Events without a version have the states of later kernels.
+        const UNKNOWN: &str = "4.14.0 or later, not recorded";
+        let utsname = Utsname {
+            sysname: "Linux".to_owned(),
+            release: (machine.kernel.clone()).unwrap_or_else(|| UNKNOWN.to_owned()),
+            machine: machine.architecture.clone(),
+        };
+        self.packet(TracePacket {
+            data: Some(Data::SystemInfo(SystemInfo {
+                utsname: Some(utsname),
+            })),
+            ..TracePacket::default()
+        })
+    }
+
+    /// Writes a time on all clocks, so that Perfetto can show the date. Events of the kernel are on
+    /// CLOCK_BOOTTIME to Perfetto, and ours on CLOCK_MONOTONIC: these differ after a suspension.
+    fn clocks(&mut self, time: Nanos, wall: Timestamp) -> io::Result<()> {
+        const REALTIME: u32 = 1;
+        const MONOTONIC: u32 = 3;
+        const BOOTTIME: u32 = 6;
+        let wall = u64::try_from(wall.as_nanosecond()).unwrap_or_default();
+        let readings = [(BOOTTIME, time.0), (MONOTONIC, time.0), (REALTIME, wall)];
+        let clocks = readings.map(|(clock_id, timestamp)| Clock {
+            clock_id,
+            timestamp,
+        });
+        self.packet(TracePacket {
+            data: Some(Data::ClockSnapshot(ClockSnapshot {
+                clocks: clocks.to_vec(),
+                primary_trace_clock: BOOTTIME,
+            })),
+            ..TracePacket::default()
+        })
+    }
+}
