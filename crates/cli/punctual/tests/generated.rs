@@ -185,6 +185,7 @@ fn the_formats_have_their_page() {
         let (name, ending) = (format.name, format.extension);
         page += &format!("| `{name}` | {summary} | `.{ending}` | {samples} |\n");
     }
+    page += "| `perfetto` | causes of outliers and the events around them, for ui.perfetto.dev | `.pftrace` | no |\n";
     page += "| `trace-dat` | trace events around outliers, for trace-cmd and KernelShark | `.dat` | no |\n";
     page += "\n## Read by `import`\n\nThe kind of a file is detected from its content; \
              `--format` names it.\n";
