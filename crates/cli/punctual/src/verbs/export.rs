@@ -43,7 +43,7 @@ const LONG: &str = "Write a recording in a format that other tools read.\n\n\
              tracing. trace-cmd and KernelShark read the file.\n\n\
              perfetto contains the events around the explained outliers of any recording, with the \
              causes of each outlier on a track of their own, for https://ui.perfetto.dev and \
-             trace_processor. Where no events were kept, a thread '(not recorded)' has the CPU. A \
+             trace_processor. If no events were kept, a thread '(not recorded)' has the CPU. A \
              whole trace of another tool is converted by explain --trace FILE -o trace.pftrace.\n\n\
              With --to, write all recordings of the store as Parquet files for Spark, Trino, \
              ClickHouse or DuckDB: a folder for each table (runs, histograms, top_samples, facts, \
@@ -105,7 +105,7 @@ enum Form {
     Made(&'static Format),
     /// The trace events kept beside it.
     Trace,
-    /// The same with their causes, for Perfetto.
+    /// Trace events with the causes of outliers, for Perfetto.
     Perfetto,
 }
 

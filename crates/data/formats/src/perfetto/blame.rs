@@ -23,7 +23,7 @@ struct Lane {
 
 impl<W: Write> PerfettoWriter<W> {
     /// Writes an outlier with its causes. `window`: `None` if its events are not kept. `stated`: the
-    /// text in a trace that states the latency. Outliers come in the order of their start.
+    /// text in a trace that states the latency. Call it in the order of their start.
     ///
     /// # Errors
     /// If the output fails.

@@ -13,7 +13,7 @@ const NOT_RECORDED: u32 = i32::MAX as u32;
 /// A bit of `prev_state` that no kernel sets, so that Perfetto shows the state as unknown.
 const UNKNOWN_STATE: u32 = 0x8000;
 
-/// `EXIT_DEAD`: the thread that stands for missing events is not runnable while events are there.
+/// `EXIT_DEAD`: the state of the thread for missing events, while no events are missing.
 const ENDED: u32 = 0x10;
 
 /// Handlers that are open at once. More can only come from a damaged trace.
@@ -53,7 +53,7 @@ impl Cpu {
     /// the thread that wrote it.
     pub(super) fn add(&mut self, event: &TraceEvent, name: Comm) {
         // Additions of the recorder may name any thread.
-        if !event.is_beside() {
+        if !event.is_accounting() {
             if self.current.is_some_and(|task| task.pid != event.pid) {
                 self.interrupt();
             }

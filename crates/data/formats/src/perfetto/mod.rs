@@ -7,9 +7,9 @@
 //! | Irq, SoftIrq, Hrtimer | handlers. Vectors of x86 are interrupts without a number |
 //! | `Other events`, a track for each CPU | events that Perfetto does not show otherwise, and marks |
 //!
-//! Where events are missing, a thread named `(not recorded)` has the CPU, open handlers end, and
-//! the state of the thread that ran is unknown: otherwise Perfetto would show the last thread as
-//! running until the next event. Threads have no process, as the kernel's events name none.
+//! If events are missing, a thread named `(not recorded)` takes the CPU, open handlers end, and the
+//! state of the thread that ran becomes unknown. Otherwise Perfetto would show that thread as running
+//! until the next event. Threads have no process, because the kernel's events do not name it.
 
 mod blame;
 mod cpu;
@@ -101,7 +101,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.take(event, names, Cpu::add)
     }
 
-    /// Writes an event of a CPU whose other events are unknown, so that it does not tell what ran.
+    /// Writes an event of a CPU whose other events are unknown, so that it does not show what ran.
     fn event_alone(&mut self, event: &TraceEvent, names: &impl EventNames) -> io::Result<()> {
         self.take(event, names, |cpu, event, _| cpu.add_alone(event))
     }

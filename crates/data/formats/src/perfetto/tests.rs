@@ -77,7 +77,7 @@ fn window(expected: u64, actual: u64, events: Vec<TraceEvent>) -> Window {
         calls: BTreeMap::new(),
         evidence: Evidence::default(),
         segments: Vec::new(),
-        lanes: Vec::new(),
+        activity: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use punctual_model::{Delay, EventKind, Nanos, Story, TraceEvent, Window};
+use punctual_model::{Delay, EventKind, Nanos, SliceStart, TraceEvent, Window};
 
 use super::PerfettoWriter;
 
@@ -79,8 +79,8 @@ fn complete<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Spans {
             continue;
         }
         let victim = &window.victim;
-        let story = Story::of(window.events.iter(), victim.tid, Some(victim.cpu));
-        for cpu in story.cpus {
+        let start = SliceStart::from_events(window.events.iter(), victim.tid, Some(victim.cpu));
+        for cpu in start.cpus {
             spans.entry(cpu).or_default().extend(of_cpu(window, cpu));
         }
     }

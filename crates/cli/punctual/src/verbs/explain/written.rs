@@ -117,7 +117,7 @@ fn one(explained: &Explained, number: Option<u64>) -> Result<OutlierTimeline> {
     match number {
         Some(number) => explained.one(number),
         None => explained
-            .worst()?
+            .largest()?
             .ok_or_else(|| UsageError("there is no outlier to draw".to_owned()).into()),
     }
 }
