@@ -97,8 +97,8 @@ impl std::fmt::Debug for LateStacks {
 }
 
 impl LateStacks {
-    /// Loads and starts the programs. `late`: delays longer than this are recorded; `pid_max`: the
-    /// largest thread ID (kernel.pid_max).
+    /// Loads the programs. They run while there are watched threads. `late`: delays longer than this
+    /// are recorded; `pid_max`: the largest thread ID (kernel.pid_max).
     ///
     /// # Errors
     /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
@@ -113,6 +113,9 @@ impl LateStacks {
         })?;
         for (name, tracepoint) in PROGRAMS {
             programs.attach(name, tracepoint)?;
+            // The kernel calls the users of a tracepoint in the order of their arrival. A stack
+            // takes up to 30 us, so the recorders of the event itself must come before.
+            programs.pause(name)?;
         }
         programs.forget_types();
         let records = Mapped::new(programs.array("records")?, RECORDS * WORDS);
