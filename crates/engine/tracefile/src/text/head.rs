@@ -26,6 +26,8 @@ pub(super) enum Said {
     Event(String),
     /// The kernel's release.
     Kernel(String),
+    /// The clock, by the name of clock_gettime(2).
+    Clock(String),
 }
 
 /// The columns of the flags, in the order of the header.
@@ -167,6 +169,10 @@ pub(super) fn said(comment: &str) -> Option<Said> {
     }
     if let Some(kernel) = comment.strip_prefix("os release : ") {
         return Some(Said::Kernel(kernel.trim().to_owned()));
+    }
+    // `clockid: monotonic (1)`
+    if let Some(clock) = comment.strip_prefix("clockid: ") {
+        return Some(Said::Clock(clock.split_whitespace().next()?.to_owned()));
     }
     let event = comment.strip_prefix("event : name = ")?.split(',').next()?;
     Some(Said::Event(event.trim().to_owned()))

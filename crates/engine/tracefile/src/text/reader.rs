@@ -197,6 +197,11 @@ impl<R: BufRead> TextReader<R> {
             }
             Said::Overwritten(number) => self.is_overwritten |= number > 0,
             Said::Kernel(kernel) => self.head.kernel = Some(kernel),
+            // One clock for all CPUs, whichever of them it is.
+            Said::Clock(clock) => {
+                self.head.clock = Some(clock);
+                self.head.clocks_differ = Some(false);
+            }
             Said::Event(name) => {
                 self.head.lists_events = true;
                 if let Some(index) = by_full_name(&name) {
