@@ -1,5 +1,6 @@
 //! CPU quotas of control groups. A throttled thread is runnable, and no event shows why others run
-//! instead. The counters of its groups do (`cpu.stat`).
+//! instead. The counters of its groups do (`cpu.stat`). A trace of another tool has no counters, but
+//! may show when the kernel refills quotas: only then can a throttled thread run again.
 
 use std::ops::Range;
 
@@ -20,7 +21,28 @@ pub(crate) fn judge(window: &Window, mut stretches: Vec<CauseSpan>) -> Vec<Cause
             judge_wait(window, &mut stretches[wait]);
         }
     }
+    if let Some(refilled) = window.evidence.quota_refilled {
+        stretches = split_at(stretches, refilled);
+        let before = stretches.iter_mut().filter(|one| one.to <= refilled);
+        for stretch in before.filter(|one| one.rival.is_some()) {
+            rewrite(stretch, None, false);
+        }
+    }
     merged(stretches)
+}
+
+/// Cuts the stretch that contains a time.
+fn split_at(stretches: Vec<CauseSpan>, at: Nanos) -> Vec<CauseSpan> {
+    let cut = |one: CauseSpan| {
+        if one.from < at && at < one.to {
+            let (mut before, mut after) = (one.clone(), one);
+            (before.to, after.from) = (at, at);
+            vec![before, after]
+        } else {
+            vec![one]
+        }
+    };
+    stretches.into_iter().flat_map(cut).collect()
 }
 
 /// Returns the waits for the CPU. Interrupts on top of a rival belong to the wait.
@@ -65,13 +87,14 @@ fn judge_wait(window: &Window, wait: &mut [CauseSpan]) {
     };
     let decided = waited >= SLICE && throttled.0 >= waited.0 / 2;
     for stretch in wait.iter_mut().filter(|one| fits(one)) {
-        rewrite(stretch, &longest.group, decided);
+        rewrite(stretch, Some(&longest.group), decided);
     }
 }
 
-fn rewrite(stretch: &mut CauseSpan, group: &str, decided: bool) {
+/// Names the quota of a group, if known, as the cause or, unless decided, as a possible one.
+fn rewrite(stretch: &mut CauseSpan, group: Option<&str>, decided: bool) {
     let cause = &mut stretch.cause;
-    let quota = Source::Throttled(Limit::Quota(Some(group.to_owned())));
+    let quota = Source::Throttled(Limit::Quota(group.map(str::to_owned)));
     // An idle CPU was already classified as a throttle; now its group is known.
     match cause.source {
         Source::Throttled(_) => return cause.source = quota,
@@ -99,6 +122,6 @@ fn rewrite(stretch: &mut CauseSpan, group: &str, decided: bool) {
     cause.source = if decided {
         quota
     } else {
-        Source::Unexplained(Unknown::QuotaOrEqual(group.to_owned()))
+        Source::Unexplained(Unknown::QuotaOrEqual(group.map(str::to_owned)))
     };
 }

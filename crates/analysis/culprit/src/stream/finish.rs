@@ -8,8 +8,10 @@ use punctual_model::{
 
 use super::history::apart;
 use super::missing::{complete, is_half};
+use super::osnoise;
+use super::refills::last_refill;
 use super::{LateFound, LateReactions, Reaction, TraceFacts};
-use crate::events::VECTORS;
+use crate::events::{SWITCH, VECTORS};
 
 impl LateReactions {
     /// Ends the stream and returns the late reactions.
@@ -29,6 +31,9 @@ impl LateReactions {
         }
         let mut found = self.found;
         found.real_time = self.seen_real_time;
+        if missing.contains(SWITCH) {
+            found.contradictions = 0;
+        }
         let list = if self.seen_real_time {
             self.real_time
         } else {
@@ -44,6 +49,15 @@ impl LateReactions {
             window.evidence.not_shown.clone_from(&not_shown);
             if facts.resolution > Nanos(1) {
                 window.clock_error = facts.resolution;
+            }
+            window.evidence.quota_refilled = last_refill(&reaction.timer_calls, facts.symbols);
+            if missing.contains(SWITCH) {
+                // If switches are not recorded, events of another thread do not contradict them.
+                let gaps = &mut window.evidence.gaps;
+                gaps.retain(|gap| gap.reason != GapReason::Contradiction);
+            }
+            if let Some(sample) = reaction.sample {
+                osnoise::complete(window, sample, facts.recorded);
             }
             name(window, facts);
             if facts.clocks_differ {

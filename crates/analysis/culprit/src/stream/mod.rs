@@ -14,6 +14,8 @@ mod finish;
 mod history;
 mod longest;
 mod missing;
+mod osnoise;
+mod refills;
 mod stated_latency;
 mod timers;
 mod waits;
@@ -34,7 +36,9 @@ use crate::scene::hides_changes;
 use clocks::Clocks;
 use history::{History, TraceSlice, cpus_of};
 use longest::Longest;
-use stated_latency::{StatedLatency, stated_latency};
+use osnoise::TracerSample;
+use refills::{LastCalls, TimerCalls};
+use stated_latency::{StatedLatency, TimerlatSample, stated_latency, timerlat};
 use timers::{Expired, Timers};
 use waits::WaitsByThread;
 
@@ -62,6 +66,10 @@ pub struct Reaction {
     pub stated: Option<String>,
     /// CPU of the waker, if the latency begins with its event.
     waker: Option<u32>,
+    /// Sample of the kernel's tracer that states the latency.
+    sample: Option<TracerSample>,
+    /// Timers that expired in the latency.
+    timer_calls: LastCalls,
 }
 
 /// Facts that the trace file states.
@@ -127,6 +135,7 @@ struct Ended {
     /// Older events of the thread that the explanation needs.
     before: Vec<TraceEvent>,
     stated: Option<String>,
+    sample: Option<TracerSample>,
 }
 
 /// Finds late reactions in a stream of events in ascending order of time. Memory is bounded.
@@ -136,6 +145,7 @@ pub struct LateReactions {
     history: History,
     finder: LateWakeUps,
     timers: Timers,
+    timer_calls: TimerCalls,
     clocks: Clocks,
     waits: WaitsByThread,
     names: HashMap<u32, Task>,
@@ -147,6 +157,8 @@ pub struct LateReactions {
     expired: HashMap<u32, Expired>,
     /// When the last timer that woke a thread was armed.
     slept: HashMap<u32, Nanos>,
+    /// Last sample of each CPU's timerlat interrupt.
+    interrupts: HashMap<u32, TimerlatSample>,
     open: VecDeque<Ended>,
     real_time: Longest,
     others: Longest,
@@ -166,6 +178,7 @@ impl LateReactions {
             history: History::new(HELD),
             finder: LateWakeUps::new(Nanos::ZERO),
             timers: Timers::default(),
+            timer_calls: TimerCalls::default(),
             clocks: Clocks::default(),
             waits: WaitsByThread::default(),
             names: HashMap::new(),
@@ -173,6 +186,7 @@ impl LateReactions {
             left: HashMap::new(),
             expired: HashMap::new(),
             slept: HashMap::new(),
+            interrupts: HashMap::new(),
             open: VecDeque::new(),
             real_time: Longest::new(most),
             others: Longest::new(most),
@@ -193,6 +207,7 @@ impl LateReactions {
             self.ended_vectors.insert(vector.clone());
         }
         self.note_threads(&event);
+        self.timer_calls.note(&event);
         if let Some((tid, expired)) = self.timers.take(&event) {
             self.slept.insert(tid, expired.armed.time);
             self.expired.insert(tid, expired);
@@ -224,7 +239,7 @@ impl LateReactions {
             self.stated_latency(
                 (tid, cpu),
                 duration,
-                Delay::Step,
+                Some(TracerSample::Osnoise),
                 "osnoise sample_threshold",
             );
         }
@@ -233,12 +248,22 @@ impl LateReactions {
     /// Processes a text that a thread wrote into the trace.
     pub fn mark(&mut self, time: Nanos, (tid, cpu): (u32, u32), text: &str) {
         self.advance(time);
-        let latency = match stated_latency(text) {
-            Some(StatedLatency::Timerlat(latency)) => latency,
-            Some(StatedLatency::Cyclictest(number)) => self.in_unit(tid, number),
+        if let Some(sample) = timerlat(text).filter(|sample| sample.in_interrupt) {
+            self.interrupts.insert(cpu, sample);
+            return;
+        }
+        let (latency, sample) = match stated_latency(text) {
+            Some(StatedLatency::Timerlat(sample)) => {
+                let due = time.saturating_sub(sample.latency);
+                let of_same = |irq: &&TimerlatSample| irq.activation == sample.activation;
+                let interrupt = self.interrupts.get(&cpu).filter(of_same);
+                let woken = interrupt.map(|irq| due + irq.latency);
+                (sample.latency, Some(TracerSample::Timerlat { woken }))
+            }
+            Some(StatedLatency::Cyclictest(number)) => (self.in_unit(tid, number), None),
             None => return,
         };
-        self.stated_latency((tid, cpu), latency, Delay::Timer, text);
+        self.stated_latency((tid, cpu), latency, sample, text);
     }
 
     /// Events of a CPU before `until` were lost.
@@ -257,9 +282,11 @@ impl LateReactions {
             self.history = History::new(HELD);
             self.finder = LateWakeUps::new(Nanos::ZERO);
             self.timers = Timers::default();
+            self.timer_calls = TimerCalls::default();
             self.clocks = Clocks::default();
             (self.woken, self.left, self.expired) = Default::default();
             self.slept.clear();
+            self.interrupts.clear();
         }
         self.now = time;
         self.found.without_end += self.finder.take_without_end().len() as u64;
@@ -317,19 +344,29 @@ impl LateReactions {
             waker: waker.filter(|_| late.delay != Delay::Taken),
             before,
             stated: None,
+            sample: None,
         });
     }
 
     /// A text or an event states that a thread was late.
-    fn stated_latency(&mut self, (tid, cpu): (u32, u32), latency: Nanos, delay: Delay, text: &str) {
+    fn stated_latency(
+        &mut self,
+        (tid, cpu): (u32, u32),
+        latency: Nanos,
+        sample: Option<TracerSample>,
+        text: &str,
+    ) {
         let task = self.names.get(&tid);
         let expected = self.now.saturating_sub(latency);
         let late = Late {
             tid,
             comm: task.map_or_else(Comm::default, |task| task.comm),
-            prio: task.map_or(KernelPriority(120), |task| task.prio),
+            prio: task.map_or(KernelPriority::UNKNOWN, |task| task.prio),
             cpu,
-            delay,
+            delay: match sample {
+                Some(TracerSample::Osnoise) => Delay::Step,
+                _ => Delay::Timer,
+            },
             expected,
             actual: self.now,
             events_from: expected,
@@ -344,6 +381,7 @@ impl LateReactions {
             waker: None,
             before: self.left.get(&tid).cloned().into_iter().collect(),
             stated: Some(text.to_owned()),
+            sample,
         });
     }
 
@@ -448,7 +486,7 @@ impl LateReactions {
             victim: Victim {
                 tid: late.tid,
                 comm: late.comm,
-                scheduling: Some(late.prio.scheduling()),
+                scheduling: (late.prio != KernelPriority::UNKNOWN).then(|| late.prio.scheduling()),
                 cpu: late.cpu,
             },
             delay: late.delay,
@@ -471,7 +509,9 @@ impl LateReactions {
         Some(Reaction {
             window,
             stated: ended.stated,
+            sample: ended.sample,
             waker: ended.waker,
+            timer_calls: self.timer_calls.last_within(late.expected, late.actual),
         })
     }
 }

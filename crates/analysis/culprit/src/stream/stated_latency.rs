@@ -3,17 +3,19 @@
 use punctual_model::Nanos;
 
 /// A latency that a text states. It ends when the text was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StatedLatency {
     /// `cyclictest -b`: µs, or ns with its option `-N`. The text does not say which.
     Cyclictest(u64),
     /// The kernel's timerlat tracer, of its thread.
-    Timerlat(Nanos),
+    Timerlat(TimerlatSample),
 }
 
 /// Returns the latency that a text states, if any.
 pub(super) fn stated_latency(text: &str) -> Option<StatedLatency> {
-    cyclictest(text).or_else(|| timerlat(text))
+    let of_thread = |sample: &TimerlatSample| !sample.in_interrupt;
+    let timerlat = || timerlat(text).filter(of_thread);
+    cyclictest(text).or_else(|| timerlat().map(StatedLatency::Timerlat))
 }
 
 /// `hit latency threshold (120 > 100)`, of cyclictest and other programs of rt-tests.
@@ -26,14 +28,31 @@ fn cyclictest(text: &str) -> Option<StatedLatency> {
     (latency >= limit && latency > 0).then_some(StatedLatency::Cyclictest(latency))
 }
 
+/// A line of timerlat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TimerlatSample {
+    /// Number of the activation. The interrupt and the thread that it wakes have the same.
+    pub(super) activation: u64,
+    /// Whether the interrupt was late by this time, rather than the thread.
+    pub(super) in_interrupt: bool,
+    pub(super) latency: Nanos,
+}
+
 /// `#58634 context thread timer_latency     10823 ns` (kernel/trace/trace_output.c).
-fn timerlat(text: &str) -> Option<StatedLatency> {
-    let (_, rest) = text.split_once("context")?;
+pub(super) fn timerlat(text: &str) -> Option<TimerlatSample> {
+    let (number, rest) = text.split_once("context")?;
     let (context, rest) = rest.split_once("timer_latency")?;
-    // The other contexts are the interrupt, and the return to user space.
-    let (context, rest) = (context.trim(), rest.trim());
-    let ns = rest.strip_suffix("ns")?.trim().parse().ok()?;
-    (context == "thread" || context == "user-ret").then_some(StatedLatency::Timerlat(Nanos(ns)))
+    let (_, number) = number.rsplit_once('#')?;
+    let latency = rest.trim().strip_suffix("ns")?.trim().parse().ok()?;
+    Some(TimerlatSample {
+        activation: number.trim().parse().ok()?,
+        in_interrupt: match context.trim() {
+            "irq" => true,
+            "thread" | "user-ret" => false,
+            _ => return None,
+        },
+        latency: Nanos(latency),
+    })
 }
 
 #[cfg(test)]
@@ -56,7 +75,11 @@ mod tests {
             ("hit latency threshold (-1 > 100)", None),
             (
                 "#58634 context thread timer_latency     10823 ns",
-                Some(StatedLatency::Timerlat(Nanos(10_823))),
+                Some(StatedLatency::Timerlat(TimerlatSample {
+                    activation: 58_634,
+                    in_interrupt: false,
+                    latency: Nanos(10_823),
+                })),
             ),
             ("#58634 context    irq timer_latency     12505 ns", None),
             ("#58634 context thread timer_latency     many ns", None),

@@ -11,6 +11,7 @@ mod idle;
 mod interrupts;
 mod jobs;
 mod locks;
+mod made;
 mod missing;
 mod moved;
 mod page_faults;

@@ -204,10 +204,13 @@ impl fmt::Display for Unknown {
                     f.write_str("clocks of different CPUs cannot be compared")
                 }
             },
-            Self::QuotaOrEqual(group) => write!(
+            Self::QuotaOrEqual(Some(group)) => write!(
                 f,
                 "throttled by the CPU quota of {group}, or threads of equal rank"
             ),
+            Self::QuotaOrEqual(None) => {
+                f.write_str("throttled by a CPU quota, or threads of equal rank")
+            }
         }
     }
 }

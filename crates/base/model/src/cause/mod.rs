@@ -313,8 +313,8 @@ pub enum Unknown {
         /// The CPU.
         cpu: u32,
     },
-    /// Either a throttle by a group's quota or threads of equal rank.
-    QuotaOrEqual(String),
+    /// Either a throttle by the quota of a group, if known, or threads of equal rank.
+    QuotaOrEqual(Option<String>),
 }
 
 /// Information that an unrecorded event would have shown.

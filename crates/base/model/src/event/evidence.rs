@@ -83,6 +83,15 @@ pub struct Evidence {
     /// Spans without events, in a trace that another tool recorded. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<EventGap>,
+    /// Last time in the latency at which the kernel refilled the CPU quota of some control group,
+    /// according to such a trace. Until then a quota may have throttled the thread. Null if no
+    /// refill was recorded.
+    #[serde(
+        rename = "quota_refilled_ns",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub quota_refilled: Option<Nanos>,
     /// Other information that such a trace lacks. Empty if it lacks none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_shown: Vec<NotShown>,

@@ -121,12 +121,13 @@ impl KernelPriority {
     }
 }
 
-/// Prints `deadline`, `real-time 80` or `nice 5`.
+/// Prints `deadline`, `real-time 80`, `nice 5` or `unknown priority`.
 impl fmt::Display for KernelPriority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             ..0 => f.pad("deadline"),
             prio @ 0..=98 => f.pad(&format!("real-time {}", 99 - prio)),
+            _ if *self == Self::UNKNOWN => f.pad("unknown priority"),
             prio => f.pad(&format!("nice {}", prio - 120)),
         }
     }

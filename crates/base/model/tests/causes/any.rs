@@ -114,7 +114,8 @@ fn any_unknown() -> impl Strategy<Value = Unknown> {
         Just(Unknown::OwnPriority),
         any_name().prop_map(Unknown::PriorityOf),
         Just(Unknown::EventsLost),
-        any_text().prop_map(|group| Unknown::QuotaOrEqual(group.to_string())),
+        proptest::option::of(any_text())
+            .prop_map(|group| Unknown::QuotaOrEqual(group.map(|group| group.to_string()))),
     ]
 }
 

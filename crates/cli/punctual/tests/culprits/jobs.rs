@@ -10,10 +10,10 @@ use crate::stage::{Stage, Truth, disagreement};
 use punctual_model::{Nanos, Outlier, Recording, ReleaseChoice, ShareKind};
 use punctual_testing::Running;
 
-/// Builds a program of this folder. Returns `None` and prints the reason if that is not possible.
-fn built(place: &Sandbox, name: &str) -> Option<std::path::PathBuf> {
-    let source = format!("{}/tests/culprits/{name}.c", env!("CARGO_MANIFEST_DIR"));
-    let program = place.path(name);
+/// Builds a program of the tests. Returns `None` and prints the reason if that is not possible.
+pub(crate) fn built(place: &Sandbox, name: &str) -> Option<std::path::PathBuf> {
+    let source = format!("{}/tests/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let program = place.path(name.rsplit('/').next().unwrap_or(name));
     let output = Command::new("cc")
         .args(["-O1", "-pthread", "-o"])
         .arg(&program)
@@ -23,7 +23,7 @@ fn built(place: &Sandbox, name: &str) -> Option<std::path::PathBuf> {
         Ok(output) if output.status.success() => Some(program),
         Ok(output) => panic!("{}", text(&output.stderr)),
         Err(error) => {
-            punctual_testing::skip!(Program, "jobs of a C program: cc: {error}");
+            punctual_testing::skip!(Program, "a C program: cc: {error}");
             None
         }
     }
@@ -119,7 +119,7 @@ fn all_job_delay_causes_are_named() {
         return;
     };
     let place = Sandbox::new();
-    let Some(program) = built(&place, "jobs") else {
+    let Some(program) = built(&place, "culprits/jobs") else {
         return;
     };
     let cpu = stage.cpus.last().unwrap().to_string();
@@ -198,7 +198,7 @@ fn a_quota_of_its_group_is_named() {
         return;
     };
     let place = Sandbox::new();
-    let Some(program) = built(&place, "jobs") else {
+    let Some(program) = built(&place, "culprits/jobs") else {
         return;
     };
     let mut command = Command::new(program);

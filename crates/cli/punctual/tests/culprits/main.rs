@@ -19,6 +19,7 @@ mod kernel;
 mod many_threads;
 mod moves;
 mod own;
+mod recorders;
 mod requested;
 mod stage;
 mod storms;

@@ -1,0 +1,142 @@
+//! Traces of the tracers timerlat and osnoise without events of the scheduler, as rtla saves them.
+//! The tracers' own events show what delayed their threads.
+
+use std::collections::BTreeSet;
+
+use punctual_model::{
+    EventKind, KernelPriority, Nanos, NoiseSource, NotShown, Task, TaskState, TraceEvent, Window,
+};
+
+use crate::events::{IRQ, SOFTIRQ, SWITCH, VECTORS, WAKING};
+use crate::noise;
+
+/// Longest time from the end of one thread to the start of the next, without another between.
+const ADJACENT: Nanos = Nanos::from_micros(2);
+
+/// A sample of a tracer that a latency comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TracerSample {
+    /// Of timerlat. `woken`: when its interrupt came, if known.
+    Timerlat { woken: Option<Nanos> },
+    /// Of osnoise, whose thread never sleeps.
+    Osnoise,
+}
+
+/// A run of a thread instead of the tracer's thread.
+struct Run {
+    from: Nanos,
+    to: Nanos,
+    thread: Task,
+}
+
+/// Adds the events of the scheduler and of handlers that osnoise's events replace.
+pub(super) fn complete(window: &mut Window, sample: TracerSample, recorded: &BTreeSet<String>) {
+    let noises = ["osnoise:irq_noise", "osnoise:thread_noise"];
+    if recorded.contains(SWITCH) || !noises.iter().all(|name| recorded.contains(*name)) {
+        return;
+    }
+    let mut added = noise::spell_out(window);
+    added.extend(switches(window, sample));
+    if let TracerSample::Timerlat { woken: Some(at) } = sample {
+        added.extend(waking(window, at));
+    }
+    window.events.extend(added);
+    // The sort is stable: an added event follows the one that it was made from.
+    window.events.sort_by_key(|event| event.time);
+    let replaced = [SWITCH, WAKING, IRQ, SOFTIRQ, VECTORS];
+    (window.missing_events).retain(|name| !replaced.contains(&name.as_str()));
+    (window.evidence.not_shown).retain(|what| *what != NotShown::Vectors);
+}
+
+/// Returns the tracer's thread. Its priority is not in the trace.
+const fn own(window: &Window) -> Task {
+    Task {
+        pid: window.victim.tid,
+        comm: window.victim.comm,
+        prio: KernelPriority::UNKNOWN,
+    }
+}
+
+fn event(window: &Window, time: Nanos, pid: u32, flags: u8, kind: EventKind) -> TraceEvent {
+    TraceEvent {
+        time,
+        cpu: window.victim.cpu,
+        pid,
+        flags,
+        preempt_count: 0,
+        kind,
+    }
+}
+
+/// The timer's interrupt wakes the thread, on top of the thread that the next event names.
+fn waking(window: &Window, at: Nanos) -> Option<TraceEvent> {
+    let cpu = window.victim.cpu;
+    let mut events = window.events.iter();
+    let next = events.find(|event| event.cpu == cpu && event.time >= at)?;
+    let kind = EventKind::Waking {
+        task: own(window),
+        target_cpu: cpu,
+    };
+    Some(event(window, at, next.pid, TraceEvent::HARDIRQ, kind))
+}
+
+/// Returns the switches from and to threads with noise. The thread of osnoise runs before the first
+/// of them, that of timerlat only after the last.
+fn switches(window: &Window, sample: TracerSample) -> Vec<TraceEvent> {
+    let own = own(window);
+    let runs = runs(window);
+    let mut switches = Vec::new();
+    let mut switch = |at, prev: Task, next: Task| {
+        let kind = EventKind::Switch {
+            prev,
+            prev_state: TaskState(0),
+            next,
+        };
+        switches.push(event(window, at, prev.pid, 0, kind));
+    };
+    for (place, run) in runs.iter().enumerate() {
+        let follows = place > 0 && run.from <= runs[place - 1].to + ADJACENT;
+        if !follows && sample == TracerSample::Osnoise {
+            switch(run.from, own, run.thread);
+        }
+        let next = runs.get(place + 1);
+        let next = next.filter(|next| next.from <= run.to + ADJACENT);
+        switch(run.to, run.thread, next.map_or(own, |next| next.thread));
+    }
+    switches
+}
+
+/// Returns when threads ran, in order of time. Their events are written at the end, and their
+/// durations exclude handlers.
+fn runs(window: &Window) -> Vec<Run> {
+    let cpu = window.victim.cpu;
+    let noises = window.events.iter().filter(|event| event.cpu == cpu);
+    let noises: Vec<(Nanos, &NoiseSource, Nanos)> = noises
+        .filter_map(|event| match &event.kind {
+            EventKind::Noise {
+                source, duration, ..
+            } => Some((event.time, source, *duration)),
+            _ => None,
+        })
+        .collect();
+    let run = |(to, source, duration): &(Nanos, &NoiseSource, Nanos)| {
+        let NoiseSource::Thread { pid, comm } = source else {
+            return None;
+        };
+        let mut from = to.saturating_sub(*duration);
+        for (at, source, length) in noises.iter().rev() {
+            let is_handler = !matches!(source, NoiseSource::Thread { .. });
+            if is_handler && *at <= *to && *at > from {
+                from = from.saturating_sub(*length);
+            }
+        }
+        let (pid, comm, prio) = (*pid, *comm, KernelPriority::UNKNOWN);
+        let thread = Task { pid, comm, prio };
+        (pid != window.victim.tid).then_some(Run {
+            from,
+            to: *to,
+            thread,
+        })
+    };
+    noises.iter().filter_map(run).collect()
+}

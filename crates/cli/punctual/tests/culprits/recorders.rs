@@ -1,0 +1,230 @@
+//! Late reactions that this program and trace-cmd record together.
+
+use std::process::{Child, Command, Stdio};
+
+use punctual_model::cause::{Cause, Detail, Source};
+use punctual_model::{Comm, Nanos, Outlier, ShareKind};
+use punctual_testing::Running;
+use punctual_trace::LateStacks;
+use serde_json::Value;
+
+use crate::common::{Sandbox, eventually, text};
+use crate::jobs::built;
+use crate::stage::Stage;
+
+/// Ways to delay the victim that need no mark in the trace.
+const WAYS: [&str; 6] = ["above", "equal", "ordinary", "softirq", "timers", "ipi"];
+
+const EVENTS: [&str; 15] = [
+    "sched:sched_switch",
+    "sched:sched_waking",
+    "sched:sched_wakeup",
+    "sched:sched_migrate_task",
+    "sched:sched_pi_setprio",
+    "irq:irq_handler_entry",
+    "irq:irq_handler_exit",
+    "irq:softirq_entry",
+    "irq:softirq_exit",
+    "signal:signal_generate",
+    "timer:hrtimer_start",
+    "timer:hrtimer_cancel",
+    "timer:hrtimer_expire_entry",
+    "timer:hrtimer_expire_exit",
+    "irq_vectors",
+];
+
+/// Records into a separate instance. trace-cmd resets function tracing, which is not needed here
+/// and which some kernels refuse: it sees plain files instead. It removes the instance itself.
+const RECORD: &str = r#"
+    set -e
+    name=$1
+    shift
+    instance=/sys/kernel/tracing/instances/$name
+    mkdir "$instance"
+    trap 'rmdir "$instance" 2>/dev/null || true' EXIT
+    echo 1 >plain
+    for file in /proc/sys/kernel/ftrace_enabled "$instance"/set_ftrace_*; do
+        [ ! -e "$file" ] || mount --bind plain "$file"
+    done
+    trace-cmd record -q -o both.dat -B "$name" "$@" sleep 10
+"#;
+
+/// Starts trace-cmd and waits until it records, or has failed. The kernel calls the users of an
+/// event in the order of their arrival. At the end of a long wait this program's recorder takes a
+/// stack; trace-cmd would count that time as well if it came later.
+fn trace_cmd(place: &Sandbox) -> Option<Child> {
+    if let Err(error) = Command::new("trace-cmd").arg("--version").output() {
+        punctual_testing::skip!(Program, "two recorders: trace-cmd: {error}");
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", RECORD, "record"]);
+    let name = format!("punctual-test-{}", std::process::id());
+    let enabled = "events/sched/sched_switch/enable";
+    let enabled = format!("/sys/kernel/tracing/instances/{name}/{enabled}");
+    command.arg(name);
+    command.args(["-C", "mono"]);
+    command.args(EVENTS.iter().flat_map(|event| ["-e", event]));
+    let command = command.current_dir(place.path(""));
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    assert!(eventually(|| {
+        let records = std::fs::read_to_string(&enabled).is_ok_and(|on| on.starts_with('1'));
+        records || child.try_wait().unwrap().is_some()
+    }));
+    Some(child)
+}
+
+/// What `induce.c` printed: the cause, how long it took, and the late thread.
+struct Truth {
+    kind: ShareKind,
+    who: String,
+    ns: Nanos,
+    of: u32,
+}
+
+impl Truth {
+    fn of(told: &str) -> Option<Self> {
+        let line = told.lines().find_map(|line| line.strip_prefix("truth "))?;
+        let fields = line.split(' ').filter_map(|field| field.split_once('='));
+        let fields: std::collections::BTreeMap<&str, &str> = fields.collect();
+        Some(Self {
+            kind: serde_json::from_value(fields.get("kind")?.to_owned().to_owned().into()).ok()?,
+            who: fields.get("who")?.to_owned().to_owned(),
+            ns: Nanos(fields.get("ns")?.parse().ok()?),
+            of: fields.get("of")?.parse().ok()?,
+        })
+    }
+
+    /// Only this program's recorder reads the counters of stolen time. The other attributes that time
+    /// to the source that seemed to run.
+    fn is_source(&self, cause: &Cause) -> bool {
+        let source = match (&cause.source, &cause.detail) {
+            (Source::Undecided { source, .. }, _) => source,
+            (Source::Stolen, Some(Detail::Instead(source))) => source,
+            (source, _) => source,
+        };
+        source.kind() == self.kind && source.who().contains(&self.who)
+    }
+
+    /// Time of this cause in the reaction of the late thread that has most of it.
+    fn in_outliers<'a>(&self, outliers: impl Iterator<Item = &'a Outlier>) -> Option<Nanos> {
+        let own = outliers.filter(|one| one.blame.victim.tid == self.of);
+        let of_cause = |one: &Outlier| {
+            let shares = one.blame.shares.iter();
+            let named = shares.filter(|share| self.is_source(&share.cause));
+            Nanos(named.map(|share| share.ns.0).sum())
+        };
+        own.map(of_cause).max()
+    }
+}
+
+/// Records all ways with both recorders. Returns what disagrees, or `None` if that is not possible
+/// here.
+fn disagreements(place: &Sandbox, program: &std::path::Path) -> Option<Vec<String>> {
+    let mut recorder = trace_cmd(place)?;
+    let start = |(number, way): (usize, &&str)| {
+        let lead = 4_000 + 700 * number;
+        let mut command = Command::new(program);
+        command.args([*way, &lead.to_string()]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        child.spawn().unwrap()
+    };
+    let children: Vec<Child> = WAYS.iter().enumerate().map(start).collect();
+    let pids = children.iter().map(|child| format!("--pid {}", child.id()));
+    let pids = pids.collect::<Vec<_>>().join(" ");
+    let mut own = Running(place.spawn(&format!(
+        "explain --wait -q --threshold 100us -D 12s {pids}"
+    )));
+    let told: Vec<String> = children
+        .into_iter()
+        .map(|child| text(&child.wait_with_output().unwrap().stdout))
+        .collect();
+    assert!(own.0.wait().unwrap().success());
+    let status = recorder.wait().unwrap();
+    let refused = std::io::read_to_string(recorder.stderr.take().unwrap()).unwrap();
+    if !status.success() {
+        punctual_testing::skip_refused("two recorders", refused);
+        return None;
+    }
+    let own = place.last().explanation.unwrap();
+    let mut wrong = Vec::new();
+    for (way, told) in WAYS.iter().zip(&told) {
+        let Some(truth) = Truth::of(told) else {
+            wrong.push(format!("{way}: not induced: {told}"));
+            continue;
+        };
+        let foreign = place.done(&format!(
+            "explain --trace both.dat --json --pid {}",
+            truth.of
+        ));
+        let foreign: Value = serde_json::from_str(&foreign).unwrap();
+        let foreign = foreign["outliers"].as_array().unwrap().iter();
+        let foreign: Vec<Outlier> = foreign
+            .map(|one| serde_json::from_value(one["outlier"].clone()).unwrap())
+            .collect();
+        let ours = truth.in_outliers(own.outliers.iter());
+        let theirs = truth.in_outliers(foreign.iter());
+        let line = format!(
+            "{way}: the program measured {}, own recorder {ours:?}, trace-cmd {theirs:?}",
+            truth.ns
+        );
+        eprintln!("{line}");
+        let near = |found: Nanos, part: u64| {
+            found.0.abs_diff(truth.ns.0) <= (truth.ns.0 / part).max(20_000)
+        };
+        let agree =
+            |ours: Nanos, theirs: Nanos| ours.0.abs_diff(theirs.0) <= (theirs.0 / 400).max(5_000);
+        let right = matches!((ours, theirs), (Some(ours), Some(theirs))
+            if near(ours, 10) && near(theirs, 10) && agree(ours, theirs));
+        if !right {
+            wrong.push(line);
+        }
+    }
+    wrong.extend(without_stack(place, &own.outliers));
+    Some(wrong)
+}
+
+/// Returns the outliers that lack the stack of the thread that was switched out at their end. It
+/// belongs to the outlier only if it was taken after the switch was recorded.
+fn without_stack(place: &Sandbox, outliers: &[Outlier]) -> Vec<String> {
+    if let Err(error) = LateStacks::start(4 << 20, Nanos::ZERO) {
+        punctual_testing::skip_refused("stacks of two recorders", error);
+        return Vec::new();
+    }
+    let of_victim = |one: &&Outlier| one.blame.victim.comm == Comm::new(b"victim");
+    let shown = outliers.iter().filter(of_victim).map(|one| {
+        let number = one.number;
+        place.done(&format!("explain last --outlier {number} --all-events"))
+    });
+    shown
+        .filter(|shown| !shown.contains(" was switched out at:"))
+        .collect()
+}
+
+#[test]
+fn two_recorders_agree_on_a_late_reaction() {
+    let place = Sandbox::new();
+    let Some(stage) = Stage::set(2) else {
+        return;
+    };
+    if !(0..2).all(|cpu| stage.cpus.contains(&cpu)) {
+        punctual_testing::skip!(Hardware, "CPUs 0 and 1 are needed: {:?}", stage.cpus);
+        return;
+    }
+    let Some(program) = built(&place, "fixtures/traces/induce") else {
+        return;
+    };
+    let mut all = Vec::new();
+    // A hypervisor may take the CPU between the events of the two.
+    for _ in 0..4 {
+        match disagreements(&place, &program) {
+            None => return,
+            Some(wrong) if wrong.is_empty() => return,
+            Some(wrong) => all.extend(wrong),
+        }
+    }
+    match punctual_testing::crowded() {
+        Some(crowd) => punctual_testing::skip!(Quiet, "two recorders: {crowd}: {all:?}"),
+        None => panic!("they disagree: {all:#?}"),
+    }
+}
