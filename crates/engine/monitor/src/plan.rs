@@ -6,6 +6,7 @@ use jiff::civil::Time;
 use punctual_model::{Arguments, CpuSet, Limit, Metric, Nanos, Requirement, Role};
 use punctual_probes::ProbeEntry;
 use punctual_session::{ExplainRequest, Level, PhaseError, PhaseRequest, Request, RunLength};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// The plan of a machine.
@@ -198,4 +199,13 @@ impl SeriesPlan {
         }
         parts.join("; ")
     }
+}
+
+/// The text of a plan.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanText {
+    /// Its file, for messages.
+    pub name: String,
+    /// Its content.
+    pub text: String,
 }

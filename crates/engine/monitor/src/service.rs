@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use punctual_host::Host;
 use punctual_model::{
     LONGEST_NOTE, Nanos, RecordingId, SeriesEpoch, Slot, SlotCause, SlotState, cut_to,
 };
@@ -53,6 +54,21 @@ pub struct Machine {
     pub boot_id: String,
     /// Release and version of the kernel.
     pub kernel: String,
+}
+
+impl Machine {
+    /// Returns the machine of a host.
+    pub fn of(host: &Host) -> Self {
+        let facts = host.facts();
+        let kernel = &facts.kernel;
+        let words = [&kernel.release, &kernel.version].map(|fact| fact.get().cloned());
+        Self {
+            id: host.machine(),
+            host: facts.hostname.get().cloned(),
+            boot_id: host.boot_id().unwrap_or_default(),
+            kernel: words.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        }
+    }
 }
 
 /// Clock jumps above this exceed what clock drift and our own delay can explain.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use punctual_host::Host;
 use punctual_model::{Slot, SlotCause, SlotState};
-use punctual_monitor::{Notify, Runner, SessionRunner, epoch_of};
+use punctual_monitor::{Machine, Notify, Runner, SessionRunner, epoch_of};
 use punctual_store::Store;
 
 use super::options::PlanFile;
@@ -56,7 +56,7 @@ pub(super) fn once(name: &str, file: &PlanFile, context: &Context) -> Result<Exi
     let host = Host::live();
     let stop = stop_flag()?;
     let due = Timestamp::now();
-    let epoch = epoch_of(&store, &super::machine(&host), series, due)?;
+    let epoch = epoch_of(&store, &Machine::of(&host), series, due)?;
     let mut slot = Slot {
         machine: epoch.machine.clone(),
         series: epoch.name.clone(),

@@ -2,7 +2,6 @@
 
 mod in_process;
 mod install;
-mod lease;
 mod options;
 mod push;
 mod serve;
@@ -19,15 +18,15 @@ use punctual_files::{FileError, bounded, trusted};
 use punctual_host::Host;
 use punctual_model::Slot;
 use punctual_monitor::{
-    Ageing, Clock, Machine, Plan, PlanError, SeriesPlan, SystemClock, next_due, read_plan,
+    Ageing, Clock, Plan, PlanError, PlanText, SeriesPlan, Serving, SystemClock, next_due,
+    process_serving, read_plan, serving,
 };
 use punctual_report::document::{self, SeriesRow};
 use punctual_report::{document::Field, text};
 use punctual_store::{SlotFilter, Store};
 use serde::Serialize;
 
-use self::lease::Serving;
-use self::options::{Options, PlanFile, PlanText, Slots, What};
+use self::options::{Options, PlanFile, Slots, What};
 use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -57,7 +56,7 @@ impl Run for Options {
 impl PlanFile {
     /// Reads the plan.
     fn read(&self) -> Result<Plan> {
-        self.text()?.plan()
+        read(&self.text()?)
     }
 
     /// The text of the plan. What root runs, only root may have written.
@@ -82,24 +81,9 @@ impl PlanFile {
     }
 }
 
-impl PlanText {
-    fn plan(&self) -> Result<Plan> {
-        let plan = read_plan(&self.name, &self.text);
-        plan.map_err(|error: PlanError| UsageError(error.to_string()).into())
-    }
-}
-
-/// The machine as the service sees it.
-fn machine(host: &Host) -> Machine {
-    let facts = host.facts();
-    let kernel = &facts.kernel;
-    let words = [&kernel.release, &kernel.version].map(|fact| fact.get().cloned());
-    Machine {
-        id: host.machine(),
-        host: facts.hostname.get().cloned(),
-        boot_id: host.boot_id().unwrap_or_default(),
-        kernel: words.into_iter().flatten().collect::<Vec<_>>().join(" "),
-    }
+fn read(plan: &PlanText) -> Result<Plan> {
+    let plan = read_plan(&plan.name, &plan.text);
+    plan.map_err(|error: PlanError| UsageError(error.to_string()).into())
 }
 
 fn measured(series: &SeriesPlan) -> String {
@@ -196,8 +180,8 @@ fn status(file: &PlanFile, json: bool, context: &Context) -> Result<Exit> {
     let rows = rows(&plan, Some(&store), &SystemClock.zone())?;
     let mut fields = vec![Field::new(
         "service",
-        match lease::serving(&store) {
-            Serving::Service => format!("running ({})", lease::who(&store)),
+        match serving(&store) {
+            Serving::Service => format!("running ({})", process_serving(&store)),
             Serving::Nobody => {
                 "not running: systemctl start punctual-monitor, or punctual monitor run".to_owned()
             }

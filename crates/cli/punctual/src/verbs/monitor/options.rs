@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
 use punctual_model::SlotState;
-use serde::{Deserialize, Serialize};
 
 use crate::verbs::{list::since, named};
 
@@ -114,14 +113,6 @@ pub(super) struct PlanFile {
         default_value = "/etc/punctual/monitor.toml"
     )]
     pub(super) plan: PathBuf,
-}
-
-/// A plan as it was read.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct PlanText {
-    /// Its file, for messages.
-    pub(super) name: String,
-    pub(super) text: String,
 }
 
 // Which slots.

@@ -2,51 +2,59 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use punctual_host::Host;
-use punctual_model::{Completion, Nanos, RecordingId, SlotState};
+use punctual_model::Nanos;
 use punctual_monitor::{
-    Clock, FlightPlan, FlightRecorder, Machine, Notify, Plan, Runner, Service, SystemClock,
-    Watching, next_due,
+    Answering, Clock, FlightPlan, FlightRecorder, Machine, Notify, Plan, ProcessRunner, Runner,
+    Service, StoredSnapshot, SystemClock, Watching, next_due, only_service, wait_for_killed,
 };
-use punctual_store::{Filter, SlotFilter, Store, Summary};
+use punctual_store::Store;
 
-use super::lease::only_one;
 use super::options::PlanFile;
-use super::slot_process::ProcessRunner;
-use super::snapshot::{Answering, StoredSnapshot};
-use crate::context::{Context, sweep};
-use crate::exit::Exit;
+use super::slot_process;
+use crate::context::Context;
+use crate::exit::{Exit, with_causes};
 use crate::output;
+use crate::verbs::command_line;
 use crate::verbs::measure::stop_flag;
 
 pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     // Its threads wait nearly always: a heap of each would only keep what was freed.
     punctual_rt::share_heap();
     let text = file.text()?;
-    let plan = text.plan()?;
+    let plan = super::read(&text)?;
     // It removes what ages out.
     let store = context.store_to_delete()?;
     let host = Host::live();
     let stop = stop_flag()?;
-    let machine = super::machine(&host);
+    let machine = Machine::of(&host);
     // Registered in any case, and before others see that there is a service: the signal's
     // default action would end it.
     let (close, asked) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     for flag in [&close, &asked] {
         signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(flag))?;
     }
-    let _only = only_one(&store)?;
+    let _only = only_service(&store)?;
     let offered = StoredSnapshot::offering(plan.window.is_some(), plan.flight.is_some());
     offered.write(&store, &machine.id)?;
     wait_for_killed(&store, &machine.id)?;
     let clock = SystemClock;
     let recorder = plan.flight.map(|plan| arm(&host, plan));
+    let recover = || {
+        context.recover_settings();
+        context.recover_tracer();
+        if let Err(error) = context.store_to_change() {
+            output::note(&with_causes(&error));
+        }
+    };
     let mut runner = ProcessRunner {
-        context,
         store: &store,
+        verb: slot_process::NAME,
+        command_line: command_line(),
+        recover: &recover,
+        say: output::note,
         plan: text,
         stop: &stop,
         notify: Notify::from_env(&|name| std::env::var_os(name)),
@@ -74,6 +82,7 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
                 windows: plan.window.is_some(),
                 asked: &asked,
                 stop: &stop,
+                say: output::note,
             };
             scope.spawn(move || answering.answer());
         }
@@ -109,44 +118,15 @@ fn watch(
     watching.watch(&mut |text| output::note(text));
 }
 
-fn arm(host: &Host, plan: FlightPlan) -> Result<FlightRecorder> {
-    let armed = FlightRecorder::arm(host, plan);
-    armed.map_err(|error| {
-        let why = anyhow!("the flight recorder is not armed: {error}");
-        output::note(&why.to_string());
+fn arm(host: &Host, plan: FlightPlan) -> Result<FlightRecorder, String> {
+    FlightRecorder::arm(host, plan).map_err(|error| {
+        let why = format!(
+            "the flight recorder is not armed: {}",
+            with_causes(&error.into())
+        );
+        output::note(&why);
         why
     })
-}
-
-/// How long processes of a service that was killed may take to end.
-const ENDING: Duration = Duration::from_secs(5);
-
-/// A process that measures a slot is killed with its service, but is not gone at once: its
-/// recording would look like that of another program that measures the slot.
-fn wait_for_killed(store: &Store, machine: &str) -> Result<()> {
-    let running = SlotFilter {
-        state: Some(SlotState::Running),
-        ..SlotFilter::default()
-    };
-    let slots = store.slots(&running)?;
-    let named: Vec<RecordingId> = slots
-        .iter()
-        .filter(|slot| slot.machine == machine)
-        .filter_map(|slot| slot.recording)
-        .collect();
-    let began = Instant::now();
-    loop {
-        sweep(store)?;
-        let live = store.list_by(&Filter {
-            completion: Some(Completion::Running),
-            ..Filter::default()
-        })?;
-        let is_one = |summary: &Summary| named.contains(&summary.id);
-        if !live.iter().any(is_one) || began.elapsed() > ENDING {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn next_slot(plan: &Plan) -> String {

@@ -1,41 +1,114 @@
-//! The lease of the service: one service alone records into a store. Its file names the
-//! process of the service, which [`ask`] signals.
+//! The lease of the service: only one service records into a store. Its file names the process of
+//! the service, which [`ask`] signals.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail, ensure};
-use punctual_files::bounded;
 use punctual_files::lease::{Holder, Lease, holder, remove};
+use punctual_files::{FileError, bounded};
 use punctual_host::Host;
 use punctual_model::ProcessId;
 use punctual_store::Store;
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
-/// The most that is read of the file, in bytes.
+/// The longest content of the file, in bytes.
 const LONGEST: u64 = 1_024;
 
-/// The file that the service of a store holds.
+/// Why a service cannot start, or cannot be signalled.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// Another service records into the store.
+    #[error("another service records into {} ({who})", store.display())]
+    Served {
+        /// The store.
+        store: PathBuf,
+        /// Its process.
+        who: String,
+    },
+    /// It is unknown whether another service does.
+    #[error(
+        "it is unknown whether another service records into {}: {why}; if none runs, remove that \
+         file",
+        store.display()
+    )]
+    Unknown {
+        /// The store.
+        store: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The file cannot be opened.
+    #[error("cannot read {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The error of the kernel.
+        source: std::io::Error,
+    },
+    /// The file names no process.
+    #[error("{} names no process: '{note}'", path.display())]
+    NoProcess {
+        /// The file.
+        path: PathBuf,
+        /// Its content.
+        note: String,
+    },
+    /// The file was written by a version that did not record the start time of the process.
+    #[error("an earlier version of the service runs: restart it")]
+    Earlier,
+    /// The process does not exist.
+    #[error("process {pid}, which {} names", path.display())]
+    Gone {
+        /// Its number.
+        pid: u32,
+        /// The file.
+        path: PathBuf,
+        /// The error of the kernel.
+        source: Errno,
+    },
+    /// The process is another one.
+    #[error(
+        "process {pid}, which {} names, is not the service and is not signalled: {why}",
+        path.display()
+    )]
+    NotTheService {
+        /// Its number.
+        pid: u32,
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// The kernel refuses the signal.
+    #[error("the service cannot be signalled")]
+    Signal(#[source] Errno),
+}
+
+/// Returns the file that the service of a store holds.
 fn lease_path(store: &Store) -> PathBuf {
     let mut name = store.path().as_os_str().to_owned();
     name.push(".service");
     PathBuf::from(name)
 }
 
-/// Who serves a store.
+/// Whether a service records into a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Serving {
-    /// Nobody.
+pub enum Serving {
+    /// No service.
     Nobody,
     /// A service.
     Service,
-    /// This cannot be known, for this reason.
+    /// Unknown, for this reason.
     Unknown(String),
 }
 
-/// Whether a service records into a store.
-pub(super) fn serving(store: &Store) -> Serving {
+/// Returns whether a service records into a store.
+pub fn serving(store: &Store) -> Serving {
     serving_by(&lease_path(store), &Host::live())
 }
 
@@ -56,8 +129,8 @@ fn serving_by(path: &Path, host: &Host) -> Serving {
     }
 }
 
-/// What the file says of the process, for people.
-pub(super) fn who(store: &Store) -> String {
+/// Returns the process that the file names, for people.
+pub fn process_serving(store: &Store) -> String {
     let note = note_of(&lease_path(store)).ok().map(|(note, _)| note);
     let process = note.as_deref().and_then(process_of);
     process.map_or_else(
@@ -66,80 +139,99 @@ pub(super) fn who(store: &Store) -> String {
     )
 }
 
-/// Only one service on a store: two would each measure every slot.
-pub(super) fn only_one(store: &Store) -> Result<Lease> {
+/// Takes the lease of a store: two services would measure every slot twice.
+///
+/// # Errors
+/// Fails if another service holds it, or if the file cannot be written.
+pub fn only_service(store: &Store) -> Result<Lease, LeaseError> {
     let path = lease_path(store);
-    let of_store = store.path().display();
+    let of_store = || store.path().to_owned();
     match serving(store) {
         Serving::Nobody => {}
         Serving::Service => {
-            bail!("another service records into {of_store} ({})", who(store));
+            return Err(LeaseError::Served {
+                store: of_store(),
+                who: process_serving(store),
+            });
         }
-        Serving::Unknown(why) => bail!(
-            "it is not known whether another service records into {of_store}: {why}; if none \
-             runs, remove that file"
-        ),
+        Serving::Unknown(why) => {
+            return Err(LeaseError::Unknown {
+                store: of_store(),
+                why,
+            });
+        }
     }
     remove(&path);
     let ProcessId { pid, start } = Host::live().own_process();
     Ok(Lease::take(&path, &format!("process {pid} {start}"))?)
 }
 
-/// Asks the service of a store to keep what it holds, by a signal.
-pub(super) fn ask(store: &Store) -> Result<()> {
+/// Signals the service of a store to save what it holds.
+///
+/// # Errors
+/// Fails if the file does not name the service, or if the kernel refuses the signal.
+pub fn ask(store: &Store) -> Result<(), LeaseError> {
     signal(&lease_path(store), &Host::live(), Signal::USR1)
 }
 
-/// Signals the process that a file names, where that is one that the file's owner could
-/// signal as well: the owner's, of this program, and the one that was started then.
-fn signal(path: &Path, host: &Host, signal: Signal) -> Result<()> {
+/// Signals the process that a file names, if the file's owner could signal it as well: it belongs
+/// to the owner, runs this program, and started at the recorded time.
+fn signal(path: &Path, host: &Host, signal: Signal) -> Result<(), LeaseError> {
     let (note, owner) = note_of(path)?;
-    let (pid, start) = process_of(&note)
-        .with_context(|| format!("{} names no process: '{note}'", path.display()))?;
-    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let number = number.context("the process of the service is not known")?;
-    // From here on it is this process, whoever gets its number later.
-    let process = pidfd_open(number, PidfdFlags::empty())
-        .with_context(|| format!("process {pid}, which {} names", path.display()))?;
-    let not_it = |what: &str| {
-        format!(
-            "process {pid}, which {} names, is not the service and is not signalled: {what}",
-            path.display()
-        )
+    let no_process = || LeaseError::NoProcess {
+        path: path.to_owned(),
+        note: note.clone(),
     };
-    // Earlier versions did not write when it was started.
-    let known = start.context("an earlier version of the service runs: start it anew")?;
-    ensure!(
-        host.process_start(pid) == Some(known),
-        not_it("it was not started at that time")
-    );
-    ensure!(
-        host.sole_user(pid) == Some(owner),
-        not_it("it runs as another user than the file's owner")
-    );
+    let (pid, start) = process_of(&note).ok_or_else(no_process)?;
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let number = number.ok_or_else(no_process)?;
+    // From here on it is this process, even if another process gets its number later.
+    let opened = pidfd_open(number, PidfdFlags::empty());
+    let process = opened.map_err(|source| LeaseError::Gone {
+        pid,
+        path: path.to_owned(),
+        source,
+    })?;
+    let not_it = |why: String| LeaseError::NotTheService {
+        pid,
+        path: path.to_owned(),
+        why,
+    };
+    let known = start.ok_or(LeaseError::Earlier)?;
+    if host.process_start(pid) != Some(known) {
+        return Err(not_it("it started at another time".to_owned()));
+    }
+    if host.sole_user(pid) != Some(owner) {
+        return Err(not_it(
+            "it runs as another user than the file's owner".to_owned(),
+        ));
+    }
     match (host.program_of(pid), host.program_of(std::process::id())) {
         (Some(its), Some(this)) if its == this => {}
-        // The kernel hides the program of a process with capabilities. The caller owns the
-        // file and could signal the process anyway.
+        // The kernel hides the program of a process with capabilities. The caller owns the file
+        // and could signal the process anyway.
         (None, _) if owner == geteuid().as_raw() => {}
-        (None, _) => bail!("{}", not_it("its program is hidden")),
-        (Some(its), _) => bail!("{}", not_it(&format!("it runs {its}"))),
+        (None, _) => return Err(not_it("its program is hidden".to_owned())),
+        (Some(its), _) => return Err(not_it(format!("it runs {its}"))),
     }
-    pidfd_send_signal(&process, signal).context("the service cannot be signalled")
+    pidfd_send_signal(&process, signal).map_err(LeaseError::Signal)
 }
 
-/// The text of the file, and its owner.
-fn note_of(path: &Path) -> Result<(String, u32)> {
+/// Returns the text of the file, and its owner.
+fn note_of(path: &Path) -> Result<(String, u32), LeaseError> {
+    let open = |source| LeaseError::Open {
+        path: path.to_owned(),
+        source,
+    };
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = openat(CWD, path, flags, Mode::empty());
-    let file = opened.with_context(|| format!("cannot read {}", path.display()))?;
-    let file = std::fs::File::from(file);
-    let owner = file.metadata()?.uid();
+    let file = std::fs::File::from(opened.map_err(|error| open(error.into()))?);
+    let owner = file.metadata().map_err(open)?.uid();
     let text = bounded::text_of(bounded::bytes_of(&file, path, LONGEST)?, path)?;
     Ok((text.trim().to_owned(), owner))
 }
 
-/// The process that a note names, and when that was started.
+/// Returns the process that a note names, and its start time.
 fn process_of(note: &str) -> Option<(u32, Option<u64>)> {
     let mut words = note.trim().strip_prefix("process ")?.split(' ');
     let pid = words.next()?.parse().ok()?;
@@ -201,7 +293,7 @@ mod tests {
         ] {
             note(&path, &text, 0o600);
             let error = signal(&path, &host, Signal::USR1).unwrap_err();
-            assert!(!format!("{error:#}").is_empty(), "{text}");
+            assert!(!error.to_string().is_empty(), "{text}");
         }
         assert!(victim.0.try_wait().unwrap().is_none());
         // The signal that is ignored by default, to this program.
