@@ -119,8 +119,6 @@ const OF_ITS_OWN: &[&str] = &[
     "lake",
     "lint",
     "punctual/looking_back",
-    "store/damage",
-    "store/keeping",
     "trace",
 ];
 

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-#[path = "../tests/common/samples.rs"]
+#[path = "../tests/it/common/samples.rs"]
 mod samples;
 
 use punctual_model::{Nanos, Recording, SignedNanos, testing};

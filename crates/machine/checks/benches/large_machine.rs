@@ -7,7 +7,7 @@
 // A benchmark stops at the first error.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../tests/machines/mod.rs"]
+#[path = "../tests/it/machines/mod.rs"]
 mod machines;
 
 use std::fs;

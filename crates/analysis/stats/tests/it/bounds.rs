@@ -1,0 +1,45 @@
+//! Bounds of rates on simulated machines: a smaller version of `cargo xtask simulate --only rates`,
+//! with fixed seeds.
+
+use crate::rates::{KINDS, count, until_proven};
+
+/// Number of machines of a kind.
+const MACHINES: u64 = 100;
+
+/// 95 of 100 are expected. Three standard deviations less are 88.
+#[test]
+fn bounds_hold_for_long_enough_runs() {
+    for (name, late, change) in KINDS {
+        for seconds in [60, 600, 3_600]
+            .into_iter()
+            .filter(|run| change * 10.0 < *run as f64)
+        {
+            let found = count(late, seconds, MACHINES);
+            assert!(
+                found.upper >= 88 && found.lower >= 88,
+                "{name} {seconds} s: {found:?}"
+            );
+            assert!(found.above.held <= 12, "{name} {seconds} s: {found:?}");
+            assert!(found.within.broken <= 12, "{name} {seconds} s: {found:?}");
+        }
+    }
+}
+
+/// The bound of independent episodes is not much above the truth.
+#[test]
+fn independent_episodes_bound_is_near_truth() {
+    let found = count(KINDS[0].1, 600, MACHINES);
+    assert!(found.width < 1.6 && found.none <= 12, "{found:?}");
+}
+
+#[test]
+fn until_proven_is_rarely_wrong() {
+    for (name, late, change) in KINDS {
+        let [above, within] = until_proven(late, MACHINES);
+        // The guarantee ends at a tenth of the longest time.
+        if change < 360.0 {
+            assert!(above.held <= 12, "{name}: {above:?}");
+            assert!(within.broken <= 12, "{name}: {within:?}");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Documents in each output format, in one program.
+
+// Test helpers panic on errors, like the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod compared;
+mod hostile;
+mod looks;
+mod odd;
+mod outlier;

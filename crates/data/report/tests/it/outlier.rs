@@ -1,0 +1,321 @@
+//! An explained outlier in each output format.
+
+use crate::common;
+use punctual_model::cause::{self, Detail, Source};
+use punctual_model::{
+    Blame, Cause, Comm, EventKind, Explanation, KernelPriority, Nanos, Outlier, Period, Recording,
+    Segment, Share, Task, TaskState, TraceEvent, Vector, Victim, Window, testing,
+};
+use punctual_report::html::{self, HtmlOptions};
+use punctual_report::plot::{self, PlotOptions};
+use punctual_report::text::{self, TextStyle};
+use punctual_report::{OutlierTimeline, document};
+
+const DUE: u64 = 1_000_000;
+
+fn task(name: &str, pid: u32, prio: i16) -> Task {
+    Task {
+        pid,
+        comm: Comm::new(name.as_bytes()),
+        prio: KernelPriority(prio),
+    }
+}
+
+fn event(us: i64, kind: EventKind) -> TraceEvent {
+    TraceEvent {
+        time: Nanos(DUE.checked_add_signed(us * 1_000).unwrap()),
+        cpu: 1,
+        pid: if us < 137 { 12 } else { 100 },
+        flags: 0,
+        preempt_count: 0,
+        kind,
+    }
+}
+
+fn segment(from: u64, to: u64, source: Source, detail: Option<Detail>) -> Segment {
+    Segment {
+        from: Nanos(DUE + from * 1_000),
+        to: Nanos(DUE + to * 1_000),
+        cpu: 1,
+        cause: cause::Cause::new(source).with(detail),
+        words: None,
+    }
+}
+
+/// Returns an outlier with a softirq of 121 µs, and a comm that looks like markup.
+fn told() -> (Recording, OutlierTimeline) {
+    let (make, victim) = (task("<b>&make", 12, 120), task("victim", 100, 4));
+    let switch = |prev: Task, next: Task, state: u32| EventKind::Switch {
+        prev,
+        prev_state: TaskState(state),
+        next,
+    };
+    let vector = Vector::LocalTimer;
+    let events = vec![
+        event(-300, switch(victim, make, 1)),
+        event(
+            2,
+            EventKind::VectorEntry {
+                vector: vector.clone(),
+            },
+        ),
+        event(
+            3,
+            EventKind::Waking {
+                task: victim,
+                target_cpu: 1,
+            },
+        ),
+        event(5, EventKind::VectorExit { vector }),
+        event(6, EventKind::SoftirqEntry { vec: 3 }),
+        event(127, EventKind::SoftirqExit { vec: 3 }),
+        event(137, switch(make, victim, 0)),
+    ];
+    let segments = vec![
+        segment(0, 2, Source::TimerLate, None),
+        segment(2, 5, Source::Vector(Vector::LocalTimer), None),
+        segment(5, 6, Source::Scheduling, None),
+        segment(6, 127, Source::Softirq(3), Some(Detail::On(Some(make)))),
+        segment(127, 137, Source::Scheduling, None),
+        segment(137, 143, Source::ReturnToUser, None),
+    ];
+    let shares = segments
+        .iter()
+        .map(|one| Share::new(one.cause.clone(), one.length(), 1));
+    let mut recording = testing::recording(2, 5);
+    let outlier = Outlier {
+        number: 3,
+        time: recording.started,
+        monotonic_ns: Nanos(DUE),
+        cpu: Some(1),
+        thread: 1,
+        latency_ns: Nanos(143_000),
+        blame: Blame {
+            culprit_end_ns: Some(Nanos(DUE + 127_000)),
+            ..testing::blame(shares.collect())
+        },
+    };
+    let window = Window {
+        victim: Victim {
+            tid: 100,
+            comm: victim.comm,
+            scheduling: Some(recording.threads[1].scheduling),
+            cpu: 1,
+        },
+        delay: Default::default(),
+        expected: Nanos(DUE),
+        actual: Nanos(DUE + 143_000),
+        events,
+        lost: 0,
+        left_out: 0,
+        missing_events: Vec::new(),
+        clock_error: Nanos(50),
+        symbols: Default::default(),
+        calls: Default::default(),
+        evidence: Default::default(),
+        segments: Vec::new(),
+        activity: Vec::new(),
+    };
+    recording.explanation = Some(Explanation {
+        threshold_ns: Nanos(100_000),
+        seen: 4,
+        explained: 4,
+        rise_ns: Some(Nanos(1_200)),
+        rise_took_ns: Some(Nanos::from_millis(1_004)),
+        outliers: vec![outlier.clone()],
+        causes: vec![Cause {
+            source: Source::Softirq(3),
+            count: 4,
+            culprit_in: 3,
+            total_ns: Nanos(400_000),
+            max_ns: Nanos(121_000),
+            max_outlier: 3,
+            words: None,
+        }],
+        periods: vec![Period {
+            source: Source::Softirq(3),
+            period_ns: Nanos(1_000_012_345),
+            tolerance_ns: Nanos(2_000_000),
+            count: 4,
+            missing: 1,
+            words: None,
+        }],
+        ..Explanation::default()
+    });
+    let timeline = OutlierTimeline {
+        activity: Vec::new(),
+        in_trace: false,
+        recording: recording.id,
+        outlier,
+        window,
+        segments,
+    };
+    (recording, timeline)
+}
+
+fn plain(width: usize) -> TextStyle {
+    TextStyle {
+        colour: false,
+        width,
+    }
+}
+
+#[test]
+fn as_text() {
+    let (_, timeline) = told();
+    insta::assert_snapshot!(text::render(
+        &document::outlier(&timeline, false),
+        &plain(100)
+    ));
+}
+
+#[test]
+fn it_fits_narrow_terminals() {
+    let (recording, timeline) = told();
+    let explanation = recording.explanation.as_ref().unwrap();
+    for width in 60..100 {
+        for shown in [
+            document::outlier(&timeline, true),
+            document::outliers(&recording, explanation),
+        ] {
+            let text = text::render(&shown, &plain(width));
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width), "{width} columns:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_list_of_outliers() {
+    let (recording, _) = told();
+    let explanation = recording.explanation.as_ref().unwrap();
+    insta::assert_snapshot!(text::render(
+        &document::outliers(&recording, explanation),
+        &plain(100)
+    ));
+}
+
+#[test]
+fn as_a_picture() {
+    let (_, timeline) = told();
+    let svg = plot::outlier(&timeline, &PlotOptions::default())
+        .unwrap()
+        .svg();
+    let (_, text) = common::parse_xml(&svg);
+    for words in [
+        "expected",
+        "actual",
+        "ready to run",
+        "softirq: NET_RX",
+        "CPU 1 threads",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!svg.contains("<b>"));
+    let narrow = PlotOptions {
+        width: 100,
+        ..PlotOptions::default()
+    };
+    assert!(plot::outlier(&timeline, &narrow).is_err());
+}
+
+#[test]
+fn in_the_page_and_in_markdown() {
+    let (recording, timeline) = told();
+    let options = HtmlOptions {
+        outliers: vec![timeline],
+        ..HtmlOptions::default()
+    };
+    let page = html::render(std::slice::from_ref(&recording), &options).unwrap();
+    assert!(page.contains("Causes of outliers above 100 µs"));
+    assert!(page.contains("Outlier 3: CPU 1 was 143 µs late"));
+    assert!(!page.contains("<b>&make"));
+    let text = common::markdown_of(&recording);
+    assert!(text.contains("Periodic causes"), "{text}");
+    assert!(text.contains("1.000 s"), "{text}");
+}
+
+/// A window with inconsistent times is still drawn.
+#[test]
+fn nonsense_does_no_harm() {
+    let (_, mut timeline) = told();
+    for (expected, actual) in [(0, u64::MAX), (DUE, DUE), (u64::MAX, 0), (DUE, DUE + 1)] {
+        timeline.window.expected = Nanos(expected);
+        timeline.window.actual = Nanos(actual);
+        let _ = plot::outlier(&timeline, &PlotOptions::default())
+            .unwrap()
+            .svg();
+        let _ = text::render(&document::outlier(&timeline, true), &plain(40));
+        let _ = text::render(&document::outlier(&timeline, false), &plain(0));
+    }
+}
+
+/// Returns the same with stacks, and with an event requested by the user among many others.
+fn with_more() -> (Recording, OutlierTimeline) {
+    let (recording, mut timeline) = told();
+    let window = &mut timeline.window;
+    window.symbols = [
+        (1, "hrtimer_interrupt"),
+        (2, "asm_sysvec_apic_timer_interrupt"),
+        (3, "<b>_raw_spin_unlock"),
+        (4, "do_syscall_64"),
+        (5, "__schedule"),
+        (6, "preempt_schedule_irq"),
+        (7, "copy_page_range"),
+    ]
+    .map(|(address, name)| (address, name.to_owned()))
+    .into();
+    let late = EventKind::TimerLate {
+        late: Nanos(2_000),
+        function: 1,
+        frames: vec![1, 2, 3, 4],
+    };
+    let requested = EventKind::Requested {
+        name: "my:event".into(),
+        fields: "value=<b>7".to_owned(),
+    };
+    let switched = EventKind::SwitchedOut {
+        task: task("<b>&make", 12, 120),
+        waited: Nanos(134_000),
+        frames: vec![5, 6, 7],
+    };
+    window.events.push(event(2, late));
+    window.events.push(event(137, switched));
+    let exits = (7..120).map(|us| event(us, EventKind::SoftirqRaise { vec: 3 }));
+    window.events.extend(exits);
+    window.events.push(event(60, requested));
+    window.events.sort_by_key(|event| event.time);
+    (recording, timeline)
+}
+
+#[test]
+fn all_forms_show_stacks_and_requested_events() {
+    let (recording, timeline) = with_more();
+    let shown = text::render(&document::outlier(&timeline, false), &plain(100));
+    insta::assert_snapshot!(shown);
+    let svg = plot::outlier(&timeline, &PlotOptions::default())
+        .unwrap()
+        .svg();
+    let (_, text) = common::parse_xml(&svg);
+    assert!(
+        text.contains("--event") && text.contains("my:event"),
+        "{text}"
+    );
+    let options = HtmlOptions {
+        outliers: vec![timeline],
+        ..HtmlOptions::default()
+    };
+    let page = html::render(std::slice::from_ref(&recording), &options).unwrap();
+    assert!(page.contains("copy_page_range"), "no stack");
+    assert!(page.contains("_raw_spin_unlock") && !page.contains("<b>_raw"));
+}
+
+#[test]
+fn stacks_fit_narrow_terminals() {
+    let (_, timeline) = with_more();
+    for width in 60..100 {
+        let text = text::render(&document::outlier(&timeline, false), &plain(width));
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{width} columns:\n{text}");
+    }
+}

@@ -1,0 +1,7 @@
+//! Plans and the service, in one program.
+
+// Test helpers panic on errors, like the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+mod reading;
+mod serving;

@@ -1,0 +1,214 @@
+//! Valid and invalid plans.
+
+use punctual_model::Nanos;
+use punctual_monitor::{FlightPlan, Retention, read_plan};
+
+const WHOLE: &str = r#"
+[[series]]
+name = "osadl"
+probe = "timer"
+parameters = { interval = "200us" }
+phases = "idle:2h,cpu:3h33m"
+at = ["19:10", "07:10"]
+after = ["boot", "kernel-change"]
+explain = "100us"
+
+[[series]]
+name = "second"
+probe = "signal"
+duration = "20s"
+every = "6h"
+max_latency = "1ms"
+wait = "1h"
+
+[watch]
+window = "5min"
+
+[flight]
+last = "90s"
+memory = "16MB"
+
+[keep]
+samples = "14d"
+traces = "90d"
+rows = "2y"
+size = "2GB"
+
+[push]
+to = "https://collector.example:8090"
+token_file = "/etc/punctual/token"
+"#;
+
+#[test]
+fn a_plan_is_read_whole() {
+    let plan = read_plan("plan", WHOLE).unwrap();
+    let [osadl, second] = plan.series.as_slice() else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(
+        osadl.times(),
+        "at 07:10, 19:10; after boot; after a change of the kernel"
+    );
+    assert_eq!(osadl.length(), Nanos::from_secs(5 * 3600 + 33 * 60));
+    assert_eq!(osadl.explain, Some(Nanos::from_micros(100)));
+    let request = osadl.request().unwrap();
+    assert_eq!(
+        request.arguments.duration("interval"),
+        Some(Nanos::from_micros(200))
+    );
+    assert_eq!(request.phases.len(), 2);
+    assert_eq!(
+        (second.every, second.wait),
+        (Some(Nanos::from_secs(6 * 3600)), Nanos::from_secs(3600))
+    );
+    assert_eq!(second.request().unwrap().requirement.limits.len(), 1);
+    assert_eq!(plan.window, Some(Nanos::from_secs(300)));
+    let flight = FlightPlan {
+        last: Nanos::from_secs(90),
+        memory: 16 << 20,
+    };
+    assert_eq!(plan.flight, Some(flight));
+    let push = plan.push.unwrap();
+    assert_eq!(push.to, "https://collector.example:8090");
+    assert_eq!(
+        push.token_file.unwrap(),
+        std::path::Path::new("/etc/punctual/token")
+    );
+    assert_eq!((push.ca, push.every), (None, Nanos::from_secs(60)));
+    let day = Nanos::from_secs(86_400).0;
+    let keep = Retention {
+        samples: Some(Nanos(14 * day)),
+        traces: Some(Nanos(90 * day)),
+        rows: Some(Nanos(730 * day)),
+        size: Some(2 << 30),
+    };
+    assert_eq!(plan.keep, keep);
+}
+
+#[test]
+fn definition_ignores_the_schedule() {
+    let definition = |text: &str| read_plan("plan", text).unwrap().series[0].definition();
+    let first = definition(WHOLE);
+    assert_eq!(definition(&WHOLE.replace("07:10", "08:10")), first);
+    assert_ne!(definition(&WHOLE.replace("200us", "250us")), first);
+    assert_ne!(definition(&WHOLE.replace("cpu:3h", "cpu:2h")), first);
+}
+
+#[test]
+fn an_error_has_line_and_column() {
+    let series = "[[series]]\nname = \"a\"\nprobe = \"timer\"\n";
+    for (text, place, what) in [
+        ("", "1:1", "nothing is planned"),
+        ("[serie]\n", "1:2", "there is no 'serie'"),
+        ("series = 3\n", "1:1", "[[series]]"),
+        ("[[series]]\nname = \"a\"\n", "1:1", "'probe' is missing"),
+        (
+            "[[series]]\nname = \"a b\"\nprobe = \"timer\"\n",
+            "2:8",
+            "a name has letters",
+        ),
+        (
+            "[[series]]\nname = \"watch\"\nprobe = \"timer\"\n",
+            "2:8",
+            "another one",
+        ),
+        (
+            "[[series]]\nname = \"a\"\nprobe = \"tmer\"\n",
+            "3:9",
+            "tmer",
+        ),
+        (series, "1:1", "is never due"),
+        (
+            &format!("{series}at = [\"25:10\"]\n"),
+            "4:7",
+            "'25:10' is not a time of day",
+        ),
+        (&format!("{series}at = \"07:10\"\n"), "4:6", "a list"),
+        (&format!("{series}every = \"1ms\"\n"), "4:9", "too short"),
+        (&format!("{series}every = 6\n"), "4:9", "a text in quotes"),
+        (
+            &format!("{series}after = [\"lunch\"]\n"),
+            "4:10",
+            "there is no 'lunch'",
+        ),
+        (
+            &format!("{series}phases = \"idle\"\n"),
+            "4:10",
+            "is not a phase",
+        ),
+        (
+            &format!("{series}phases = \"nap:1s\"\n"),
+            "4:10",
+            "unknown load 'nap'",
+        ),
+        (&format!("{series}cpus = \"x\"\n"), "4:8", "x"),
+        (
+            &format!("{series}parameters = {{ intervall = \"1ms\" }}\n"),
+            "4:16",
+            "unknown parameter 'intervall'",
+        ),
+        (
+            &format!("{series}parameters = {{ interval = \"1ns\" }}\n"),
+            "4:27",
+            "outside",
+        ),
+        (
+            &format!("{series}evry = \"6h\"\n"),
+            "4:1",
+            "there is no 'evry'",
+        ),
+        (
+            &format!("{series}every = \"6h\"\nphases = \"idle:1s\"\nduration = \"5s\"\n"),
+            "6:12",
+            "own lengths",
+        ),
+        (
+            &format!("{series}every = \"6h\"\n{series}every = \"6h\"\n"),
+            "6:8",
+            "two series 'a'",
+        ),
+        ("[watch]\nwindow = \"2d\"\n", "1:2", "at most 24 h"),
+        (
+            "[watch]\n[keep]\nsize = \"2GB\"\n",
+            "1:2",
+            "'window' is missing",
+        ),
+        (
+            "[watch]\nwindow = \"5min\"\n[keep]\nsize = \"2 G\"\n",
+            "4:8",
+            "not a size",
+        ),
+        (
+            "[watch]\nwindow = \"5min\"\n[keep]\nhistograms = \"2y\"\n",
+            "4:1",
+            "there is no 'histograms'",
+        ),
+        (
+            "[watch]\nwindow = \"5min\"\n[push]\nca = \"x\"\n",
+            "3:2",
+            "'to' is missing",
+        ),
+        (
+            "[watch]\nwindow = \"5min\"\n[push]\nto = \"x\"\nform = 1\n",
+            "5:1",
+            "there is no 'form'",
+        ),
+        ("[flight]\nlast = \"1ms\"\n", "2:8", "1.00 ms is too short"),
+        ("[flight]\nlast = 60\n", "2:8", "a text in quotes"),
+        ("[flight]\nlast = \"soon\"\n", "2:8", "soon"),
+        ("[flight]\nmemory = \"32\"\n", "2:10", "'32' is not a size"),
+        ("[flight]\nmemory = \"500kB\"\n", "2:10", "at least 1MB"),
+        ("[flight]\nmemory = \"8GB\"\n", "2:10", "at most"),
+        ("[flight]\nfor = \"60s\"\n", "2:1", "there is no 'for'"),
+        ("flight = \"60s\"\n", "1:1", "[flight]"),
+        ("[watch\n", "1:7", ""),
+    ] {
+        let error = read_plan("p.toml", text).unwrap_err();
+        let shown = error.to_string();
+        assert!(
+            shown.starts_with(&format!("p.toml:{place}: ")),
+            "{text}\n{shown}"
+        );
+        assert!(shown.contains(what), "{text}\n{shown}");
+    }
+}

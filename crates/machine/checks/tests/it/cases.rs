@@ -1,0 +1,524 @@
+//! For each check, cases that are ok, not ok, and unknown.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use punctual_checks::{Request, TOPICS, audit, patterns};
+use punctual_model::{
+    CounterDelta, CpuInterference, CpuSet, FACT_SET_SCHEMA, Fact, FactSet, Finding, FindingState,
+    IdleState, Interference, Nanos, POLICY_CPUS, Reading, TaskFact, path_matches, testing,
+};
+
+/// Four CPUs, two of them isolated, with only the facts that every recording has.
+fn machine() -> FactSet {
+    let mut host = testing::recording(4, 1).host;
+    host.processor.isolated.value = Some("2-3".parse().unwrap());
+    host.kernel.command_line.value = Some("quiet".to_owned());
+    FactSet {
+        schema: FACT_SET_SCHEMA,
+        program: "punctual test".to_owned(),
+        captured: Timestamp::UNIX_EPOCH,
+        host,
+        kernel_config: Fact::known(whole_config(""), "/boot/config"),
+        files: BTreeMap::from(["2", "3"].map(|n| {
+            let file = POLICY_CPUS.replace('#', n);
+            (file, Reading::Text(n.to_owned()))
+        })),
+        tasks: Fact::known(vec![task("1 init user 0 0 0 0-1")], "/proc/PID/stat"),
+        sample: None,
+    }
+}
+
+/// A complete configuration with these lines: if it does not mention an option, the kernel does not
+/// have it.
+fn whole_config(lines: &str) -> String {
+    let others: String = (0..300).map(|n| format!("CONFIG_X{n}=y\n")).collect();
+    format!("# Linux/x86 6.12.0 Kernel Configuration\n{others}{lines}\n")
+}
+
+/// `pid name user|kernel|bound policy priority last-cpu allowed`.
+fn task(text: &str) -> TaskFact {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    TaskFact {
+        pid: words[0].parse().unwrap(),
+        name: words[1].to_owned(),
+        kernel: words[2] != "user",
+        policy: words[3].parse().unwrap(),
+        priority: words[4].parse().unwrap(),
+        last_cpu: words[5].parse().unwrap(),
+        allowed: Some(words[6].parse().unwrap()),
+        bound: words[2] == "bound",
+    }
+}
+
+/// One second of counting on CPU 2, with no counts yet.
+fn sample(facts: &mut FactSet) -> &mut CpuInterference {
+    let sample = facts.sample.get_or_insert_with(|| Interference {
+        duration_ns: Nanos::from_secs(1),
+        cpus: vec![CpuInterference {
+            cpu: 2,
+            measured: true,
+            ..CpuInterference::default()
+        }],
+        ..Interference::default()
+    });
+    &mut sample.cpus[0]
+}
+
+/// `id:count`, or `id:count:name`.
+fn counter(text: &str) -> CounterDelta {
+    let mut parts = text.splitn(3, ':');
+    let (id, count) = (parts.next().unwrap(), parts.next().unwrap());
+    CounterDelta {
+        id: id.to_owned(),
+        name: parts.next().unwrap_or(id).to_owned(),
+        count: count.parse().unwrap(),
+    }
+}
+
+/// Applies one `@name=value` of a case.
+fn change(facts: &mut FactSet, request: &mut Request, name: &str, value: &str) {
+    let set = || -> CpuSet { value.parse().unwrap() };
+    let host = &mut facts.host;
+    match name {
+        "rt" => host.kernel.preempt_rt.value = Some(value.parse().unwrap()),
+        "model" => host.kernel.preempt_model.value = Some(value.to_owned()),
+        "release" => host.kernel.release.value = Some(value.to_owned()),
+        "cmdline" => host.kernel.command_line.value = Some(value.to_owned()),
+        "hz" => host.kernel.hz.value = Some(value.parse().unwrap()),
+        "hrtimers" => {
+            host.kernel.high_resolution_timers.value = Some(value.parse().unwrap());
+        }
+        "rt_runtime" => host.kernel.rt_runtime_us.value = Some(value.parse().unwrap()),
+        "isolated" => host.processor.isolated.value = Some(set()),
+        "nohz_full" => {
+            const FILE: &str = "/sys/devices/system/cpu/nohz_full";
+            host.processor.nohz_full = Fact::known(set(), FILE);
+        }
+        "online" => {
+            host.processor.online.value = Some(set());
+            host.processor.present.value = Some(set());
+        }
+        "nodes" => host.processor.numa_nodes.value = Some(set()),
+        "idle_driver" => host.processor.idle_driver.value = Some(value.to_owned()),
+        "virtual" => {
+            host.virtualisation.virtual_machine.value = Some(value.parse().unwrap());
+        }
+        "clock" => host.clock.source.value = Some(value.to_owned()),
+        "siblings" => host.cpus[2].siblings.value = Some(set()),
+        "cache" => host.cpus[2..]
+            .iter_mut()
+            .for_each(|cpu| cpu.shares_cache_with.value = Some(set())),
+        "idle" => host.cpus[3]
+            .idle_states
+            .value
+            .as_mut()
+            .unwrap()
+            .push(IdleState {
+                name: "C6".to_owned(),
+                exit_latency_ns: Nanos::from_micros(value.parse().unwrap()),
+                disabled: false,
+            }),
+        "config" => {
+            let lines = value.replace("\\n", "\n");
+            facts.kernel_config.value = Some(whole_config(&lines));
+        }
+        // No configuration, or a partial one.
+        "configuration" if value == "unknown" => {
+            facts.kernel_config = Fact::unknown("/boot/config", "not there");
+        }
+        "configuration" => facts.kernel_config.value = Some(value.to_owned()),
+        "arch" => host.kernel.architecture.value = Some(value.to_owned()),
+        "hypervisor" => host.virtualisation.hypervisor = Fact::known(value.to_owned(), "CPUID"),
+        "task" => facts.tasks.value.as_mut().unwrap().push(task(value)),
+        "role" => request.role = value.parse().unwrap(),
+        "cpus" => request.cpus = Some(set()),
+        "count" => sample(facts).interrupts.push(counter(value)),
+        "softirq" => sample(facts).softirqs.push(counter(value)),
+        "steal" => {
+            sample(facts).steal_ns = Some(Nanos::from_millis(value.parse().unwrap()));
+        }
+        "smi" => sample(facts).smis = Some(value.parse().unwrap()),
+        "uncounted" => {
+            sample(facts);
+            facts
+                .sample
+                .as_mut()
+                .unwrap()
+                .unknown
+                .push(value.to_owned());
+        }
+        "throttled" => sample(facts).throttled = Some(value.parse().unwrap()),
+        other => panic!("no such fact: @{other}"),
+    }
+}
+
+/// Applies one file of a case: `path=text`, `path!` for a missing file, `path~` for one without
+/// permission to read. A pattern that matched nothing is written with `%` instead of `#`.
+fn file(facts: &mut FactSet, text: &str) {
+    if let Some(path) = text.strip_suffix('!') {
+        let path = path.replace('%', "#");
+        facts.files.insert(path, Reading::Absent);
+        return;
+    }
+    if let Some(path) = text.strip_suffix('~') {
+        let why = "permission denied".to_owned();
+        facts
+            .files
+            .insert(path.to_owned(), Reading::Unreadable(why));
+        return;
+    }
+    let (path, value) = text.split_once('=').unwrap();
+    let value = value.replace("\\n", "\n");
+    for cpu in ["2", "3"] {
+        let path = path.replace('#', cpu);
+        facts.files.insert(path, Reading::Text(value.clone()));
+    }
+}
+
+fn found(facts: &FactSet, request: &Request, id: &str) -> Finding {
+    let audit = audit(facts, request).unwrap();
+    let finding = audit.findings.into_iter().find(|finding| finding.id == id);
+    finding.unwrap_or_else(|| panic!("no finding {id}"))
+}
+
+fn ids() -> BTreeSet<String> {
+    let all = TOPICS.iter().flat_map(|topic| {
+        let name = topic.name;
+        topic
+            .checks
+            .iter()
+            .map(move |check| format!("{name}-{}", check.name))
+    });
+    all.collect()
+}
+
+/// Checks that only report and never find a problem.
+const REPORTS: [&str; 5] = [
+    "memory-crash-kernel",
+    "power-mitigations",
+    "clock-steps",
+    "firmware-kvm-halt-polling",
+    "topology-offline",
+];
+
+#[test]
+fn each_case_comes_out_as_written() {
+    let mut good = BTreeSet::new();
+    let mut bad = BTreeSet::new();
+    let mut wrong = Vec::new();
+    let cases = include_str!("../cases.txt").lines();
+    for line in cases.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let mut parts = line.split(" | ").map(str::trim);
+        let id = parts.next().unwrap();
+        let rest: Vec<&str> = parts.collect();
+        let state = rest.last().unwrap();
+        let changes = if rest.len() > 1 { rest[0] } else { "" };
+        let (mut facts, mut request) = (machine(), Request::default());
+        for text in changes
+            .split("; ")
+            .filter(|text| !text.is_empty() && *text != "|")
+        {
+            match text.strip_prefix('@') {
+                Some(change_text) => {
+                    let (name, value) = change_text.split_once('=').unwrap();
+                    change(&mut facts, &mut request, name, value);
+                }
+                None => file(&mut facts, text),
+            }
+        }
+        let finding = found(&facts, &request, id);
+        if finding.state.to_string() != state.trim_start_matches("| ") {
+            wrong.push(format!(
+                "{line}\n  came out {}: {}",
+                finding.state, finding.found
+            ));
+        }
+        match finding.state {
+            FindingState::Ok => good.insert(id.to_owned()),
+            FindingState::Fail | FindingState::Warn => bad.insert(id.to_owned()),
+            _ => false,
+        };
+        // Every judgement has evidence.
+        let judged = matches!(
+            finding.state,
+            FindingState::Ok | FindingState::Fail | FindingState::Warn
+        );
+        if judged && finding.evidence.is_empty() {
+            wrong.push(format!("{line}\n  has no evidence"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(
+        ids().difference(&good).collect::<Vec<_>>(),
+        Vec::<&String>::new()
+    );
+    let reports: BTreeSet<String> = REPORTS.map(str::to_owned).into();
+    let never_bad: BTreeSet<String> = ids().difference(&bad).cloned().collect();
+    assert!(never_bad.is_subset(&reports), "{never_bad:?}");
+}
+
+/// Removes every fact from the machine.
+fn without(reason: &str, reading: &Reading) -> FactSet {
+    let mut facts = machine();
+    facts.files = patterns()
+        .into_iter()
+        .map(|pattern| (pattern.to_owned(), reading.clone()))
+        .collect();
+    facts.kernel_config = Fact::unknown("/proc/config.gz", reason);
+    facts.tasks = Fact::unknown("/proc/PID/stat", reason);
+    let json = serde_json::to_value(&facts.host).unwrap();
+    facts.host = serde_json::from_value(unknown(json, reason)).unwrap();
+    facts.host.processor.online = Fact::known("0-3".parse().unwrap(), "online");
+    facts
+}
+
+/// Removes the value of every fact.
+fn unknown(json: serde_json::Value, reason: &str) -> serde_json::Value {
+    match json {
+        serde_json::Value::Object(mut map) if map.get("source").is_some_and(|s| s.is_string()) => {
+            map.remove("value");
+            map.insert("unknown".to_owned(), reason.into());
+            serde_json::Value::Object(map)
+        }
+        serde_json::Value::Object(map) => map
+            .into_iter()
+            .map(|(key, value)| (key, unknown(value, reason)))
+            .collect(),
+        serde_json::Value::Array(list) => list
+            .into_iter()
+            .map(|value| unknown(value, reason))
+            .collect(),
+        other => other,
+    }
+}
+
+#[test]
+fn unreadable_file_is_unknown_with_reason() {
+    const REASON: &str = "lockdown (integrity)";
+    let facts = without(REASON, &Reading::Unreadable(REASON.to_owned()));
+    for role in punctual_checks::ROLES.map(|(role, _, _)| role) {
+        let request = Request {
+            role,
+            cpus: Some("2-3".parse().unwrap()),
+        };
+        for finding in audit(&facts, &request).unwrap().findings {
+            // The measured CPUs and the choices of the machine are known nevertheless.
+            if ["topology-boot-cpu", "isolation-skewed-ticks"].contains(&finding.id.as_str()) {
+                continue;
+            }
+            let named = finding.found.contains(REASON) || finding.found.contains("counted");
+            let known = match finding.state {
+                FindingState::Unknown => named,
+                FindingState::NotApplicable => finding.found.contains("not relevant"),
+                _ => false,
+            };
+            assert!(
+                known,
+                "{role} {}: {} {}",
+                finding.id, finding.state, finding.found
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_absent_is_never_ok() {
+    let facts = without("not there", &Reading::Absent);
+    for role in punctual_checks::ROLES.map(|(role, _, _)| role) {
+        let request = Request {
+            role,
+            cpus: Some("2-3".parse().unwrap()),
+        };
+        for finding in audit(&facts, &request).unwrap().findings {
+            let chosen = finding.id == "topology-boot-cpu";
+            assert!(
+                chosen || finding.state != FindingState::Ok,
+                "{role} {}: {}",
+                finding.id,
+                finding.found
+            );
+        }
+    }
+}
+
+#[test]
+fn each_check_is_described_in_full() {
+    let mut seen = BTreeSet::new();
+    for topic in TOPICS {
+        for check in topic.checks {
+            let id = format!("{}-{}", topic.name, check.name);
+            for text in [check.subject, check.expected, check.why, check.documented()] {
+                assert!(!text.is_empty(), "{id}");
+            }
+            // A noun, not the desired state.
+            for wish in ["No ", "no ", "The ", " is ", " are ", " not "] {
+                assert!(!check.subject.contains(wish), "{id}: {}", check.subject);
+            }
+            for file in check.files() {
+                let asked = ["ethtool -c ", "fuser "]
+                    .iter()
+                    .any(|it| file.starts_with(it));
+                assert!(file.starts_with('/') || asked, "{id} reads {file}");
+            }
+            assert!(seen.insert(id.clone()), "{id} twice");
+        }
+    }
+    assert!(seen.len() >= 90, "{} checks", seen.len());
+}
+
+/// A file that a check reads but does not declare would never be captured.
+#[test]
+fn what_is_read_is_declared() {
+    let declared = patterns();
+    let cases = include_str!("../cases.txt");
+    for line in cases.lines().filter(|line| !line.starts_with('#')) {
+        let files = line.split([';', '|']).map(str::trim);
+        for file in files.filter(|text| text.starts_with('/')) {
+            let path = file.split(['=', '!', '~']).next().unwrap();
+            let known = declared.iter().any(|pattern| {
+                *pattern == path || path_matches(pattern, &path.replace(['#', '%'], "2"))
+            });
+            assert!(known, "{path} is declared by no check");
+        }
+    }
+}
+
+#[test]
+fn cpus_that_are_not_there_are_refused() {
+    let request = |list: &str| Request {
+        cpus: Some(list.parse().unwrap()),
+        ..Request::default()
+    };
+    let error = audit(&machine(), &request("2-9")).unwrap_err().to_string();
+    assert!(
+        error.contains("CPU 4-9") && error.contains("0-3"),
+        "{error}"
+    );
+    assert!(audit(&machine(), &request("")).is_err());
+}
+
+#[test]
+fn roles_resolve_what_guides_say_differently() {
+    let mut facts = machine();
+    facts.host.processor.nohz_full = Fact::known("2-3".parse().unwrap(), "nohz_full");
+    let of = |role: &str| {
+        let request = Request {
+            role: role.parse().unwrap(),
+            cpus: None,
+        };
+        found(&facts, &request, "isolation-nohz-full")
+    };
+    let (periodic, spinning) = (of("control"), of("trading"));
+    assert_eq!(
+        (periodic.state, spinning.state),
+        (FindingState::Warn, FindingState::Ok)
+    );
+    assert!(periodic.role_note.unwrap().starts_with("for control: "));
+    assert!(spinning.severity > periodic.severity);
+}
+
+#[test]
+fn expected_worst_latency_is_100000_cycles() {
+    let mut facts = machine();
+    let at = |facts: &FactSet| audit(facts, &Request::default()).unwrap().expectation;
+    assert_eq!(at(&facts).max_ns, None);
+    let cpuinfo = "cpu MHz : 2000.000\n\ncpu MHz : 1000.000\n";
+    facts.files.insert(
+        "/proc/cpuinfo".to_owned(),
+        Reading::Text(cpuinfo.to_owned()),
+    );
+    assert_eq!(at(&facts).max_ns, Some(Nanos::from_micros(100)));
+    for cpu in [2, 3] {
+        let file = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq");
+        facts
+            .files
+            .insert(file, Reading::Text("2000000".to_owned()));
+    }
+    assert_eq!(at(&facts).max_ns, Some(Nanos::from_micros(50)));
+    facts.files.insert(
+        "/sys/devices/system/cpu/cpu2/cpufreq/cpuinfo_max_freq".to_owned(),
+        Reading::Text("0".to_owned()),
+    );
+    assert_eq!(at(&facts).max_ns, None);
+}
+
+/// Facts of another user can contain anything.
+mod hostile {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn no_facts_panic(text in "[0-9a-z,=:\\[\\] \\n-]{0,40}|\\PC{0,40}", cmdline in "\\PC{0,60}") {
+            let mut facts = machine();
+            facts.host.kernel.command_line.value = Some(cmdline);
+            for pattern in patterns() {
+                let file = pattern.replacen('#', "2", 1).replace('*', "x").replace('#', "0");
+                facts.files.insert(file, Reading::Text(text.clone()));
+            }
+            for (role, _, _) in punctual_checks::ROLES {
+                let audit = audit(&facts, &Request { role, cpus: None }).unwrap();
+                let script = punctual_checks::fix_script(&audit);
+                // Texts from the machine stay in comments.
+                for line in script.lines().filter(|line| line.contains(&text) && text.len() > 12) {
+                    prop_assert!(line.starts_with('#'), "{}", line);
+                }
+            }
+        }
+    }
+}
+
+/// The advice for users without root depends on this machine: an existing group, a package of the
+/// distribution, or a file.
+#[test]
+fn real_time_advice_depends_on_the_machine() {
+    let kit = "/usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service";
+    let audio = "/etc/security/limits.d/audio.conf";
+    let found = |distribution: &str, files: &[(&str, &str)], role| {
+        let mut facts = machine();
+        facts.host.distribution.id.value = Some(distribution.to_owned());
+        let limits = "Max realtime priority     0    0\nMax locked memory  8388608  8388608  bytes";
+        let own = [
+            ("/proc/self/status", "CapEff: 0"),
+            ("/proc/self/limits", limits),
+        ];
+        for (file, text) in own.iter().chain(files) {
+            let text = Reading::Text((*text).to_owned());
+            facts.files.insert((*file).to_owned(), text);
+        }
+        let request = Request {
+            role,
+            ..Request::default()
+        };
+        let audit = audit(&facts, &request).unwrap();
+        ["rights-priority", "rights-locked-memory"].map(|id| {
+            let finding = audit.findings.iter().find(|one| one.id == id).unwrap();
+            assert_eq!(finding.state, FindingState::Fail);
+            finding.reboot.clone().unwrap()
+        })
+    };
+    let role = punctual_model::Role::Audio;
+    let lines = "# jackd2\n@audio   -  rtprio     95\n@audio   -  memlock    unlimited\n";
+    let [priority, memory] = found("debian", &[(audio, lines), (kit, "[D-BUS Service]")], role);
+    for part in [
+        "audio.conf",
+        "'audio' rtprio 95",
+        "usermod -aG audio",
+        "RealtimeKit",
+    ] {
+        assert!(priority.contains(part), "{part}: {priority}");
+    }
+    assert!(memory.contains("'audio' memlock unlimited") && !memory.contains("RealtimeKit"));
+    let [arch, _] = found("arch", &[], role);
+    assert!(arch.contains("pacman -S realtime-privileges") && arch.contains("-aG realtime"));
+    assert!(!arch.contains("RealtimeKit"), "{arch}");
+    let [debian, _] = found("debian", &[], role);
+    assert!(
+        debian.contains("limits.d/audio.conf") && !debian.contains("groupadd"),
+        "{debian}"
+    );
+    let [control, _] = found("debian", &[], punctual_model::Role::Control);
+    assert!(control.contains("groupadd -f realtime"), "{control}");
+}
