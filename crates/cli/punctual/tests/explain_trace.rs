@@ -417,3 +417,66 @@ fn strip(value: &mut Value, name: &str) {
         _ => {}
     }
 }
+
+/// A compressed trace of `trace-cmd report`.
+fn compressed() -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    folder.join("tests/fixtures/traces/above.trace-cmd.txt.xz")
+}
+
+#[test]
+fn trace_from_stdin_is_imported_as_file() {
+    let place = Sandbox::new();
+    for file in [compressed(), fixture("tracefs")] {
+        place.done(&format!("import {}", file.display()));
+        let of_file = json(&place, "last");
+        let mut child = place.command("import -");
+        let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
+        let content = fs::read(&file).unwrap();
+        child.stdin.take().unwrap().write_all(&content).unwrap();
+        assert!(child.wait().unwrap().success());
+        let of_stdin = json(&place, "last");
+        assert_ne!(of_stdin["recording"], of_file["recording"]);
+        let outliers = |explained: &Value| {
+            let mut outliers = explained["outliers"].clone();
+            strip(&mut outliers, "time");
+            outliers
+        };
+        assert_eq!(outliers(&of_stdin), outliers(&of_file));
+        assert!(!of_file["outliers"].as_array().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn explanation_of_a_trace_is_a_page_or_a_plot() {
+    let place = Sandbox::new();
+    let trace = format!("--trace {}", compressed().display());
+    for name in ["all.html", "largest.svg", "largest.png"] {
+        place.done(&format!("explain {trace} -o {name}"));
+    }
+    place.done(&format!("explain {trace} --outlier 4 -o one.html"));
+    place.done(&format!("explain {trace} --outlier 4 -o one.svg"));
+    let read = |name: &str| fs::read_to_string(place.path(name)).unwrap();
+    let explained = json(&place, &trace);
+    let (all, one) = (read("all.html"), read("one.html"));
+    assert!(all.contains("<h1>Late reactions in above.trace-cmd.txt.xz</h1>"));
+    let detailed = |page: &str| page.matches("<figure").count();
+    assert_eq!(detailed(&all), outliers(&explained).len());
+    assert_eq!(detailed(&one), 1);
+    for outlier in outliers(&explained) {
+        let sentence = outlier["outlier"]["blame"]["sentence"].as_str().unwrap();
+        assert_eq!(all.matches(sentence).count(), 1, "{sentence}");
+    }
+    let svg = read("largest.svg");
+    assert!(svg.starts_with("<svg") && svg.contains("hog-"), "{svg}");
+    assert_ne!(svg, read("one.svg"));
+    assert!(
+        fs::read(place.path("largest.png"))
+            .unwrap()
+            .starts_with(b"\x89PNG")
+    );
+    // The same of a stored recording.
+    place.done(&format!("import {}", compressed().display()));
+    place.done("explain last -o stored.svg");
+    assert!(read("stored.svg").contains("hog-"));
+}

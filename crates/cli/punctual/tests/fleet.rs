@@ -116,12 +116,46 @@ fn a_service_delivers_what_it_records() {
 
 /// What a server answers, as its first line.
 fn asked(address: &str, head: &str) -> String {
+    let answer = answered(address, head);
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+/// What a server answers.
+fn answered(address: &str, head: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
-    answer.lines().next().unwrap_or_default().to_owned()
+    answer
+}
+
+#[test]
+fn server_shows_late_reactions_of_imported_trace() {
+    let place = Sandbox::new();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = folder.join("tests/fixtures/traces/above.trace-cmd.txt.xz");
+    place.done(&format!("import {}", file.display()));
+    let recording = place.last();
+    let explanation = recording.explanation.unwrap();
+    let largest = explanation
+        .outliers
+        .iter()
+        .max_by_key(|outlier| outlier.latency_ns);
+    let largest = largest.unwrap();
+    let server = Server::start(place.command("serve --listen 127.0.0.1:0"));
+    let get = |path: &str| answered(server.address(), &format!("GET {path} HTTP/1.1"));
+    let path = format!("/recordings/{}", recording.id);
+    let outlier = format!("{path}/outliers/{}", largest.number);
+    let page = get(&path);
+    assert!(page.contains(&outlier), "{page}");
+    assert!(page.contains("higher priority: hog"), "{page}");
+    let page = get(&outlier);
+    assert!(
+        page.contains("<svg") && page.contains(&largest.blame.sentence()),
+        "{page}"
+    );
+    server.end();
 }
 
 #[test]

@@ -182,7 +182,10 @@ impl Job {
             .map_or_else(|| recognise(&name, &source.head()?), Ok)
         {
             Ok(import) => import,
-            Err(error) => return self.import_trace(path).unwrap_or(Err(error.into())),
+            Err(error) => {
+                let trace = self.import_trace(path, source);
+                return trace.unwrap_or(Err(error.into()));
+            }
         };
         if self.unit.is_some() && import.unit_known {
             let text = format!("{name}: a file of {} has a unit: omit --unit", import.name);
@@ -219,11 +222,16 @@ impl Job {
     }
 
     /// Reads a trace, and stores its late reactions. Returns `None` if the file is not a trace.
-    fn import_trace(&self, path: &Path) -> Option<Result<Imported>> {
-        if self.unit.is_some() || path == Path::new("-") {
+    fn import_trace(&self, path: &Path, source: Source<'static>) -> Option<Result<Imported>> {
+        if self.unit.is_some() {
             return None;
         }
-        match Input::path(path).and_then(punctual_tracefile::open) {
+        let input = if path == Path::new("-") {
+            Ok(Input::stream(source.into_input()))
+        } else {
+            Input::path(path)
+        };
+        match input.and_then(punctual_tracefile::open) {
             Ok(mut reader) => Some(self.keep_trace(reader.as_mut(), path)),
             // The importers name the faults of files that may be anything.
             Err(

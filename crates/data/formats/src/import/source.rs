@@ -1,7 +1,7 @@
 //! A file during reading.
 
 use std::fmt;
-use std::io::{ErrorKind, Read};
+use std::io::{Cursor, ErrorKind, Read};
 
 use punctual_model::Nanos;
 
@@ -103,6 +103,13 @@ impl<'a> Source<'a> {
     /// Returns the unit given by the user.
     pub(crate) fn unit(&self) -> Option<Nanos> {
         self.unit
+    }
+
+    /// Returns the whole input, if only its first bytes were looked at ([`head`](Self::head)).
+    pub fn into_input(self) -> Box<dyn Read + 'a> {
+        let mut read = self.buffer;
+        read.truncate(self.end);
+        Box::new(Cursor::new(read).chain(self.input))
     }
 
     /// Returns the name for messages.

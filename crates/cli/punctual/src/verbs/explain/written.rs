@@ -1,5 +1,6 @@
 //! Explanations in a file: a page, a plot, or a trace for Perfetto.
 
+use std::borrow::Cow;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
@@ -134,7 +135,7 @@ fn drawn(timeline: &OutlierTimeline, heading: Heading) -> Result<Plot> {
 fn page(explained: &Explained, options: &Explain) -> Result<String> {
     let (recording, explanation) = (&explained.recording, &explained.explanation);
     let title = match &explanation.trace {
-        Some(trace) => format!("Late reactions in {}", trace.file),
+        Some(trace) => format!("Late reactions in {}", file_name(&trace.file)),
         None => format!("Outliers of {}", recording.headline()),
     };
     let mut documents = vec![Document {
@@ -157,11 +158,20 @@ fn page(explained: &Explained, options: &Explain) -> Result<String> {
     Ok(html::page(&title, &documents))
 }
 
+/// Returns the name of a trace without its folder, which is in the text of the page.
+fn file_name(file: &str) -> Cow<'_, str> {
+    match Path::new(file).file_name() {
+        Some(_) if file == "-" => "standard input".into(),
+        Some(name) => name.to_string_lossy(),
+        None => file.into(),
+    }
+}
+
 /// Returns one outlier with its plot.
 fn detail(timeline: &OutlierTimeline, all: bool) -> Result<Document> {
     let figure = Figure {
         plot: drawn(timeline, Heading::None)?,
-        caption: timeline.outlier.blame.sentence(),
+        caption: "Causes of the latency over time, and what ran on the CPUs involved.".to_owned(),
     };
     let mut detail = document::outlier(timeline, all);
     let first = detail.sections.len().min(1);
