@@ -216,7 +216,7 @@ pub(crate) fn cautions(sides: [&[&Recording]; 2]) -> Vec<String> {
             let repeated: BTreeSet<String> = (all.iter().filter(|one| twice(&all, one)))
                 .map(|one| one.id.short())
                 .collect();
-            said.extend((repeated.iter()).map(|id| format!("recording {id} is there twice")));
+            said.extend((repeated.iter()).map(|id| format!("recording {id} is given twice")));
         }
     }
     said.extend(in_turn(a, b));
@@ -224,12 +224,12 @@ pub(crate) fn cautions(sides: [&[&Recording]; 2]) -> Vec<String> {
         let cut = match recording.completion {
             Completion::Finished => None,
             Completion::Break => Some(
-                "stopped when its break value was crossed: one late sample \
-                                       ends it, so its tail is no fair one",
+                "stopped when its break value was crossed: one late sample ends such a run, so \
+                                       its tail is biased",
             ),
-            Completion::Stopped => Some("was stopped before its time"),
-            Completion::Interrupted => Some("was interrupted: what came last is lost"),
-            Completion::Running => Some("still runs: what was measured so far is compared"),
+            Completion::Stopped => Some("was stopped early"),
+            Completion::Interrupted => Some("was interrupted: its last samples are lost"),
+            Completion::Running => Some("is still running: only the samples so far are compared"),
         };
         said.extend(cut.map(|cut| format!("the {name} {cut}")));
         let all = recording.all_latencies();

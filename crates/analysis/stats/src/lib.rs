@@ -104,7 +104,7 @@ pub enum CompareError {
     },
     /// Each mechanism is measured separately, and they have none in common.
     #[error(
-        "the recordings have no way of measuring in common: the baseline has {baseline}, the \
+        "the recordings have no method of measuring in common: the baseline has {baseline}, the \
          candidate {candidate}"
     )]
     NoChannel {

@@ -65,8 +65,8 @@ fn of_runs(runs: [usize; 2]) -> Shortfall {
     Shortfall {
         figures: Vec::new(),
         why: format!(
-            "too few runs: with {} and {} the smallest possible p is {:.3}, below {CHANCE} is \
-             needed; {enough} runs a side would do ({:.3})",
+            "too few runs: with {} and {} the smallest possible p is {:.3}, but p below {CHANCE} \
+             is needed; {enough} runs per side would suffice ({:.3})",
             runs[0],
             runs[1],
             smallest_p(runs),

@@ -75,11 +75,14 @@ impl ShareKind {
             Self::IdleExit => (POWER, "limit idle states, or hold /dev/cpu_dma_latency"),
             Self::TimerLate | Self::Silence => (
                 FIRMWARE,
-                "possible: hypervisor, SMI, firmware, which no setting of Linux reaches, or \
-                 interrupts disabled; punctual measure hardware distinguishes them",
+                "possible: hypervisor, SMI or firmware, which no Linux setting affects, or \
+                 disabled interrupts; punctual measure hardware distinguishes them",
             ),
             Self::TimerSlack => (&[], "set a real-time policy, which has no timer slack"),
-            Self::IrqsOff => (PREEMPTION, "a PREEMPT_RT kernel has shorter such sections"),
+            Self::IrqsOff => (
+                PREEMPTION,
+                "a PREEMPT_RT kernel disables interrupts for shorter times",
+            ),
             // The local timer of the CPU: it wakes the thread, and drives the tick.
             Self::Interrupt if who.contains("timer") => (
                 TICKS,
@@ -92,7 +95,7 @@ impl ShareKind {
             Self::Softirq => (SOFTIRQS, "move the interrupt that raises the softirq"),
             Self::Nmi => (
                 &["watchdogs-nmi", "watchdogs-perf"],
-                "turn off what raises it",
+                "turn off the source of the NMI",
             ),
             Self::Blocking => (
                 BLOCKERS,
@@ -122,7 +125,7 @@ impl ShareKind {
             ),
             Self::OwnSleep => (
                 &[],
-                "the thread asked for the sleep; wait for an event instead",
+                "the thread requested the sleep; wait for an event instead",
             ),
             Self::Scheduling | Self::ReturnToUser => (PREEMPTION, "the cost of the switch itself"),
             Self::Stolen => (
@@ -134,7 +137,10 @@ impl ShareKind {
                 "counters cannot distinguish what ran from the hypervisor or an SMI; \
                  punctual measure hardware shows how much those take",
             ),
-            Self::Unexplained => (&[], "no trace event says; measure with --explain=full"),
+            Self::Unexplained => (
+                &[],
+                "no trace event shows the cause; measure with --explain=full",
+            ),
         };
         Advice { checks, text }
     }

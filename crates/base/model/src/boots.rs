@@ -84,7 +84,7 @@ impl BootOutcome {
             Self::Requested => "not rebooted yet",
             Self::Measuring => "being measured",
             Self::Measured => "measured",
-            Self::OtherParameters => "came up with other parameters",
+            Self::OtherParameters => "booted with other parameters",
             Self::Lost => "ended before its block was complete",
         }
     }

@@ -35,7 +35,7 @@ pub enum CpuSetError {
         list: String,
     },
     /// A CPU number is larger than any kernel supports.
-    #[error("CPU {cpu} in the CPU list '{list}' is beyond {max}, the largest that can be")]
+    #[error("CPU {cpu} in the CPU list '{list}' is above {max}, the largest possible number")]
     TooLarge {
         /// The number.
         cpu: u64,

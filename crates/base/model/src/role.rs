@@ -32,7 +32,7 @@ pub const ROLES: [(Role, &str, &str); 6] = [
     (
         Role::Network,
         "network",
-        "packets, announced by interrupts, answered quickly",
+        "packets that arrive by interrupt and need a quick answer",
     ),
     (
         Role::Trading,
@@ -47,7 +47,7 @@ pub const ROLES: [(Role, &str, &str); 6] = [
     (
         Role::Lab,
         "lab",
-        "kernels and boards compared; tracing is wanted",
+        "a lab that compares kernels and boards, and traces them",
     ),
 ];
 

@@ -30,8 +30,8 @@ impl TailRemark {
     /// Returns the remark in one sentence.
     pub fn sentence(&self) -> String {
         format!(
-            "if the tail goes on as seen, {} times as long has one wake-up above {} (95%: {} to \
-             {}); a remark, no verdict",
+            "if the tail continues as observed, a run {} times as long has one wake-up above {} \
+             (95%: {} to {}); this is an estimate, not a verdict",
             self.times, self.level_ns, self.low_ns, self.high_ns
         )
     }

@@ -78,7 +78,7 @@ pub struct Placement {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
     /// The machine has only one core.
-    #[error("there is one core only: nothing is left when it is reserved for the system")]
+    #[error("there is only one core: no core is left if it is reserved for the system")]
     OneCore,
     /// No two CPUs share a cache.
     #[error("according to the kernel, no two CPUs of different cores share a cache")]
@@ -151,7 +151,7 @@ impl Topology {
             Placement {
                 role: "system".to_owned(),
                 reason: format!(
-                    "{whole}; the first CPU serves what the kernel cannot send elsewhere"
+                    "{whole}; the first CPU does the kernel's work that cannot be moved"
                 ),
                 cpus: system,
             },
@@ -177,7 +177,7 @@ impl Topology {
         let (cpus, reason) = match near {
             Some((cache, others)) => {
                 let reason = format!(
-                    "the level {} cache is shared with CPU {cpu}, where it is handled, and no core is",
+                    "they share the level {} cache with CPU {cpu}, where the handler runs, but no core",
                     cache.level
                 );
                 (others, reason)
@@ -186,7 +186,7 @@ impl Topology {
                 std::iter::once(cpu).collect(),
                 format!(
                     "no other core shares a cache with CPU {cpu}, as far as the kernel knows: \
-                     the same CPU, behind the handler"
+                     use the same CPU, after the handler"
                 ),
             ),
         };
@@ -219,7 +219,7 @@ impl Topology {
             });
             if let Some((one, other, cache)) = found {
                 let reason = format!(
-                    "CPUs {} and {} share the level {} cache and no core",
+                    "CPUs {} and {} share the level {} cache, but no core",
                     one.min(other),
                     one.max(other),
                     cache.level

@@ -98,8 +98,8 @@ impl Context {
             return Err(StoreError::Database {
                 // Its URL may hold a password.
                 name: "of --store".to_owned(),
-                reason: "this command needs a file; a database serves punctual serve, store copy \
-                         and lake"
+                reason: "this command needs a store in a file; only punctual serve, store copy \
+                         and lake can use a database"
                     .to_owned(),
             });
         }

@@ -131,7 +131,7 @@ fn senseless_options_are_refused_before_measuring() {
         ("check --budget 2ms", "longer than the period"),
         (
             "check --until-proven --max-misses-per-day 0",
-            "no time proves",
+            "no run is long enough",
         ),
         ("check --load storm", "unknown load 'storm'"),
         ("check --max-misses-per-day -1", "0 or more"),

@@ -530,7 +530,7 @@ fn unexplainable_measurement_is_refused_before_start() {
         ("measure irq-load --explain", "It counts interrupts"),
         (
             "measure hardware --explain --threshold 1us",
-            "It tells the cause",
+            "The probe finds the cause",
         ),
         ("measure timer --explain=most --threshold 1us", "full"),
         ("measure timer --explain --threshold 1", "1"),

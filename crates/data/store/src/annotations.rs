@@ -87,7 +87,7 @@ impl Kind {
             return Err(context.damaged(format!("{} {shown} was changed", self.word)));
         }
         serde_json::from_str(json).map_err(|error| {
-            context.damaged(format!("{} {shown} does not read: {error}", self.word))
+            context.damaged(format!("{} {shown} cannot be read: {error}", self.word))
         })
     }
 }

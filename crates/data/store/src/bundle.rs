@@ -66,7 +66,7 @@ impl<W: Write> Bundle<W> {
         bundle.put_json("recording.json", "the recording", &recording.in_words())?;
         bundle.add(
             "store.db",
-            "the same with its samples and trace events: punctual --store store.db show",
+            "the same recording with its samples and trace events: punctual --store store.db show",
             &copied(store, recording)?,
         )?;
         let about = "the machine that was measured";

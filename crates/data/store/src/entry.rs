@@ -350,7 +350,7 @@ impl Entry {
             .map_err(|error| context.on(error))?;
         match found {
             None if is_hidden(connection, id).map_err(|error| context.on(error))? => {
-                Err(context.damaged_in(id, "the index does not know it"))
+                Err(context.damaged_in(id, "the index does not list it"))
             }
             None => Err(context.no_such(id)),
             Some((key, Ok(entry))) => Ok((key, entry)),

@@ -70,7 +70,7 @@ pub enum StoreError {
     },
     /// The disk is full. Data that was stored before is intact.
     #[error(
-        "no space left for the store {path}: what was kept before is intact; make room and try again"
+        "no space left for the store {path}: earlier recordings are intact; free some space and try again"
     )]
     DiskFull {
         /// The store.
@@ -210,7 +210,7 @@ pub enum StoreError {
     },
     /// An earlier version of the program created the store.
     #[error(
-        "the store {path} has schema {found}, this program reads schema {known} only: take its recordings out with the program that made it (punctual export ID), read them with punctual import, or give another --store PATH; the store is unchanged"
+        "the store {path} has schema {found}, this program reads schema {known} only: export its recordings with the program that made it (punctual export ID), import them with punctual import, or give another --store PATH; the store is unchanged"
     )]
     Older {
         /// The store.
@@ -253,7 +253,7 @@ pub enum StoreError {
     },
     /// It was written while it was read without a lock.
     #[error(
-        "the store {path} was written while it was read, so that what was read may be a mixture: try again"
+        "the store {path} was changed while it was read, so the data that was read may be inconsistent: try again"
     )]
     Changed {
         /// The store.

@@ -203,7 +203,7 @@ fn read(context: &Context, id: &str, json: &str, found: u32) -> Result<Experimen
         return Err(context.damaged(format!("experiment {id} was changed")));
     }
     serde_json::from_str(json)
-        .map_err(|error| context.damaged(format!("experiment {id} does not read: {error}")))
+        .map_err(|error| context.damaged(format!("experiment {id} cannot be read: {error}")))
 }
 
 /// Returns the recordings that are marked as blocks of an experiment.

@@ -173,7 +173,7 @@ pub(crate) fn facts_of(
     let facts = serde_json::from_str(&json);
     facts.map(Some).map_err(|error| {
         context.damaged(format!(
-            "facts {} do not read: {error}",
+            "facts {} cannot be read: {error}",
             hash.escape_debug()
         ))
     })

@@ -97,8 +97,9 @@ impl Store {
             .iter()
             .map(|text| {
                 Uuid::try_parse(text).map(RecordingId).map_err(|_| {
-                    link.context
-                        .damaged(format!("'{text}' stands where an ID should be"))
+                    link.context.damaged(format!(
+                        "'{text}' is not an ID, but is in the place of an ID"
+                    ))
                 })
             })
             .collect()

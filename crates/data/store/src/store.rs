@@ -335,7 +335,7 @@ fn entries(
             .map_err(on)?;
         if usize::try_from(count) != Ok(entries.len()) {
             return Err(context.damaged(format!(
-                "{} recordings are there, the index knows {count}",
+                "the store has {} recordings, the index lists {count}",
                 entries.len()
             )));
         }

@@ -119,7 +119,7 @@ impl Grounds<'_> {
             };
         }
         if allowed == 0.0 && decision == Decision::Open {
-            let never = "no time proves that there is none: allow a rate, --max-misses-per-day 1";
+            let never = "no run is long enough to prove that there are no misses: allow a rate, --max-misses-per-day 1";
             condition.lacking.push(never.to_owned());
         }
     }
@@ -222,7 +222,10 @@ mod tests {
         );
         let never = judged(&quiet(60), &[], &asked(0.0));
         assert_eq!((never.outcome, never.needs_ns), (Outcome::NotProven, None));
-        assert!(never.lacking[0].contains("no time proves"), "{never:?}");
+        assert!(
+            never.lacking[0].contains("no run is long enough"),
+            "{never:?}"
+        );
     }
 
     #[test]

@@ -63,7 +63,10 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
                 ),
             };
             let needs = condition.needs_ns.map_or_else(String::new, |needs| {
-                format!("; {limit} a day take {} of measuring", length(needs))
+                format!(
+                    "; a proof of {limit} a day takes {} of measuring",
+                    length(needs)
+                )
             });
             let open = condition
                 .lacking

@@ -37,7 +37,7 @@ parameters! {
     ).or("64");
     SYNC: u64 = Typed::count(
         "sync",
-        "MiB between two syncs to the disk; a stop waits for the last",
+        "MiB between two syncs to the disk; stopping waits for the last sync",
         1..=1024,
     ).or("1");
     RATE: Option<u64> = Typed::count(

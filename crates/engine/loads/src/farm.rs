@@ -17,7 +17,7 @@ use crate::{LoadEntry, LoadError, LoadKind, scratch};
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "farm",
-    summary: "OSADL's medium load: a little network, file system and allocation at a time",
+    summary: "OSADL's medium load: light network traffic, file writing and memory allocation",
     parameters: PARAMETERS,
     bare: None,
     needs: None,

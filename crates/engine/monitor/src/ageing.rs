@@ -260,10 +260,10 @@ impl Ageing {
             .by
             .saturating_add(before.map_or(SignedDuration::ZERO, |one| one.by));
         if by.abs() <= TOLERANCE {
-            return Some("what is too old ages out again: the clock is back".to_owned());
+            return Some("old data ages out again: the clock is back".to_owned());
         }
         let said = format!(
-            "nothing ages out: {}; this ends when the clock agrees with NTP, is back, or has run \
+            "no data ages out: {}; this ends when the clock agrees with NTP, is back, or has run \
              for 30 days without a jump",
             jump.why
         );
@@ -284,7 +284,7 @@ impl Ageing {
             (false, false) => return None,
         };
         self.suspended = None;
-        Some(format!("what is too old ages out again: {why}"))
+        Some(format!("old data ages out again: {why}"))
     }
 }
 

@@ -161,7 +161,7 @@ impl Reader<'_> {
             self.series_key(&mut series, key.get_ref(), key.span(), value)?;
         }
         if let (Some(value), Some(_)) = (table.get("duration"), &series.phases) {
-            let message = "phases have their own lengths: leave duration or phases";
+            let message = "phases have their own lengths: remove duration or phases";
             return Err(self.error(value.span(), message));
         }
         let events = series.after_boot || series.after_kernel_change;
@@ -238,7 +238,7 @@ impl Reader<'_> {
     fn name(&self, value: &Value<'_>) -> Result<String, PlanError> {
         let name = self.word(value)?;
         if name == crate::WATCH_SERIES {
-            let message = "this name is of the windows of [watch]: take another one";
+            let message = "the windows of [watch] have this name: use another name";
             return Err(self.error(value.span(), message));
         }
         let fits = name

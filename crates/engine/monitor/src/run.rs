@@ -89,7 +89,7 @@ impl Runner for SessionRunner<'_> {
             Ok(outcome) => match (outcome.store_error, outcome.recording.completion) {
                 (Some(error), _) => ended(
                     SlotState::Failed,
-                    format!("the recording could not be kept whole: {error}"),
+                    format!("the recording could not be stored completely: {error}"),
                     recording,
                 ),
                 (None, Completion::Stopped) => {

@@ -269,10 +269,11 @@ impl<'a> Service<'a> {
             Ok(Aged {
                 too_large: true, ..
             }) => {
-                runner.say("the store is larger than [keep] size: what is left does not age");
+                runner
+                    .say("the store is larger than [keep] size: the remaining data never ages out");
             }
             Ok(_) => {}
-            Err(error) => runner.say(&format!("what is too old could not be removed: {error}")),
+            Err(error) => runner.say(&format!("old data could not be removed: {error}")),
         }
     }
 

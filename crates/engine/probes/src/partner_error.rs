@@ -12,10 +12,10 @@ pub enum PartnerError {
     #[error("cannot start it: {0}")]
     Start(#[source] io::Error),
     /// Its task cannot be written as JSON.
-    #[error("cannot say what to do: {0}")]
+    #[error("cannot send it its task: {0}")]
     Task(#[source] serde_json::Error),
     /// It has no stdin or stdout.
-    #[error("cannot speak with it: it has no pipes")]
+    #[error("cannot communicate with it: it has no pipes")]
     NoPipes,
     /// The descriptor that it inherits cannot be duplicated.
     #[error(transparent)]
@@ -39,7 +39,7 @@ pub enum PartnerError {
     #[error("it closed its output")]
     ClosedOutput,
     /// In that process: its task cannot be read.
-    #[error("what it was told: {0}")]
+    #[error("cannot read its task: {0}")]
     Told(#[source] serde_json::Error),
     /// In that process: its task names no descriptor.
     #[error("no descriptor was inherited")]

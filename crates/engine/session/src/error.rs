@@ -34,8 +34,8 @@ pub enum SessionError {
     NoCpu,
     /// A priority for a policy without priorities.
     #[error(
-        "policy {policy} has no priority, so {priority} cannot be set: leave --priority, or choose \
-         fifo or rr"
+        "policy {policy} has no priority, so {priority} cannot be set: omit --priority, or \
+         choose fifo or rr"
     )]
     NoPriority {
         /// The policy.
@@ -57,7 +57,9 @@ pub enum SessionError {
         available_mib: u64,
     },
     /// There is no store for the samples.
-    #[error("samples are kept in the store, and there is none: leave --samples or name a --store")]
+    #[error(
+        "samples are kept in the store, and there is none: omit --samples, or give a store with --store"
+    )]
     SamplesNotKept,
     /// The target of watching or joining is invalid.
     #[error(transparent)]
@@ -165,7 +167,7 @@ pub enum SessionError {
         id: RecordingId,
     },
     /// No events are stored for the outlier.
-    #[error("no trace events are kept of outlier {number}: those whose are: {kept}")]
+    #[error("no trace events are kept of outlier {number}; outliers with trace events: {kept}")]
     NoSuchOutlier {
         /// The requested number.
         number: u64,

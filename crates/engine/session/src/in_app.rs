@@ -267,7 +267,7 @@ impl Source for ApplicationMemory {
         {
             let more = grouped((channels.len() - recording.threads.len()) as u64);
             self.warnings.push(format!(
-                "channels made after the start are not recorded: {more}"
+                "channels created after the start are not recorded: {more}"
             ));
         }
         let after = self.host.tasks_of(self.found.pid);

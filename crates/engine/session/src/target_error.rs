@@ -15,7 +15,7 @@ pub enum TargetError {
     #[error("there is no thread to watch: {0}")]
     NoThread(Targets),
     /// Its jobs would consist of watching them.
-    #[error("this program cannot watch itself: what it does would be what it sees")]
+    #[error("this program cannot watch itself: it would see its own actions")]
     OwnJobs,
     /// Its system calls would be those of watching.
     #[error("this program cannot watch itself")]

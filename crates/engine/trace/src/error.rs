@@ -214,8 +214,9 @@ pub enum TraceError {
     },
     /// A length of 0, or a width without a pause.
     #[error(
-        "hwlat spins for a width of 1 us or more in a window that is longer, above a threshold of \
-         1 us or more: asked for were {width_us} us in {window_us} us above {threshold_us} us"
+        "hwlat needs a width of 1 us or more, a longer window, and a threshold of 1 us or more: \
+         requested were a width of {width_us} us, a window of {window_us} us and a threshold of \
+         {threshold_us} us"
     )]
     Ask {
         /// The requested width in microseconds.

@@ -69,7 +69,7 @@ pub enum DeliverError {
         message: String,
     },
     /// There was no answer, or no space, for the given time.
-    #[error("{0}; what is left is due at the next call")]
+    #[error("{0}; the rest is due at the next call")]
     GaveUp(String),
     /// An error of the store.
     #[error(transparent)]

@@ -149,8 +149,9 @@ async fn refused(
         app.stored(move |all| all.log(&line)).await?;
     }
     let message = format!(
-        "{who} uses the token '{of}' already: give '{name}' one of its own (on the collector: \
-         punctual serve enrol NAME); if it takes the place of the other: punctual serve moved {of}"
+        "{who} uses the token '{of}' already: give '{name}' a token of its own (on the \
+         collector: punctual serve enrol NAME); if it replaces the other machine: punctual serve \
+         moved {of}"
     );
     Ok(Problem::new(StatusCode::FORBIDDEN, message))
 }

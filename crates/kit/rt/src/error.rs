@@ -91,7 +91,7 @@ pub enum Error {
         max: u8,
     },
     /// A nice value outside -20 to 19.
-    #[error("nice values go from -20 (first served) to 19, not to {nice}")]
+    #[error("nice values go from -20 (served first) to 19: {nice} is outside")]
     NiceOutOfRange {
         /// The requested value.
         nice: i32,
@@ -243,7 +243,7 @@ pub enum Error {
     SignalTimerInUse,
     /// Another part of the program handles the signal for interrupts.
     #[error(
-        "signal {signal} has a handler of another part of this program, so it cannot serve to \
+        "signal {signal} has a handler of another part of this program, so it cannot be used to \
          interrupt threads"
     )]
     SignalTaken {
@@ -329,8 +329,8 @@ impl Error {
 }
 
 /// Used if CAP_SYS_NICE is effective and the kernel still refuses.
-const NICE_ALL_THE_SAME: &str = "this thread has CAP_SYS_NICE, so the cause is its surroundings: a \
-     user namespace (a rootless container: the capability must be held outside), or a seccomp filter";
+const NICE_ALL_THE_SAME: &str = "this thread has CAP_SYS_NICE, so the cause is its environment: \
+     a user namespace (a rootless container: the capability must be held outside), or a seccomp filter";
 
 fn real_time_advice(priority: u8, limit: Limit, capable: bool) -> String {
     let group = "a control group without real-time runtime (kernels with CONFIG_RT_GROUP_SCHED, \
@@ -374,7 +374,7 @@ fn nice_advice(nice: i32, limit: Limit, capable: bool) -> String {
     }
     let needed = 20 - nice;
     format!(
-        "a thread may be served later but not earlier than now, unless it has CAP_SYS_NICE or \
+        "a thread may raise its nice value but not lower it, unless it has CAP_SYS_NICE or \
          RLIMIT_NICE of at least {needed} (now {limit}). To get it: a line '@realtime - nice {nice}' \
          in /etc/security/limits.conf and a new login; LimitNICE={nice} in the systemd unit; or \
          setcap cap_sys_nice+ep BINARY"

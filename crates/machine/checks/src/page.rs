@@ -66,7 +66,7 @@ fn stances(text: &mut String, stances: &[Stance]) {
         let roles: Vec<&str> = stance.roles.iter().map(|role| role.name()).collect();
         let _ = writeln!(
             text,
-            "- for {}: {}; {}",
+            "- severity {1} for {0}: {2}",
             roles.join(", "),
             stance.severity,
             stance.note

@@ -68,7 +68,7 @@ pub enum TuneError {
         expected: String,
     },
     /// A word for CPUs was used, but these CPUs are not known.
-    #[error("{setting}: which CPUs are '{word}' is not known: give --cpus, or a list")]
+    #[error("{setting}: the CPUs of '{word}' are not known: give --cpus, or a list")]
     NeedsCpus {
         /// The setting.
         setting: String,
@@ -217,7 +217,7 @@ pub enum TuneError {
         takes: String,
     },
     /// The kernel accepted the value but did something else.
-    #[error("not verified: {} was set to '{value}', the kernel raised no objection, and it reads '{found}'", path.display())]
+    #[error("not verified: {} was set to '{value}', the kernel reported no error, but it reads '{found}'", path.display())]
     NotVerified {
         /// The file.
         path: PathBuf,

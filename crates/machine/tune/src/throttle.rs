@@ -58,8 +58,8 @@ pub(crate) fn decide(target: &Target<'_>, plan: &mut Plan) {
     if !plan.steps.iter().any(none) {
         plan.remarks.push(format!(
             "from Linux 6.12 on the fair server keeps its share for normal threads (50 ms of each \
-             second by default), whatever {THROTTLE} says: {FAIR}=0 takes it away, where debugfs \
-             is mounted"
+             second by default), whatever {THROTTLE} says: {FAIR}=0 disables it, if debugfs is \
+             mounted"
         ));
     }
 }

@@ -145,7 +145,7 @@ fn what(placed: &PlacedAct) -> String {
         ActKind::WokenByThread => format!("{call}: woken by {}", other()),
         ActKind::WokenBySoftirq => format!("{call}: woken by softirq {}", softirq(act.other)),
         ActKind::Inherit => format!("lock of {}{within}", other()),
-        ActKind::KernelLock => format!("lock of the kernel{within}"),
+        ActKind::KernelLock => format!("kernel lock{within}"),
         ActKind::Migrate => "migration".to_owned(),
         ActKind::Signal => format!("signal {}", act.other),
         ActKind::Memory => call,

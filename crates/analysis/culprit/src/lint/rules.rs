@@ -63,8 +63,8 @@ pub const RULES: &[Rule] = &[
         id: "sleep-relative",
         title: "relative sleep",
         severity: Severity::Medium,
-        why: "The time of the work and of each preemption adds to the period: releases drift, and a \
-              late wake-up delays all later ones.",
+        why: "The run time of the work and each preemption lengthen the period: releases drift, \
+              and a late wake-up delays all later ones.",
         source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (sleep); clock_nanosleep(2)",
         remedy: "Use clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) with the next release time.",
         hook: "sched:sched_switch with the system call of the thread",
@@ -85,12 +85,12 @@ pub const RULES: &[Rule] = &[
         id: "futex-no-inheritance",
         title: "wait on a lock or condition without priority inheritance",
         severity: Severity::High,
-        why: "The owner of the lock may be preempted by any thread of a priority between the two: \
-              the wait has no bound.",
+        why: "Any thread with a priority between those of the owner and the waiter can preempt \
+              the owner: the wait has no bound.",
         source: "kernel: Documentation/locking/rt-mutex.rst; pthread_mutexattr_setprotocol(3)",
-        remedy: "Use PTHREAD_PRIO_INHERIT mutexes; instead of pthread_cond_wait, whose inner lock \
-                 has no inheritance, a condition variable on FUTEX_WAIT_REQUEUE_PI (librtpi, the \
-                 crate rt).",
+        remedy: "Use PTHREAD_PRIO_INHERIT mutexes. Replace pthread_cond_wait, whose internal \
+                 lock has no priority inheritance, by a condition variable on \
+                 FUTEX_WAIT_REQUEUE_PI (librtpi, the crate rt).",
         hook: "sched:sched_switch with the system call of the thread",
         finds: Finds::Acts(&[ActKind::Sleep], waits::is_futex_without_inheritance),
     },
@@ -101,7 +101,7 @@ pub const RULES: &[Rule] = &[
         why: "How long the call takes depends on a device, another process or the network.",
         source: RTAPP,
         remedy: "Move the call to a thread of normal priority and pass the data through memory; wait \
-                 for events with epoll, at the release only.",
+                 for events with epoll only at the release.",
         hook: "sched:sched_switch with the system call of the thread",
         finds: Finds::Acts(&[ActKind::Sleep], waits::is_other_wait),
     },
@@ -109,8 +109,8 @@ pub const RULES: &[Rule] = &[
         id: "woken-by-lower",
         title: "wake-up by a thread of lower priority",
         severity: Severity::High,
-        why: "The thread runs only when that thread has run: whatever preempts that one delays this \
-              one.",
+        why: "The thread cannot run before the waking thread has run: whatever preempts the \
+              waking thread delays both.",
         source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (wakeup)",
         remedy: "Give the waker at least the priority of the woken thread, or wait for a timer and \
                  poll the data.",
@@ -121,8 +121,8 @@ pub const RULES: &[Rule] = &[
         id: "woken-by-softirq",
         title: "wake-up by a softirq",
         severity: Severity::Medium,
-        why: "Softirqs run after those raised before, and on PREEMPT_RT in threads of normal \
-              priority: network traffic delays the wake-up.",
+        why: "A softirq runs after the softirqs raised before it, and on PREEMPT_RT in a thread \
+              of normal priority: network traffic delays the wake-up.",
         source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (wakeup)",
         remedy: "Raise the priority of the thread that runs the softirq, or wait for a timer that \
                  expires in the interrupt: clock_nanosleep of a real-time thread.",
@@ -131,10 +131,10 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "priority-inversion",
-        title: "wait for a lock of a thread of lower priority",
+        title: "wait for a lock held by a thread of lower priority",
         severity: Severity::Medium,
-        why: "Priority inheritance bounds the wait by the owner's critical section, which runs as \
-              long as that thread needs.",
+        why: "Priority inheritance bounds the wait by the owner's critical section, but nothing \
+              bounds that section itself.",
         source: "kernel: Documentation/locking/rt-mutex-design.rst",
         remedy: "Shorten the critical section of the other thread, or share the data without a lock.",
         hook: "sched:sched_pi_setprio",
@@ -142,7 +142,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "kernel-lock",
-        title: "wait for a lock of the kernel",
+        title: "wait for a kernel lock",
         severity: Severity::Medium,
         why: "Mutexes and semaphores of the kernel have no priority inheritance: another thread of \
               any priority keeps the lock.",
@@ -182,10 +182,10 @@ pub const RULES: &[Rule] = &[
         id: "pipe-socket-device",
         title: "call on a pipe, socket or device",
         severity: Severity::Info,
-        why: "It is what a control loop may have to do, and takes as long as the driver, the \
-              network or the lock that other threads of any priority hold.",
+        why: "A control loop may need such a call, but its duration depends on the driver, the \
+              network, or a lock that another thread of any priority holds.",
         source: "pipe(7), socket(7); kernel: Documentation/locking/locktypes.rst",
-        remedy: "Know what the driver does in the call; measure it in the loop. Between threads, \
+        remedy: "Find out what the driver does in the call, and measure the call in the loop. Between threads, \
                  pass data through memory.",
         hook: "raw_syscalls:sys_enter, for a part of the time",
         finds: Finds::Acts(&[ActKind::File], waits::is_other_io),
@@ -194,8 +194,8 @@ pub const RULES: &[Rule] = &[
         id: "migration",
         title: "migration to another CPU",
         severity: Severity::Medium,
-        why: "Caches are cold on the other CPU, and the migration is a decision of the scheduler's \
-              that takes locks.",
+        why: "Caches are cold on the other CPU, and the scheduler takes locks to migrate the \
+              thread.",
         source: "sched(7); kernel: Documentation/scheduler/sched-rt-group.rst",
         remedy: "Pin the thread to one CPU: pthread_setaffinity_np(3), taskset(1).",
         hook: "sched:sched_migrate_task",
@@ -205,8 +205,8 @@ pub const RULES: &[Rule] = &[
         id: "signal",
         title: "signal delivered",
         severity: Severity::Medium,
-        why: "The handler interrupts the thread at any place, and delivery takes locks of the \
-              process.",
+        why: "The handler can interrupt the thread at any point, and signal delivery takes locks \
+              of the process.",
         source: "signal(7), signal-safety(7)",
         remedy: "Block signals in real-time threads (pthread_sigmask) and accept them in another \
                  thread (sigwaitinfo).",
@@ -251,11 +251,11 @@ pub const RULES: &[Rule] = &[
         id: "priority-99",
         title: "priority 99",
         severity: Severity::Medium,
-        why: "Threads of the kernel that all CPUs depend on (migration, watchdog) have that \
-              priority: they wait for this thread.",
+        why: "The kernel threads that all CPUs depend on (migration, watchdog) have priority 99: \
+              they wait for this thread.",
         source: "sched(7); kernel: Documentation/core-api/real-time/theory.rst",
-        remedy: "Use a priority of at most 98; above the threads of interrupts (50) is usually \
-                 enough.",
+        remedy: "Use a priority of at most 98; a priority above that of the interrupt threads \
+                 (50) is usually enough.",
         hook: "stat of /proc/PID/task/TID",
         finds: Finds::State(process::priority_99),
     },
@@ -263,10 +263,10 @@ pub const RULES: &[Rule] = &[
         id: "no-period",
         title: "real-time thread that never waits",
         severity: Severity::High,
-        why: "A SCHED_FIFO thread that never waits starves all others on its CPU, also threads of \
-              the kernel; throttling then stops it for 50 ms a second.",
+        why: "A SCHED_FIFO thread that never waits starves all other threads on its CPU, \
+              including kernel threads; throttling then stops it for 50 ms a second.",
         source: "sched(7); kernel: Documentation/scheduler/sched-rt-group.rst",
-        remedy: "Wait for the next period in each turn, or isolate the CPU and disable throttling \
+        remedy: "Wait for the next period in each cycle, or isolate the CPU and disable throttling \
                  on purpose.",
         hook: "stat and status of /proc/PID/task/TID",
         finds: Finds::State(process::never_waits),
@@ -275,8 +275,8 @@ pub const RULES: &[Rule] = &[
         id: "no-runtime-limit",
         title: "no limit of CPU time without a wait",
         severity: Severity::Info,
-        why: "A thread that loops by mistake takes its CPU until someone ends it, perhaps by the \
-              power switch.",
+        why: "A thread that loops by mistake occupies its CPU until it is killed or the machine \
+              is reset.",
         source: "getrlimit(2) (RLIMIT_RTTIME)",
         remedy: "Set RLIMIT_RTTIME (LimitRTTIME= in the unit): SIGXCPU at the limit.",
         hook: "limits of /proc/PID",

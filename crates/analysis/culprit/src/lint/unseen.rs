@@ -21,7 +21,7 @@ pub(crate) enum Unseen {
         /// Why /proc hides it. `None` if it does not.
         hidden: Option<String>,
     },
-    #[error("{comm} ({tid}) was not there during the whole time")]
+    #[error("{comm} ({tid}) did not exist during the whole run")]
     NotThereThroughout { comm: String, tid: u32 },
 
     // Acts.
@@ -32,7 +32,7 @@ pub(crate) enum Unseen {
     NoEvent,
     #[error("no real-time thread of the target ran")]
     NothingRan,
-    #[error("{0} acts were lost")]
+    #[error("{0} events were lost")]
     Lost(u64),
     #[error("no system call was traced")]
     NoCallTraced,
@@ -77,7 +77,7 @@ mod tests {
                  too short)",
             ),
             (NothingRan, "no real-time thread of the target ran"),
-            (Lost(3), "3 acts were lost"),
+            (Lost(3), "3 events were lost"),
             (NoCallTraced, "no system call was traced"),
         ] {
             assert_eq!(why.to_string(), text);

@@ -49,7 +49,7 @@ impl Blame {
         }
         let error = self.clock_error_ns;
         if error.0 > latency.0 / 10 && error > Nanos(1_000) {
-            sentence.push_str(&format!(" Times of events are known to {error} only."));
+            sentence.push_str(&format!(" Event times are accurate to {error} only."));
         }
         if self.by_observer {
             sentence.push_str(BY_OBSERVER);
@@ -187,7 +187,7 @@ fn clause(share: &Share) -> String {
         ShareKind::Device => format!("it waited {ns} for {who}{times}{comma}"),
         ShareKind::OwnSleep => format!("it slept {ns} until {who}{times}{comma}"),
         ShareKind::Scheduling => format!("the scheduler took {ns}"),
-        ShareKind::ReturnToUser => format!("the way back to user space took {ns}"),
+        ShareKind::ReturnToUser => format!("the return to user space took {ns}"),
         ShareKind::Stolen => format!("{who} had the CPU for {ns}{times}{comma}"),
         ShareKind::Undecided => {
             let inside = detail.filter(|detail| !detail.is_empty());

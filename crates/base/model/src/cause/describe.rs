@@ -132,7 +132,7 @@ impl Source {
             Self::Softirq(_) => format!("softirq {who}"),
             Self::Nmi => format!("a {who}"),
             Self::SystemCall(_) => format!("system call {who}"),
-            Self::ReturnToUser => "the way back to user space".to_owned(),
+            Self::ReturnToUser => "the return to user space".to_owned(),
             Self::Thread { .. } | Self::Awaited(_) => format!("{who} running"),
             _ => who,
         }
@@ -222,7 +222,7 @@ impl fmt::Display for Missing {
             Self::WakeUp => f.write_str("the wake-up"),
             Self::Own => f.write_str("the thread ran, a page fault or an untraced gap"),
             Self::InterruptOrGap => f.write_str("an interrupt, or an untraced gap"),
-            Self::HandlerOn(thread) => write!(f, "{thread}, or a handler on top of it"),
+            Self::HandlerOn(thread) => write!(f, "{thread}, or a handler that interrupted it"),
         }
     }
 }
@@ -255,7 +255,7 @@ fn detail(detail: &Detail) -> String {
             }
         }
         Detail::Ran(task) => format!("{} ran", rank(task)),
-        Detail::Together => "idle exit, switch and way to user space together".to_owned(),
+        Detail::Together => "idle exit, switch and return to user space together".to_owned(),
         Detail::WaitingForPage => "waiting for a page".to_owned(),
         Detail::Slack {
             slack_ns,

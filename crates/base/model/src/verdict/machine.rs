@@ -28,8 +28,8 @@ impl Claim {
         let Metric::Percentile(percent) = limit.metric else {
             // One occurrence proves *broken*. That something never happens cannot be proven.
             return fact.open_if_held(|| {
-                "no time proves that it never happens: require a percentile, or a rate with \
-                 punctual check"
+                "no run is long enough to prove that a limit is never exceeded: require a \
+                 percentile, or a rate with punctual check"
                     .to_owned()
             });
         };

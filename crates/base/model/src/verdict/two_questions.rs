@@ -161,7 +161,7 @@ fn with_a_confidence_the_machine_is_judged() {
     let open = of_machine(&mut clean, "max");
     assert_eq!(open.outcome, Outcome::NotProven);
     assert!(
-        open.sentence.contains("no time proves"),
+        open.sentence.contains("no run is long enough"),
         "{}",
         open.sentence
     );

@@ -181,7 +181,7 @@ impl Run for CheckUp {
             page.put(html::render(&checked.recordings, &options)?.as_bytes())?;
         }
         if let Some(error) = checked.store_error {
-            return Err(error).context("a recording could not be kept whole");
+            return Err(error).context("a recording could not be stored completely");
         }
         Ok(exit)
     }
@@ -235,8 +235,8 @@ impl CheckUp {
             .into());
         }
         if self.until_proven.is_some() && requirement.max_misses_per_day == 0.0 {
-            let text = "--until-proven needs --max-misses-per-day above 0: no time proves that \
-                        there is none";
+            let text = "--until-proven needs --max-misses-per-day above 0: no run is long enough \
+                        to prove that there are no misses";
             return Err(UsageError(text.to_owned()).into());
         }
         let loaded = self.duration;

@@ -45,8 +45,8 @@ struct Compat {
 
 fn after() -> String {
     format!(
-        "After NAME all words are the tool's own: {}. Options of punctual go before it.\nCalled by such a name, through a link, \
-         punctual behaves so without `compat`.",
+        "All words after NAME are arguments of the tool: {}. Options of punctual go before NAME.\nCalled \
+         through a link with such a name, punctual does the same without `compat`.",
         names()
     )
 }

@@ -21,8 +21,8 @@ pub(super) const VERB: Verb = Verb::new::<Doctor>("doctor");
 const COMPARABLE: &str = "timer";
 
 const LONG: &str = "Audit this machine: what costs latency, and what to do.\n\n\
-             Changes nothing. Each finding names what was read, why it matters, where that is said, \
-             and what would change it. Run it as the user that runs the application, or as root to \
+             Changes nothing. Each finding states the value that was read, why it matters, the \
+             source, and how to change it. Run it as the user that runs the application, or as root to \
              see more.";
 
 /// Find what costs latency on this machine, and the remedy

@@ -33,7 +33,7 @@ const FACTS_LIMIT: u64 = 128 << 20;
 enum Facts {
     /// Write all inputs of punctual doctor to one JSON file
     Capture(Capture),
-    /// Show what differs between two recordings beside their figures
+    /// Show the facts of the machine that differ between two recordings
     Diff(Diff),
 }
 
@@ -173,7 +173,7 @@ pub(super) fn load(path: &Path) -> Result<FactSet> {
     if data.is_dir() {
         if !path.join("proc").is_dir() && !path.join("sys").is_dir() {
             return Err(UsageError(format!(
-                "{} contains neither proc nor sys: give a folder laid out as the machine, or a file of punctual facts capture",
+                "{} contains neither proc nor sys: give a folder laid out like the machine's root folder, or a file of punctual facts capture",
                 path.display()
             ))
             .into());

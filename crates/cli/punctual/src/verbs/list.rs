@@ -97,7 +97,7 @@ impl Run for List {
             output::note(match filter == all {
                 true if only_blocks() => "only blocks of experiments: punctual list --blocks",
                 true => "no recordings yet: run punctual measure timer",
-                false => "no recording fits these filters",
+                false => "no recording matches these filters",
             });
         } else {
             print(&summaries, context.list_style())?;

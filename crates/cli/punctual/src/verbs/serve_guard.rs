@@ -72,7 +72,9 @@ impl Run for ServeGuard {
             let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
             match poll(&mut wanted, Some(&silence)) {
                 Ok(0) => {
-                    note("the program has said nothing for too long: ended, settings restored");
+                    note(
+                        "the program has not reported for too long: it was ended, and its settings were restored",
+                    );
                     let _ = pidfd_send_signal(&parent, Signal::KILL);
                     break;
                 }
@@ -117,7 +119,7 @@ impl Guard {
             .stdout(Stdio::null())
             .process_group(0)
             .spawn()
-            .context("the process that puts settings back")?;
+            .context("the process that restores settings")?;
         Ok(RefCell::new(Self {
             pipe: child.stdin.take(),
             child,
@@ -133,7 +135,7 @@ impl Guard {
             self.beaten = Instant::now();
             if pipe.write_all(LIVES).is_err() {
                 self.pipe = None;
-                note("the process that puts settings back where this one hangs has ended");
+                note("the process that restores settings if this one hangs has ended");
             }
         }
     }

@@ -40,8 +40,8 @@ const LONG: &str = "Watch the latency of all wake-ups of the machine: the wait o
              contains policies).\n\n\
              A wait goes from the wake-up (sched_waking; of a new thread sched_wakeup_new) to the \
              switch (sched_switch): it includes the idle exit and the \
-             time that the previous thread kept the CPU. A wait that has not ended is in no \
-             row; those of 1 ms and more are listed, with the running thread. It ends on \
+             time that the previous thread kept the CPU. A wait that has not ended is in no row; \
+             waits of 1 ms and more that have not ended are listed, with the running thread. It ends on \
              Ctrl-C, and leaves nothing behind.\n\n\
              With --by cgroup a row is a control group, under the name of its container or unit \
              where one is known; 'delayed others' is how long its threads had a CPU for which a \

@@ -16,13 +16,13 @@ pub(crate) const IMPORT: Import = Import {
     name: "jitterdebugger-json",
     summary: "jitterdebugger's results.json, versions 1 to 3",
     documentation: "\
-Samples that the file counts but has in no row were later than 1 ms: they keep their count and \
-have no latency; minimum, mean and maximum are those of the file and include them. A thread is \
-said to have been on the CPU of its number only where there are as many as the machine had \
-CPUs online (version 3 says how many); jitterdebugger numbers its threads, not their CPUs.
+Samples that the file counts but lists in no row were later than 1 ms: they keep their count and \
+have no latency; minimum, mean and maximum are those of the file and include them. A thread gets \
+the CPU of its number only if the machine had as many CPUs online as there are threads (version \
+3 gives the number of CPUs): jitterdebugger numbers its threads, not their CPUs.
 
-The file does not record when and for how long was measured, the interval, policy and priority, \
-the load, and what else happened.",
+The file does not record the time and duration of the measurement, the interval, policy and \
+priority, the load, and other events.",
     has_samples: false,
     unit_known: true,
     recognise,

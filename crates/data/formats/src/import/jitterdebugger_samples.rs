@@ -15,13 +15,13 @@ pub(crate) const IMPORT: Import = Import {
     summary: "every sample as jitterdebugger keeps it (samples.raw)",
     documentation: "\
 Reads the records of 28 bytes that jitterdebugger writes on a little-endian machine. Every \
-sample is kept; when it was due is its time less its latency, good to a microsecond.
+sample is kept; the due time of a sample is its time minus its latency, accurate to a microsecond.
 
 The record has a field for the CPU, into which jitterdebugger writes the number of the \
-measuring thread: the two are the same where it measured all CPUs. So the CPU is not taken \
-as known. The file does not record the wall-clock time, policy and priority, missed periods, \
-nor the machine. A record that cannot be (a time that does not rise, a billion nanoseconds \
-and more, an end inside a record) is refused.",
+measuring thread: the two are the same where it measured all CPUs. So the CPU is treated as \
+unknown. The file does not record the wall-clock time, policy and priority, missed periods, \
+nor the machine. An impossible record (a time that does not increase, a billion nanoseconds or \
+more, a truncated record) is refused.",
     has_samples: true,
     unit_known: true,
     recognise,

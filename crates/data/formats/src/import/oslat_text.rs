@@ -24,12 +24,12 @@ pub(crate) const IMPORT: Import = Import {
     name: "oslat-text",
     summary: "what oslat prints",
     documentation: "\
-Each CPU becomes a thread of the recording; a sample is one turn of the loop, and its latency how \
-long that took, in whole units of the file: rounded up by oslat to 2.6, rounded down from 2.7 on. A \
-prompt below is skipped.
+Each CPU becomes a thread of the recording; a sample is one iteration of the loop, and its \
+latency is the duration of the iteration in whole units of the file: rounded up by oslat up to \
+2.6, rounded down from 2.7 on. A prompt below the figures is skipped.
 
-The last bucket also counts what lies beyond it: where the maximum says so, its samples are of \
-unknown latency. The mean is that of the buckets: oslat prints the mean of their upper ends.
+The last bucket also counts longer iterations: if the maximum shows that there were any, the \
+samples of this bucket are of unknown latency. The mean is that of the buckets: oslat prints the mean of their upper ends.
 
 The file does not record when it was measured, the load, nor the machine. Without a summary \
 (--trace-threshold was hit) it holds no figures, and is refused.",

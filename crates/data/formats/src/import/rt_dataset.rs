@@ -17,12 +17,12 @@ pub(crate) const IMPORT: Import = Import {
     summary: "OSADL's RT Dataset 1.0 (JSON)",
     documentation: "Each column behind the first of latency.cores becomes a thread; its CPU is \
         that of the list in cyclictest's -a, else the column's number, as plot-rtdataset.py has \
-        it. The maxima are the file's where it has them.
+        it. The maxima are those of the file, if it has them.
 
 The file does not say how many samples \
         lay beyond the last class (condition.cycles is what was requested, not what was \
-        measured): where a maximum shows that there were, one is counted, of unknown latency from \
-        there on, and a warning says so. Without maxima the largest filled class is taken for the \
+        measured): if a maximum shows that there were any, one such sample of unknown latency is \
+        counted, with a warning. Without maxima the largest filled class is taken for the \
         maximum, also with a warning. timestamps.origin is taken for the start; OSADL's script \
         writes the end of the measurement there.
 

@@ -23,9 +23,9 @@ cyclictest-json.
 
 Cycles that are in no row of the histogram (cyclictest does not write how many overflowed) \
 are kept as samples of unknown latency, no less than the row after the last; without a \
-histogram, all of them are. Minimum, maximum and mean are the file's. oslat counts what lies \
-beyond its last row in that row: where its maximum says so, the row's samples are of unknown \
-latency too.
+histogram, all of them are. Minimum, maximum and mean are the file's. oslat counts longer \
+samples in its last row: if its maximum shows that there were any, the samples of that row are \
+of unknown latency, too.
 
 The file does not record missed periods, the load and interference; cyclictest's does \
 not record policy and priority. signaltest before 2.10 writes the first thread's CPU for all of \

@@ -33,10 +33,10 @@ use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 pub(crate) const IMPORT: Import = Import {
     name: "rteval-xml",
     summary: "rteval's summary.xml: its measurement with cyclictest or rtla timerlat",
-    documentation: "Each core becomes a thread; the figures of the whole system are theirs added \
-        up, and only checked. rteval keeps the rows of the tools it runs and drops what lay \
-        beyond: where a maximum shows that there was something, one sample of unknown latency is \
-        counted and a warning says so. For timerlat, whose interrupt, thread and user-space \
+    documentation: "Each core becomes a thread; the figures of the whole system are the sums of \
+        all cores, and are only checked. rteval keeps the rows of the tools it runs and drops \
+        samples beyond the rows: if a maximum shows that there were any, one sample of unknown \
+        latency is counted, with a warning. For timerlat, whose interrupt, thread and user-space \
         latencies rteval adds up into one histogram, percentiles and mean are of that mixture, \
         and a warning says it.
 

@@ -34,10 +34,10 @@ they are never added up. Samples beyond the last row keep \
 their count and have no latency; minimum, mean and maximum are rtla's, the mean rounded down to \
 its unit.
 
-How wide the rows are is not in the file: they are taken to be as wide as the largest \
-number that divides all of their edges, which is never less than they are. With --no-summary \
-the maximum of a column that has samples beyond its rows is unknown. With --no-header or \
---no-index the file does not give what it holds, and is refused.",
+The file does not give the width of the rows: the largest number that divides all of their edges \
+is used, which is never less than the width. With --no-summary \
+the maximum of a column that has samples beyond its rows is unknown. A file written with \
+--no-header or --no-index does not describe its contents, and is refused.",
     has_samples: false,
     unit_known: true,
     recognise: |head| begins(head, TITLE_TIMERLAT),

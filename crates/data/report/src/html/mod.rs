@@ -237,11 +237,11 @@ fn draw(kind: Kind, recording: &Recording, plots: &PlotOptions) -> Result<Figure
     Ok(match kind {
         Kind::Latency => figure(
             plot::latency(&[recording], plots)?,
-            "Samples by latency, on a log scale; the floor means none. Dots mark the maxima.",
+            "Samples by latency, on a log scale; a curve on the axis means no samples. Dots mark the maxima.",
         ),
         Kind::Matrix => figure(
             plot::matrix(recording, plots)?,
-            "Median latency from each CPU to each CPU; the darker, the later.",
+            "Median latency from each CPU to each CPU; a darker square is a longer latency.",
         ),
         Kind::Bars => figure(
             plot::bars(&[recording], &high_enough(plots, &[recording]))?,

@@ -237,7 +237,7 @@ fn users(
     for one in from.quarantined(usize::MAX)? {
         let checked = texts::check(
             to.name(),
-            format!("what was quarantined as {}", one.id),
+            format!("the quarantined delivery {}", one.id),
             &one,
         );
         if copied.refused.pass(checked)?.is_none() {

@@ -231,7 +231,7 @@ fn guards(experiment: &Experiment, arm: u32) -> Vec<Guard> {
 }
 
 /// The interval covers only effects that start and end within a block.
-const CONDITION: &str = ", of what takes effect within a block";
+const CONDITION: &str = ", for effects within a block";
 
 fn sentence(experiment: &Experiment, result: &ArmResult) -> String {
     let [a, b] = result.late.map(grouped);

@@ -32,7 +32,7 @@ pub fn unfinished(
     })?;
     own.check(found)?;
     let state = found.improvement.as_deref().cloned();
-    state.ok_or_else(|| TrialError::Plan("it is no search for settings".to_owned()))
+    state.ok_or_else(|| TrialError::Plan("it is not a search for settings".to_owned()))
 }
 
 /// The stages of a search: those of this process and those of earlier ones.

@@ -11,8 +11,8 @@ pub(super) fn refused(equal: &Experiment) -> Option<String> {
     let differs = |result: &ArmResult| matches!(result.effect, Effect::Fewer | Effect::More);
     if let Some(result) = equal.results.iter().find(|result| differs(result)) {
         return Some(format!(
-            "not proven: equal conditions seemed to differ ({}); try again when the machine does \
-             what it always does",
+            "not proven: equal conditions seemed to differ ({}); try again when the machine has \
+             its usual load",
             result.sentence
         ));
     }

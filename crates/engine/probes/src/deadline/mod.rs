@@ -67,7 +67,7 @@ parameters! {
     ).or("1");
     DISTANCE: Nanos = Typed::duration(
         "distance",
-        "Added to the period of each further thread; runtime and deadline in proportion",
+        "Added to the period of each further thread; runtime and deadline grow in proportion",
         Nanos::ZERO..=LONGEST,
     ).or("0s");
     WAIT: &'static str = Typed::choice(
@@ -192,8 +192,8 @@ fn check_cpus(asked: &CpuSet, allowed: &CpuSet) -> Result<(), ProbeError> {
     }
     Err(ProbeError::Unfit(format!(
         "a deadline thread cannot be bound to CPU {asked} alone: the kernel admits it only where it \
-         may run on all CPUs of its root domain, here {left_out} too. Measure on all of them (leave \
-         --cpus away), or make an exclusive cpuset of the CPUs (a cgroup with cpuset.cpus = {asked} \
+         may run on all CPUs of its root domain, here {left_out} too. Measure on all of them (omit \
+         --cpus), or make an exclusive cpuset of the CPUs (a cgroup with cpuset.cpus = {asked} \
          and cpuset.cpus.partition = root) and run there"
     )))
 }

@@ -212,7 +212,7 @@ impl Turn {
         {
             brought.warnings.push(format!(
                 "{label}: only {whole} of {} touches got a whole huge page, the kernel could not \
-                 put more together",
+                 assemble more",
                 self.finding.touches
             ));
         }

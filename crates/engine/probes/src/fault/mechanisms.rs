@@ -167,13 +167,13 @@ impl Way {
 pub(super) enum WayError {
     /// `madvise(2)` needs mapped pages, and these are already present by then.
     #[error(
-        "advised huge pages cannot be had where mmap itself makes the pages be there, before \
-         anything can be advised: set pages aside for the pool (vm.nr_hugepages)"
+        "advised huge pages are not possible if mmap itself populates the mapping, before \
+         madvise can be called: reserve pages for the pool (vm.nr_hugepages)"
     )]
     AdvisedTooLate,
     /// The pages are small ones.
     #[error(
-        "the kernel put no huge page together: see /sys/kernel/mm/transparent_hugepage/enabled"
+        "the kernel could not assemble a huge page: see /sys/kernel/mm/transparent_hugepage/enabled"
     )]
     NotHuge,
     /// The system rejects a step.
@@ -242,8 +242,8 @@ impl Choice {
             Ok(()) => Memory::HugePool,
             Err(reason) => {
                 self.warnings.push(format!(
-                    "huge pages are advised ones (MADV_HUGEPAGE), for the pool has not enough: \
-                     {reason}"
+                    "huge pages are advised ones (MADV_HUGEPAGE), because the pool does not have \
+                     enough: {reason}"
                 ));
                 Memory::HugeAdvised
             }

@@ -217,12 +217,12 @@ fn failing_way_is_explained_in_a_sentence() {
     for (error, text) in [
         (
             WayError::AdvisedTooLate,
-            "advised huge pages cannot be had where mmap itself makes the pages be there, before \
-             anything can be advised: set pages aside for the pool (vm.nr_hugepages)",
+            "advised huge pages are not possible if mmap itself populates the mapping, before \
+             madvise can be called: reserve pages for the pool (vm.nr_hugepages)",
         ),
         (
             WayError::NotHuge,
-            "the kernel put no huge page together: see \
+            "the kernel could not assemble a huge page: see \
              /sys/kernel/mm/transparent_hugepage/enabled",
         ),
         (WayError::System(refused()), &refusal),

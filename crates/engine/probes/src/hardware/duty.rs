@@ -107,8 +107,8 @@ impl Duty {
         };
         Err(ProbeError::Unfit(format!(
             "spinning {} of every {} takes up to {most} of each {}, and the kernel stops real-time \
-             threads at {runtime} of each{whence}: the throttle would show as a gap that no hardware \
-             made. Ask for a smaller --width, or --policy other",
+             threads at {runtime} of each{whence}: throttling would show as a gap that no \
+             hardware caused. Use a smaller --width, or --policy other",
             self.width, self.window, throttle.period
         )))
     }

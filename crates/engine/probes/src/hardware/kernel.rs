@@ -118,7 +118,7 @@ impl Detector {
                     measured.tables.extend(self.tables(&seen));
                     measured.warnings.extend(seen.error.map(|error| {
                         format!(
-                            "{}; what it had told until then is shown",
+                            "{}; its reports until then are shown",
                             ProbeError::Tracer(error)
                         )
                     }));

@@ -36,13 +36,13 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     summary: "time taken from a spinning thread by firmware, hypervisor or interrupts",
     unit: "ns",
     documentation: include_str!("hardware.md").trim_ascii_end(),
-    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, every other thread \
-                 is in the way. Root and the msr module to count SMIs; root for the kernel's tracer",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, every other \
+                 thread interferes. Root and the msr module to count SMIs; root for the kernel's tracer",
     replaces: "hwlatdetect, oslat, rtla osnoise",
     chart: Chart::Latency,
     explained: Err(
-        "It tells the cause of each gap itself, from the CPU's counters read on both sides of it; \
-         events that are recorded would make the gaps longer that it measures.",
+        "The probe finds the cause of each gap itself, from the CPU's counters before and after \
+         the gap; recording events would lengthen the gaps that it measures.",
     ),
     parameters: PARAMETERS,
     prepare: |arguments, plan, resources| Hardware::new(arguments).prepare(plan, resources),
@@ -97,8 +97,8 @@ impl Hardware {
     fn check(&self, plan: &Plan, duty: Duty) -> Result<(), ProbeError> {
         if self.source != HWLAT && duty.width > LONGEST_WIDTH {
             return Err(ProbeError::Unfit(format!(
-                "a width of {}, in which all CPUs spin, is longer than {LONGEST_WIDTH}: more windows \
-                 look at just as much of the time",
+                "a width of {}, in which all CPUs spin, is longer than {LONGEST_WIDTH}: use more \
+                 windows instead, which cover as much of the time",
                 duty.width
             )));
         }

@@ -104,7 +104,7 @@ impl Osnoise {
             let found = settle(task.tid, self.plan.scheduling);
             if let Err(error) = &found {
                 warnings.push(format!(
-                    "the kernel's thread {} does not have the policy that was asked for: {error}",
+                    "the kernel's thread {} does not have the requested policy: {error}",
                     task.comm
                 ));
             }
@@ -347,7 +347,7 @@ fn measured(
     for mut row in rows {
         if row.last.is_none() {
             warnings.push(format!(
-                "the kernel's tracer told nothing of CPU {}",
+                "the kernel's tracer reported nothing for CPU {}",
                 row.cpu
             ));
         }

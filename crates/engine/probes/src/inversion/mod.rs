@@ -21,10 +21,10 @@ use crate::{
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "inversion",
-    summary: "how long a high-priority thread waits for a low one's lock",
+    summary: "how long a high-priority thread waits for the lock of a low-priority thread",
     unit: "ns",
     documentation: include_str!("inversion.md").trim_ascii_end(),
-    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time priority of at least 3; not without",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time priority of at least 3; does not run without it",
     replaces: "pi_stress",
     chart: Chart::Latency,
     explained: Ok(Delay::Step),
@@ -276,7 +276,7 @@ impl Run {
             if unlike > 0 {
                 warnings.push(format!(
                     "CPU {cpu}, {name}: in {unlike} of {} cycles the middle thread {what} the high \
-                     one had its lock, which is not what this lock does: was the CPU throttled, or \
+                     one had its lock, which this kind of lock does not allow: was the CPU throttled, or \
                      shared with other real-time threads?",
                     wait.overtaken + wait.undisturbed
                 ));

@@ -44,7 +44,7 @@ parameters! {
     // No CPU does anything else during this time.
     RUN: Nanos = Typed::duration(
         "run",
-        "How long a round is: the threads spin until its end",
+        "Length of a round: the threads spin until its end",
         Nanos::from_micros(100)..=Nanos::from_millis(50),
     ).or("2ms");
     TOLERANCE: Nanos = Typed::duration(
@@ -98,7 +98,7 @@ impl Migrate {
 fn ranks(cpus: usize, highest: Scheduling) -> Result<Vec<Scheduling>, ProbeError> {
     if !matches!(highest.policy, Policy::Fifo | Policy::RoundRobin) {
         return Err(ProbeError::Unfit(format!(
-            "which thread is the highest needs priorities, and policy {} has none: use fifo or rr",
+            "the probe needs priorities, and policy {} has none: use fifo or rr",
             highest.policy
         )));
     }
@@ -130,8 +130,8 @@ impl Probe for Migrate {
         let ranks = ranks(plan.cpus.len(), plan.scheduling)?;
         if self.run.0 > self.interval.0 / 2 {
             return Err(ProbeError::Unfit(format!(
-                "a round of {} takes more than half of the interval of {}: the rest is for all \
-                 others on these CPUs",
+                "a round of {} takes more than half of the interval of {}: the rest of the time \
+                 is for all other threads on these CPUs",
                 self.run, self.interval
             )));
         }
@@ -257,8 +257,8 @@ fn unjudged(judge: &PriorityCheck, lost: u64) -> Option<String> {
     let rounds = judge.not_judged();
     (rounds > 0).then(|| {
         format!(
-            "{rounds} rounds could not be judged: a thread was switched away from too often, or what \
-             it had to tell was lost ({lost} times)"
+            "{rounds} rounds could not be judged: a thread was switched out too often, or its \
+             report was lost ({lost} times)"
         )
     })
 }

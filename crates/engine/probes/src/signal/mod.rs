@@ -25,7 +25,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     summary: "a signal from send to handling, in a ring of threads",
     unit: "ns",
     documentation: include_str!("signal.md").trim_ascii_end(),
-    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, the policy is other",
     replaces: "signaltest, sigwaittest",
     chart: Chart::Latency,
     explained: Ok(Delay::Call),

@@ -30,7 +30,7 @@ const PIECES: usize = MESSAGE_BYTES / PIECE_BYTES;
 /// The values of `--via`.
 pub(super) const WAYS: &[(&str, &str)] = &[
     ("all", "each of them, one after the other"),
-    ("default", "TCP as it is: 15 writes of 2 bytes"),
+    ("default", "TCP without options: 15 writes of 2 bytes"),
     ("nodelay", "the same with TCP_NODELAY"),
     ("cork", "the same between TCP_CORK on and off"),
     ("writev", "TCP, the 15 pieces in one writev"),

@@ -123,7 +123,7 @@ pub(super) fn measure(
             batch(worker, &mut others, size, due + half, control).map_err(|source| {
                 punctual_rt::Error::Os {
                     call: "read or write",
-                    what: format!("'{}', whose other side is gone", worker.way.label()),
+                    what: format!("'{}', whose other end is closed", worker.way.label()),
                     source,
                 }
             })?

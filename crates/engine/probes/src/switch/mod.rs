@@ -26,7 +26,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     summary: "a context switch on one CPU, and what sched_yield costs",
     unit: "ns",
     documentation: include_str!("switch.md").trim_ascii_end(),
-    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, yields need not switch",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, yields need not switch",
     replaces: "lat_ctx (lmbench), perf bench sched pipe",
     chart: Chart::Bars,
     explained: Ok(Delay::Call),
@@ -37,7 +37,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
 parameters! {
     WAY: &'static str = Typed::choice(
         "way",
-        "What makes the switch",
+        "Cause of the switch",
         &[
             ("all", "each of them, one batch after the other"),
             ("alone", "sched_yield with no other runnable thread of the same priority"),
@@ -140,7 +140,7 @@ impl Probe for Switch {
         if plan.scheduling.policy == Policy::Deadline {
             return Err(ProbeError::Unfit(
                 "switches are measured between threads of one priority, which a deadline thread \
-                 has not: use fifo, rr or other"
+                 does not have: use fifo, rr or other"
                     .to_owned(),
             ));
         }

@@ -26,7 +26,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     summary: "how late a periodic thread wakes",
     unit: "ns",
     documentation: include_str!("timer.md").trim_ascii_end(),
-    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other. \
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, the policy is other. \
                  Root for the kernel's tracer",
     replaces: "cyclictest, jitterdebugger, rtla timerlat",
     chart: Chart::Latency,

@@ -88,7 +88,7 @@ parameters! {
         "The clock of the sleeps and of the latencies",
         &[
             ("monotonic", "CLOCK_MONOTONIC"),
-            ("realtime", "CLOCK_REALTIME, the time on the wall"),
+            ("realtime", "CLOCK_REALTIME, wall-clock time"),
         ],
     ).or("monotonic");
 }

@@ -126,7 +126,7 @@ impl Timerlat {
         if self.missing_user {
             measured.warnings.push(
                 "timerlat of this kernel wakes no threads of user space (since Linux 6.5): there \
-                 is no row of it"
+                 is no row for user space"
                     .to_owned(),
             );
         }
@@ -250,8 +250,8 @@ impl Follower {
                 let found = settle(tid, run.scheduling);
                 if let Err(error) = &found {
                     warnings.push(format!(
-                        "the thread {tid} that the kernel's timer on CPU {cpu} wakes does not have \
-                         the policy that was asked for: {error}"
+                        "the thread {tid} that the kernel's timer on CPU {cpu} wakes does not \
+                         have the requested policy: {error}"
                     ));
                 }
                 found.ok()
@@ -282,7 +282,7 @@ impl Follower {
             rows.push_to(&mut table, self.settled.get(&cpu).cloned().flatten());
             if tid.is_none() {
                 self.warnings
-                    .push(format!("the kernel's tracer gave no sample of CPU {cpu}"));
+                    .push(format!("the kernel's tracer gave no sample for CPU {cpu}"));
             }
             let usage = self.usage.get(&cpu).copied();
             let until = (!self.lost.contains_key(&cpu)).then_some(self.read_until);

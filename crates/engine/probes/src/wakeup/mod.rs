@@ -35,7 +35,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     summary: "from one thread's post to another's wake-up, between all CPUs",
     unit: "ns",
     documentation: include_str!("wakeup.md").trim_ascii_end(),
-    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, the policy is other",
     replaces: "ptsematest, svsematest, pmqtest, sigwaittest",
     chart: Chart::Matrix,
     explained: Ok(Delay::Call),
@@ -152,21 +152,21 @@ impl Probe for Wakeup {
         let partner = self.partner(places.len(), resources)?;
         if self.warm && !places.iter().all(Location::returns_at_once) {
             return Err(ProbeError::Unfit(format!(
-                "--warm needs the waiting thread to come and go within the post: give --pairs same \
+                "--warm needs the waiting thread to run and wait again within the post: give --pairs same \
                  or --threads, and a real-time priority above 1 for each pair (here --pairs {}, {})",
                 self.pairs, plan.scheduling
             )));
         }
         if self.timeout.is_some() && (self.via != "mq" || self.together.is_none()) {
             return Err(ProbeError::Unfit(
-                "--timeout is about message queues, and pairs that do not wait for each other's \
-                 turns: give --via mq and --threads"
+                "--timeout applies only to message queues, and to pairs that run at the same \
+                 time: give --via mq and --threads"
                     .to_owned(),
             ));
         }
         if self.force_timeout.is_some() && self.timeout.is_none() {
             return Err(ProbeError::Unfit(
-                "--force-timeout needs the --timeout that it is to force".to_owned(),
+                "--force-timeout forces the time-out of --timeout: give --timeout, too".to_owned(),
             ));
         }
         let turns = places.first().map_or(1, |place| place.turns);

@@ -10,7 +10,7 @@ parameters! {
         "Wake-up mechanism",
         &[
             ("futex", "futex(2), on which the locks of the C library wait"),
-            ("mutex", "a pthread mutex, unlocked by the one, locked by the other"),
+            ("mutex", "a pthread mutex, unlocked by one thread, locked by the other"),
             ("mutex-pi", "the same with priority inheritance"),
             ("condvar", "a condition variable with its mutex"),
             ("barrier", "a pthread barrier of two"),
@@ -40,7 +40,7 @@ parameters! {
     ).or("all");
     WARM: bool = Typed::flag(
         "warm",
-        "Precede each exchange by one that is not measured, as rt-tests; on one CPU each, with a real-time priority above 1",
+        "Precede each exchange by one that is not measured, as rt-tests does; on one CPU each, with a real-time priority above 1",
     );
     TIMEOUT: Option<Nanos> = Typed::duration(
         "timeout",

@@ -97,7 +97,7 @@ impl Run<'_> {
     fn given_up<W: Way>(&self, pairs: &[Arc<Pair<W>>]) -> Option<Table> {
         let given_up: Option<Vec<u64>> = pairs.iter().map(|pair| pair.way().given_up()).collect();
         let columns = [("pair", "pair"), ("timeouts", "timeouts")];
-        let mut table = Table::new("timeouts", "Waits given up, and begun again", &columns);
+        let mut table = Table::new("timeouts", "Waits that timed out and began again", &columns);
         for (place, timeouts) in self.plan.locations.iter().zip(given_up?) {
             table.push([Cell::from(place.worker().title()), timeouts.into()]);
         }

@@ -221,7 +221,7 @@ impl ChannelTracks {
             let title = channel.title();
             if channel.went_back {
                 warnings.push(format!(
-                    "{title}: a counter went back, its figures are not to be trusted"
+                    "{title}: a counter decreased, so its figures are unreliable"
                 ));
             }
             if channel.torn {

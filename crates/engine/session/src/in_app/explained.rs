@@ -171,7 +171,9 @@ impl Annotations {
 enum NotExplained {
     #[error("the channel has no budget")]
     NoBudget,
-    #[error("thread {0} is none of the process (it has ended, or is numbered in a container)")]
+    #[error(
+        "thread {0} is not a thread of the process (it has ended, or has a different number in a container)"
+    )]
     NotOfProcess(u32),
     #[error("samples of the kind {} do not begin with the release", .0.name())]
     NotFromRelease(Kind),
@@ -219,7 +221,7 @@ mod tests {
             (
                 head(Kind::Latency),
                 [8],
-                "thread 7 is none of the process (it has ended, or is numbered in a container)",
+                "thread 7 is not a thread of the process (it has ended, or has a different number in a container)",
             ),
             (
                 head(Kind::Execution),

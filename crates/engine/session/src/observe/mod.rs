@@ -55,8 +55,8 @@ const LONG_TURN: Duration = Duration::from_millis(250);
 /// Describes the span of each latency. The scheduler's last event shows that a thread begins to
 /// run.
 const TO_SWITCH_IN: &str = "each wait goes from the wake-up of a thread, or from the loss of its \
-                            CPU, to the switch to it; its way back to user space after that is \
-                            not part of it: no event that is recorded here tells when it ends";
+                            CPU, to the switch to it; the return to user space is not part of \
+                            the wait, because no event that is recorded here shows its end";
 
 /// Parameters of an observation.
 #[derive(Clone, Debug)]
@@ -370,7 +370,7 @@ impl Source for Observation<'_> {
             thread::sleep(HELD_BACK);
             self.read(store)?;
             self.warnings.push(format!(
-                "all that was watched had ended after {}",
+                "all watched threads had ended after {}",
                 moment.elapsed
             ));
             return Ok(Some(Completion::Finished));

@@ -25,7 +25,7 @@ fn with_threads_limited(
     let shared = all.split_off(&end).len();
     let note = format!(
         "{shared} threads have no figures of their own: a recording has {most} threads at most, and \
-         the others are counted with the threads made later"
+         the others are counted with the threads created later"
     );
     (all, vec![note])
 }
@@ -152,8 +152,8 @@ impl Watched {
                     self.ended.remove(&tid);
                     self.passed_on.insert(tid);
                     self.note(format!(
-                        "the number {tid} was given to another watched thread after the first had \
-                         ended: what that one did is counted with the threads made later"
+                        "the number {tid} was given to another watched thread after the first \
+                         had ended: the second is counted with the threads created later"
                     ));
                     anew(tid);
                 }
@@ -171,7 +171,7 @@ impl Watched {
             if differ(started, host.process_start(pid)) && self.taken.insert(pid) {
                 self.ended.insert(pid);
                 self.note(format!(
-                    "{pid} has ended, and another was given its number: what that one did is not \
+                    "{pid} has ended, and its number was given to another: the other is not \
                      counted"
                 ));
             }
@@ -185,8 +185,8 @@ impl Watched {
             if !self.taken.contains(&tid) && differ(started, host.process_start(tid)) {
                 self.ended.insert(tid);
                 self.note(format!(
-                    "the thread {tid} has ended, and another was given its number: what that one \
-                     did is not counted"
+                    "the thread {tid} has ended, and its number was given to another: the other \
+                     is not counted"
                 ));
             }
         }
@@ -309,7 +309,7 @@ mod tests {
         assert!(!watched.refresh(&targets, &host, |_| panic!()));
         assert!(!watched.has(40) && !watched.has(43));
         assert!(watched.all_gone(&host));
-        assert!(watched.notes()[0].contains("another was given its number"));
+        assert!(watched.notes()[0].contains("its number was given to another"));
         let told = watched.notes().len();
         watched.refresh(&targets, &host, |_| panic!());
         assert_eq!(watched.notes().len(), told);

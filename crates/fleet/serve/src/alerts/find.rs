@@ -91,7 +91,7 @@ impl Found {
         let hours = passed.as_secs_f64() / 3_600.0;
         let summary = match gap {
             Some(gap) => format!(
-                "nothing received for {hours:.1} h; usual distance of recordings {:.1} h",
+                "nothing received for {hours:.1} h; usual interval between recordings {:.1} h",
                 gap.as_secs_f64() / 3_600.0
             ),
             None => format!("nothing received for {hours:.1} h"),

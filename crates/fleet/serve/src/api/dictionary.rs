@@ -54,7 +54,8 @@ fn keep(app: &Inner, machine: &str, text: &str) -> Result<String, Problem> {
     let kept = app.collection.keep_dictionary(machine, text)?;
     kept.ok_or_else(|| {
         app.refusals.log("quota of dictionaries is full", machine);
-        let message = "as many dictionaries of this machine as are kept: send the body without one";
+        let message =
+            "this machine has its maximum number of dictionaries: send the body without one";
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     })
 }

@@ -197,7 +197,7 @@ fn machine_is_silent_after_two_slots() {
     let said = begun["alerts"][0]["annotations"]["summary"]
         .as_str()
         .unwrap();
-    assert!(said.contains("usual distance of recordings"), "{said}");
+    assert!(said.contains("usual interval between recordings"), "{said}");
     assert!(
         receiver.more(OFTEN * 6).is_none(),
         "once, and not of the other one"

@@ -37,7 +37,7 @@ pub(crate) const WITHOUT_RT: &[Stance] = &[
     Stance {
         roles: &[Role::Lab],
         severity: Severity::Medium,
-        note: "kernels are compared here, with and without it",
+        note: "a lab compares kernels with and without it",
     },
 ];
 
@@ -176,45 +176,45 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_IRQSOFF_TRACER",
         severity: Severity::High,
-        why: "It instruments each place where interrupts are disabled, also while it does not trace.",
+        why: "It instruments each place where interrupts are disabled, even while the tracer is off.",
         source: REAL_TIME,
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "only while sections with interrupts disabled are searched",
+            note: "a lab uses it only to search for sections with interrupts disabled",
         }],
         ..BASE
     },
     KernelOption {
         option: "CONFIG_PREEMPT_TRACER",
         severity: Severity::High,
-        why: "It instruments each place where preemption is disabled, also while it does not trace.",
+        why: "It instruments each place where preemption is disabled, even while the tracer is off.",
         source: REAL_TIME,
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "only while sections without preemption are searched",
+            note: "a lab uses it only to search for sections with preemption disabled",
         }],
         ..BASE
     },
     KernelOption {
         option: "CONFIG_PROVE_LOCKING",
         severity: Severity::High,
-        why: "Proving that locks are taken in order adds to each of them, and the worst case grows most.",
+        why: "Checking the order of locks slows down each acquisition, and the worst case most.",
         source: REAL_TIME,
         ..BASE
     },
     KernelOption {
         option: "CONFIG_LOCK_STAT",
         severity: Severity::High,
-        why: "Statistics of locks are kept on each taking and release.",
+        why: "Lock statistics are updated at each acquisition and release.",
         source: "Documentation/locking/lockstat.rst",
         ..BASE
     },
     KernelOption {
         option: "CONFIG_DEBUG_LOCK_ALLOC",
         severity: Severity::High,
-        why: "Each lock is checked when its memory is freed; it brings lockdep with it.",
+        why: "Each lock is checked when its memory is freed; the option also enables lockdep.",
         source: "lib/Kconfig.debug, DEBUG_LOCK_ALLOC",
         ..BASE
     },
@@ -244,7 +244,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_DEBUG_OBJECTS",
-        why: "The life of timers and work items is tracked at each step.",
+        why: "The life cycle of timers and work items is tracked at each step.",
         source: "lib/Kconfig.debug, DEBUG_OBJECTS",
         ..BASE
     },
@@ -264,7 +264,7 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_SCHED_STACK_END_CHECK",
         severity: Severity::Info,
-        why: "One more comparison at each switch of threads; a kernel that is hardened keeps it.",
+        why: "It adds a comparison to each thread switch; a hardened kernel keeps this option.",
         source: "lib/Kconfig.debug, SCHED_STACK_END_CHECK",
         ..BASE
     },
@@ -285,7 +285,7 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_UBSAN",
         severity: Severity::Info,
-        why: "Arithmetic and array indices are checked as the program goes; with bounds only it costs little and hardens the kernel.",
+        why: "Arithmetic and array indices are checked at run time; if only array bounds are checked, it costs little and hardens the kernel.",
         source: "Documentation/dev-tools/ubsan.rst",
         ..BASE
     },
@@ -324,7 +324,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_LATENCYTOP",
-        why: "Each sleep of a thread is accounted with a backtrace once it is switched on.",
+        why: "Each sleep of a thread is recorded with a backtrace once latencytop is switched on.",
         source: "kernel/latencytop.c",
         switch: &[set("latencytop")],
         seen_by: "watchdogs-latencytop",
@@ -351,7 +351,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS",
-        why: "Huge pages by default: memory is compacted and copied under running threads.",
+        why: "Huge pages are used by default: the kernel compacts and copies memory while threads run.",
         source: "Documentation/admin-guide/mm/transhuge.rst",
         ..BASE
     },
@@ -373,7 +373,7 @@ pub const OPTIONS: &[KernelOption] = &[
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "causes are wanted here",
+            note: "a lab needs the causes of late wake-ups",
         }],
         ..BASE
     },
@@ -387,7 +387,7 @@ pub const OPTIONS: &[KernelOption] = &[
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "causes are wanted here",
+            note: "a lab needs the causes of late wake-ups",
         }],
         ..BASE
     },
@@ -401,7 +401,7 @@ pub const OPTIONS: &[KernelOption] = &[
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "causes are wanted here",
+            note: "a lab needs the causes of late wake-ups",
         }],
         ..BASE
     },

@@ -78,7 +78,7 @@ const CHECKS: &[Check] = &[
             "if tsc is among the available ones",
         )],
         boot: &["tsc"],
-        reboot: " where the TSC was given up wrongly; first see dmesg | grep -i tsc",
+        reboot: " if the kernel rejected the TSC wrongly; first see dmesg | grep -i tsc",
         ..BASE
     },
     Check {
@@ -191,7 +191,7 @@ fn source(reader: &FactReader) -> Judged {
     };
     match best {
         Some(best) if best != source => Ok(Verdict::Fail(format!(
-            "is {source}, although {best} is there"
+            "is {source}, although {best} is available"
         ))),
         _ if is(&OF_CHIP) => Ok(Verdict::Ok(format!(
             "is {source}, a timer of the chip: read by a system call"

@@ -49,7 +49,7 @@ const MANAGERS_AT_BOOT: [(&str, &str); 2] = [
 const SCRUB: &str = "/sys/devices/system/edac/mc/mc#/sdram_scrub_rate";
 const BUSY_READ: &str = path_of("busy-read-us");
 /// The trade-off that decides whether a network service should poll.
-const POLLING: &str = "it takes CPU time; with PREEMPT_RT it holds the CPU against others";
+const POLLING: &str = "it takes CPU time; with PREEMPT_RT it keeps other threads off the CPU";
 const BUSY_POLL: &str = path_of("busy-poll-us");
 
 const CHECKS: &[Check] = &[
@@ -91,7 +91,7 @@ const CHECKS: &[Check] = &[
         judge: smi,
         why: "The firmware takes all CPUs at once, for microseconds to milliseconds, and the kernel does not see it.",
         source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/trace/hwlat_detector.rst; Intel SDM volume 4, MSR_SMI_COUNT",
-        reboot: "in the firmware: USB legacy support, power capping and error reporting off; ask its maker",
+        reboot: "in the firmware: disable USB legacy support, power capping and error reporting; ask the manufacturer",
         ..BASE
     },
     Check {
@@ -147,7 +147,7 @@ const CHECKS: &[Check] = &[
         judge: bios,
         why: "Only a later firmware version can fix what it does in system management interrupts.",
         source: "Documentation/core-api/real-time/hardware.rst, Firmware; drivers/firmware/dmi-id.c",
-        reboot: "see the maker's pages for a later version, and go through its setup: power for performance, no legacy USB, no patrol scrubbing",
+        reboot: "look for a later version on the manufacturer's pages, and check the firmware setup: power settings for performance, no legacy USB, no patrol scrubbing",
         ..BASE
     },
     Check {
@@ -278,7 +278,7 @@ const CHECKS: &[Check] = &[
         expected: "0",
         reads: &[PLE_GAP],
         judge: |reader| hosting(reader, PLE_GAP, "0"),
-        why: "A guest that pauses in a loop leaves for the host each time, which it should not where it owns its CPU.",
+        why: "A guest that pauses in a loop exits to the host each time, which is unnecessary if the guest owns its CPU.",
         source: "arch/x86/kvm/vmx/vmx.c, ple_gap; tuned, profiles/realtime-virtual-host",
         reboot: "options kvm_intel ple_gap=0 in /etc/modprobe.d",
         ..BASE
@@ -287,7 +287,7 @@ const CHECKS: &[Check] = &[
         name: "kvm-halt-polling",
         subject: "halt_poll_ns",
         severity: Severity::Info,
-        expected: "known: more wakes faster and takes CPU time",
+        expected: "known: a longer time wakes guests faster and takes CPU time",
         reads: &[HALT_POLL],
         judge: |reader| {
             Ok(Verdict::Ok(format!(
@@ -320,7 +320,7 @@ const CHECKS: &[Check] = &[
                 format!("busy_read {read} µs, busy_poll {poll} µs"),
             ))
         },
-        why: "Polling saves the interrupt and the wake-up. With PREEMPT_RT it holds the CPU against others: tuned sets 50, OpenShift's real-time tuning leaves it out.",
+        why: "Polling saves the interrupt and the wake-up. With PREEMPT_RT it keeps other threads off the CPU: tuned sets 50, OpenShift's real-time tuning leaves it out.",
         source: "Documentation/admin-guide/sysctl/net.rst, busy_read",
         remedies: &[
             to("busy-read-us", "50", POLLING),

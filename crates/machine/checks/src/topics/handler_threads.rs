@@ -13,7 +13,7 @@ pub(super) const PRIORITIES: Check = Check {
     severity: Severity::Info,
     expected: "below 90",
     judge: priorities,
-    why: "They run at 50 by default; an application below that waits for every device, one above delays every device, including its own.",
+    why: "They run at 50 by default; an application with a lower priority waits for every device; an application with a higher priority delays every device, including its own.",
     source: "kernel/irq/manage.c, sched_set_fifo; sched(7)",
     ..BASE
 };
@@ -21,10 +21,10 @@ pub(super) const PRIORITIES: Check = Check {
 pub(super) const AFFINITY: Check = Check {
     name: "thread-affinity",
     subject: "interrupt threads on the measured CPUs",
-    expected: "none but the application's own",
+    expected: "only those of the application",
     reads: &[EFFECTIVE],
     judge: affinity,
-    why: "The handler of a threaded interrupt is a thread of priority 50, with a separate affinity: taskset and tuna move it, and it then stays where the interrupt does not go.",
+    why: "The handler of a threaded interrupt is a thread of priority 50, with a separate affinity: after taskset or tuna has moved it, it no longer follows the interrupt.",
     source: "kernel/irq/manage.c, irq_thread_check_affinity; Documentation/core-api/irq/irq-affinity.rst",
     stances: &[Stance {
         roles: &[Role::Audio, Role::Network],

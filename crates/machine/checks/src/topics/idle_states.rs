@@ -26,12 +26,12 @@ pub(super) const CHECK: Check = Check {
     expected: "none that takes more than 10 µs to leave",
     reads: &[DMA_LATENCY, HOLDERS, RESUME],
     judge,
-    why: "Leaving one takes tens to hundreds of microseconds, and finds cold caches.",
+    why: "Leaving a deep idle state takes tens to hundreds of microseconds, and the caches are cold afterwards.",
     source: CPUIDLE,
     stances: &[Stance {
         roles: SPINNING,
         severity: Severity::Medium,
-        note: "a CPU that spins never idles; its neighbours' package states still count",
+        note: "a CPU that spins never idles, but package states of its neighbours still affect it",
     }],
     remedies: &[
         set("idle-limit-us"),

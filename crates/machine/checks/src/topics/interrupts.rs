@@ -36,7 +36,7 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: &[Role::Network],
             severity: Severity::Medium,
-            note: "the interrupt of the network queue belongs on the CPUs of the thread that reads it; all others do not",
+            note: "the interrupt of the network queue belongs on the CPUs of the thread that reads it; all other interrupts belong on other CPUs",
         }],
         remedies: &[set("irq-affinity")],
         boot: &["irqaffinity"],
@@ -58,7 +58,7 @@ const CHECKS: &[Check] = &[
         expected: "a mask without the measured CPUs",
         setting: "default-irq-affinity",
         judge: |reader| reader.mask_elsewhere(reader.own),
-        why: "A device that is plugged in or started takes this mask.",
+        why: "A device that is plugged in or started later gets this mask.",
         ..BASE
     },
     irqbalance::CHECK,
@@ -66,7 +66,7 @@ const CHECKS: &[Check] = &[
         name: "shared-lines",
         subject: "shared interrupt lines",
         severity: Severity::Info,
-        expected: "one device a line",
+        expected: "one device per line",
         reads: &[ACTIONS],
         judge: |reader| {
             let all = reader.files(ACTIONS)?;
@@ -154,7 +154,7 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: &[Role::Audio, Role::Network, Role::Lab],
             severity: Severity::Medium,
-            note: "some of them bring the events that the role waits for",
+            note: "some of these interrupts deliver the events that the role waits for",
         }],
         ..BASE
     },
@@ -182,7 +182,7 @@ const CHECKS: &[Check] = &[
                 },
             )
         },
-        why: "Each takes microseconds and, on the way out, runs timers that others have set there.",
+        why: "Each timer interrupt takes microseconds, and at its end runs timers that other threads have set on the CPU.",
         source: "Documentation/timers/no_hz.rst",
         stances: &[
             Stance {
@@ -193,7 +193,7 @@ const CHECKS: &[Check] = &[
             Stance {
                 roles: PERIODIC,
                 severity: Severity::Info,
-                note: "up to the tick's rate is what a busy CPU takes",
+                note: "a busy CPU takes up to one a tick",
             },
         ],
         ..BASE
@@ -201,7 +201,7 @@ const CHECKS: &[Check] = &[
     Check {
         name: "counted-softirqs",
         subject: "softirqs counted",
-        expected: "fewer than the tick causes",
+        expected: "fewer than the ticks",
         judge: |reader| {
             counted(
                 reader,
@@ -216,7 +216,7 @@ const CHECKS: &[Check] = &[
                 |_| 10.0,
             )
         },
-        why: "Network, block and tasklet work of others; it runs before threads and, without PREEMPT_RT, cannot be preempted.",
+        why: "Softirqs do network, block and tasklet work of other programs; they run before threads and, without PREEMPT_RT, cannot be preempted.",
         source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst, ksoftirqd",
         ..BASE
     },

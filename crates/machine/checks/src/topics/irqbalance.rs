@@ -17,10 +17,10 @@ const AT_BOOT: &str = "/etc/systemd/system/*.wants/irqbalance.service";
 pub(super) const CHECK: Check = Check {
     name: "irqbalance",
     subject: "irqbalance",
-    expected: "not running, or with a ban of the measured CPUs",
+    expected: "not running, or the measured CPUs are banned",
     reads: &[FILES[0], FILES[1], FILES[2], AT_BOOT],
     judge,
-    why: "It moves interrupts every ten seconds, and can undo their placement. A ban that is given replaces its default, which is the isolated CPUs and those in nohz_full.",
+    why: "It moves interrupts every ten seconds, and can undo their placement. A list of banned CPUs replaces the default list: the isolated CPUs and those in nohz_full.",
     source: "irqbalance(1), IRQBALANCE_BANNED_CPULIST; irqbalance, cputree.c, setup_banned_cpus",
     remedies: &[Remedy::Run("systemctl stop irqbalance")],
     reboot: "IRQBALANCE_BANNED_CPULIST={cpus} in irqbalance's file, or systemctl disable irqbalance",

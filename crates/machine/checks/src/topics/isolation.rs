@@ -49,7 +49,7 @@ const CHECKS: &[Check] = &[
             },
         ],
         boot: &["isolcpus"],
-        reboot: " (choose CPUs, and leave some)",
+        reboot: " (choose CPUs, and leave some to the system)",
         ..BASE
     },
     Check {
@@ -212,7 +212,7 @@ const CHECKS: &[Check] = &[
         expected: "init may not run on the measured CPUs",
         reads: &[INIT],
         judge: services,
-        why: "Each process inherits its affinity from init; what is started later lands on the measured CPUs too.",
+        why: "Each process inherits its affinity from init; processes that start later can also run on the measured CPUs.",
         source: "systemd-system.conf(5), CPUAffinity=",
         reboot: "CPUAffinity={others} in /etc/systemd/system.conf.d/latency.conf (isolcpus= does it too)",
         ..BASE
@@ -223,7 +223,7 @@ const CHECKS: &[Check] = &[
         expected: "a mask without the measured CPUs",
         setting: "workqueue-cpus",
         judge: |reader| reader.mask_elsewhere(reader.own),
-        why: "Work of any driver or file system can come to any CPU of this mask.",
+        why: "Work of any driver or file system can run on any CPU of this mask.",
         ..BASE
     },
     Check {
@@ -290,7 +290,7 @@ const CHECKS: &[Check] = &[
             };
             crowd(reader, movable, "may run there")
         },
-        why: "They wake on the CPU they last ran on, and stay there.",
+        why: "Unbound kernel threads wake on the CPU they last ran on, and stay there.",
         source: PER_CPU,
         remedies: &[Remedy::Run(
             "for p in $(ps --ppid 2 -o pid=); do taskset -cp {others} $p 2>/dev/null || true; done",

@@ -96,7 +96,7 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::Medium,
-            note: "the worker must have the CPU of a thread that never sleeps; isolated CPUs are spared by newer kernels",
+            note: "the worker interrupts a thread that never sleeps; newer kernels spare isolated CPUs",
         }],
         ..BASE
     },
@@ -130,7 +130,7 @@ const CHECKS: &[Check] = &[
         expected: "10 or less",
         setting: "swappiness",
         judge: |reader| reader.mild_number(reader.own, |n| n <= 10),
-        why: "At 60 the kernel takes pages of programs to keep more files in memory.",
+        why: "At 60 the kernel swaps out pages of programs to keep more files in memory.",
         ..BASE
     },
     Check {
@@ -141,7 +141,7 @@ const CHECKS: &[Check] = &[
         setting: "dirty-background-limit",
         reads: &[DIRTY_BYTES],
         judge: writeback,
-        why: "What is written late is written in bursts, which fill the bus and the disk's queue.",
+        why: "Data that is written back late is written in bursts, which fill the bus and the disk's queue.",
         source: VM,
         ..BASE
     },
@@ -170,14 +170,14 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "zone-reclaim",
         judge: |reader| reader.number(reader.own, |n| n == 0),
-        why: "Otherwise the allocating thread frees memory of the local node first.",
+        why: "With another value the allocating thread frees memory of the local node first.",
         ..BASE
     },
     Check {
         name: "reserved-huge-pages",
         subject: "reserved huge pages",
         severity: Severity::Info,
-        expected: "some, where the application asks for them",
+        expected: "some, if the application uses them",
         reads: &[HUGE],
         judge: |reader| {
             if reader.role != Role::Telco {

@@ -35,7 +35,7 @@ const CHECKS: &[Check] = &[
         expected: "as many as CPUs that are not measured, or fewer",
         reads: &[CARD, QUEUE],
         judge: queues,
-        why: "A card's driver makes a queue, and an interrupt, for each CPU; those beyond the other CPUs come to measured ones.",
+        why: "A card's driver creates a queue with an interrupt for each CPU; if there are more queues than other CPUs, some interrupt measured CPUs.",
         source: "Documentation/networking/scaling.rst, RSS: Receive Side Scaling; ethtool(8), --set-channels",
         stances: &[Stance {
             roles: SPINNING,
@@ -74,7 +74,7 @@ const CHECKS: &[Check] = &[
         expected: "adaptive-rx off, and rx-usecs 0 or rx-frames 1",
         reads: &[COALESCING],
         judge: coalescing,
-        why: "A card waits after a packet for more to come, so that one interrupt serves them all; an adaptive one chooses the delay itself.",
+        why: "A card waits after a packet for more packets, so that one interrupt serves all of them; with adaptive coalescing the driver chooses the delay.",
         source: "Documentation/networking/ethtool-netlink.rst, COALESCE_GET; ethtool(8), --coalesce",
         stances: &[Stance {
             roles: PACKETS,
@@ -91,9 +91,9 @@ const CHECKS: &[Check] = &[
         name: "time-stamps",
         subject: "packet time stamps",
         severity: Severity::Info,
-        expected: "no program that does it, or one that keeps them on",
+        expected: "no program that switches them, or one that keeps them on",
         judge: time_stamps,
-        why: "The first socket that wants them and the last one to close change the kernel's code, which interrupts every CPU, isolated ones too.",
+        why: "The first socket that requests time stamps and the last one that closes make the kernel patch its code, which interrupts every CPU, even isolated ones.",
         source: "net/core/dev.c, net_enable_timestamp; Red Hat, 7.6 release notes, rt-entsk; rtentsk(1)",
         stances: &[Stance {
             roles: SPINNING,

@@ -40,16 +40,16 @@ const CHECKS: &[Check] = &[
                 .every_cpu(reader.own, |text| text == "performance")
                 .map_err(no_cpufreq)
         },
-        why: "A CPU that was idle begins on a slow clock, and its speed changes under the thread.",
+        why: "A CPU that was idle starts at a low frequency, and the frequency changes while the thread runs.",
         ..BASE
     },
     Check {
         name: "frequency-range",
         subject: "frequency range",
-        expected: "lower end = upper end",
+        expected: "minimum equal to maximum",
         reads: &[MIN, MAX, POLICY_CPUS],
         judge: frequency_range,
-        why: "Changing it stops the core for microseconds, and the same code takes another time.",
+        why: "A change of frequency stops the core for microseconds, and the same code then takes a different time.",
         source: CPUFREQ,
         remedies: &[set("freq-min")],
         ..BASE
@@ -67,7 +67,7 @@ const CHECKS: &[Check] = &[
             };
             Ok(Verdict::mild(status != "active", format!("is {status}")))
         },
-        why: "In active mode the processor chooses by itself within the range, and the governor is only a hint.",
+        why: "In active mode the processor itself chooses the frequency within the range, and the governor is only a hint.",
         source: "Documentation/admin-guide/pm/intel_pstate.rst; amd-pstate.rst",
         boot: &["intel_pstate"],
         reboot: " (AMD: amd_pstate=passive; tuned's realtime profile sets intel_pstate=disable)",
@@ -79,7 +79,7 @@ const CHECKS: &[Check] = &[
         expected: "100",
         setting: "min-perf-percent",
         judge: |reader| reader.mild_number(reader.own, |n| n == 100),
-        why: "The driver may go down to this share of the highest frequency.",
+        why: "The driver may lower the frequency to this share of the maximum.",
         ..BASE
     },
     Check {
@@ -95,14 +95,17 @@ const CHECKS: &[Check] = &[
             };
             Ok(Verdict::mild(!on, if on { "is on" } else { "is off" }))
         },
-        why: "On, the frequency depends on temperature, on what other cores do and on the instructions used.",
+        why: "With turbo on, the frequency depends on the temperature, on the load of other cores and on the instructions used.",
         source: PSTATE,
         stances: &[Stance {
             roles: &[Role::Trading],
             severity: Severity::Info,
-            note: "on is usual here: the mean counts more than jitter. tuned's latency-performance leaves it on",
+            note: "on is usual for this role: the mean counts more than jitter. tuned's latency-performance leaves it on",
         }],
-        remedies: &[consider("turbo", "the mean gets slower, and steadier")],
+        remedies: &[consider(
+            "turbo",
+            "the mean speed falls, with less variation",
+        )],
         ..BASE
     },
     Check {
@@ -112,7 +115,7 @@ const CHECKS: &[Check] = &[
         setting: "energy-preference",
         reads: &[POLICY_CPUS],
         judge: |reader| reader.every_cpu(reader.own, |text| text == "performance" || text == "0"),
-        why: "With hardware-controlled frequencies it decides how fast the clock rises.",
+        why: "If the hardware controls the frequency, this preference decides how fast it rises.",
         ..BASE
     },
     Check {
@@ -122,7 +125,7 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "energy-bias",
         judge: |reader| reader.every_cpu(reader.own, |text| text == "0"),
-        why: "The firmware weighs idle states and the uncore's clock by it.",
+        why: "The firmware chooses idle states and the uncore frequency by this value.",
         ..BASE
     },
     idle_states::CHECK,
@@ -187,9 +190,9 @@ const CHECKS: &[Check] = &[
             let on = reader.value::<u32>(SMT)? == 1;
             Ok(Verdict::mild(!on, if on { "is on" } else { "is off" }))
         },
-        why: "Two threads share the core's execution units and first caches; one halves the other's speed at times.",
+        why: "Two hardware threads share the core's execution units and first-level caches; one can halve the speed of the other.",
         source: "Documentation/ABI/testing/sysfs-devices-system-cpu, smt; rtcqs",
-        remedies: &[consider("smt", "half of the CPUs go")],
+        remedies: &[consider("smt", "half of the CPUs go offline")],
         ..BASE
     },
     Check {
@@ -211,7 +214,7 @@ const CHECKS: &[Check] = &[
             );
             Ok(Verdict::Ok(format!("{} of {}", on.len(), all.len())))
         },
-        why: "They make each system call and interrupt more expensive. Disabling them is a security decision.",
+        why: "Mitigations make each system call and interrupt more expensive. Disabling them is a security decision.",
         source: "Documentation/admin-guide/hw-vuln/index.rst",
         ..BASE
     },
@@ -239,7 +242,7 @@ const CHECKS: &[Check] = &[
         name: "uncore",
         subject: "uncore frequency",
         severity: Severity::Info,
-        expected: "lower end = upper end",
+        expected: "minimum equal to maximum",
         setting: "uncore-freq-min",
         reads: &[UNCORE_MAX],
         judge: |reader| {
@@ -254,14 +257,14 @@ const CHECKS: &[Check] = &[
                 if fixed { "is fixed" } else { "is variable" },
             ))
         },
-        why: "The last-level cache slows down where most cores idle.",
+        why: "The last-level cache slows down while most cores are idle.",
         ..BASE
     },
     Check {
         name: "split-locks",
         subject: "split-lock mitigation",
         severity: Severity::Info,
-        expected: "0 where such a program matters",
+        expected: "0 if such a program must not be late",
         reads: &[SPLIT_LOCK],
         judge: |reader| reader.mild_number(SPLIT_LOCK, |n| n == 0),
         why: "A program that locks across two cache lines is put to sleep for 10 ms each time; the lock itself stops all cores.",

@@ -206,7 +206,7 @@ const CHECKS: &[Check] = &[
         expected: "readable and writable for the application's user",
         reads: &[DMA_LATENCY],
         judge: |reader| may(reader.text(DMA_LATENCY), "is accessible"),
-        why: "It is how a program forbids deep idle states while it runs.",
+        why: "A program forbids deep idle states by holding this file open.",
         source: "Documentation/power/pm_qos_interface.rst",
         reboot: "KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\" in /etc/udev/rules.d",
         ..BASE
@@ -223,7 +223,7 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "causes are wanted here",
+            note: "a lab needs the causes of late wake-ups",
         }],
         ..BASE
     },

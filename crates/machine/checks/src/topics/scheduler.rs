@@ -58,7 +58,7 @@ const CHECKS: &[Check] = &[
             Stance {
                 roles: SPINNING,
                 severity: Severity::High,
-                note: "a spinning thread runs into it each second; with -1 a runaway thread holds its CPU forever, so leave one CPU outside its affinity",
+                note: "the limit stops a spinning thread each second; with -1 a runaway thread holds its CPU forever, so leave one CPU outside its affinity",
             },
             Stance {
                 roles: &[Role::Control, Role::Audio],
@@ -83,7 +83,7 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::High,
-            note: "it stops a spinning real-time thread as soon as anything else waits for the CPU; only stalld reads it as well",
+            note: "it stops a spinning real-time thread as soon as anything else waits for the CPU; the only other program that reads it is stalld",
         }],
         ..BASE
     },
@@ -201,14 +201,14 @@ const CHECKS: &[Check] = &[
     Check {
         name: "priority-99",
         subject: "programs at priority 99",
-        expected: "none: 98 at most",
+        expected: "none (98 is the highest safe priority)",
         judge: |reader| {
             let top = |task: &&TaskFact| {
                 !task.kernel && REAL_TIME.contains(&task.policy) && task.priority == 99
             };
             names(reader, top)
         },
-        why: "The kernel's migration and watchdog threads run there, and must be able to preempt everything.",
+        why: "The kernel's migration and watchdog threads have priority 99, and must be able to preempt all other threads.",
         source: "sched(7); the kernel's stop class, kernel/stop_machine.c",
         remedies: &[Remedy::Decide("chrt --fifo --pid 90 PID")],
         ..BASE
@@ -236,7 +236,7 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "below 50",
         judge: kernel_threads,
-        why: "They do what others queued on the CPU, in batches; at the application's priority or above they delay it. Far below it they starve if it spins.",
+        why: "Kernel threads do work that others queued on the CPU, in batches. At or above the application's priority, they delay the application. Far below it, they starve if the application spins.",
         source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst; Documentation/admin-guide/kernel-parameters.txt, rcutree.kthread_prio; tuned, profiles/realtime-virtual-host (2 to 4); OpenShift's tuning (11)",
         remedies: &[Remedy::Decide("chrt --fifo --pid 4 PID, for each of them")],
         ..BASE

@@ -46,7 +46,7 @@ fn judge(reader: &FactReader) -> Judged {
     // least once.
     match since_boot(reader)? {
         0 => Err(Missing::unknown(format!(
-            "none since boot, which says nothing where the hypervisor{} does not report it",
+            "none since boot, which means nothing if the hypervisor{} does not report it",
             reader
                 .host()
                 .virtualisation

@@ -36,11 +36,10 @@ fn judge(reader: &FactReader) -> Judged {
     }
     let slowed = slowed_now(reader);
     if let Some(names) = slowed {
-        return Ok(Verdict::Fail(format!("is at work now: {names}")));
+        return Ok(Verdict::Fail(format!("is active now: {names}")));
     }
     Err(Missing::unknown(
-        "this processor has no count of it that the kernel shows; no cooling device slows it now, \
-         as far as there are any",
+        "the kernel shows no throttling count for this processor; no cooling device slows it now",
     ))
 }
 

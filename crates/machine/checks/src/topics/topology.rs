@@ -28,14 +28,14 @@ const CHECKS: &[Check] = &[
         name: "whole-cores",
         subject: "measured cores",
         severity: Severity::High,
-        expected: "no sibling in other use",
+        expected: "no sibling that others use",
         judge: whole_cores,
         why: "A sibling's thread shares the core's execution units and first caches with the measured one.",
         source: SYSFS,
         stances: &[Stance {
             roles: &[Role::Audio, Role::Lab],
             severity: Severity::Medium,
-            note: "slows by a factor, not by milliseconds",
+            note: "the slowdown is a factor, not milliseconds",
         }],
         remedies: &[Remedy::Decide(
             "echo 0 > /sys/devices/system/cpu/cpuN/online, for each sibling N",
@@ -76,7 +76,7 @@ const CHECKS: &[Check] = &[
         expected: "the same node",
         reads: &[NIC_NODE, NODE_CPUS],
         judge: network_node,
-        why: "Packets land in the card's node's cache and memory.",
+        why: "Packets arrive in the cache and memory of the card's node.",
         source: "Documentation/networking/scaling.rst",
         stances: &[Stance {
             roles: &[Role::Network, Role::Trading, Role::Telco],
@@ -99,12 +99,12 @@ const CHECKS: &[Check] = &[
                 Verdict::Ok("is not measured".to_owned())
             })
         },
-        why: "Boot, timekeeping, many drivers and some firmware do their work there, and it cannot be in nohz_full on most machines.",
+        why: "Boot, timekeeping, many drivers and some firmware do their work on CPU 0, and on most machines it cannot be in nohz_full.",
         source: "Documentation/timers/no_hz.rst",
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::Medium,
-            note: "one CPU has to keep time for those without tick",
+            note: "one CPU has to keep time for the CPUs without a tick",
         }],
         ..BASE
     },

@@ -130,7 +130,7 @@ const CHECKS: &[Check] = &[
                 _ => Verdict::Fail(format!("{count} enabled")),
             })
         },
-        why: "Each costs up to a microsecond where it happens: at each interrupt, wake-up or system call.",
+        why: "Each event costs up to a microsecond, at each interrupt, wake-up or system call.",
         source: "Documentation/trace/events.rst",
         remedies: &[Remedy::Run("echo > /sys/kernel/tracing/set_event")],
         ..BASE
@@ -158,7 +158,7 @@ const CHECKS: &[Check] = &[
                 format!("{}, {busy} with a tracer", all.len()),
             ))
         },
-        why: "A session that a killed program left behind goes on recording.",
+        why: "A session that a killed program left behind keeps recording.",
         source: "Documentation/trace/ftrace.rst, Instances",
         ..BASE
     },

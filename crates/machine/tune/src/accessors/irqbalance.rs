@@ -119,8 +119,8 @@ impl Access for IrqbalanceBan {
     fn remark(&self, target: &Target<'_>, _: &str, _: &str) -> Option<String> {
         let pid = target.running("irqbalance")?;
         Some(format!(
-            "irqbalance runs (process {pid}) and has read {} when it started: `systemctl restart \
-             irqbalance` lets it read it again",
+            "irqbalance (process {pid}) read {} when it started: to apply the new value, run \
+             `systemctl restart irqbalance`",
             file(target)
         ))
     }

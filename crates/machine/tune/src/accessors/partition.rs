@@ -287,7 +287,7 @@ impl Access for Partition {
             Kind::V1 => format!("{V1}/{OURS}/tasks"),
         };
         Some(format!(
-            "what is to run on CPU {} is moved there: echo PID > {group}",
+            "move the processes that are to run on CPU {} there: echo PID > {group}",
             split(value).0
         ))
     }

@@ -152,9 +152,7 @@ impl Access for ThreadPriority {
             3 => Policy::Batch { nice: stat.nice },
             5 if stat.nice == 0 => Policy::Idle,
             _ => {
-                return Err(refused(
-                    "its policy is one that could not be put back exactly",
-                ));
+                return Err(refused("its policy could not be restored exactly"));
             }
         };
         word(policy).ok_or_else(|| refused("its policy has no name"))

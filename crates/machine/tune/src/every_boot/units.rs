@@ -84,7 +84,7 @@ WantedBy=suspend.target hibernate.target hybrid-sleep.target suspend-then-hibern
 
 const RULES: &str = "/etc/udev/rules.d/90-punctual-tune.rules";
 const RULES_TEXT: &str = "\
-# A CPU or a network card that comes later has none of the settings.
+# A CPU or a network card that is added later has none of the settings.
 ACTION==\"online\", SUBSYSTEM==\"cpu\", RUN+=\"{systemctl} --no-block start punctual-tune-verify.service\"
 ACTION==\"add\", SUBSYSTEM==\"net\", RUN+=\"{systemctl} --no-block start punctual-tune-verify.service\"
 ";

@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Setting] = &[
     .long(),
     machine(
         "compact-unevictable",
-        "whether compaction moves locked pages, which makes their owner fault",
+        "whether compaction moves locked pages, which causes page faults in their owner",
         "/proc/sys/vm/compact_unevictable_allowed",
         ON_OFF,
     )
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Setting] = &[
         "/proc/sys/vm/swappiness",
         up_to(200),
     )
-    .risk(Risk::Low, "Low: less memory for files.")
+    .risk(Risk::Low, "Low: less memory to cache files.")
     .from("Documentation/admin-guide/sysctl/vm.rst")
     .wanted("10")
     .long(),
@@ -130,7 +130,7 @@ pub(super) const ROWS: &[Setting] = &[
     .long(),
     each(
         "slab-partial",
-        "number of partly free pages that each CPU keeps of a cache of the kernel's allocator",
+        "number of partly free pages that each CPU keeps for one cache of the kernel's allocator",
         "/sys/kernel/slab/*/cpu_partial",
         up_to(BIG),
         Scope::Machine,

@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Setting] = &[
     )
     .risk(
         Risk::Low,
-        "Each packet costs one more interrupt between CPUs.",
+        "Each packet costs one more inter-processor interrupt.",
     )
     .from("Documentation/networking/scaling.rst")
     .wanted("housekeeping"),
@@ -26,7 +26,7 @@ pub(super) const ROWS: &[Setting] = &[
     )
     .risk(
         Risk::Low,
-        "Each packet costs one more interrupt between CPUs.",
+        "Each packet costs one more inter-processor interrupt.",
     )
     .from("Documentation/admin-guide/sysctl/net.rst")
     .wanted("housekeeping"),
@@ -54,7 +54,10 @@ pub(super) const ROWS: &[Setting] = &[
         Values::Mask,
         Scope::Machine,
     )
-    .risk(Risk::Low, "CPUs without a queue share one.")
+    .risk(
+        Risk::Low,
+        "CPUs without a queue of their own share a queue.",
+    )
     .from("Documentation/networking/scaling.rst"),
     machine(
         "busy-poll-us",

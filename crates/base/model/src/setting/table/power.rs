@@ -58,7 +58,7 @@ pub(super) const ROWS: &[Setting] = &[
         "/sys/devices/system/cpu/intel_pstate/no_turbo or /sys/devices/system/cpu/cpufreq/boost", "",
         Values::Own("`on` or `off`"),
     )
-    .risk(Risk::Low, "Off: slower, and steadier. On: faster while it stays cool.")
+    .risk(Risk::Low, "Off: lower speed, less variation. On: higher speed while the processor stays cool.")
     .from("Documentation/admin-guide/pm/intel_pstate.rst, cpufreq.rst")
     .wanted("off"),
     each(
@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("max"),
     machine(
         "min-perf-percent",
-        "the lowest performance that intel_pstate asks for, in per cent",
+        "the lowest performance that intel_pstate requests, in per cent",
         "/sys/devices/system/cpu/intel_pstate/min_perf_pct",
         up_to(100),
     )
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Setting] = &[
         },
         Scope::Machine,
     )
-    .risk(Risk::Low, "Uses power that the cores cannot use for turbo then.")
+    .risk(Risk::Low, "The cores have less power for turbo.")
     .from("Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst")
     .wanted("max"),
     special(
@@ -114,7 +114,7 @@ pub(super) const ROWS: &[Setting] = &[
         "/sys/devices/system/cpu/cpu#/cpuidle/state#/disable", "cpu#/state#",
         Values::Own("a number of microseconds, 0 to 1000000"),
     )
-    .risk(Risk::Medium, "A CPU that does not sleep gets hot and leaves less turbo for others.")
+    .risk(Risk::Medium, "A CPU that does not enter idle states gets hot, and other CPUs have less turbo.")
     .from("Documentation/admin-guide/pm/cpuidle.rst")
     .wanted("10"),
     each(
@@ -124,15 +124,15 @@ pub(super) const ROWS: &[Setting] = &[
         Values::NumberOr { word: "n/a", min: 0, max: BIG },
         Scope::Cpu,
     )
-    .risk(Risk::Medium, "A CPU that does not sleep gets hot and leaves less turbo for others.")
+    .risk(Risk::Medium, "A CPU that does not enter idle states gets hot, and other CPUs have less turbo.")
     .from("Documentation/ABI/testing/sysfs-devices-power"),
     special(
         "dma-latency-us",
-        "the time any CPU may take to leave its idle state, in microseconds; kept by a small process",
+        "the time any CPU may take to leave its idle state, in microseconds; a small process holds it",
         "/dev/cpu_dma_latency", "",
         Values::Own("a number of microseconds, 0 to 2000000000"),
     )
-    .risk(Risk::Medium, "0 prevents all CPUs from sleeping: more heat, and less turbo.")
+    .risk(Risk::Medium, "0 prevents all CPUs from entering idle states: more heat, and less turbo.")
     .from("Documentation/power/pm_qos_interface.rst"),
     machine(
         "aspm",

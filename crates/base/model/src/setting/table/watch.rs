@@ -24,11 +24,11 @@ pub(super) const ROWS: &[Setting] = &[
     .by_hand(ALARM),
     machine(
         "watchdog-cpus",
-        "the CPUs that are watched for hanging",
+        "the CPUs on which the watchdogs detect hangs",
         "/proc/sys/kernel/watchdog_cpumask",
         Values::List,
     )
-    .risk(Risk::Medium, "Other CPUs that hang go unnoticed.")
+    .risk(Risk::Medium, "A hang of any other CPU goes unnoticed.")
     .from("Documentation/admin-guide/sysctl/kernel.rst")
     .wanted("housekeeping")
     .by_hand(ALARM),

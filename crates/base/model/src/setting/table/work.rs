@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Setting] = &[
         "/proc/PID/stat, sched_setattr(2)", "name of the thread, such as ksoftirqd/* or irq/24-*",
         Values::Own("`fifo:1` to `fifo:99`, `rr:1` to `rr:99`, `other`, `other:NICE`, `batch` or `idle`"),
     )
-    .risk(Risk::High, "A kernel thread above the application delays it; one too low can starve the machine.")
+    .risk(Risk::High, "A kernel thread with a higher priority than the application delays it; a priority that is too low can starve the kernel's work.")
     .from("sched(7), sched_setattr(2)")
     .selected(),
     // Kernel work that can move to other CPUs.
@@ -130,7 +130,7 @@ pub(super) const ROWS: &[Setting] = &[
         "/proc/sys/kernel/sched_autogroup_enabled",
         ON_OFF,
     )
-    .risk(Risk::Low, "Off: a large build takes more from a desktop.")
+    .risk(Risk::Low, "Off: a large build takes more CPU time from desktop programs.")
     .from("sched(7), The autogroup feature")
     .wanted("off"),
     machine(

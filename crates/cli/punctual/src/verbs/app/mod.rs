@@ -18,9 +18,9 @@ const LONG: &str = "List and record the figures of applications that measure the
              and execution time, missed periods. An application publishes them with the crate \
              punctual-app, or from C and C++ with libpunctual (docs/kit.md): in sealed memory, \
              at about 10 ns a sample, without a file, socket or thread.\n\n\
-             The application is neither stopped nor changed. With --explain the kernel's events \
-             around each sample above its channel's budget are traced, and name the cause: the release \
-             and the time are the application's own marks. The application must belong to the same user, or \
+             The application is neither stopped nor changed. With --explain, punctual traces the \
+             kernel's events around each sample above its channel's budget and names the cause. \
+             The application itself gives the release and the latency of a sample. The application must belong to the same user, or \
              punctual needs CAP_SYS_PTRACE.";
 
 /// List or record applications that measure themselves

@@ -19,24 +19,24 @@ pub(super) const VERB: Verb = Verb::new::<Compare>("compare");
 const LONG: &str = "Compare recordings of one probe: percentiles, missed periods, samples above a limit, \
              and the probability that a wake-up of one is later than one of the other. Lists runs \
              that are too short, and differing settings of measurement and machine.\n\n\
-             compare BASELINE CANDIDATE sets two runs against each other;\n\
+             compare BASELINE CANDIDATE compares two runs;\n\
              compare A1 A2 A3 A4 --with B1 B2 B3 B4 several runs a side.";
 
 const AFTER: &str = concat!(
-    "Two runs: wake-ups of one second share what disturbs them, so they are not \
-             independent. Intervals are made of stretches of the runs: the rows of the time series, \
-             joined until neighbours do not resemble each other, and resampled. With fewer than \
+    "Two runs: wake-ups within one second share the same disturbances, so they are not \
+             independent. Intervals come from resampled stretches of the runs: rows of the time \
+             series, joined until adjacent stretches are not correlated. With fewer than \
              ten stretches, or without a time series (a histogram of another tool), the answer is \
-             inconclusive; likewise for a percentile that drifts too slowly for the run. Of \
-             recordings with every sample (measure --samples, cyclictest -v) the samples are cut \
-             into stretches. One run a side compares these two runs only. Differences between starts \
+             inconclusive; likewise for a percentile that drifts too slowly for the run. In \
+             recordings with every sample (measure --samples, cyclictest -v), the samples \
+             themselves are divided into stretches. One run a side compares these two runs only. Differences between starts \
              of the same machine are not covered: repeat both before you blame a setting.\n\n\
-             Several runs a side (--with): the unit is the run. An exact rank test looks at all \
-             ways to deal the runs out. It needs four runs a side at least; with three the smallest \
+             Several runs a side (--with): the unit is the run. An exact rank test considers all \
+             assignments of the runs to the two sides. It needs at least four runs a side; with three the smallest \
              possible p is 0.1. Alternate the runs of baseline and candidate: otherwise a drift of \
              the machine looks like a difference.\n\n\
-             A change holds for all lines together with 95% confidence. Maxima are shown with their \
-             bound, and not compared.\n\n",
+             All changes together hold with 95% confidence. Maxima are shown with their bound, \
+             but not compared.\n\n",
     "Exit codes with --fail-on-worse:\n  \
                0  nothing is significantly worse\n  \
                1  the recordings were measured differently: not comparable\n  \

@@ -43,8 +43,8 @@ pub(super) fn warnings(policy: &Policy, cpus: Option<&CpuSet>, host: &Host) -> V
         && priority > highest.scheduling.priority
     {
         warnings.push(format!(
-            "priority {priority} is above the kernel's own threads (the highest is {} at {}): what \
-             they serve waits while this runs",
+            "priority {priority} is above the kernel's own threads (the highest is {} at {}): their \
+             work waits while the command runs",
             highest.comm, highest.scheduling.priority
         ));
     }
@@ -95,15 +95,15 @@ fn spinning(online: &CpuSet, cpus: Option<&CpuSet>, net: SafetyNet) -> Option<St
             SafetyNet::None => "and real-time throttling is off (kernel.sched_rt_runtime_us)",
         };
         return Some(format!(
-            "this machine has one CPU: if it spins, nothing else runs, not even a shell; {end}"
+            "this machine has one CPU: if the command spins, nothing else runs, not even a shell; {end}"
         ));
     }
     let cpus = cpus.filter(|cpus| cpus.len() == 1)?;
     (net == SafetyNet::None).then(|| {
         format!(
-            "it may run on CPU {cpus} only, and nothing takes it off (kernel.sched_rt_runtime_us is \
-             -1): if it spins, the kernel's own threads of that CPU starve, and what waits for them \
-             hangs"
+            "the command may run on CPU {cpus} only, and nothing limits its CPU time \
+             (kernel.sched_rt_runtime_us is -1): if it spins, the kernel's own threads of that \
+             CPU starve, and everything that waits for them hangs"
         )
     })
 }

@@ -260,7 +260,7 @@ impl New {
     fn of_boots(&self) -> Result<Vec<Arm>> {
         if self.boot.len() < 2 {
             return Err(UsageError(
-                "one kind of boot is nothing to compare: give --boot PARAMS twice or more, \
+                "one --boot alone leaves nothing to compare: give --boot PARAMS twice or more, \
                  empty for the usual parameters"
                     .to_owned(),
             )

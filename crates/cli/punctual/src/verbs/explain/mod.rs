@@ -29,8 +29,9 @@ const AFTER: &str = "With --pid, --comm or --cgroup the jobs of the threads are 
              With --trace the late reactions in a file are found and explained: waits of threads \
              for a CPU, timers that expired late, and latencies that cyclictest -b, timerlat or \
              osnoise wrote into the trace. Without --threshold, the 20 longest of real-time \
-             threads, or of all threads if there are none. Read are trace.dat of trace-cmd, and \
-             the text of trace-cmd report, of perf script and of tracefs' trace, also compressed.\n\n\
+             threads are explained, or of all threads if there are none. The file can be a \
+             trace.dat of trace-cmd, or the text of trace-cmd report, of perf script or of \
+             tracefs' trace, each also compressed.\n\n\
              With --output FILE.pftrace the whole trace is written for https://ui.perfetto.dev, with \
              the causes of each late reaction on a track of their own; with --between or --at, only \
              the events of that time and of 10 ms before and after it. Of a recording, the events \

@@ -245,7 +245,7 @@ fn manage(tokens: Access, collection: &dyn Collection) -> Result<Exit> {
                 action: "moved".to_owned(),
                 what: name,
             })?;
-            output::note("the next machine that pushes with this token keeps it");
+            output::note("the token now belongs to the next machine that pushes with it");
         }
         Access::Tokens => {
             for token in collection.tokens()? {

@@ -129,7 +129,9 @@ fn alerts(config: &Config, table: AlertsTable, store: Option<&Path>) -> Result<A
         ));
     }
     if runs == 0 || runs > of || of > 100 {
-        return Err(wrong("alerts.broken: runs is 1 to of, and of at most 100"));
+        return Err(wrong(
+            "alerts.broken: runs must be from 1 to of, and of at most 100",
+        ));
     }
     if !(0.0..=100.0).contains(&disk_free) {
         return Err(wrong("alerts.disk_free: 0 to 100 percent"));

@@ -64,7 +64,9 @@ impl Given {
             .and_then(|file| file.modified())
             .map_err(anyhow::Error::from)
             .and_then(|time| Ok(Timestamp::try_from(time)?))
-            .with_context(|| format!("{}: no time of its last change", path.display()))?;
+            .with_context(|| {
+                format!("{}: the time of its last change is unknown", path.display())
+            })?;
         let started = changed
             .checked_sub(Duration::from(recording.duration_ns))
             .unwrap_or(changed);

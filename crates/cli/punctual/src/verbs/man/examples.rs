@@ -35,7 +35,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual lint --comm motion -D 10s",
-        "Check what the real-time threads of a running program should not do.",
+        "Check a running program for actions that its real-time threads should avoid.",
     ),
     (
         "punctual experiment --set thp=never --threshold 50us -D 20m",
@@ -43,7 +43,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual experiment --a ./old.sh --b ./new.sh -o report.html",
-        "Compare two states that commands make.",
+        "Compare two states that are set by commands.",
     ),
     (
         "punctual experiment resume",
@@ -55,11 +55,11 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual monitor install --write",
-        "Install the service that carries /etc/punctual/monitor.toml out.",
+        "Install the service that follows the plan /etc/punctual/monitor.toml.",
     ),
     (
         "punctual monitor slots --since 24h",
-        "List what became of the slots of a day.",
+        "List the slots of a day, each with its outcome.",
     ),
     (
         "punctual store backup /backup/punctual.db",
@@ -67,7 +67,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual store merge other.db",
-        "Take in the recordings of another machine.",
+        "Merge the recordings of another machine into this store.",
     ),
     (
         "punctual store copy collector.db postgres://punctual@db.example/fleet",
@@ -75,7 +75,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual export --to file:///lake --by day",
-        "Write all recordings as Parquet, a file a day and table.",
+        "Write all recordings as Parquet, one file per day and table.",
     ),
     (
         "punctual improve --cpus 2-3 --load farm -o bench.toml",
@@ -83,7 +83,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual improve --dry-run",
-        "Show what would be tried, and what the time can show.",
+        "Show which settings would be tried, and which effect the time can show.",
     ),
     (
         "punctual measure timer --phases idle:60s,cpu+disk:60s",
@@ -103,7 +103,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual tune cmdline write control --cpus 2-3",
-        "Edit the boot loader's files, after a look at the difference.",
+        "Edit the boot loader's files, after showing the difference.",
     ),
     (
         "punctual watch --by cpu -D 10s",
@@ -160,7 +160,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual trend osadl --since 112d",
-        "Show a series of the plan over 112 days; exit 3 at an open worsening.",
+        "Show a series of the plan over 112 days; exit with 3 if a regression is open.",
     ),
     (
         "punctual trend changes osadl --open",
@@ -176,7 +176,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual facts diff last~1 last",
-        "Show what differs between two recordings beside their figures.",
+        "Show the facts of the machine that differ between two recordings.",
     ),
     (
         "punctual plot osadl --kind surface -o surface.png",
@@ -207,7 +207,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "punctual tune plan control --cpus 2-3",
         "Show what a profile would change.",
     ),
-    ("punctual tune status", "Show what is in force."),
+    ("punctual tune status", "Show which settings are in force."),
     ("punctual tune revert", "Restore all settings."),
     (
         "punctual measure --list timer",
@@ -225,7 +225,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ("punctual topology", "Show CPUs, caches and NUMA nodes."),
     (
         "punctual place beside --irq 24",
-        "Find a CPU beside an interrupt.",
+        "Find a CPU that shares a cache with the handler of an interrupt.",
     ),
     ("punctual clocks", "List the clock sources."),
     (

@@ -13,20 +13,23 @@ use super::markup::{self, escaped};
 const ENVIRONMENT: [(&str, &str); 5] = [
     (
         "PUNCTUAL_STORE",
-        "The file that recordings are kept in; --store wins.",
+        "File that stores the recordings; --store takes precedence.",
     ),
     (
         "XDG_DATA_HOME",
-        "Folder of the default store, where it is an absolute path.",
+        "Folder of the default store, if it is an absolute path.",
     ),
     (
         "XDG_STATE_HOME",
-        "Folder of the journal of changed settings, where it is an absolute path.",
+        "Folder of the journal of changed settings, if it is an absolute path.",
     ),
-    ("NO_COLOR", "Not empty: no colours; --color wins."),
+    (
+        "NO_COLOR",
+        "If not empty, disables colours; --color takes precedence.",
+    ),
     (
         "TERM",
-        "dumb: no colours, and no lines that are redrawn; --color wins.",
+        "The value dumb disables colours and redrawn lines; --color takes precedence.",
     ),
 ];
 
@@ -40,7 +43,7 @@ const FILES: [(&str, &str); 3] = [
     (
         "/var/lib/punctual/tune.journal, ~/.local/state/punctual/tune.journal",
         "Settings that a measurement has changed, with their old values. The next command \
-         restores what a killed one has left.",
+         restores the settings that a killed command has left changed.",
     ),
 ];
 

@@ -75,11 +75,11 @@ fn spanned(delay: Delay) -> String {
     let span = match delay {
         Delay::Timer => "from the time at which the thread was due to its own reading of the clock",
         Delay::Call => {
-            "from before one thread's call to the other's reading of the clock; what keeps either \
-             of the two counts"
+            "from before one thread's call to the other thread's reading of the clock; a delay \
+             of either thread counts"
         }
         Delay::Step => {
-            "from the thread's reading of the clock before what it does to its reading after it"
+            "from the thread's reading of the clock before the operation to its reading after the operation"
         }
         Delay::Wakeup | Delay::Taken | Delay::Job => {
             "from when the thread could run to when it did"

@@ -78,7 +78,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let stop = stop_flag()?;
     if let (Some(length), false) = (session.measured_before(), quiet) {
         output::note(&format!(
-            "first, for {length}, the probe runs without and with trace events: what recording costs"
+            "first, for {length}, the probe runs without and with trace events, to measure the cost of recording them"
         ));
     }
     let mut view = live::view(quiet);
@@ -95,7 +95,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         output::print(&text::render(&shown, &context.style()))?;
     }
     if let Some(error) = outcome.store_error {
-        return Err(error).context("the recording could not be kept whole");
+        return Err(error).context("the recording could not be stored completely");
     }
     if let Some(load) = recording.load.iter().find(|load| load.failed) {
         let how = load.ended_early.as_deref().unwrap_or_default();

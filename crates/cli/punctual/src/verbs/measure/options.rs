@@ -313,7 +313,7 @@ pub(in crate::verbs) fn run_length(text: &str) -> Result<RunLength, Invalid> {
         return Ok(RunLength::UntilStopped);
     }
     match text.parse()? {
-        Nanos::ZERO => Err("a run of no length measures nothing (forever: until Ctrl-C)".into()),
+        Nanos::ZERO => Err("the duration is 0: give a longer one (forever: until Ctrl-C)".into()),
         duration => Ok(RunLength::For(duration)),
     }
 }

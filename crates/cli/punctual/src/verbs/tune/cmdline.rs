@@ -27,7 +27,7 @@ pub(super) enum Cmdline {
         #[command(flatten)]
         form: Form,
     },
-    /// Edit the boot loader's files, after a look at the difference
+    /// Edit the boot loader's files, after showing the difference
     Write(Edit),
     /// Restore the boot loader's files byte for byte
     Revert {
@@ -160,7 +160,7 @@ impl Edit {
         edit.write(&host, &self.system.state(context)?)
             .map_err(usage)?;
         let then = if self.system.root == Path::new("/") {
-            "Written. It counts from the next boot; `punctual tune cmdline revert` restores \
+            "Written. It takes effect at the next boot; `punctual tune cmdline revert` restores \
                      the files."
         } else {
             "Written."
@@ -320,6 +320,6 @@ fn reverted(done: Option<&CmdlineRevert>) -> Document {
     );
     document(vec![
         Section::new(Block::fields(fields).into_iter().collect()),
-        paragraph("It counts from the next boot."),
+        paragraph("It takes effect at the next boot."),
     ])
 }

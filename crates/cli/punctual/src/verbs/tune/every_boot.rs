@@ -295,7 +295,7 @@ fn shown(status: &BootStatus) -> Document {
         (Some(last), Some(true)) => sections.push(paragraph(Tone::Warning, left_off(last))),
         (_, None) => sections.push(paragraph(
             Tone::Warning,
-            "Whether the next boot applies it is unknown: this boot has no identity.",
+            "Whether the next boot applies them is unknown: this boot has no boot ID.",
         )),
         _ => {}
     }

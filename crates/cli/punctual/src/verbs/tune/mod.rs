@@ -194,7 +194,7 @@ impl Wished {
         }
         let request = asked.ok_or_else(|| {
             UsageError(format!(
-                "nothing was asked for: give a profile ({}, or a TOML file), --set SETTING=VALUE \
+                "nothing to apply: give a profile ({}, or a TOML file), --set SETTING=VALUE \
              or --from-doctor",
                 names.join(", ")
             ))
@@ -301,8 +301,8 @@ fn revert(form: Form, forget: bool, context: &Context) -> Result<Exit> {
             }
             let error = punctual_tune::TuneError::NotRestored { restored, failures };
             Err(anyhow::Error::from(error).context(
-                "not everything is as it was (the next command tries again; `punctual tune revert \
-                 --forget` gives up what is left)",
+                "not all settings are restored (the next command tries again; `punctual tune \
+                 revert --forget` gives up the rest)",
             ))
         }
         Err(error) => {

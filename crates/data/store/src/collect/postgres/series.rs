@@ -26,7 +26,7 @@ impl PostgresCollection {
         let read = |text: &String| {
             serde_json::from_str(text).map_err(|error| {
                 self.pool
-                    .failed(format!("what a user wrote does not read: {error}"))
+                    .failed(format!("a text written by a user cannot be read: {error}"))
             })
         };
         texts.iter().map(read).collect()
