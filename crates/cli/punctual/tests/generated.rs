@@ -129,7 +129,7 @@ fn is_kept(name: &str, page: &str) {
 fn the_loads_have_their_page() {
     let mut page = String::from(
         "# Loads\n\n`--load NAME` or `--load NAME:PARAMETER=VALUE,…` disturbs the machine while \
-         it is measured, at\nnormal priority; several are given one by one. A load ends with the \
+         it is measured, at\nnormal priority; repeat the option to add loads. A load ends with the \
          run, also when punctual\nis killed.\n",
     );
     for load in punctual_loads::LOADS {
@@ -209,8 +209,8 @@ fn the_formats_have_their_page() {
 fn the_schemas_have_their_page() {
     let help = Sandbox::new().done("schema --help");
     let mut page = String::from(
-        "# Schemas\n\n`punctual schema OF` prints the JSON Schema of what a command writes. A \
-         key that is there stays,\nwith its meaning and its unit; keys are added.\n\n\
+        "# Schemas\n\n`punctual schema OF` prints the JSON Schema of what a command writes. \
+         Existing keys stay,\nwith their meaning and unit; new keys are added.\n\n\
          | `OF` | written by |\n|---|---|\n",
     );
     // In a narrow terminal the lines are wrapped.

@@ -101,13 +101,13 @@ fn capital(text: &str) -> String {
 fn page() -> String {
     let mut text = String::from(
         "# Settings that `punctual tune` can change\n\n\
-         `--set NAME=VALUE`, or `NAME = VALUE` below `[settings]` of a profile. Where there are\n\
-         several (a CPU, an interrupt, a queue), `NAME@WHICH=VALUE` names some of them; `*` matches\n\
+         `--set NAME=VALUE`, or `NAME = VALUE` below `[settings]` of a profile. If a setting\n\
+         exists several times (for each CPU, interrupt or queue), `NAME@WHICH=VALUE` selects some; `*` matches\n\
          anything. CPUs are a list (`0-3,8`) or a word: `measured` (those of `--cpus`),\n\
          `housekeeping` (all others) or `all`. In a profile `\"recommended\"` is the value\n\
-         recommended to its role.\n\n\
-         `#` in a path stands for a number, `*` for a name. What a machine does not have, or its\n\
-         kernel refuses, is left out of a profile, and is an error where `--set` names it.\n",
+         recommended for its role.\n\n\
+         `#` in a path stands for a number, `*` for a name. A setting that the machine does not\n\
+         have, or that its kernel refuses, is left out of a profile, and is an error if `--set` names it.\n",
     );
     for setting in SETTINGS {
         let _ = write!(text, "\n{}", entry(setting));
