@@ -384,7 +384,7 @@ mod tests {
         );
         let said = cautions([&[&a, &a], &[&b, &b]]);
         assert!(
-            said.iter().any(|one| one.contains("is there twice")),
+            said.iter().any(|one| one.contains("is given twice")),
             "{said:?}"
         );
         assert!(said.iter().any(|one| one.contains("alternate")), "{said:?}");

@@ -59,7 +59,10 @@ fn a_list_shows_what_is_asked_for() {
         assert!(labels(options).is_empty(), "{options}");
     }
     let none = place.run("list --probe signal");
-    assert!(text(&none.stderr).contains("no recording fits"), "{none:?}");
+    assert!(
+        text(&none.stderr).contains("no recording matches"),
+        "{none:?}"
+    );
     let wrong = place.refused("list --since yesterday", 2);
     assert!(wrong.contains("2026-11-03"), "{wrong}");
     // Without a terminal, all columns are shown and nothing is cut.

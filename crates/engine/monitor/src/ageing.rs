@@ -395,7 +395,7 @@ mod tests {
             let (removed, said) = machine.hours(29 * DAY);
             assert!(removed.is_empty(), "{years}");
             assert_eq!(said.len(), 1, "{said:?}");
-            assert!(said[0].starts_with("nothing ages out: the clock jumped from 2026-11-26"));
+            assert!(said[0].starts_with("no data ages out: the clock jumped from 2026-11-26"));
             assert!(machine.ageing.told().unwrap().starts_with("suspended: "));
             // Back by the time that passed.
             machine.set(-years * 365 * DAY);
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(removed.len(), 1, "what was marked before the jump");
         (machine.boot, machine.boot_id) = (0, "c");
         machine.set(-50 * 365 * DAY);
-        assert!(machine.look().1.unwrap().contains("nothing ages out"));
+        assert!(machine.look().1.unwrap().contains("no data ages out"));
     }
 
     #[test]

@@ -384,7 +384,7 @@ fn read_only_container_settings_are_reported() {
 /// Command line, exit code, and texts that the message must contain.
 const WRONG: &[(&str, i32, &[&str])] = &[
     ("tune", 2, &["Usage"]),
-    ("tune plan", 2, &["nothing was asked for", "low-latency"]),
+    ("tune plan", 2, &["nothing to apply", "low-latency"]),
     ("tune plan contrl", 2, &["did you mean 'control'"]),
     (
         "tune plan --set swapiness=1",

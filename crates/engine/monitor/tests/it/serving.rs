@@ -510,7 +510,7 @@ fn clock_jump_removes_no_rows() {
     assert!(kept);
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(
-        said[0].starts_with("nothing ages out: the clock jumped from"),
+        said[0].starts_with("no data ages out: the clock jumped from"),
         "{said:?}"
     );
     // Another service reads the state from the store.

@@ -25,7 +25,7 @@ fn with_threads_limited(
     let shared = all.split_off(&end).len();
     let note = format!(
         "{shared} threads have no figures of their own: a recording has {most} threads at most, and \
-         the others are counted with the threads created later"
+         the others are counted with the threads made later"
     );
     (all, vec![note])
 }
@@ -153,7 +153,7 @@ impl Watched {
                     self.passed_on.insert(tid);
                     self.note(format!(
                         "the number {tid} was given to another watched thread after the first \
-                         had ended: the second is counted with the threads created later"
+                         had ended: the second is counted with the threads made later"
                     ));
                     anew(tid);
                 }
