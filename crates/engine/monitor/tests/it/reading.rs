@@ -110,7 +110,7 @@ fn an_error_has_line_and_column() {
         (
             "[[series]]\nname = \"watch\"\nprobe = \"timer\"\n",
             "2:8",
-            "another one",
+            "use another name",
         ),
         (
             "[[series]]\nname = \"a\"\nprobe = \"tmer\"\n",
