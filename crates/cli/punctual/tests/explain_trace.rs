@@ -475,7 +475,7 @@ fn explanation_of_a_trace_is_a_page_or_a_plot() {
             .unwrap()
             .starts_with(b"\x89PNG")
     );
-    // The same of a stored recording.
+    // A stored recording is drawn, too.
     place.done(&format!("import {}", compressed().display()));
     place.done("explain last -o stored.svg");
     assert!(read("stored.svg").contains("hog-"));

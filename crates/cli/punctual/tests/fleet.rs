@@ -114,13 +114,13 @@ fn a_service_delivers_what_it_records() {
     }
 }
 
-/// What a server answers, as its first line.
+/// Returns the first line of the answer of a server.
 fn asked(address: &str, head: &str) -> String {
     let answer = answered(address, head);
     answer.lines().next().unwrap_or_default().to_owned()
 }
 
-/// What a server answers.
+/// Returns the answer of a server.
 fn answered(address: &str, head: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\n");

@@ -105,7 +105,7 @@ impl<'a> Source<'a> {
         self.unit
     }
 
-    /// Returns the whole input, if only its first bytes were looked at ([`head`](Self::head)).
+    /// Returns the whole input. Call this at the beginning, or after [`head`](Self::head).
     pub fn into_input(self) -> Box<dyn Read + 'a> {
         let mut read = self.buffer;
         read.truncate(self.end);
