@@ -29,7 +29,7 @@ pub(crate) struct Global {
     color: Option<When>,
 }
 
-/// Their heading.
+/// Heading of these options in the help.
 const GLOBAL: &str = "Global options";
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -47,9 +47,9 @@ pub(crate) struct Context {
     colour: When,
 }
 
-/// The width without a terminal.
+/// Text width in columns if stdout is not a terminal.
 const USUAL_WIDTH: usize = 100;
-/// Wider than any list.
+/// Text width in columns that no list exceeds.
 const UNCUT_WIDTH: usize = 1_000;
 
 impl Context {
@@ -57,13 +57,14 @@ impl Context {
         let Global { store, color } = Global::from_arg_matches(matches)?;
         Ok(Self {
             is_named: store.is_some(),
-            // Read here: clap shows an argument with a variable as required in usage lines.
+            // The variable is read here and not by clap, because clap shows an argument with a
+            // variable as required in usage lines.
             store: store.or_else(store_of_environment),
             colour: color.unwrap_or(When::Auto),
         })
     }
 
-    /// The context of a program called by another name, from environment
+    /// Returns the context for a run under the name of an older tool, read from environment
     /// variables.
     pub(crate) fn of_environment() -> Self {
         Self {
@@ -73,30 +74,30 @@ impl Context {
         }
     }
 
-    /// The store that an option names: commands that are printed must name it, too.
+    /// Returns the store that `--store` names. Commands that the program prints must name the same
+    /// store.
     pub(crate) fn named_store(&self) -> Option<&Path> {
         self.store.as_deref().filter(|_| self.is_named)
     }
 
-    /// Whether the store is `none`: nothing is stored. A file of that name is
+    /// Returns whether the store is `none`, so that nothing is stored. A file with that name is
     /// `./none`.
     pub(crate) fn wants_no_store(&self) -> bool {
         self.store.as_deref() == Some(Path::new("none"))
     }
 
-    /// The URL of the store where it is a PostgreSQL database.
+    /// Returns the URL of the store if it is a PostgreSQL database.
     pub(crate) fn database(&self) -> Option<&str> {
         let store = self.store.as_deref()?.to_str()?;
         punctual_store::is_database(store).then_some(store)
     }
 
-    /// The path of the store. Permissions of an earlier version are restricted once.
-    /// Only root may have created root's default store: root may have inherited the
-    /// environment of another user (`sudo -E`).
+    /// Returns the path of the store. Rejects root's default store unless only root could have
+    /// created it, because root may have inherited the environment of another user (`sudo -E`).
     pub(crate) fn store_path(&self) -> Result<PathBuf, StoreError> {
         if self.database().is_some() {
             return Err(StoreError::Database {
-                // Its URL may hold a password.
+                // The URL may contain a password.
                 name: "of --store".to_owned(),
                 reason: "this command needs a store in a file; only punctual serve, store copy \
                          and lake can use a database"
@@ -122,13 +123,13 @@ impl Context {
         Ok(path)
     }
 
-    /// The path of the store, from the root on.
+    /// Returns the absolute path of the store.
     pub(crate) fn place_of_store(&self) -> Result<PathBuf> {
         self.need_store()?;
         Ok(std::path::absolute(self.store_path()?)?)
     }
 
-    /// As [`store`](Self::store); `None` if nothing is stored.
+    /// Same as [`store`](Self::store), but returns `None` if nothing is stored.
     pub(crate) fn store_if_wanted(&self) -> Result<Option<Store>, StoreError> {
         if self.wants_no_store() {
             Ok(None)
@@ -137,7 +138,7 @@ impl Context {
         }
     }
 
-    /// For verbs that read stored recordings.
+    /// Returns an error if the store is `none`, because the verb needs a store.
     fn need_store(&self) -> Result<()> {
         anyhow::ensure!(
             !self.wants_no_store(),
@@ -146,33 +147,33 @@ impl Context {
         Ok(())
     }
 
-    /// The store, for deleting from it, also on a full disk.
+    /// Opens the store to delete from it, even on a full disk.
     pub(crate) fn store_to_delete(&self) -> Result<Store> {
         self.need_store()?;
         let store = Store::open_to_delete(&self.store_path()?)?;
         match sweep(&store) {
-            // Runs whose program has ended are marked once there is room.
+            // Runs whose program has ended are marked later, when the disk has space.
             Err(StoreError::DiskFull { .. }) => Ok(store),
             swept => Ok(swept.map(|_| store)?),
         }
     }
 
-    /// The store, for changing what is in it.
+    /// Opens the store to change stored data.
     pub(crate) fn store_to_change(&self) -> Result<Store> {
         self.need_store()?;
         Ok(self.store()?)
     }
 
-    /// The store, for writing; created if missing. Runs whose program has ended
-    /// are marked as interrupted.
+    /// Opens the store for writing, and creates it if it is missing. Marks runs whose program has
+    /// ended as interrupted.
     pub(crate) fn store(&self) -> Result<Store, StoreError> {
         let store = Store::open(&self.store_path()?)?;
         sweep(&store)?;
         Ok(store)
     }
 
-    /// The store, for reading. If it is writable, runs whose program has ended
-    /// are marked as interrupted first.
+    /// Opens the store for reading. If it is writable, first marks runs whose program has ended as
+    /// interrupted.
     pub(crate) fn store_to_read(&self) -> Result<Store> {
         self.need_store()?;
         let path = self.store_path()?;
@@ -189,13 +190,13 @@ impl Context {
         Ok(store)
     }
 
-    /// The recordings of the store, the newest first.
+    /// Returns the recordings of the store, newest first.
     pub(crate) fn listed(&self) -> Result<Vec<Summary>, StoreError> {
         Store::open_read_only(&self.store_path()?)?.list()
     }
 
-    /// The journal of changed settings; `None` if no variable gives a
-    /// folder.
+    /// Returns the path of the journal of changed settings; `None` if no environment variable
+    /// determines its folder.
     pub(crate) fn journal(&self) -> Option<PathBuf> {
         let root = rustix::process::geteuid().is_root();
         punctual_tune::default_path(root, &|name| std::env::var_os(name)).ok()
@@ -206,8 +207,8 @@ impl Context {
         Ok(OwnExperiments::next_to(&self.tune_places()?.runs))
     }
 
-    /// The folders in which measured CPUs are locked: that of the machine, and for others
-    /// than root their own, as they cannot make files in the first.
+    /// Returns the folders for the lock files of measured CPUs: the machine's folder, and for users
+    /// other than root also their own folder, because they cannot create files in the first.
     pub(crate) fn cpu_locks(&self) -> Vec<PathBuf> {
         let given = std::env::var_os("PUNCTUAL_LOCKS").filter(|value| !value.is_empty());
         if let Some(folder) = given {
@@ -222,8 +223,8 @@ impl Context {
         folders
     }
 
-    /// The journals of settings: of measurements, and of settings that a user
-    /// has applied.
+    /// Returns the paths of the settings journals: one for measurements, and one for settings that
+    /// a user has applied.
     pub(crate) fn tune_places(&self) -> Result<Locations> {
         let root = rustix::process::geteuid().is_root();
         let runs = punctual_tune::default_path(root, &|name| std::env::var_os(name))?;
@@ -244,8 +245,8 @@ impl Context {
                     .iter()
                     .map(|one| put_back(one, who))
                     .for_each(|text| note(&text)),
-                // A journal of another user, who has to undo it. Root can read
-                // any, so a note reports that this one is ignored.
+                // The journal belongs to another user, who must restore the settings. Root can read
+                // any journal, so a message tells root that this one is ignored.
                 Err(TuneError::Journal { source, .. }) if source.kind() == PermissionDenied => {
                     if root {
                         note(&format!(
@@ -259,8 +260,8 @@ impl Context {
         }
     }
 
-    /// Stops tracers that a killed run left on: the detector of hardware latency,
-    /// timerlat or osnoise, a flight recorder.
+    /// Stops tracers that a killed run left active: the hardware latency detector, timerlat or
+    /// osnoise, or a flight recorder.
     pub(crate) fn recover_tracer(&self) {
         match punctual_session::recover_tracer(&Host::live()) {
             Ok(removed) => removed.iter().for_each(|path| {
@@ -281,14 +282,14 @@ impl Context {
         }
     }
 
-    /// Prints fields, a line each.
+    /// Prints fields, one per line.
     pub(crate) fn show_fields(&self, fields: Vec<Field>) -> Result<()> {
         let mut document = Document::default();
         document.push(Section::new(vec![Block::Fields(fields)]));
         output::print(&text::render(&document, &self.style()))
     }
 
-    /// The layout of text on stdout.
+    /// Returns the format of text on stdout.
     pub(crate) fn style(&self) -> TextStyle {
         let colour = match self.colour {
             When::Always => true,
@@ -304,8 +305,8 @@ impl Context {
         }
     }
 
-    /// As [`style`](Self::style), for a list: without a terminal no column is omitted
-    /// and no text cut, for grep(1) and awk(1).
+    /// Same as [`style`](Self::style), but for a list. Without a terminal, no column is omitted and
+    /// no text is cut, so that grep(1) and awk(1) find everything.
     pub(crate) fn list_style(&self) -> TextStyle {
         TextStyle {
             width: terminal_width().unwrap_or(UNCUT_WIDTH),

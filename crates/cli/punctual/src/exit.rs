@@ -25,7 +25,7 @@ Exit codes:
        nothing
   130  interrupted; what was measured is kept";
 
-/// Those of `measure`.
+/// Exit codes of `measure`, for its help.
 pub(crate) const OF_MEASURE: &str = "\
 Exit codes:
   0    measured, and the requirement (if any) was met
@@ -36,7 +36,7 @@ Exit codes:
   4    the requirement is not decidable (with --confidence: not proven)
   130  interrupted; what was measured is kept";
 
-/// Those of `check`.
+/// Exit codes of `check`, for its help.
 pub(crate) const OF_CHECK: &str = "\
 Exit codes:
   0    the machine holds the requirement under each condition
@@ -46,7 +46,7 @@ Exit codes:
   4    not proven
   130  interrupted; what was measured is kept";
 
-/// Those of audits: `doctor`, `lint`, `kernel check`.
+/// Exit codes of audits (`doctor`, `lint`, `kernel check`), for their help.
 pub(crate) const OF_AUDIT: &str = "\
 Exit codes:
   0    nothing of high or fatal severity was found
@@ -55,7 +55,7 @@ Exit codes:
   3    something of high or fatal severity was found
   4    unknown: nothing could be read";
 
-/// Those of `trend`.
+/// Exit codes of `trend`, for its help.
 pub(crate) const OF_TREND: &str = "\
 Exit codes:
   0    no open regression
@@ -67,7 +67,7 @@ Exit codes:
 /// The exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done; a requirement, if any, was met.
+    /// The verb succeeded, and the requirement, if any, was met.
     Done = 0,
     /// Failed.
     Failed = 1,
@@ -83,7 +83,7 @@ pub(crate) enum Exit {
     CommandNotRun = 126,
     /// `exec` found no such command; same code as in a shell.
     CommandNotFound = 127,
-    /// The user stopped it; the results are kept.
+    /// The user stopped the run; its results are kept.
     Interrupted = 130,
 }
 
@@ -93,7 +93,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A wrong command line that the parser accepted.
+/// An invalid command line that the parser accepted.
 #[derive(Debug)]
 pub(crate) struct UsageError(pub(crate) String);
 
@@ -105,7 +105,7 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Prints the parser's answer: help and version to stdout, errors to stderr.
+/// Prints the parser's result: help and version on stdout, errors on stderr.
 pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     let to_stderr = error.use_stderr();
     let colour = if to_stderr {
@@ -119,7 +119,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     } else {
         rendered.to_string()
     };
-    // It quotes words of the command line, which can be names of files.
+    // The text quotes words of the command line, such as file names.
     let text = sanitize_lines(&text, colour);
     // A closed pipe is not an error.
     let _ = if to_stderr {
@@ -143,7 +143,7 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// The error and its causes in one line. Causes that a message already quotes are omitted.
+/// Returns the error and its causes in one line. Causes that a message already quotes are omitted.
 pub(crate) fn with_causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

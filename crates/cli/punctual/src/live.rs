@@ -8,7 +8,7 @@ use punctual_session::{Snapshot, Watcher, WorkerView};
 
 use crate::output;
 
-/// A view, if there is a terminal and it is enabled.
+/// Returns the live view, or an empty one if stderr is not a suitable terminal or `quiet` is set.
 pub(crate) fn view(quiet: bool) -> Box<dyn Watcher> {
     if is_shown(quiet) {
         Box::new(LiveView::new(ProgressDrawTarget::stderr_with_hz(HERTZ)))
@@ -17,7 +17,7 @@ pub(crate) fn view(quiet: bool) -> Box<dyn Watcher> {
     }
 }
 
-/// Whether there is a view: it moves the cursor, which not every terminal can.
+/// Returns whether the view is shown. It moves the cursor, which not every terminal supports.
 pub(crate) fn is_shown(quiet: bool) -> bool {
     !quiet && std::io::stderr().is_terminal() && !output::is_dumb()
 }
@@ -30,8 +30,8 @@ impl Watcher for NoView {
     fn end(&mut self) {}
 }
 
-/// A progress bar, a line per CPU, and the largest so far; drawn on stderr, and
-/// cleared at the end of the run.
+/// A progress bar, one line per CPU, and the largest latency so far. The view is drawn on stderr,
+/// and cleared at the end of the run.
 struct LiveView {
     all: MultiProgress,
     bar: ProgressBar,
@@ -43,10 +43,11 @@ struct LiveView {
 /// Redraws per second.
 const HERTZ: u8 = 5;
 
-/// Lines that are not workers: bar, heading, hidden workers, largest, and the prompt.
+/// Number of lines other than workers: the bar, the heading, the number of hidden workers, the
+/// largest latency, and the prompt.
 const OTHER_LINES: usize = 5;
 
-/// Columns of the bar with the time beside it.
+/// Width of the bar and the time next to it, in columns.
 const BAR_AND_TIME: usize = 26;
 
 impl LiveView {
@@ -89,7 +90,8 @@ impl Watcher for LiveView {
         let headline = sanitize(&recording.headline()).into_owned();
         self.bar
             .set_prefix(shortened(&headline, width.saturating_sub(BAR_AND_TIME)));
-        // One view shows several runs, as those of a check-up: each has workers of its own.
+        // One view can show several runs, such as those of a check-up. Each run has its own
+        // workers.
         for line in self.workers.drain(..) {
             self.all.remove(&line);
         }
@@ -145,12 +147,12 @@ impl Watcher for LiveView {
     }
 
     fn end(&mut self) {
-        // The result repeats it with more precision.
+        // The result shows the same figures with more precision.
         let _ = self.all.clear();
     }
 }
 
-/// The workers in their order; if not all fit, those with the largest maxima.
+/// Returns the workers in their order. If not all fit, returns those with the largest maxima.
 fn shown(snapshot: &Snapshot, fitting: usize) -> Vec<&WorkerView> {
     let mut workers: Vec<&WorkerView> = snapshot.workers.iter().collect();
     if workers.len() > fitting {
@@ -178,7 +180,7 @@ fn cells(worker: &WorkerView) -> [String; 8] {
     ]
 }
 
-/// Widths of the columns of a worker, 0 for dropped ones.
+/// Widths of the columns of a worker's line; 0 for a dropped column.
 #[derive(Debug, PartialEq)]
 struct Columns([usize; 8]);
 
@@ -187,8 +189,8 @@ impl Columns {
     /// recorded, p99.
     const DROPPED: [usize; 5] = [3, 5, 4, 1, 6];
 
-    /// Those that fit into `width`, where the longest title has `title` characters; a
-    /// title is cut to 8 before a column is dropped.
+    /// Returns the columns that fit into `width`. The longest title has `title` characters. Titles
+    /// are cut to 8 characters before a column is dropped.
     fn fitting(title: usize, width: usize) -> Self {
         let mut widths = [8, 11, 8, 9, 9, 9, 9, 9];
         let needed = |widths: &[usize; 8]| {
@@ -218,7 +220,7 @@ impl Columns {
     }
 }
 
-/// The text in at most `width` characters.
+/// Returns the text, shortened to at most `width` characters.
 fn shortened(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -237,7 +239,7 @@ fn clock_time(time: Nanos) -> String {
     }
 }
 
-/// Lines of the terminal that the view is drawn on.
+/// Returns the height of the terminal on stderr, in lines.
 pub(crate) fn terminal_height() -> usize {
     rustix::termios::tcgetwinsize(std::io::stderr())
         .map(|size| usize::from(size.ws_row))
@@ -246,8 +248,8 @@ pub(crate) fn terminal_height() -> usize {
         .unwrap_or(24)
 }
 
-/// Columns of that terminal. The last one is unused: some terminals break the line
-/// when it is written.
+/// Returns the usable width of the terminal on stderr, in columns. The last column stays unused,
+/// because some terminals break the line when it is written.
 pub(crate) fn terminal_width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
     let columns = size.map(|size| usize::from(size.ws_col));

@@ -1,6 +1,6 @@
-//! Output on stdout and messages on stderr. They contain foreign text: names of
-//! threads and files, labels, messages. All is sanitized here, as a terminal executes
-//! control sequences.
+//! Output on stdout and messages on stderr. They contain text from other sources: names of threads
+//! and files, labels, messages. All text is sanitized here, because a terminal interprets control
+//! sequences.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -14,15 +14,15 @@ use serde::Serialize;
 pub(crate) use punctual_files::Output;
 pub(crate) use schemars::JsonSchema;
 
-/// Whether this run colours its text: colours then pass on their way to stdout.
+/// Whether this run colours its text. If so, colour sequences are not removed from the output.
 static COLOURS: AtomicBool = AtomicBool::new(false);
 
-/// Enables colours from here on.
+/// Enables colours for all later output.
 pub(crate) fn allow_colours() {
     COLOURS.store(true, Ordering::Relaxed);
 }
 
-/// Whether the terminal understands no control sequences, as TERM says.
+/// Returns whether TERM says that the terminal supports no control sequences.
 pub(crate) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|name| name == "dumb")
 }
@@ -33,36 +33,37 @@ pub(crate) fn wants_colours(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && wants(refused.as_deref(), is_dumb())
 }
 
-/// Colours by `NO_COLOR` (<https://no-color.org>) and the kind of terminal.
+/// Returns whether `NO_COLOR` (<https://no-color.org>) and the kind of terminal allow colours.
 fn wants(no_color: Option<&OsStr>, is_dumb: bool) -> bool {
     no_color.is_none_or(OsStr::is_empty) && !is_dumb
 }
 
-/// Sanitized text for the terminal.
+/// Returns sanitized text for the terminal.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
     sanitize_lines(text, COLOURS.load(Ordering::Relaxed))
 }
 
-/// Writes a text to stdout, made [safe].
+/// Sanitizes a text with [safe], and writes it to stdout.
 pub(crate) fn print(text: &str) -> Result<()> {
     print_as_it_is(&safe(text))
 }
 
-/// Writes to stdout what moves the cursor; all text in it is [safe] already.
+/// Writes text that contains cursor movements to stdout. The caller has sanitized all other text in
+/// it with [safe].
 pub(crate) fn print_as_it_is(text: &str) -> Result<()> {
     Ok(Output::stdout().put(text.as_bytes())?)
 }
 
-/// A value as JSON in lines. Terminal control characters are escaped.
+/// Returns a value as JSON on several lines. Terminal control characters are escaped.
 pub(crate) fn json(value: &impl Serialize) -> Result<String> {
     let json = serde_json::to_string_pretty(value)?;
     Ok(format!("{}\n", escape_json(&json)))
 }
 
-/// So much of a long list is written at once, in bytes.
+/// Number of bytes of a long list to write at once.
 const PIECE: usize = 64 << 10;
 
-/// Prints a list as JSON, as [`json`] makes it, without holding all of it.
+/// Prints a list in the JSON format of [`json`], without holding the whole list in memory.
 pub(crate) fn print_json_list<T: Serialize>(values: impl Iterator<Item = T>) -> Result<()> {
     json_list(values, &mut print)
 }
@@ -76,7 +77,7 @@ fn json_list<T: Serialize>(
     for value in values {
         let json = serde_json::to_string_pretty(&value)?;
         piece.push_str(if is_empty { "\n  " } else { ",\n  " });
-        // No string of JSON contains a line end.
+        // A JSON string contains no line break.
         piece.push_str(&escape_json(&json).replace('\n', "\n  "));
         is_empty = false;
         if piece.len() > PIECE {

@@ -116,7 +116,7 @@ fn serving_by(path: &Path, host: &Host) -> Serving {
     match holder(path) {
         Holder::NoLease | Holder::Gone => Serving::Nobody,
         Holder::Lives => Serving::Service,
-        // Others could hold the lock: the process decides.
+        // Other users may hold the lock, so the process in the file decides.
         Holder::Unknown { note: Some(note) } => match process_of(&note) {
             Some((pid, _)) if host.process_start(pid).is_none() => Serving::Nobody,
             Some((pid, Some(start))) if host.process_start(pid) != Some(start) => Serving::Nobody,
@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// Ends with its test.
+    /// A process that is killed at the end of its test.
     struct Ends(Child);
 
     impl Drop for Ends {
@@ -296,7 +296,7 @@ mod tests {
             assert!(!error.to_string().is_empty(), "{text}");
         }
         assert!(victim.0.try_wait().unwrap().is_none());
-        // The signal that is ignored by default, to this program.
+        // Send this program a signal that is ignored by default.
         note(
             &path,
             &format!("process {} {}", this.pid, this.start),
@@ -334,7 +334,8 @@ mod tests {
         let path = folder.path().join("store.db.service");
         let host = Host::live();
         assert_eq!(serving_by(&path, &host), Serving::Nobody);
-        // A file that a killed service of an earlier version left; its group holds the lock.
+        // A killed service of an earlier version left this file, and a member of its group holds
+        // the lock.
         note(&path, "process 4194305", 0o640);
         let held = fs::File::open(&path).unwrap();
         held.try_lock().unwrap();

@@ -75,7 +75,7 @@ impl Run for BundleFile {
     }
 }
 
-/// The causes of the outliers, and their trace.
+/// Adds the causes of the outliers, and their trace.
 fn explained<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recording) -> Result<()> {
     if recording.explanation.is_some() {
         let text = punctual_report::outliers_text(&timelines::all(store, recording)?);
@@ -92,7 +92,7 @@ fn explained<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Record
     Ok(())
 }
 
-/// The machine's present state.
+/// Adds the current state of this machine.
 fn machine<W: Write>(bundle: &mut Bundle<W>, recording: &Recording) -> Result<()> {
     let host = Host::live();
     let facts = host.facts();

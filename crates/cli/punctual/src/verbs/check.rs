@@ -23,7 +23,7 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb::new::<CheckUp>("check");
 
-/// How long the hardware probe looks; at most half as long as the load runs.
+/// Duration of the hardware probe; at most half of the duration under load.
 const HARDWARE: Nanos = Nanos::from_secs(5);
 
 const LONG: &str = "Check whether this machine can hold a real-time loop.\n\n\
@@ -113,7 +113,7 @@ impl Run for CheckUp {
         if let Some(path) = &self.output {
             extension::check(path, &["html"])?;
         }
-        // What cannot be written is known before anything is measured.
+        // Open the files now, so that an unwritable file is reported before the measurement.
         let page = self.output.as_deref().map(Output::open).transpose()?;
         let junit_file = self.junit.as_deref().map(Output::open).transpose()?;
         let to_stdout = [&page, &junit_file]
@@ -187,7 +187,7 @@ impl Run for CheckUp {
     }
 }
 
-/// Has each recording that the store has whole keep the verdict.
+/// Stores the verdict in each recording that was stored completely.
 fn keep_verdict(store: &Store, checked: &Checked) -> Result<()> {
     for recording in &checked.recordings {
         match (&recording.judgement, &checked.store_error) {
@@ -198,7 +198,8 @@ fn keep_verdict(store: &Store, checked: &Checked) -> Result<()> {
     Ok(())
 }
 
-/// An error with its own exit code: that of the command line, or of the session.
+/// Converts an error to one with the matching exit code: that of the command line, or of the
+/// session.
 fn told(error: CheckError) -> anyhow::Error {
     match error {
         CheckError::Parameter(text) => UsageError(format!("--period: {text}")).into(),
@@ -208,7 +209,8 @@ fn told(error: CheckError) -> anyhow::Error {
     }
 }
 
-/// That of the verdict; what was stopped is broken or says so.
+/// Returns the exit code of the verdict. A stopped check-up is interrupted, unless the requirement
+/// is already broken.
 fn exit(checked: &Checked) -> Exit {
     match checked.checkup.outcome {
         outcome if outcome.is_bad() => Exit::Broken,
@@ -244,7 +246,7 @@ impl CheckUp {
             requirement,
             cpus: self.cpus.clone(),
             priority: self.priority,
-            // Without a load that is the only condition.
+            // Without a load, the idle condition is the only one, so it gets the whole duration.
             idle: if loads.is_empty() {
                 loaded
             } else {
@@ -262,7 +264,7 @@ impl CheckUp {
     }
 }
 
-/// The audit of this machine for a control loop on the measured CPUs.
+/// Audits this machine for a control loop on the measured CPUs.
 pub(super) fn audit(cpus: Option<CpuSet>) -> Result<Audit> {
     let asked = punctual_checks::Request {
         role: Role::default(),

@@ -101,7 +101,7 @@ impl Run for Clocks {
     }
 }
 
-/// The meaning of a clock: clock_gettime(2).
+/// Returns the meaning of a clock, from clock_gettime(2).
 const fn what(clock: PosixClock) -> &'static str {
     match clock {
         PosixClock::Realtime => "wall-clock time: steps when it is set",

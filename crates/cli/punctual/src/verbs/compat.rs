@@ -57,8 +57,8 @@ fn names() -> String {
 }
 
 impl Run for Compat {
-    /// The list and the installation: [`called`] and [`chosen`] handle calls of
-    /// tools.
+    /// Prints the list, or installs the links. Calls of tools are handled by [`called`] and
+    /// [`chosen`].
     fn run(self, context: &Context) -> Result<Exit> {
         if let Some(name) = self.words.first().map(readable) {
             let text = format!(
@@ -95,8 +95,8 @@ fn install(folder: &Path, force: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Runs a tool, if these words (with argv\[0\]) call one: by the name of the program,
-/// or as `punctual compat NAME`.
+/// Runs a tool if these words (including argv\[0\]) call one, either by the name of the program or
+/// as `punctual compat NAME`.
 pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
     let words: Vec<String> = words.iter().map(readable).collect();
     let name = Path::new(words.first()?).file_name()?.to_str()?;
@@ -110,13 +110,14 @@ pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
     Some(behave(tool, command_line, Context::of_environment()))
 }
 
-/// Runs a tool, if the command line calls one after options of punctual:
-/// `punctual --store FILE compat NAME`. Else [`called`] has handled it.
+/// Runs a tool if the command line calls one after options of punctual, such as `punctual --store
+/// FILE compat NAME`. Other calls are handled by [`called`].
 ///
 /// # Errors
-/// An option that cannot be read.
+/// Returns an error if an option is invalid.
 pub(crate) fn chosen(matches: &ArgMatches) -> Result<Option<ExitCode>> {
-    // By its name: another verb is parsed without knowing this one.
+    // Compare the name, because the command line of another verb is parsed without the options of
+    // this one.
     let Some(("compat", matches)) = matches.subcommand() else {
         return Ok(None);
     };
@@ -125,7 +126,7 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<Option<ExitCode>> {
     let tool = command_line
         .first()
         .and_then(|name| punctual_compat::tool(name));
-    // With --install the words are not a tool's.
+    // With --install or --page, the words are not the command line of a tool.
     match tool.filter(|_| options.install.is_none() && !options.page) {
         Some(tool) => Ok(Some(behave(tool, command_line, Context::new(matches)?))),
         None => Ok(None),
@@ -137,7 +138,7 @@ fn readable(word: &OsString) -> String {
 }
 
 fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> ExitCode {
-    // The original's name, for ps and killall.
+    // Use the original's name, so that ps and killall find the process.
     let _ = rustix::thread::set_name(&std::ffi::CString::new(tool.name).unwrap_or_default());
     let started = jiff::Timestamp::now();
     context.recover_settings();
@@ -156,7 +157,7 @@ fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> E
         behaviour: Behaviour {
             strict: is_on("PUNCTUAL_STRICT"),
             sparse_histogram: is_on("PUNCTUAL_SPARSE_HISTOGRAM"),
-            // Without a recording there is none to name.
+            // The key names the stored recording, so it needs a store.
             extra_key: is_on("PUNCTUAL_JSON_KEY") && !context.wants_no_store(),
             posixly_correct: std::env::var_os("POSIXLY_CORRECT").is_some(),
         },
@@ -168,7 +169,7 @@ fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> E
     };
     let status = punctual_compat::run(tool, &mut tool_context);
     drop(tool_context);
-    // The rest of a closed pipe's output is dropped.
+    // If the pipe is closed, the rest of the output is dropped.
     let _ = out.flush();
     ExitCode::from(status)
 }
@@ -178,8 +179,8 @@ fn is_on(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| value == "1")
 }
 
-/// The store, unless disabled. It is opened in parallel, so that the measurement does
-/// not wait for a disk; a failure does not stop a script.
+/// Returns the store, unless disabled. The store is opened in parallel, so that the measurement
+/// does not wait for the disk. A failure does not stop a script.
 fn store(context: Context) -> Option<Box<dyn RecordingSink>> {
     if context.wants_no_store() {
         return None;
@@ -187,8 +188,8 @@ fn store(context: Context) -> Option<Box<dyn RecordingSink>> {
     Some(Box::new(LaterStore::new(move || context.store())))
 }
 
-/// Handlers as in the originals: a second Ctrl-C has no further effect, as timeout(1)
-/// sends two.
+/// Installs the same signal handlers as the originals. A second Ctrl-C has no further effect,
+/// because timeout(1) sends two signals.
 fn signals() -> io::Result<Signals> {
     let signals = Signals::default();
     let register = |signal: i32, flag: &Arc<AtomicBool>| {

@@ -11,8 +11,8 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb::new::<Completions>("completions");
 
-/// Each calls `punctual complete` for the candidates, so that recordings and tables
-/// are current. `:files` stands for names of files.
+/// Each script calls `punctual complete` for the candidates, so that recordings and tables are
+/// current. `:files` stands for file names.
 const BASH: &str = r#"_punctual() {
     local line
     COMPREPLY=()
@@ -78,7 +78,8 @@ impl Run for Completions {
         let script = match self.shell {
             Shell::Zsh => ZSH.as_bytes().to_vec(),
             Shell::Fish => FISH.as_bytes().to_vec(),
-            // The others cannot call it: they complete verbs and options only.
+            // The scripts of the other shells cannot call it, so they complete only verbs and
+            // options.
             shell @ (Shell::Elvish | Shell::PowerShell) => {
                 let mut script = Vec::new();
                 clap_complete::generate(

@@ -21,8 +21,8 @@ struct Delete {
 impl Run for Delete {
     fn run(self, context: &Context) -> Result<Exit> {
         let store = context.store_to_delete()?;
-        // All are found before the first is deleted: `last~1` means the same for
-        // all of them, and a wrong one deletes nothing.
+        // Find all recordings before the first is deleted. Then `last~1` has the same meaning for
+        // all arguments, and an invalid argument deletes nothing.
         let ids = (self.recordings.iter())
             .map(|selector| store.find(selector))
             .collect::<Result<Vec<_>, _>>()?;

@@ -1,4 +1,4 @@
-//! `doctor`: what in this machine's state costs latency.
+//! `doctor`: finds settings and conditions of this machine that cost latency.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb::new::<Doctor>("doctor");
 
-/// The probe whose worst case the rule of thumb speaks of.
+/// The probe whose maximum latency the rule of thumb estimates.
 const COMPARABLE: &str = "timer";
 
 const LONG: &str = "Audit this machine: what costs latency, and what to do.\n\n\
@@ -77,7 +77,7 @@ fn role_help() -> String {
     )
 }
 
-// The forms an audit can take besides text, and its exit code.
+// Output formats of an audit other than text, and its exit code.
 #[derive(Args)]
 pub(super) struct AuditOutput {
     /// Print JSON
@@ -120,10 +120,10 @@ impl Run for Doctor {
     }
 }
 
-/// An audit in the form of a file.
+/// A function that formats an audit as a file.
 type Form = fn(&Audit) -> Result<String>;
 
-// The files that other programs read.
+// Files for other programs.
 #[derive(Args)]
 struct AuditFiles {
     /// Write SARIF 2.1.0 for code scanning; - for stdout
@@ -146,12 +146,12 @@ impl AuditFiles {
 }
 
 impl AuditOutput {
-    /// Writes an audit in the forms that were asked for: text where none was.
+    /// Writes an audit in the requested formats; as text if none was requested.
     pub(super) fn show(&self, audit: &Audit, context: &Context, all: bool) -> Result<Exit> {
         let json = self.json;
         let files = self.files.asked_for();
         let dashes = files.iter().filter(|(_, path)| path.as_os_str() == "-");
-        // Seen before anything is written.
+        // Check this before anything is written.
         let on_stdout = usize::from(json) + dashes.count();
         if on_stdout > 1 {
             let wrong = "only one format fits on stdout: name a file for the others".to_owned();
@@ -178,15 +178,16 @@ impl AuditOutput {
     }
 }
 
-/// The last timer measurement that can stand beside what is expected, or why there is
-/// none: of this machine as it is set now, at a real-time policy, without a CPU quota.
-/// A store that is not there or cannot be read is no reason not to audit.
+/// Returns the last timer measurement that can be compared with the expected latency, or the reason
+/// why there is none. It must be from this machine with its current settings, with a real-time
+/// policy, and without a CPU quota. A store that does not exist or cannot be read does not prevent
+/// the audit.
 fn measured(
     context: &Context,
     facts: &FactSet,
 ) -> std::result::Result<MeasuredMaximum, Option<String>> {
-    /// So many recordings are loaded to see how they were measured: not all of a large
-    /// store.
+    /// Maximum number of recordings to load to check how they were measured, because a store can be
+    /// large.
     const LOOKED_AT: usize = 20;
     let store = context.store_to_read().map_err(|_| None)?;
     let filter = Filter {
@@ -228,13 +229,14 @@ fn measured(
     Err(unfit.said())
 }
 
-/// Why the figures of a recording say nothing about what a real-time thread meets.
+/// Returns the reason why the figures of a recording do not apply to a real-time thread.
 fn why_not(recording: &Recording) -> Option<&'static str> {
     let real_time = |thread: &ThreadRecord| thread.scheduling.policy.is_real_time();
     if !recording.threads.iter().all(real_time) {
         return Some("not at a real-time policy");
     }
-    // Also one that was never used up: it is another machine than this one.
+    // A quota that was never used up counts as well, because the conditions differ from those of
+    // this machine.
     (!recording.interference.groups.is_empty()).then_some("under a CPU quota")
 }
 
@@ -253,8 +255,8 @@ impl Unfit {
         }
     }
 
-    /// `3 recordings: 2 not at a real-time policy, 1 with other settings`; `None` where
-    /// there is no recording.
+    /// Returns a text such as `3 recordings: 2 not at a real-time policy, 1 with other
+    /// settings`; `None` without recordings.
     fn said(&self) -> Option<String> {
         let all: usize = self.reasons.iter().map(|(_, count)| count).sum();
         let each: Vec<String> = (self.reasons.iter())

@@ -101,9 +101,9 @@ enum Partition {
 /// A format of `--format`.
 #[derive(Clone, Copy)]
 enum Form {
-    /// One made from the recording.
+    /// A format that is generated from the recording.
     Made(&'static Format),
-    /// The trace events kept beside it.
+    /// The trace events that are stored with the recording.
     Trace,
     /// Trace events with the causes of outliers, for Perfetto.
     Perfetto,
@@ -142,7 +142,7 @@ impl Run for ExportFile {
 }
 
 impl ExportFile {
-    /// The only format with the extension of the output file.
+    /// Returns the only format with the extension of the output file.
     fn form_of_extension(&self) -> Result<Form, UsageError> {
         let path = self.output.as_deref().unwrap_or(Path::new("-"));
         let extension = extension::extension_of(path);
@@ -228,7 +228,7 @@ impl ExportFile {
         Ok(Exit::Done)
     }
 
-    /// The options of a format, after a check that those given are for it.
+    /// Returns the options of a format. Returns an error for options of other formats.
     fn options(&self, name: &str, micro_rows: bool) -> Result<ExportOptions> {
         for (option, given, formats) in [
             ("--sparse-rows", self.sparse_rows, &["cyclictest-hist"][..]),

@@ -19,9 +19,9 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb::new::<Facts>("facts");
 
-/// Default time of counting interrupts.
+/// Default time for counting interrupts.
 pub(super) const SAMPLE: Nanos = Nanos::from_secs(1);
-/// Limit of the time.
+/// Maximum time for counting interrupts.
 const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
 /// Size limit of a file of facts: a machine with 512 CPUs has a few
 /// megabytes.
@@ -65,7 +65,7 @@ struct Capture {
     counting: Counting,
 }
 
-// For how long events are counted.
+// How long events are counted.
 #[derive(Args)]
 pub(super) struct Counting {
     /// Time for counting interrupts, softirqs and steal time [default: 1s]
@@ -77,7 +77,7 @@ pub(super) struct Counting {
 }
 
 impl Counting {
-    /// The time of counting; `None`: no counting.
+    /// Returns the time for counting; `None` if nothing is counted.
     pub(super) fn length(&self) -> Option<Nanos> {
         if self.no_sample {
             None
@@ -140,8 +140,8 @@ impl Capture {
     }
 }
 
-/// The state of this machine, and the counts over `length`. The CPUs
-/// that `measured` chooses are marked in the counts.
+/// Returns the state of this machine, and the counts over `length`. The CPUs that `measured`
+/// chooses are marked in the counts.
 pub(super) fn here<E>(
     length: Option<Nanos>,
     measured: impl FnOnce(&FactSet) -> Result<CpuSet, E>,
@@ -153,7 +153,7 @@ where
     let mut facts = host.capture(&punctual_checks::patterns());
     let cpus = measured(&facts)?;
     if let Some(length) = length {
-        // After the capture, so that its own cost is not counted.
+        // Count after the capture, so that the cost of the capture is not included.
         let before = host.counters();
         let start = Instant::now();
         std::thread::sleep(length.into());
@@ -163,10 +163,11 @@ where
     Ok(facts)
 }
 
-/// Captured facts: a file, or a folder laid out as the machine.
+/// Loads captured facts from a file, or from a folder with the same layout as the root folder of
+/// the machine.
 ///
 /// # Errors
-/// Missing, too large, damaged, or not such a folder.
+/// Returns an error if the path is missing, too large, damaged, or a folder with another layout.
 pub(super) fn load(path: &Path) -> Result<FactSet> {
     let cannot = || format!("cannot read the facts in {}", path.display());
     let data = std::fs::metadata(path).with_context(cannot)?;

@@ -6,18 +6,18 @@ use clap::{Arg, Command};
 
 use super::{OF_FLEET, command, parse, verbs};
 
-/// Words of a short help, before a default, choices or a range.
+/// Maximum number of words in a short help, before its default, choices or range.
 const MOST_WORDS: usize = 12;
 
-/// Phrases that occur in no help; `tests/language.rs` reads the list, too.
+/// Phrases that must not occur in any help. `tests/language.rs` reads the same list.
 const FORBIDDEN: &str = include_str!("../../tests/language/everywhere.txt");
 
-/// A help up to its default, choices, range or remark.
+/// Returns a help text up to its default, choices, range or remark.
 fn head(help: &str) -> &str {
     help.split(['[', '(', ';', ':']).next().unwrap_or_default()
 }
 
-/// Calls `check` for each command that is shown, with its words.
+/// Calls `check` with each visible command and its words.
 fn each(command: &Command, path: &[&str], check: &mut impl FnMut(&str, &Command)) {
     let path: Vec<&str> = path.iter().copied().chain([command.get_name()]).collect();
     check(&path.join(" "), command);
@@ -26,7 +26,7 @@ fn each(command: &Command, path: &[&str], check: &mut impl FnMut(&str, &Command)
     }
 }
 
-/// Not hidden, and not a repetition under `help`.
+/// Returns whether a command is neither hidden nor a repetition under `help`.
 fn is_shown(command: &&Command) -> bool {
     !command.is_hide_set() && command.get_name() != "help"
 }
@@ -41,7 +41,7 @@ fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !arg.is_hide_set())
 }
 
-/// What is wrong with a short help, if anything.
+/// Returns the fault of a short help, if there is one.
 fn fault(help: &str) -> Option<String> {
     let words = head(help).split_whitespace().count();
     if words > MOST_WORDS {
@@ -139,7 +139,7 @@ fn faults_are_seen() {
     );
 }
 
-/// What a build with the feature has, and what others say of it.
+/// A build with the feature has these verbs. Other builds report that the verbs are absent.
 #[test]
 fn fleet_verb_exists_or_reports_absence() {
     for verb in OF_FLEET {

@@ -66,7 +66,7 @@ struct ImportFiles {
     json: bool,
 }
 
-/// Traces are not among the formats: their late reactions are found first.
+/// Traces are not in the table of formats, because their late reactions must be found first.
 const TRACE: &str = "  trace (detected only)\n      Kernel trace of another tool, with its late reactions explained";
 
 fn formats() -> String {
@@ -96,7 +96,7 @@ fn long_help() -> String {
     )
 }
 
-/// More than a chunk of samples needs to be compressed.
+/// Heap memory to keep, in bytes: more than is needed to compress a chunk of samples.
 const KEPT_BYTES: usize = 8 << 20;
 
 impl Run for ImportFiles {
@@ -233,7 +233,7 @@ impl Job {
         };
         match input.and_then(punctual_tracefile::open) {
             Ok(mut reader) => Some(self.keep_trace(reader.as_mut(), path)),
-            // The importers name the faults of files that may be anything.
+            // The file may have another format. The importers report its errors.
             Err(
                 TraceFileError::Io(_)
                 | TraceFileError::Open { .. }
@@ -267,7 +267,7 @@ impl Job {
         })
     }
 
-    /// Sets what the user says of the recording of the file at `path`.
+    /// Sets the user's label and facts in the recording of the file at `path`.
     fn named(&self, mut recording: Recording, path: &Path) -> Result<Recording> {
         if let Some(label) = &self.label {
             recording.label = Some(label.clone());
@@ -311,7 +311,7 @@ impl Job {
     }
 }
 
-/// A name that a plan takes, too.
+/// Parses the name of a series. The rules are the same as in a plan.
 fn series_name(text: &str) -> Result<String, Invalid> {
     let fits = text
         .chars()
@@ -323,8 +323,8 @@ fn series_name(text: &str) -> Result<String, Invalid> {
     }
 }
 
-/// Joins a recording to a series of its machine, as a slot of the time that its file says.
-/// A file without a date would be a run of today in a trend over years.
+/// Joins a recording to a series of its machine, as a slot at the start time in its file. A file
+/// without a date is rejected, because it would be a run of today in a trend over years.
 fn join(store: &Store, name: &str, recording: &Recording, path: &Path) -> Result<()> {
     let file = path.display();
     if !recording.knows(Unknown::Started) {
@@ -363,14 +363,14 @@ fn join(store: &Store, name: &str, recording: &Recording, path: &Path) -> Result
         reason: None,
         recording: Some(recording.id),
     };
-    // Two machines' files of the same second: each has a slot.
+    // Files of two machines may begin in the same second. Each file gets its own slot.
     while !store.add_slot(&epoch, &slot)? {
         slot.due += Duration::from_nanos(1);
     }
     Ok(store.join_series(recording.id, &epoch)?)
 }
 
-/// A file, or the standard input.
+/// Opens a file, or the standard input.
 fn open(path: &Path) -> Result<Box<dyn Read>> {
     let cannot = || format!("{}: cannot be read", path.display());
     if path == Path::new("-") {
@@ -383,7 +383,7 @@ fn open(path: &Path) -> Result<Box<dyn Read>> {
     Ok(Box::new(file))
 }
 
-/// Ends a recording whose samples were written by `writer` while it was read.
+/// Finishes a recording whose samples `writer` stored while the file was read.
 fn finish(mut recording: Recording, mut writer: Writer) -> Result<Recording> {
     recording.id = writer.id();
     match writer.seal() {
@@ -422,7 +422,7 @@ impl SampleSink for StoreSink<'_> {
     }
 }
 
-/// The imported data, samples without latency, and the missing data.
+/// Returns a sentence about the imported data, the samples without latency, and the missing data.
 fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
     let Imported { format, recording } = imported;
     let unknown: Vec<&str> = (recording.origin.iter())

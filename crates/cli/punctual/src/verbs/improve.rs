@@ -26,7 +26,7 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("improve");
 
-/// What the exit codes mean here.
+/// Exit codes of `improve`, for its help.
 const EXITS: &str = "\
 Exit codes:
   0    a setting is proven to help, or nothing is left to try
@@ -129,7 +129,7 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     let audit = check::audit(options.cpus.clone())?;
     let (tried, left_out) = candidates(&audit, &host, options.cpus.as_ref(), &options.only);
     let mut improvement = intended(tried, left_out);
-    // Before the first setting is changed.
+    // Start the guard before the first setting is changed.
     let (guard, _cpus) = if options.dry_run {
         (None, None)
     } else {
@@ -161,7 +161,7 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     search(improvement, &plan, around, options, context)
 }
 
-/// Measures what is left of a search, and shows what helps.
+/// Runs the rest of a search, and shows which settings help.
 fn search(
     mut improvement: Improvement,
     plan: &ExperimentPlan,
@@ -187,7 +187,7 @@ fn search(
         shared: options.sharing.share_cpus,
         say: &mut |said| progress.say(said),
     };
-    // Without a folder for them, its stages can be measured and not resumed.
+    // Without a folder for their state, the stages can be measured but not resumed.
     let own = context.own_experiments().ok();
     improve(&mut improvement, plan, own.as_ref(), &mut bench).map_err(failed)?;
     let date = Timestamp::now().strftime("%F").to_string();
@@ -227,7 +227,7 @@ fn show(
     })
 }
 
-/// How blocks are measured: the timer probe with the loop's period.
+/// Returns the plan of the blocks, which use the timer probe with the period of the loop.
 fn plan(options: &Options) -> Result<ExperimentPlan> {
     let measuring = Measuring {
         probe: "timer".to_owned(),

@@ -108,7 +108,7 @@ fn install_steps(distribution: Option<&String>) -> Result<Exit> {
     })?;
     let machine = facts.kernel.architecture.get();
     let machine = machine.map_or("x86_64", String::as_str);
-    // An explicit distribution wins.
+    // An explicit distribution takes precedence.
     let like = match distribution {
         Some(_) => Vec::new(),
         None => host.distribution_like(),

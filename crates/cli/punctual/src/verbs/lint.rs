@@ -1,4 +1,4 @@
-//! `lint`: what a running program's real-time threads should not do.
+//! `lint`: finds operations that real-time threads of a running program should avoid.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -64,7 +64,7 @@ struct Lint {
     list: bool,
 }
 
-/// System calls are traced for so long at most, if not asked otherwise.
+/// Default of the maximum time to trace system calls.
 const CALLS: Nanos = Nanos::from_secs(2);
 
 impl Run for Lint {
@@ -129,7 +129,7 @@ impl Lint {
     }
 }
 
-/// A clean run proves nothing if what matters could not be seen.
+/// A run without violations proves nothing if an important rule is unknown.
 fn exit(report: &LintReport) -> Exit {
     match (
         report.has_grave(RuleState::Violated),

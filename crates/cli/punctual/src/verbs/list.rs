@@ -50,7 +50,7 @@ struct List {
     json: bool,
 }
 
-/// A point in time: a date or a time (UTC where it names no offset), or how long ago.
+/// Parses a point in time: a date or a time (in UTC if it has no offset), or a duration before now.
 pub(super) fn since(text: &str) -> Result<Timestamp, Invalid> {
     let text = text.trim();
     if let Ok(time) = text.parse::<Timestamp>() {
@@ -81,7 +81,7 @@ impl Run for List {
         };
         let summaries = match context.store_to_read() {
             Ok(store) => store.list_by(&filter)?,
-            // Before the first measurement there is no store: not an error.
+            // Before the first measurement, there is no store. That is not an error.
             Err(error) if is_not_there(&error) => Vec::new(),
             Err(error) => return Err(error),
         };
@@ -106,7 +106,7 @@ impl Run for List {
     }
 }
 
-/// Lines that are laid out at once: of ten years not all are in memory as cells.
+/// Number of rows to lay out at once, so that the cells of a ten-year list are not all in memory.
 const PAGE: usize = 512;
 
 fn print(summaries: &[Summary], style: TextStyle) -> Result<()> {

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::list::since;
 use crate::exit::UsageError;
 
-// Which runs are looked at.
+// Selects the runs to analyse.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct Span {
     /// Only runs since: 2026-11-03, an RFC 3339 time, or 112d
@@ -34,7 +34,7 @@ pub(super) struct Span {
     pub(super) threshold: Option<Nanos>,
 }
 
-/// A series as it is in the store.
+/// A series as read from the store.
 pub(super) struct Series {
     pub(super) name: String,
     pub(super) runs: Vec<Run>,
@@ -46,8 +46,8 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// The series of this name; without a name the only one. Where no plan has a series
-    /// of this name, the recordings with this label are one.
+    /// Loads the series with this name, or the only series if there is no name. If no plan has a
+    /// series with this name, the recordings with this label form the series.
     pub(super) fn load(store: &dyn SeriesStore, name: Option<&str>, span: &Span) -> Result<Self> {
         let name = name_of(store, name)?;
         let epochs = store.series_named(&name, span.host.as_deref())?;
@@ -81,7 +81,7 @@ impl Series {
     }
 }
 
-/// The name that was given; without one that of the only series.
+/// Returns the given name, or else the name of the only series.
 pub(super) fn name_of(store: &dyn SeriesStore, given: Option<&str>) -> Result<String> {
     match given {
         Some(name) => Ok(name.to_owned()),
@@ -89,7 +89,7 @@ pub(super) fn name_of(store: &dyn SeriesStore, given: Option<&str>) -> Result<St
     }
 }
 
-/// The name of the only series.
+/// Returns the name of the only series.
 fn only(epochs: &[SeriesEpoch]) -> Result<String> {
     let names: BTreeSet<&String> = epochs.iter().map(|epoch| &epoch.name).collect();
     match Vec::from_iter(names).as_slice() {
@@ -135,7 +135,8 @@ fn planned(
                 setup
             }
         };
-        // What a trend needs of a run takes a tenth of the memory: ten years fit.
+        // The data that a trend needs from a run takes a tenth of its memory, so that ten years
+        // fit.
         runs.extend(trend::runs_of(&run, &setup));
         Ok(())
     };
@@ -161,7 +162,7 @@ fn planned(
     })
 }
 
-/// Runs of several machines are no trend.
+/// Returns an error for runs of several machines, because they do not form a trend.
 fn check_hosts(name: &str, hosts: &BTreeSet<String>) -> Result<()> {
     match hosts.len() {
         0 | 1 => Ok(()),
@@ -213,16 +214,16 @@ fn setup(store: &dyn SeriesStore, run: &SeriesRun, epoch: Option<&SeriesEpoch>) 
     let load = load.filter(|load| !load.is_empty() && load != "none");
     Ok(Setup {
         load: load.unwrap_or_else(|| NO_LOAD.to_owned()),
-        // That of the newest run, which is not known yet.
+        // The limit is that of the newest run, which is not known yet.
         limit: None,
         facts: Arc::new(facts),
     })
 }
 
-/// The name of no load.
+/// Name of the condition without a load.
 const NO_LOAD: &str = "idle";
 
-/// Recordings with a label as a series.
+/// Returns the recordings with a label as a series.
 fn labelled(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Series> {
     let filter = Filter {
         label: Some(name.to_owned()),
@@ -288,7 +289,7 @@ fn as_run(recording: &Recording) -> SeriesRun {
     }
 }
 
-/// What was measured beside a failed load is a load of its own.
+/// Returns the name of the load. A load that failed counts as a different load.
 fn load_of(recording: &Recording) -> String {
     let names: Vec<&str> = recording
         .load
@@ -309,7 +310,7 @@ fn limit_of(recording: &Recording) -> Option<Nanos> {
     limits.map(|limit| Nanos(limit.at_most)).min()
 }
 
-/// Slots that gave no whole recording.
+/// Returns the slots without a complete recording.
 fn holes(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Vec<Hole>> {
     let filter = SlotFilter {
         series: Some(name.to_owned()),
@@ -337,8 +338,8 @@ fn holes(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Vec<Hole>> 
     Ok(holes)
 }
 
-/// Notes about this series, its recordings, or about no series: of this machine where one
-/// is asked for, or of none.
+/// Returns the notes about this series, about its recordings, or about no series. If a machine is
+/// requested, returns only its notes and those about no machine.
 fn notes(store: &dyn SeriesStore, series: &Series, host: Option<&str>) -> Result<Vec<Note>> {
     let own: BTreeSet<RecordingId> = series.runs.iter().map(|run| run.recording).collect();
     let is_here = |note: &punctual_model::Note| match (host, &note.machine) {
@@ -362,7 +363,7 @@ fn notes(store: &dyn SeriesStore, series: &Series, host: Option<&str>) -> Result
         .collect())
 }
 
-/// What is followed, in the words of a decision: `idle/general/tail/worse`.
+/// Returns the name of a tracked figure in a decision, such as `idle/general/tail/worse`.
 pub(super) fn figure(group: &Group, change: &ChangePoint) -> String {
     let direction = if change.worse { WORSE } else { BETTER };
     format!(
@@ -376,7 +377,7 @@ pub(super) fn figure(group: &Group, change: &ChangePoint) -> String {
 const WORSE: &str = "worse";
 const BETTER: &str = "better";
 
-/// The decisions in force.
+/// Returns the acknowledgements that are in force.
 fn acknowledged(marks: &[ChangeAnnotation], runs: &[Run]) -> Vec<Acknowledgement> {
     let mut last: BTreeMap<(&str, RecordingId), &ChangeAnnotation> = BTreeMap::new();
     for mark in marks {
@@ -390,7 +391,7 @@ fn acknowledged(marks: &[ChangeAnnotation], runs: &[Run]) -> Vec<Acknowledgement
         .collect()
 }
 
-/// `None` where its recording is not among the runs, or the words are of a later version.
+/// Returns `None` if the recording is not among the runs, or if a later version wrote the decision.
 fn acknowledgement(mark: &ChangeAnnotation, runs: &[Run]) -> Option<Acknowledgement> {
     // A load may have a slash in its name.
     let mut parts = mark.figure.rsplitn(4, '/');
@@ -415,7 +416,7 @@ fn acknowledgement(mark: &ChangeAnnotation, runs: &[Run]) -> Option<Acknowledgem
     })
 }
 
-/// Who writes notes and decisions: what was given, else the user's name.
+/// Returns the author of a note or a decision: the given name, or else the name of the user.
 pub(super) fn author(given: Option<String>) -> Result<String> {
     let named = || {
         ["USER", "LOGNAME"]
@@ -429,7 +430,7 @@ pub(super) fn author(given: Option<String>) -> Result<String> {
     }))
 }
 
-/// The group of this name; without a name the only one or the first one.
+/// Returns the group with this name, or the first group if there is no name.
 pub(super) fn group<'a>(trend: &'a Trend, name: Option<&str>) -> Result<&'a Group> {
     let names = || {
         trend
@@ -459,8 +460,8 @@ mod tests {
 
     use super::*;
 
-    /// In a collector two machines have a series of one name: each has its own slots, and
-    /// the notes about it or about no machine.
+    /// In a collector, two machines can have a series with the same name. Each has its own slots,
+    /// and the notes about it or about no machine.
     #[test]
     fn series_stays_separate_per_machine() {
         let folder = tempfile::tempdir().unwrap();

@@ -65,20 +65,20 @@ use crate::exit::{self, Exit};
 pub(crate) struct Verb {
     /// The word on the command line.
     pub(crate) name: &'static str,
-    /// Its options, as a command of any name.
+    /// Returns its options, as a command with any name.
     options: fn() -> Command,
     /// Its function.
     pub(crate) run: fn(&ArgMatches, &Context) -> Result<Exit>,
 }
 
-/// The options of a verb as the fields of a struct, from which its command line is
-/// derived, and what the verb does with them.
+/// The options of a verb as the fields of a struct, from which its command line is derived, and the
+/// function that runs the verb.
 trait Run: Parser {
     fn run(self, context: &Context) -> Result<Exit>;
 }
 
 impl Verb {
-    /// The verb of this name and these options.
+    /// Returns the verb with this name and these options.
     const fn new<O: Run>(name: &'static str) -> Self {
         Self {
             name,
@@ -87,18 +87,18 @@ impl Verb {
         }
     }
 
-    /// Its part of the command line.
+    /// Returns its part of the command line.
     fn command(&self) -> Command {
         (self.options)().name(self.name)
     }
 
-    /// Whether the program starts it internally.
+    /// Returns whether only the program itself starts the verb.
     pub(crate) fn is_internal(&self) -> bool {
         self.command().is_hide_set()
     }
 }
 
-/// The verbs that each build has. The help shows them as [`overview`] groups them.
+/// The verbs of every build. The help groups them as in [`overview`].
 const VERBS: &[Verb] = &[
     check::VERB,
     measure::VERB,
@@ -151,19 +151,19 @@ pub(crate) fn verbs() -> impl Iterator<Item = &'static Verb> {
     VERBS.iter().chain(fleet::VERBS)
 }
 
-/// The whole command line.
+/// Returns the whole command line.
 pub(crate) fn command() -> Command {
     let command = base().subcommands(verbs().map(Verb::command));
     let template = overview::template(&command);
     command.help_template(template)
 }
 
-/// What these words say: read with the options of their verb alone, as the options of all
-/// verbs take several MiB of memory and most of the time of a start. Whatever is not
-/// understood so is read with all of them, which know what else it might be.
+/// Parses these words with the options of their verb alone, because the options of all verbs take
+/// several MiB of memory and most of the time of a start. If that fails, parses the words with the
+/// options of all verbs, so that the error message can suggest alternatives.
 ///
 /// # Errors
-/// A wrong command line, or a question for the help.
+/// Returns an error for an invalid command line, and for a request for help.
 pub(crate) fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
     let words = &asked_once(words);
     let first = words.iter().skip(1).find(|word| !is_option(word));
@@ -190,7 +190,8 @@ fn whole(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
     read.map_err(|error| renamed::explained(&error, words, &mut command).unwrap_or(error))
 }
 
-/// The words without `--help` after `help`, which clap takes for the name of a verb.
+/// Returns the words without `--help` after `help`, because clap would take it for the name of a
+/// verb.
 fn asked_once(words: &[OsString]) -> Vec<OsString> {
     let is_help = |word: &&OsString| ["--help", "-h"].iter().any(|known| word == known);
     let mut kept = words.to_vec();
@@ -206,7 +207,7 @@ fn asked_once(words: &[OsString]) -> Vec<OsString> {
     kept
 }
 
-/// The error of a verb that this build does not have.
+/// Returns the error for a verb that this build does not have.
 fn left_out(word: &OsStr) -> Option<clap::Error> {
     let verb = OF_FLEET.iter().find(|verb| word == **verb)?;
     let text = format!(
@@ -220,7 +221,7 @@ fn is_option(word: &OsStr) -> bool {
     word.as_encoded_bytes().starts_with(b"-")
 }
 
-/// The command line without the verbs that the program starts itself.
+/// Returns the command line without the verbs that only the program itself starts.
 fn shown_command() -> Command {
     let shown = verbs().filter(|verb| !verb.is_internal());
     base().subcommands(shown.map(Verb::command))
@@ -238,7 +239,7 @@ fn base() -> Command {
     Global::augment_args(base)
 }
 
-/// The verb that was chosen, with its part of the command line.
+/// Returns the chosen verb, with its part of the command line.
 pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches)> {
     let (name, matches) = matches
         .subcommand()
@@ -249,7 +250,7 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches
         .ok_or_else(|| exit::UsageError(format!("unknown verb '{name}'")).into())
 }
 
-/// The command line of this program, for recordings.
+/// Returns the command line of this program, for recordings.
 fn command_line() -> Vec<String> {
     let words = std::env::args_os();
     words
@@ -257,11 +258,10 @@ fn command_line() -> Vec<String> {
         .collect()
 }
 
-/// Why the value of an option is refused: a message, which the parser shows beside the
-/// value.
+/// Reason why the value of an option is rejected. The parser shows it next to the value.
 type Invalid = Box<dyn std::error::Error + Send + Sync>;
 
-/// Reads one of these names as its value.
+/// Returns a parser that accepts one of these names and returns its value.
 fn named<T: Clone + Send + Sync + 'static>(
     values: Vec<(&'static str, T)>,
 ) -> impl TypedValueParser<Value = T> {

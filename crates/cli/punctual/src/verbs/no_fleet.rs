@@ -1,4 +1,4 @@
-//! In place of the verbs of a fleet, in a program that was built without them.
+//! Replacements for the verbs of a fleet, in a program that was built without them.
 
 use std::path::Path;
 use std::sync::Arc;

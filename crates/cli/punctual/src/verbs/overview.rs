@@ -1,11 +1,11 @@
-//! The overview of `punctual --help`: the verbs by what they are for, and examples.
+//! The overview of `punctual --help`: the verbs grouped by purpose, and examples.
 
 use std::fmt::Write;
 
 use clap::Command;
 
-/// The verbs under their headings, in the order of the help. The test below holds that each
-/// verb stands here once.
+/// The verbs under their headings, in the order of the help. A test below ensures that each verb is
+/// listed once.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Measure", &["check", "measure", "watch", "explain", "lint"]),
     (
@@ -32,7 +32,7 @@ Examples:
   punctual measure timer -D 60s --load farm    Measure latency under load
   punctual doctor                              What costs latency here, and why?";
 
-/// The template of the help of the whole command line, in the words of clap.
+/// Returns the template for the help of the whole command line, in the syntax of clap.
 pub(super) fn template(command: &Command) -> String {
     let mut text = "{about}\n\n{usage-heading} {usage}\n".to_owned();
     for (heading, names) in GROUPS {

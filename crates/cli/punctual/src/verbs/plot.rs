@@ -17,16 +17,16 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb::new::<PlotFile>("plot");
 
-/// How a kind is drawn: recordings, or a series.
+/// The function that draws a kind: from recordings, or from a series.
 enum Draw {
     Recordings(fn(&[&Recording], &PlotOptions) -> Result<Plot, ReportError>),
     Series(fn(&LongTerm<'_>, &PlotOptions) -> Result<Plot, ReportError>),
 }
 
-/// A kind of plot: its name, and how it is drawn.
+/// A kind of plot: its name, and the function that draws it.
 type Kind = (&'static str, Draw);
 
-/// The kinds of plot; a new one is a line here.
+/// All kinds of plots. To add one, add a line here.
 static KINDS: [Kind; 9] = [
     ("auto", Draw::Recordings(auto)),
     ("latency", Draw::Recordings(plot::latency)),
@@ -129,7 +129,7 @@ impl Run for PlotFile {
     }
 }
 
-/// The kind that fits the probe; several recordings are drawn as curves.
+/// Draws the kind that fits the probe. Several recordings are drawn as curves.
 fn auto(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
     match recordings {
         [recording] => plot::default_for(recording, options),
@@ -137,7 +137,7 @@ fn auto(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, Report
     }
 }
 
-/// `options` has refused several.
+/// Returns the only recording. `options` has rejected several.
 fn only<'a>(recordings: &[&'a Recording]) -> Result<&'a Recording, ReportError> {
     recordings.first().copied().ok_or(ReportError::NoRecording)
 }
@@ -174,7 +174,7 @@ impl PlotFile {
         })
     }
 
-    /// Options of the one kind of plot that the other cannot use are refused.
+    /// Rejects options that do not apply to this kind of plot.
     fn check_kind(&self) -> Result<()> {
         let kind = self.kind.0;
         let refused = match self.kind.1 {
@@ -217,7 +217,7 @@ impl PlotFile {
     }
 }
 
-/// A name of a series as part of a file name.
+/// Returns the name of a series in a form that is valid in a file name.
 pub(super) fn file_name(series: &str) -> String {
     let plain = |c: char| {
         if c.is_alphanumeric() || "-_.".contains(c) {

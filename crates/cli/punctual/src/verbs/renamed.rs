@@ -62,7 +62,7 @@ mod tests {
         parse(&words).unwrap_err()
     }
 
-    /// The command of these words, before the first option.
+    /// Returns the command in these words, up to the first option.
     fn is_known(words: &str) -> bool {
         let mut known = command();
         known.build();

@@ -23,17 +23,17 @@ pub(super) const VERB: Verb = Verb::new::<Report>("report");
 
 type Render = fn(&[Recording], &Context, &Store) -> Result<String>;
 
-/// One form of report.
+/// A format of reports.
 struct Form {
     name: &'static str,
     /// Its file extension.
     ending: &'static str,
     render: Render,
-    /// A page about a series; `None`: this form has none.
+    /// Renders a page about a series; `None` if the format does not support that.
     page: Option<fn(&Document, &Context) -> String>,
 }
 
-/// The forms; a new one is an entry here.
+/// All formats. To add one, add an entry here.
 static FORMS: [Form; 4] = [
     Form {
         name: "html",
@@ -145,7 +145,8 @@ impl Run for Report {
 }
 
 impl Report {
-    /// The page of a series: verdict, trend, pictures, changes, causes, holes.
+    /// Writes the page of a series: verdict, trend, plots, changes, causes, and slots without a
+    /// recording.
     fn of_series(&self, name: &str, form: &Form, store: &Store, context: &Context) -> Result<Exit> {
         let Some(page) = form.page else {
             let text = format!(

@@ -7,7 +7,8 @@ use punctual_probes::PROBES;
 
 use super::command;
 
-/// Long options with a letter: the same letter in each verb, and for no other option.
+/// Long options with a short form. The letter is the same in every verb, and belongs to no other
+/// option.
 const LETTERS: &[(&str, char)] = &[
     ("break", 'b'),
     ("cpus", 'a'),
@@ -96,7 +97,7 @@ const NO_JSON: &[(&str, &str)] = &[
     ("tune settings", "prints Markdown"),
 ];
 
-/// Words for taking something away, and the verbs that have them: CONTRIBUTING.md.
+/// Words for removing something, and the verbs that use them (see CONTRIBUTING.md).
 const TAKING_AWAY: &[(&str, &[&str])] = &[
     (
         "delete",
@@ -115,7 +116,7 @@ const TAKING_AWAY: &[(&str, &[&str])] = &[
     ("uninstall", &[]),
 ];
 
-/// Calls `check` with each command that is shown, and its words.
+/// Calls `check` with each visible command and its words.
 fn all(check: &mut impl FnMut(&str, &Command)) {
     fn each(command: &Command, path: &str, check: &mut impl FnMut(&str, &Command)) {
         for inner in command.get_subcommands() {
@@ -133,7 +134,7 @@ fn all(check: &mut impl FnMut(&str, &Command)) {
     each(&whole, "", check);
 }
 
-/// The options of a command; the parameters of a probe are its own.
+/// Returns the options of a command, without the parameters of a probe.
 fn options<'a>(path: &str, command: &'a Command) -> impl Iterator<Item = (&'a str, &'a Arg)> {
     let probe = path.strip_prefix("measure ");
     let probe = probe.and_then(|name| PROBES.iter().find(|probe| probe.name == name));

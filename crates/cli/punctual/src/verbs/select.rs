@@ -38,12 +38,12 @@ impl OneRecording {
     }
 }
 
-/// A label that is not too long.
+/// Parses a label, which must not be too long.
 pub(super) fn label(text: &str) -> Result<String, TooLongText> {
     check_label(text).map(|()| text.to_owned())
 }
 
-/// The name of a machine that is not too long.
+/// Parses the name of a machine, which must not be too long.
 pub(super) fn host_name(text: &str) -> Result<String, TooLongText> {
     check_host_name(text).map(|()| text.to_owned())
 }

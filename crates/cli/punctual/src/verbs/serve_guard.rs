@@ -1,5 +1,5 @@
-//! `serve-guard`: puts settings back when the program that changed them hangs, is stopped
-//! or is killed; for internal use.
+//! `serve-guard`: restores settings if the program that changed them hangs, is stopped or is
+//! killed; for internal use.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -23,23 +23,24 @@ pub(super) const VERB: Verb = Verb::new::<ServeGuard>(NAME);
 
 const NAME: &str = "serve-guard";
 
-/// How often the program says that it lives.
+/// Interval at which the program reports that it is alive.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// A program that changes settings and does nothing for so long hangs, or is stopped.
+/// A program that changes settings and makes no progress for this time is hanging or stopped.
 pub(super) const SILENCE: Nanos = Nanos::from_secs(60);
 
-/// The same in milliseconds, for tests.
+/// Environment variable that replaces this time in tests, in milliseconds.
 const OTHER_SILENCE: &str = "PUNCTUAL_GUARD_MS";
 
-/// How long a program that was ended may take to be gone: on a crowded machine its files
-/// are closed long before it is.
+/// Maximum time to wait for the end of a killed program. On an overloaded machine, its files are
+/// closed long before it has ended.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 60,
     tv_nsec: 0,
 };
 
-/// What the program says while it lives, and when it ends by itself.
+/// The byte that the program sends while it is alive, and the one that it sends when it ends by
+/// itself.
 const LIVES: &[u8] = b".";
 const ENDS: &[u8] = b"!";
 
@@ -57,7 +58,7 @@ struct ServeGuard {
 
 impl Run for ServeGuard {
     fn run(self, context: &Context) -> Result<Exit> {
-        // Neither Ctrl-C nor the end of the terminal is for this one.
+        // Ctrl-C and the end of the terminal must not end this process.
         let _ = setsid();
         let parent = Pid::from_raw(self.pid).filter(|pid| getppid() == Some(*pid));
         let parent = parent.context("the program that is watched has ended")?;
@@ -79,24 +80,24 @@ impl Run for ServeGuard {
                     break;
                 }
                 Ok(_) => match rustix::io::read(&stdin, &mut buffer) {
-                    // It has put back what it changed.
+                    // The program has restored its settings.
                     Ok(read @ 1..) if buffer[..read].contains(&ENDS[0]) => return Ok(Exit::Done),
                     Ok(1..) | Err(rustix::io::Errno::INTR) => {}
-                    // It has ended, or was killed.
+                    // The program has ended, or was killed.
                     Ok(_) | Err(_) => break,
                 },
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => bail!("poll: {error}"),
             }
         }
-        // While it is still there, its settings are taken for in use.
+        // Wait for its end, because until then its settings count as in use.
         let _ = poll(&mut [PollFd::new(&parent, PollFlags::IN)], Some(&PATIENCE));
         context.recover_settings();
         Ok(Exit::Done)
     }
 }
 
-/// A process that undoes settings where this one does not [`beat`](Self::beat) any more.
+/// A process that restores settings if this one no longer calls [`beat`](Self::beat).
 pub(super) struct Guard {
     child: Child,
     pipe: Option<ChildStdin>,
@@ -104,10 +105,10 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Starts it; `silence`: so long this program may do nothing.
+    /// Starts the guard. `silence` is the maximum time between two reports of this program.
     ///
     /// # Errors
-    /// What starting a program can fail with.
+    /// Returns an error if the program cannot be started.
     pub(super) fn start(silence: Nanos) -> Result<RefCell<Self>> {
         let silence = u32::try_from(silence.0 / 1_000_000).unwrap_or(u32::MAX);
         let other = std::env::var(OTHER_SILENCE).ok();
@@ -127,7 +128,7 @@ impl Guard {
         }))
     }
 
-    /// Says that this program lives.
+    /// Reports that this program is alive.
     pub(super) fn beat(&mut self) {
         if self.beaten.elapsed() >= BEAT
             && let Some(pipe) = &mut self.pipe
@@ -144,14 +145,14 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(mut pipe) = self.pipe.take() {
-            // One that has ended already hears nothing.
+            // This fails if the guard has already ended.
             let _ = pipe.write_all(ENDS);
         }
         let _ = self.child.wait();
     }
 }
 
-/// A watcher that beats at each progress.
+/// A watcher that also reports to the guard at each progress.
 pub(super) struct Guarded<'a> {
     pub(super) inner: Box<dyn Watcher>,
     pub(super) guard: Option<&'a RefCell<Guard>>,

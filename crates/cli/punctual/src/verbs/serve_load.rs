@@ -37,8 +37,8 @@ impl Run for ServeLoad {
 
 /// Makes a load run in a subprocess of this program.
 pub(super) fn in_subprocess(load: LoadRequest) -> LoadRequest {
-    // Where this program cannot be found again (it was deleted while it runs),
-    // the load's threads run here.
+    // If this program cannot be found again (it was deleted while it runs), the threads of the load
+    // run in this process.
     match std::env::current_exe() {
         Ok(program) => load.subprocess(vec![program.into(), OsString::from(NAME)]),
         Err(_) => load,

@@ -32,8 +32,8 @@ impl Run for ServePartner {
     }
 }
 
-/// The command that starts this program for it; `None` if it cannot be found (deleted
-/// while it runs).
+/// Returns the command that starts this program as a partner; `None` if the program cannot be found
+/// (deleted while it runs).
 pub(super) fn program() -> Option<Vec<OsString>> {
     let program = std::env::current_exe().ok()?;
     Some(vec![program.into(), OsString::from(NAME)])

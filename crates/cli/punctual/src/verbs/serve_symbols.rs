@@ -51,8 +51,8 @@ fn close_inherited() -> Result<()> {
     Ok(())
 }
 
-/// The command that starts this program for it; `None` if it cannot be found (deleted
-/// while it runs).
+/// Returns the command that starts this program as a reader of symbols; `None` if the program
+/// cannot be found (deleted while it runs).
 pub(super) fn program() -> Option<Vec<OsString>> {
     let program = std::env::current_exe().ok()?;
     Some(vec![program.into(), OsString::from(NAME)])

@@ -1,4 +1,4 @@
-//! CPUs that only one measurement uses, unless the user wants it otherwise.
+//! Reserves CPUs for one measurement, unless the user allows sharing.
 
 use anyhow::Result;
 use clap::Args;
@@ -18,7 +18,7 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
-    /// Holds the CPUs that are measured; `None` where they may be shared.
+    /// Reserves the CPUs that are measured. Returns `None` if they may be shared.
     pub(super) fn hold(
         self,
         cpus: Option<&CpuSet>,

@@ -101,7 +101,7 @@ impl Run for Options {
     }
 }
 
-/// Bytes with a unit.
+/// Formats a size in bytes with a unit.
 fn bytes(count: u64) -> String {
     match count {
         0 => "none".to_owned(),
@@ -110,7 +110,7 @@ fn bytes(count: u64) -> String {
     }
 }
 
-/// How many, and what they take.
+/// Formats a count with the total size.
 fn amount(count: u64, size: u64) -> String {
     match count {
         0 => "none".to_owned(),

@@ -104,7 +104,7 @@ fn print_json(mut rows: Vec<ThreadRow>, by: Sort) -> Result<()> {
     output::print(&output::json(&values)?)
 }
 
-/// Usage since their start.
+/// Returns the threads with their usage since they started.
 fn so_far(tasks: Vec<TaskRecord>) -> Vec<ThreadRow> {
     let row = |task: TaskRecord| ThreadRow {
         used: task.used,
@@ -139,7 +139,8 @@ impl Threads {
         Ok(tasks)
     }
 
-    /// Usage in `time`; threads that started or ended meanwhile are omitted.
+    /// Returns the threads with their usage during `time`. Threads that started or ended meanwhile
+    /// are omitted.
     fn watched(&self, host: &Host, time: Nanos, stop: &AtomicBool) -> Result<Vec<ThreadRow>> {
         let before = self.wanted(host)?;
         // If wake-ups can be watched, their latency is included.
@@ -153,7 +154,7 @@ impl Threads {
         };
         let mut wakeups = WakeupSession::start(&request, host).ok();
         let over = watching::wait(Some(time), stop, || {
-            // Without a result if it fails.
+            // If this fails, no latencies are shown.
             if wakeups
                 .as_mut()
                 .is_some_and(|wakeups| wakeups.keep_up().is_err())
@@ -184,7 +185,7 @@ impl Threads {
     }
 }
 
-/// Wake-up latencies of the threads of each name.
+/// Returns the wake-up latencies by thread name.
 fn waits_by_name(seen: Option<Wakeups>) -> HashMap<String, WaitHistogram> {
     let groups = seen.map(|seen| seen.by(&[WakeupAxis::Comm]));
     groups

@@ -111,7 +111,7 @@ impl Run for CpuLocation {
 }
 
 impl Beside {
-    /// The given CPU, or the one that serves the interrupt.
+    /// Returns the given CPU, or the CPU that serves the interrupt.
     fn cpu(&self, host: &Host) -> Result<u32> {
         if let Some(cpu) = self.cpu {
             return Ok(cpu);

@@ -25,7 +25,7 @@ const REDRAW: Duration = Duration::from_secs(1);
 /// Length of one wait.
 const TURN: Duration = Duration::from_millis(50);
 
-/// A century: the end of a watch without one.
+/// Duration of a watch without a time limit: a century.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Polling interval for a wait above the limit.

@@ -13,11 +13,11 @@ use crate::output;
 /// Polling interval of the stop flag.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Shows the text of `turn`: once, or on a terminal repeatedly in the same place,
-/// until `stop` is set.
+/// Shows the text that `turn` returns: once, or on a terminal repeatedly at the same position until
+/// `stop` is set.
 ///
 /// # Errors
-/// Those of `turn`; stdout that cannot be written.
+/// Returns the errors of `turn`, and an error if stdout cannot be written.
 pub(super) fn show(stop: &AtomicBool, mut turn: impl FnMut() -> Result<String>) -> Result<()> {
     let height = terminal_height();
     loop {
@@ -28,7 +28,7 @@ pub(super) fn show(stop: &AtomicBool, mut turn: impl FnMut() -> Result<String>) 
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // Before our own control sequences, which text must not contain.
+        // Sanitize the text before our own control sequences are added.
         let safe = output::safe(&text);
         output::print_as_it_is(&format!(
             "{TO_THE_TOP}{}{CLEAR_BELOW}",
@@ -44,7 +44,7 @@ const CLEAR_BELOW: &str = "\x1b[J";
 /// Clears the rest of a longer old line (EL).
 const CLEAR_LINE: &str = "\x1b[K";
 
-/// The lines that fit, and the number of others.
+/// Returns the lines that fit, and a line with the number of the others.
 fn first_lines(text: &str, height: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let shown = if lines.len() < height {
@@ -66,7 +66,8 @@ fn first_lines(text: &str, height: usize) -> String {
     kept.concat()
 }
 
-/// `None` if stdout is not a terminal, or one that cannot move its cursor.
+/// Returns the height of the terminal. Returns `None` if stdout is not a terminal, or if the
+/// terminal cannot move its cursor.
 fn terminal_height() -> Option<usize> {
     if output::is_dumb() {
         return None;
@@ -75,12 +76,11 @@ fn terminal_height() -> Option<usize> {
     (size.ws_row > 0).then_some(size.ws_row.into())
 }
 
-/// Waits for `time`, without it for ever, or until `stop` is set. Calls `meanwhile`
-/// some twenty times a second. Returns the elapsed
-/// time.
+/// Waits for `time`, or indefinitely if it is `None`, but ends when `stop` is set. Calls
+/// `meanwhile` about twenty times a second. Returns the elapsed time.
 ///
 /// # Errors
-/// Those of `meanwhile`, at once.
+/// Returns an error of `meanwhile` at once.
 pub(super) fn wait(
     time: Option<Nanos>,
     stop: &AtomicBool,

@@ -1,4 +1,4 @@
-//! `app list`: who publishes figures.
+//! `app list`: applications that publish their figures.
 
 use anyhow::Result;
 use clap::Args;

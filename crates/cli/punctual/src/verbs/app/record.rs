@@ -64,7 +64,8 @@ impl Record {
     }
 }
 
-/// The process that is meant. A number is a process, whatever bears it as a name.
+/// Returns the ID of the requested process. A number is always a process ID, even if a process has
+/// that number as its name.
 fn pid_of(text: &str, host: &Host) -> Result<u32> {
     if let Ok(pid) = text.parse() {
         return Ok(pid);
@@ -77,7 +78,7 @@ fn pid_of(text: &str, host: &Host) -> Result<u32> {
     match named[..] {
         [one] => Ok(one.pid),
         [] => {
-            // Why the one that is meant may be missing.
+            // Reason why the requested application may be missing.
             let why = match refused.first() {
                 Some(refusal) => format!("; {refusal}"),
                 None if closed > 0 => format!(

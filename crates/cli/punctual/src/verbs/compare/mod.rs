@@ -68,7 +68,7 @@ struct Compare {
     json: bool,
 }
 
-/// `p99.9` or `99.9`, as a share.
+/// Parses a percentile such as `p99.9` or `99.9`, and returns it as a fraction.
 fn percentile(text: &str) -> Result<f64, Invalid> {
     let named = if text.starts_with('p') {
         text.to_owned()
@@ -81,10 +81,10 @@ fn percentile(text: &str) -> Result<f64, Invalid> {
     }
 }
 
-/// The runs of baseline and candidate from the command line.
+/// Returns the runs of baseline and candidate from the command line.
 ///
 /// # Errors
-/// Without `--with` anything but two recordings.
+/// Returns an error without `--with`, unless there are exactly two recordings.
 fn sides(first: Vec<String>, second: Vec<String>) -> Result<[Vec<String>; 2]> {
     match (first.as_slice(), second.is_empty()) {
         (_, false) => Ok([first, second]),
@@ -106,7 +106,7 @@ impl Run for Compare {
         let load = |selector: &String| -> Result<Recording> {
             let mut recording = store.load(store.find(selector)?)?;
             if several {
-                // Not used if the run is the unit, and large.
+                // The rows are large, and not used if whole runs are compared.
                 recording.series.rows.clear()
             } else {
                 pieces::instead_of_intervals(&store, &mut recording)?
@@ -142,11 +142,11 @@ impl Run for Compare {
     }
 }
 
-/// The comparison of exactly two recordings, for a report: the first is the baseline.
-/// `None` of another number.
+/// Compares exactly two recordings for a report. The first is the baseline. Returns `None` for any
+/// other number of recordings.
 ///
 /// # Errors
-/// Those of reading kept samples.
+/// Returns an error if the stored samples cannot be read.
 pub(super) fn of_two(
     recordings: &[Recording],
     store: &Store,
@@ -166,7 +166,7 @@ pub(super) fn of_two(
     )))
 }
 
-/// The exit code of a comparison with --fail-on-worse.
+/// Returns the exit code of a comparison with --fail-on-worse.
 fn judged(comparison: &Comparison) -> Result<Exit> {
     let differ: Vec<&str> = (comparison.measured_differently.iter())
         .map(|one| one.what.as_str())

@@ -1,5 +1,4 @@
-//! Kept samples cut into blocks, if a recording has no time series or a
-//! short one.
+//! Splits stored samples into blocks if a recording has no time series or a short one.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +6,19 @@ use anyhow::Result;
 use punctual_model::{Histogram, IntervalRow, Nanos, Recording, Series};
 use punctual_store::Store;
 
-/// Number of intervals at which a time series suffices.
+/// A time series with this number of intervals is long enough.
 const ENOUGH: usize = 60;
-/// Number of blocks that the samples are cut into.
+/// Maximum number of blocks to split the samples into.
 const PIECES: u64 = 120;
-/// Least number of samples of each thread in a block.
+/// Minimum number of samples of each thread in a block.
 const LEAST: u64 = 50;
 
-/// Replaces the time series of `recording`, if missing or short, by blocks with equal
-/// numbers of its kept samples. A recording with missed periods is not changed: the
-/// samples do not contain their times.
+/// Replaces the time series of `recording`, if missing or short, by blocks with equal numbers of
+/// its stored samples. A recording with missed periods is not changed, because the samples do not
+/// contain the times of those periods.
 ///
 /// # Errors
-/// Those of reading the samples.
+/// Returns an error if the samples cannot be read.
 pub(super) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> Result<()> {
     let starts: BTreeSet<Nanos> = (recording.series.rows.iter())
         .map(|row| row.start_ns)
@@ -42,7 +41,7 @@ pub(super) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> 
         let mut histogram = Histogram::new();
         store.samples::<anyhow::Error>(recording.id, thread, &mut |samples| {
             for sample in samples {
-                // In 128 bits: a count can have any value.
+                // Computed with 128 bits, because a count can have any value.
                 let piece = u128::from(nth) * u128::from(pieces) / u128::from(all);
                 let piece = (piece as u64).min(pieces - 1);
                 if piece != at {
@@ -66,7 +65,7 @@ pub(super) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> 
     Ok(())
 }
 
-/// A block as an interval; its number replaces its time.
+/// Returns a block as an interval, with the block's number as its start time.
 fn row(thread: u32, piece: u64, histogram: &Histogram) -> IntervalRow {
     IntervalRow::new(thread, Nanos(piece), 0, histogram)
 }

@@ -25,7 +25,7 @@ impl Candidate {
     }
 }
 
-/// Number of recordings offered, the newest.
+/// Maximum number of recordings to offer, newest first.
 const RECORDINGS: usize = 50;
 
 type Source = fn(&Context) -> Vec<Candidate>;
@@ -46,7 +46,7 @@ pub(super) const SOURCES: &[(&str, Source)] = &[
     ("probe", probes),
 ];
 
-/// The values of `arg` in the command of these words.
+/// Returns the candidate values of `arg` in the command with these words.
 pub(super) fn for_argument(arg: &Arg, path: &[&str], context: &Context) -> Vec<Candidate> {
     let possible = arg.get_possible_values();
     let shown: Vec<&PossibleValue> = possible.iter().filter(|v| !v.is_hide_set()).collect();
@@ -82,7 +82,7 @@ fn choices(path: &[&str], id: &str) -> Option<Vec<Candidate>> {
     )
 }
 
-/// The newest recordings of the store, opened for reading only.
+/// Returns the newest recordings of the store, which is opened read-only.
 fn recordings(context: &Context) -> Vec<Candidate> {
     let mut found = vec![Candidate::new("last", "the newest recording")];
     let list = context.listed().unwrap_or_default();

@@ -15,7 +15,7 @@ pub(super) struct Line<'a> {
     path: Vec<&'a str>,
     /// The argument whose value is expected.
     value_of: Option<&'a Arg>,
-    /// Whether a command can be here.
+    /// Whether a command is possible at the cursor.
     commands: bool,
     /// The start of the word to complete.
     pub(super) current: String,
@@ -24,8 +24,8 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Reads the words, the program first and the one at the cursor last.
-    /// `whole` is built.
+    /// Parses the words. The first word is the program, and the last is at the cursor. `whole` must
+    /// be built.
     pub(super) fn read(whole: &'a Command, words: &[String]) -> Self {
         let (mut words, parted) = joined(words);
         let current = words.pop().unwrap_or_default();
@@ -65,7 +65,7 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// `help` is followed by commands of the whole.
+    /// `help` is followed by a command of the whole program.
     fn subcommand(&self, whole: &'a Command, word: &str) -> Option<&'a Command> {
         match self.path.as_slice() {
             ["help"] => whole.find_subcommand(word),
@@ -73,7 +73,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The option of this word, if its value is the next word.
+    /// Returns the option in this word if the next word is its value.
     fn awaiting(&self, word: &str) -> Option<&'a Arg> {
         let arg = match word.strip_prefix("--") {
             Some(long) => self.long(long)?,
@@ -122,7 +122,7 @@ impl<'a> Line<'a> {
         });
     }
 
-    /// Whether file names are candidates.
+    /// Returns whether file names are candidates.
     pub(super) fn takes_files(&self) -> bool {
         self.value_of.is_some_and(|arg| {
             arg.get_value_parser().type_id() == TypeId::of::<PathBuf>()
@@ -130,7 +130,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// The candidates, including those with another start.
+    /// Returns the candidates, including those that begin differently from the current word.
     pub(super) fn candidates(&self, context: &Context) -> Vec<Candidate> {
         if self.value_of.is_none() && self.current.starts_with('-') {
             return self.options();
@@ -164,8 +164,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Bash parts words at `=`: `--kind`, `=`, `log`. They are joined again; whether
-/// the last one was.
+/// Joins words that Bash has split at `=`, such as `--kind`, `=`, `log`. Also returns whether the
+/// last word was split.
 fn joined(words: &[String]) -> (Vec<String>, bool) {
     let mut out: Vec<String> = Vec::new();
     let mut parted = false;

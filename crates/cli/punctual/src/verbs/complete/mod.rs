@@ -34,8 +34,8 @@ impl Run for Complete {
     }
 }
 
-/// A line for each candidate, with a tab before its meaning; `:files` if file names
-/// are candidates as well.
+/// Returns one line per candidate, with a tab before its meaning. A line `:files` means that file
+/// names are candidates as well.
 fn answer(words: &[String], context: &Context) -> String {
     let mut whole = super::command();
     whole.build();
@@ -51,7 +51,8 @@ fn answer(words: &[String], context: &Context) -> String {
     out
 }
 
-/// Labels and host names can contain any text; the shell prints them.
+/// Returns the first line without control characters. Labels and host names can contain any text,
+/// and the shell prints them.
 fn one_line(text: &str) -> String {
     let shown = |c: char| if c.is_control() { ' ' } else { c };
     text.lines()
@@ -75,7 +76,7 @@ mod tests {
         Context::new(matches.subcommand().unwrap().1).unwrap()
     }
 
-    /// The values that fit at the end of this line.
+    /// Returns the candidates at the end of this line.
     fn values(line: &str) -> Vec<String> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let text = answer(&words, &context());
@@ -134,7 +135,7 @@ mod tests {
             let values = values(line);
             assert!(values.contains(&value.to_owned()), "{line}: {values:?}");
         }
-        // As bash parts it, and as other shells do not.
+        // Bash splits words at `=`; other shells do not.
         assert_eq!(values("punctual plot last --kind = per"), ["percentiles"]);
         assert_eq!(
             values("punctual plot last --kind=per"),

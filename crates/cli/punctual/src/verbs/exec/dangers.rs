@@ -29,7 +29,7 @@ pub(super) fn refuse_highest(policy: &Policy) -> Result<(), UsageError> {
     }
 }
 
-/// Warnings about such a thread on this machine.
+/// Returns warnings about a thread with this policy on this machine.
 pub(super) fn warnings(policy: &Policy, cpus: Option<&CpuSet>, host: &Host) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(priority) = real_time_priority(policy) else {
@@ -57,14 +57,14 @@ pub(super) fn warnings(policy: &Policy, cpus: Option<&CpuSet>, host: &Host) -> V
     warnings
 }
 
-/// The limit of a real-time thread that never sleeps.
+/// The mechanism that limits a real-time thread that never sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SafetyNet {
     /// It is throttled for a part of each second (sched(7),
     /// sched_rt_runtime_us).
     Throttle,
-    /// From Linux 6.12 on: other threads get a part of each second,
-    /// whatever the throttle is set to (kernel/sched/deadline.c, fair_server).
+    /// Other threads get a part of each second, regardless of the throttling settings (from Linux
+    /// 6.12 on: kernel/sched/deadline.c, fair_server).
     FairServer,
     /// Nothing.
     None,
@@ -86,7 +86,7 @@ impl SafetyNet {
     }
 }
 
-/// Whether a spinning thread could block a CPU permanently.
+/// Returns a warning if a spinning thread could block a CPU permanently.
 fn spinning(online: &CpuSet, cpus: Option<&CpuSet>, net: SafetyNet) -> Option<String> {
     if online.len() == 1 {
         let end = match net {

@@ -198,7 +198,7 @@ impl Exec {
     }
 }
 
-/// Sets all on this process, and executes the command.
+/// Applies all settings to this process, and executes the command.
 fn become_command(words: &[String], wish: &Wish, host: &Host) -> Result<Exit> {
     let (program, arguments) = words
         .split_first()
@@ -216,13 +216,14 @@ fn become_command(words: &[String], wish: &Wish, host: &Host) -> Result<Exit> {
     if let Some(held) = &held {
         held.keep_for_command()?;
     }
-    // Last: from here on this program has the command's priority.
+    // Set the policy last, because from then on this program runs with the priority of the command.
     if let Some(policy) = &wish.policy {
         let set = punctual_rt::set_policy(ThreadRef::Current, policy);
         set.map_err(|error| real_time_refused(error, host, None))?;
     }
     let error = process::Command::new(program).args(arguments).exec();
-    // Same codes as a shell, env(1) and nice(1), distinct from the command's.
+    // These exit codes are the same as those of a shell, env(1) and nice(1), and distinct from the
+    // command's.
     output::note(&format!("cannot run {program}: {error}"));
     Ok(match error.kind() {
         std::io::ErrorKind::NotFound => Exit::CommandNotFound,
@@ -230,7 +231,7 @@ fn become_command(words: &[String], wish: &Wish, host: &Host) -> Result<Exit> {
     })
 }
 
-/// Lifts the limit of locked memory, of a process or of this one.
+/// Removes the limit of locked memory for the process `pid`, or else for this process.
 fn lift_memlock(pid: Option<Pid>) -> Result<()> {
     let lifted = Rlimit {
         current: None,
@@ -242,7 +243,7 @@ fn lift_memlock(pid: Option<Pid>) -> Result<()> {
     };
     if let Err(error) = result {
         let now = getrlimit(Resource::Memlock);
-        // Enough, if it was unlimited before, or if the limit has no effect.
+        // Not an error if the limit was unlimited before or has no effect.
         if pid.is_none() && (now.current.is_none() || punctual_rt::may_lock_memory()) {
             return Ok(());
         }

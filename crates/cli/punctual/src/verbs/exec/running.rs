@@ -14,7 +14,7 @@ use super::{Wish, lift_memlock};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-/// Limit of rounds for a process that keeps starting threads.
+/// Maximum number of rounds for a process that keeps starting threads.
 const ROUNDS: usize = 10;
 
 /// Changes running threads, and returns the state before and after. Threads started
@@ -96,14 +96,14 @@ fn change_one(task: &TaskRecord, wish: &Wish, host: &Host) -> Result<String> {
     }
 }
 
-/// The threads to change: all of a process, or the one of that number.
+/// Returns the threads to change: all threads of a process, or the thread with this ID.
 fn running_tasks(wanted: u32, all: bool, host: &Host) -> Result<Vec<TaskRecord>> {
     let mut tasks = host.tasks_of(wanted);
     if !all {
         tasks.retain(|task| task.tid == wanted);
     }
     if tasks.is_empty() {
-        // It can be a thread of a process.
+        // The ID may be that of a thread other than the main thread.
         tasks = host.tasks();
         tasks.retain(|task| task.tid == wanted);
     }

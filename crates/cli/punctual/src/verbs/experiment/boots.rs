@@ -1,4 +1,4 @@
-//! Experiments on boots: what the user sees between two of them.
+//! Experiments on boots: output between two boots.
 
 use std::process::Command;
 
@@ -12,10 +12,10 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-/// Where a system that systemd runs says so (sd_booted(3)).
+/// This folder exists if systemd runs the system (sd_booted(3)).
 const SYSTEMD: &str = "/run/systemd/system";
 
-/// What may be written, and what a unit starts.
+/// Returns what an experiment on boots may write, and the program that its unit starts.
 pub(super) fn request(booting: Booting, context: &Context) -> Result<BootRequest> {
     let program = std::env::current_exe().context("the path of this program")?;
     let store = std::path::absolute(context.store_path()?)?;
@@ -32,7 +32,7 @@ pub(super) fn request(booting: Booting, context: &Context) -> Result<BootRequest
     })
 }
 
-/// Says what to boot next.
+/// Prints what to boot next.
 pub(super) fn show(step: &BootStep, experiment: &Experiment, json: bool) -> Result<()> {
     let BootStep::Boot {
         what,
@@ -67,7 +67,7 @@ pub(super) fn show(step: &BootStep, experiment: &Experiment, json: bool) -> Resu
     output::print(&text)
 }
 
-/// Reboots where that was asked for and the entry is chosen.
+/// Reboots if requested. Returns an error if no boot entry is chosen.
 pub(super) fn leave(step: &BootStep, booting: Booting) -> Result<Exit> {
     let chosen = matches!(step, BootStep::Boot { chosen: true, .. });
     if !booting.reboot {

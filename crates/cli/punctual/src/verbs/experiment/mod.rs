@@ -29,7 +29,7 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("experiment");
 
-/// How often is said how far it is, where there is no terminal.
+/// Interval between progress messages without a terminal.
 const SAY: Duration = Duration::from_secs(60);
 
 impl Run for Options {
@@ -84,7 +84,7 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
         .clone()
         .unwrap_or_else(|| names.join(" / "));
     let mut experiment = draft(plan, Some(label), command_line());
-    // Without a folder for it, it can be measured and not resumed.
+    // Without a folder for its state, the experiment can be measured but not resumed.
     if let (Some(_), Ok(own)) = (&store, context.own_experiments()) {
         own.enter(&experiment).map_err(failed)?;
     }
@@ -96,7 +96,7 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
     carry_out(&mut experiment, store.as_ref(), asked, context)
 }
 
-/// What is asked for beside the plan.
+/// Options of a run in addition to the plan.
 #[derive(Clone, Copy)]
 struct Query<'a> {
     booting: Booting,
@@ -114,7 +114,7 @@ fn carry_out(
     let Query {
         booting, output, ..
     } = asked;
-    // What cannot be written is known before anything is measured.
+    // Open the file now, so that an unwritable file is reported before the measurement.
     let report = match &output.output {
         Some(path) => Some((stored::form(path)?, Output::open(path)?)),
         None => None,
@@ -143,7 +143,7 @@ fn carry_out(
     Ok(exit(experiment, output.fail_on_worse))
 }
 
-/// Measures what is left of an experiment.
+/// Measures the remaining blocks of an experiment.
 fn measure(
     experiment: &mut Experiment,
     store: Option<&Store>,
@@ -203,7 +203,8 @@ fn measure(
     }
 }
 
-/// Says how far an experiment is: each line on a terminal, else one a minute.
+/// Reports the progress of an experiment: every message on a terminal, otherwise one a minute and
+/// the important ones.
 pub(super) struct Progressing {
     quiet: bool,
     terminal: bool,
@@ -228,7 +229,7 @@ impl Progressing {
     }
 }
 
-/// Whether what was asked for is at fault.
+/// Returns whether the request of the user is invalid.
 fn is_usage(error: &TrialError) -> bool {
     matches!(
         error,
@@ -236,7 +237,7 @@ fn is_usage(error: &TrialError) -> bool {
     )
 }
 
-/// With the exit code of the error inside.
+/// Converts an error, and keeps the exit code of the error inside.
 pub(super) fn failed(error: TrialError) -> anyhow::Error {
     match error {
         TrialError::Session(error) => error.into(),

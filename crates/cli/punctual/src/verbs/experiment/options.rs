@@ -13,7 +13,7 @@ use crate::exit::UsageError;
 use crate::verbs::Invalid;
 use crate::verbs::share_cpus::Sharing;
 
-/// What the exit codes mean here.
+/// Exit codes of `experiment`, for its help.
 const EXITS: &str = "\
 Exit codes:
   0    each condition is shown to differ, or to be equivalent
@@ -25,10 +25,10 @@ Exit codes:
 
 With --boot, 0 also means that the machine has to boot for the next block.";
 
-/// What is left out at the start of a boot, which still starts services.
+/// Time to discard at the start of a boot, while services are still starting.
 const OF_BOOT: Nanos = Nanos::from_secs(30);
 
-/// The wash-out of a command, whose effect is not known.
+/// Wash-out time of a command, because its effect is unknown.
 const OF_COMMAND: Nanos = Nanos::from_secs(2);
 
 /// Prove whether a change makes latency better or worse
@@ -231,7 +231,7 @@ pub(in crate::verbs) fn length(text: &str) -> Result<Nanos, Invalid> {
 }
 
 impl New {
-    /// The plan that these options ask for.
+    /// Returns the plan for these options.
     pub(super) fn plan(&self) -> Result<ExperimentPlan> {
         let (arms, wash_out) = match (self.boot.is_empty(), self.set.is_empty()) {
             (false, _) => (self.of_boots()?, OF_BOOT),
@@ -306,7 +306,7 @@ impl New {
 }
 
 impl Measuring {
-    /// A plan of these conditions with the usual times.
+    /// Returns a plan with these conditions and default times.
     pub(in crate::verbs) fn plan(&self, arms: Vec<Arm>) -> Result<ExperimentPlan> {
         let parameters = self.parameter.iter().map(|text| {
             let (name, value) = text
@@ -330,7 +330,7 @@ impl Measuring {
             rounds: None,
             block_ns: None,
             wash_out_ns: OF_COMMAND,
-            // Its last digits, so that it can be typed again.
+            // Only the last digits, so that the user can type the seed again.
             seed: u64::from(uuid_seed()),
             ends_early: true,
             ranks_only: false,
@@ -338,21 +338,21 @@ impl Measuring {
     }
 }
 
-/// A seed of the time and the system's random numbers.
+/// Returns a seed from the time and the system's random numbers.
 fn uuid_seed() -> u32 {
     let text = punctual_model::RecordingId::new().short();
     u32::from_str_radix(&text, 16).unwrap_or(1)
 }
 
-/// The baseline, and a condition for each value of one setting, or one for all settings
-/// together; the longest wash-out of them.
+/// Returns the baseline and the other conditions: one for each value of a single setting, or one
+/// for all settings together. Also returns the longest wash-out of the settings.
 fn of_settings(sets: &[String]) -> Result<(Vec<Arm>, Nanos)> {
     let mut values = Vec::new();
     let mut wash_out = Nanos::ZERO;
     for text in sets {
         let wish = Wish::parse(text)?;
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
-        // The commas of a list of CPUs are its own.
+        // The commas in a list of CPUs do not separate values of the setting.
         let single = matches!(wish.setting().values, Values::Mask | Values::List);
         let each: Vec<String> = if single {
             vec![text.clone()]
@@ -364,7 +364,7 @@ fn of_settings(sets: &[String]) -> Result<(Vec<Arm>, Nanos)> {
         for one in &each {
             Wish::parse(one)?;
         }
-        // What only a start applies is refused with its name, when it is looked at.
+        // A setting that only a start applies is rejected by name when it is examined.
         let duration = wish
             .setting()
             .wash_out
@@ -442,7 +442,7 @@ mod tests {
         }
     }
 
-    /// The files whose examples are to work.
+    /// Finds the files whose examples must work.
     fn documents(folder: &std::path::Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -454,7 +454,7 @@ mod tests {
         }
     }
 
-    /// What the documents tell the reader to type is not refused as too short.
+    /// Commands in the documents are not rejected because their time is too short.
     #[test]
     fn documented_experiments_fit_their_time() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");

@@ -16,10 +16,10 @@ use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 use crate::verbs::extension;
 
-/// Factor of pixels for PNG, as of `plot`.
+/// Scale factor for PNG, the same as in `plot`.
 const PIXELS: f32 = 2.0;
 
-/// The form of a report.
+/// The format of a report.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     Html,
@@ -27,7 +27,7 @@ pub(super) enum Form {
     Text,
 }
 
-/// The form that a file's extension asks for; HTML on stdout.
+/// Returns the report format for a file's extension; HTML for stdout.
 pub(super) fn form(path: &Path) -> Result<Form> {
     match extension::extension_of(path).as_str() {
         "html" | "htm" => Ok(Form::Html),
@@ -42,7 +42,8 @@ pub(super) fn form(path: &Path) -> Result<Form> {
     }
 }
 
-/// A report of an experiment, with the latencies of its blocks where they are kept.
+/// Returns a report of an experiment. In HTML, it includes the latencies of the blocks that are
+/// still stored.
 pub(super) fn render(
     form: Form,
     experiment: &Experiment,
@@ -61,7 +62,7 @@ pub(super) fn render(
     })
 }
 
-/// A recording for each condition, with the latencies of all its blocks in one thread.
+/// Returns a recording for each condition, with the latencies of all its blocks in one thread.
 /// Blocks that were deleted are left out.
 fn sides(experiment: &Experiment, store: &Store) -> Result<Vec<Recording>> {
     let mut sides = Vec::new();
@@ -91,7 +92,7 @@ fn sides(experiment: &Experiment, store: &Store) -> Result<Vec<Recording>> {
     Ok(sides)
 }
 
-/// The threshold as a limit, so that the plot marks it.
+/// Returns the threshold as a limit, so that the plot marks it.
 fn threshold(experiment: &Experiment) -> Requirement {
     let limit = experiment.pilot.iter().map(|pilot| Limit {
         metric: Metric::Max,
@@ -147,7 +148,8 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
                 );
             }
             let own = context.own_experiments()?;
-            // One from elsewhere changed nothing here: there is nothing to undo.
+            // An experiment from another user or machine changed nothing here, so there is nothing
+            // to undo.
             if own.has(&found) {
                 undo_boots(&found, &own, &Host::live())?;
                 own.forget(found.id);
@@ -155,7 +157,7 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
             store.delete_experiment(found.id)?;
             output::print(&format!("deleted {}\n", found.id))?;
         }
-        // Measured by the caller.
+        // The caller handles `resume`.
         Stored::Resume { .. } => {}
     }
     Ok(Exit::Done)
@@ -164,7 +166,7 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
 fn list(json: bool, context: &Context) -> Result<()> {
     let all = match context.store_to_read() {
         Ok(store) => store.experiments()?,
-        // Before the first measurement there is no store: not an error.
+        // Before the first measurement, there is no store. That is not an error.
         Err(error) if matches!(error.downcast_ref(), Some(StoreError::NotThere { .. })) => {
             Vec::new()
         }

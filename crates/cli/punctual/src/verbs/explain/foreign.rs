@@ -36,14 +36,14 @@ pub(super) struct Foreign {
     between: Vec<Moment>,
 }
 
-/// A time of a trace, up to its last decimal.
+/// A time in a trace, as the range of times that have the same digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Moment {
     from: Nanos,
     to: Nanos,
 }
 
-/// A time in seconds: `1234.567890`.
+/// Parses a time in seconds, such as `1234.567890`.
 fn moment(text: &str) -> Result<Moment, Invalid> {
     let invalid = || -> Invalid { "write a time in seconds as in the trace: 1234.567890".into() };
     let (seconds, decimals) = text.split_once('.').unwrap_or((text, ""));

@@ -58,7 +58,7 @@ impl Explained {
         }
     }
 
-    /// Prints them, or one of them.
+    /// Prints all outliers, or one of them.
     pub(super) fn print(self, options: &Explain, context: &Context) -> Result<Exit> {
         let (json, all) = (options.json, options.all_events);
         let style = context.style();

@@ -81,7 +81,7 @@ pub(super) struct Selection<'a> {
     pub(super) threshold: Option<Nanos>,
 }
 
-/// A budget: jobs of no length do not exist.
+/// Parses a budget. Zero is rejected, because every job takes time.
 fn positive(text: &str) -> Result<Nanos, Invalid> {
     match text.parse::<Nanos>()? {
         Nanos::ZERO => Err("a budget must be above 0".into()),
@@ -89,7 +89,7 @@ fn positive(text: &str) -> Result<Nanos, Invalid> {
     }
 }
 
-/// A share of a CPU, as `2%` or `2`.
+/// Parses a share of a CPU, such as `2%` or `2`.
 fn share(text: &str) -> Result<f64, Invalid> {
     let percent = text.strip_suffix('%').unwrap_or(text);
     match percent.parse::<f64>() {
@@ -99,7 +99,7 @@ fn share(text: &str) -> Result<f64, Invalid> {
 }
 
 impl Application {
-    /// The late reactions of a trace that are selected.
+    /// Returns which late reactions of a trace are selected.
     pub(super) fn selection(&self) -> Selection<'_> {
         Selection {
             pids: &self.pid,
@@ -108,7 +108,7 @@ impl Application {
         }
     }
 
-    /// The threads to watch; `None` for a recording.
+    /// Returns the threads to watch; `None` to explain a recording.
     pub(super) fn targets(&self) -> Result<Option<Targets>> {
         if !self.pid.is_empty() {
             return Ok(Some(Targets::Pids(self.pid.clone())));

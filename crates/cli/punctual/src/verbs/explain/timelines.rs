@@ -5,7 +5,7 @@ use punctual_model::{Outlier, Recording};
 use punctual_report::OutlierTimeline;
 use punctual_store::Store;
 
-/// One outlier with its events; `None`: they are not kept.
+/// Returns an outlier with its events; `None` if they are not stored.
 pub(crate) fn timeline(
     store: &Store,
     recording: &Recording,
@@ -15,7 +15,7 @@ pub(crate) fn timeline(
     Ok(found.map(|(outlier, window)| OutlierTimeline::new(recording, outlier, window)))
 }
 
-/// All outliers of a recording whose events are kept.
+/// Returns all outliers of a recording whose events are stored.
 pub(crate) fn all(store: &Store, recording: &Recording) -> Result<Vec<OutlierTimeline>> {
     let outliers = recording.explanation.iter().flat_map(|all| &all.outliers);
     outliers
@@ -23,7 +23,8 @@ pub(crate) fn all(store: &Store, recording: &Recording) -> Result<Vec<OutlierTim
         .collect()
 }
 
-/// The largest outlier of a recording, where one is kept.
+/// Returns the longest outlier of a recording; `None` if there is none or its events are not
+/// stored.
 pub(crate) fn largest(store: &Store, recording: &Recording) -> Result<Option<OutlierTimeline>> {
     match longest(recording) {
         Some(longest) => timeline(store, recording, longest.number),
@@ -31,7 +32,7 @@ pub(crate) fn largest(store: &Store, recording: &Recording) -> Result<Option<Out
     }
 }
 
-/// The longest outlier of a recording; the first of equal ones.
+/// Returns the longest outlier of a recording. If several are equally long, returns the first.
 pub(super) fn longest(recording: &Recording) -> Option<&Outlier> {
     let outliers = recording.explanation.iter().flat_map(|all| &all.outliers);
     outliers.max_by_key(|outlier| (outlier.latency_ns, std::cmp::Reverse(outlier.number)))

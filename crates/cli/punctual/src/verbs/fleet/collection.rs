@@ -8,7 +8,7 @@ use punctual_store::{Collection, PostgresCollection, SqliteCollection, is_databa
 
 use crate::context::Context;
 
-/// Those of the store.
+/// Opens the collection of the store.
 pub(super) fn of_store(context: &Context) -> Result<Arc<dyn Collection>> {
     if let Some(url) = context.database() {
         return Ok(Arc::new(PostgresCollection::open(url)?));
@@ -18,7 +18,8 @@ pub(super) fn of_store(context: &Context) -> Result<Arc<dyn Collection>> {
     Ok(Arc::new(SqliteCollection::open(&path)?))
 }
 
-/// Those of a file or of the URL of a database; a file is made where it is not there.
+/// Opens the collection in a file, or in the database with this URL. Creates the file if it is
+/// missing.
 pub(super) fn named(name: &str) -> Result<Arc<dyn Collection>> {
     Ok(if is_database(name) {
         Arc::new(PostgresCollection::open(name)?)

@@ -23,7 +23,7 @@ pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context
         return Err(UsageError(text.to_owned()).into());
     }
     if !is_database(from) {
-        // A file that is not there is not made.
+        // This fails if the source file is missing, so the file is not created.
         Store::open_read_only(Path::new(from))?;
     }
     let (from, to) = (collection::named(from)?, collection::named(to)?);

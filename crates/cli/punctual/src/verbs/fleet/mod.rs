@@ -1,4 +1,5 @@
-//! Verbs of the feature `fleet`: the collector, push to one, databases, object stores.
+//! Verbs of the feature `fleet`: the collector, the client that pushes to it, databases, object
+//! stores.
 
 mod collection;
 mod copy;

@@ -53,11 +53,11 @@ struct Push {
     resend: bool,
 }
 
-/// A service tries a collector that does not answer for so long, and again when it is next
+/// How long a service retries if a collector does not answer. It tries again when the next push is
 /// due.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Whether Ctrl-C or SIGTERM asked to stop.
+/// The flag that Ctrl-C or SIGTERM sets to stop a push.
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 pub(super) fn stopped() -> bool {
@@ -98,7 +98,7 @@ impl Run for Push {
     }
 }
 
-/// Sets what asks a push to stop.
+/// Sets the flag that stops a push.
 pub(super) fn set_stop(flag: &Arc<AtomicBool>) {
     STOP.get_or_init(|| Arc::clone(flag));
 }
@@ -108,7 +108,7 @@ pub(super) fn set_stop(flag: &Arc<AtomicBool>) {
 pub(super) fn identity() -> Option<String> {
     let (host, name) = (Host::live(), host_name());
     let id = match host.machine() {
-        // A container without the file.
+        // A container may not have this file.
         id if id == name || id == "unknown" => "-".to_owned(),
         id => id,
     };
@@ -119,13 +119,13 @@ pub(super) fn identity() -> Option<String> {
     Some(format!("{id} {} {}", plain(host.boot_id()?), plain(name)))
 }
 
-/// The name of this machine, as its recordings have it.
+/// Returns the name of this machine, the same as in its recordings.
 pub(super) fn host_name() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()
 }
 
-/// The token: of the file, or of the environment.
+/// Returns the token from the file, or from the environment.
 pub(super) fn token_of(file: Option<&Path>) -> Result<Option<String>> {
     let token = match file {
         Some(path) => {
@@ -138,7 +138,7 @@ pub(super) fn token_of(file: Option<&Path>) -> Result<Option<String>> {
     Ok(token.filter(|token| !token.is_empty()))
 }
 
-/// Pushes what is due, as `[push]` of a plan says.
+/// Pushes all due data, as configured by `[push]` in a plan.
 pub(in crate::verbs) fn push_once(
     plan: &Plan,
     store: &Path,

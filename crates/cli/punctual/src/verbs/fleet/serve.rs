@@ -83,7 +83,7 @@ struct Options {
     config: Option<PathBuf>,
 }
 
-/// The name of a header.
+/// Parses the name of a header.
 fn header(text: &str) -> Result<String, Invalid> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if !text.is_empty() && text.chars().all(fits) {
@@ -129,7 +129,7 @@ impl Run for Serve {
         let collection = collection::of_store(context)?;
         match self.tokens {
             None => {
-                // Beside a file lies what this server alone keeps.
+                // Only a store in a file has data of this server next to it.
                 let store = match context.database() {
                     Some(_) => None,
                     None => Some(context.place_of_store()?),
@@ -141,12 +141,12 @@ impl Run for Serve {
     }
 }
 
-/// The fewest characters of a proxy's secret.
+/// Minimum length of a proxy's secret, in characters.
 const SECRET: usize = 16;
-/// The longest file with a proxy's secret, in bytes.
+/// Maximum size of a file with a proxy's secret, in bytes.
 const SECRET_FILE: u64 = 4_096;
 
-/// The secret in a file that no other user may read.
+/// Reads the secret from a file, which no other user may be able to read.
 fn secret(file: &Path) -> Result<String> {
     let text = punctual_files::bounded::text(file, SECRET_FILE)?;
     let wrong = |what: String| UsageError(format!("{}: {what}", file.display()));

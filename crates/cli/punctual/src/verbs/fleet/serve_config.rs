@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::exit::UsageError;
 
-/// A configuration is no longer, in bytes.
+/// Maximum size of a configuration, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 /// The whole file.
@@ -30,7 +30,7 @@ struct AlertsTable {
     #[serde(default)]
     command: Vec<String>,
     link: Option<String>,
-    /// Where it is kept what was sent.
+    /// File that stores which alerts were sent.
     state: Option<PathBuf>,
     #[serde(default)]
     broken: Broken,
@@ -72,10 +72,11 @@ const fn ten() -> f64 {
 
 const MINUTE: Nanos = Nanos::from_secs(60);
 
-/// Adds what the file says to a configuration. The state of alerts lies beside the
-/// store where that is a file; the disk with it is watched.
+/// Adds the settings in the file to a configuration. If the store is a file, the state of the
+/// alerts is stored next to it, and its disk is watched.
 pub(super) fn add(config: &mut Config, path: &Path, store: Option<&Path>) -> Result<()> {
-    // It names commands, and hosts that are sent what is measured.
+    // The file must be trusted, because it names commands to run and hosts that receive
+    // measurements.
     let text = punctual_files::trusted::text(path, LONGEST)?;
     let named = || format!("in {}", path.display());
     let file: File = toml::from_str(&text).with_context(named)?;
@@ -214,7 +215,7 @@ mod tests {
         );
     }
 
-    /// It names a command.
+    /// The configuration names a command to run.
     #[test]
     fn configuration_writable_by_others_is_ignored() {
         use std::os::unix::fs::PermissionsExt;

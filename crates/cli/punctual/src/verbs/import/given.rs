@@ -45,7 +45,7 @@ impl Given {
         Ok(())
     }
 
-    /// When the measurement began, and a note of who says so.
+    /// Returns when the measurement began, and a note about the source of that time.
     fn start(
         &self,
         recording: &Recording,

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::markup::escaped;
 use crate::verbs::verbs;
 
-/// A command line and its effect. A page shows those that begin with its words, the
-/// first page the first [`FIRST`].
+/// A command line and its effect. The page of a command shows the examples that begin with its
+/// words. The main page shows the first [`FIRST`] examples.
 pub(super) const EXAMPLES: &[(&str, &str)] = &[
     (
         "punctual check --period 1ms --budget 100us -o report.html",
@@ -269,7 +269,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
 /// Number of examples on the first page.
 const FIRST: usize = 6;
 
-/// Those of the verbs that this program was built with.
+/// Returns the examples of the verbs in this build.
 fn of_built_verbs() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     EXAMPLES.iter().filter(|(line, _)| {
         let word = line.split_whitespace().nth(1);
@@ -277,7 +277,7 @@ fn of_built_verbs() -> impl Iterator<Item = &'static (&'static str, &'static str
     })
 }
 
-/// The section of a page; empty without examples.
+/// Returns the section of a page with its examples; empty without examples.
 pub(super) fn section(path: &[String]) -> String {
     let begins = |line: &str| {
         let mut words = line.split_whitespace();

@@ -1,7 +1,7 @@
 //! Markdown marks in texts of the help, as fonts of roff(7).
 
-/// The line with `code` and **strong** in bold and *emphasis* in italics. It is
-/// escaped for roff already.
+/// Formats `code` and **strong** in bold, and *emphasis* in italics. The line must already be
+/// escaped for roff.
 pub(super) fn fonts(line: &str) -> String {
     replaced(line, &|mark, inside| match mark {
         "*" => format!("\\fI{inside}\\fR"),
@@ -9,7 +9,7 @@ pub(super) fn fonts(line: &str) -> String {
     })
 }
 
-/// The line without its marks.
+/// Returns the line without its marks.
 pub(super) fn plain(line: &str) -> String {
     replaced(line, &|_, inside| inside.to_owned())
 }
@@ -45,8 +45,8 @@ fn replaced(line: &str, by: &dyn Fn(&str, &str) -> String) -> String {
     out
 }
 
-/// Whether a mark opens something: `*` is also a character of names and, after a
-/// backslash, an escape of roff.
+/// Returns whether two marks form a pair. `*` is also a character in names and, after a backslash,
+/// an escape of roff.
 fn is_pair(mark: &str, before: &str, inside: &str, end: usize) -> bool {
     let word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     mark != "*"
@@ -55,7 +55,7 @@ fn is_pair(mark: &str, before: &str, inside: &str, end: usize) -> bool {
             && word(inside[..end].chars().next_back()))
 }
 
-/// Text that roff takes as it is, also at the start of a line.
+/// Escapes text so that roff prints it unchanged, even at the start of a line.
 pub(super) fn escaped(text: &str) -> String {
     let text = text
         .replace('\\', "\\e")
@@ -78,7 +78,7 @@ mod tests {
             fonts("**Bold**: `code` and *this*."),
             "\\fBBold\\fR: \\fBcode\\fR and \\fIthis\\fR."
         );
-        // What is no pair stays: names with stars, escapes, a lonely mark.
+        // Marks without a counterpart stay unchanged: names with asterisks, escapes, a single mark.
         for same in ["irq*=0, state*/disable", "kernel\\*(Aqs own*", "a ` b"] {
             assert_eq!(fonts(same), same);
         }

@@ -45,7 +45,7 @@ impl Run for Man {
     }
 }
 
-/// The page of a command and those of its subcommands: `punctual-measure-timer`.
+/// Adds the page of a command and those of its subcommands, such as `punctual-measure-timer`.
 fn collect(
     command: &Command,
     path: &mut Vec<String>,

@@ -1,4 +1,4 @@
-//! One manual page: the parts by clap, and further ones.
+//! A manual page: the parts that clap generates, and our own ones.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use super::examples;
 use super::markup::{self, escaped};
 
-/// Variables of every command.
+/// Environment variables that affect every command.
 const ENVIRONMENT: [(&str, &str); 5] = [
     (
         "PUNCTUAL_STORE",
@@ -47,7 +47,8 @@ const FILES: [(&str, &str); 3] = [
     ),
 ];
 
-/// The page of a built command; `path` are its words: `punctual measure timer`.
+/// Returns the page of a command, which must be built. `path` contains its words, such as `punctual
+/// measure timer`.
 pub(super) fn manual_page(command: &Command, path: &[String]) -> Result<String> {
     let man = Man::new(command.clone());
     let mut page = String::new();
@@ -83,8 +84,8 @@ pub(super) fn manual_page(command: &Command, path: &[String]) -> Result<String> 
     Ok(page)
 }
 
-/// The start by clap, with our title line: clap writes an empty date
-/// without quotes, and roff takes the next argument for it.
+/// Returns the start of the page from clap, with our own title line. clap writes an empty date
+/// without quotes, so that roff takes the next argument for the date.
 fn title(part: &str, path: &[String]) -> String {
     let lines = part.lines().filter(|line| !line.starts_with(".TH"));
     let before: String = lines.map(|line| format!("{line}\n")).collect();
@@ -93,17 +94,17 @@ fn title(part: &str, path: &[String]) -> String {
     format!("{before}.TH \"{name}\" \"1\" \"\" \"punctual {version}\" \"User Commands\"\n")
 }
 
-/// Text before the first section, once per page.
+/// Removes the text before the first section, which must occur only once per page.
 fn without_preamble(part: &str) -> &str {
     part.find(".SH").map_or(part, |at| &part[at..])
 }
 
-/// The list of commands without `help`, which has no page.
+/// Returns the list of commands without `help`, which has no page.
 fn without_help(part: &str) -> String {
     let mut out = String::new();
     for entry in part.split_inclusive(".TP\n") {
         if entry.contains("\\-help(1)") {
-            // It ends with the heading of the next one.
+            // This entry ends with the heading of the next one.
         } else {
             out.push_str(entry)
         }
@@ -111,8 +112,8 @@ fn without_help(part: &str) -> String {
     out.strip_suffix(".TP\n").map(str::to_owned).unwrap_or(out)
 }
 
-/// A part of clap's, with fonts for marks and lists for lines that begin with a
-/// dash.
+/// Returns a part from clap. Marks become fonts, and lines that begin with a dash become list
+/// items.
 fn text(part: &str) -> String {
     let mut out = String::new();
     for line in without_preamble(part).lines() {
@@ -161,8 +162,8 @@ fn after_help(command: &Command) -> String {
     help.map(ToString::to_string).unwrap_or_default()
 }
 
-/// The texts below the help: `Exit codes:` and the like become sections, the rest
-/// notes.
+/// Adds the texts below the help. A paragraph with a heading such as `Exit codes:` becomes a
+/// section; the others become notes.
 fn sections(page: &mut String, after: &str) {
     let mut notes = String::new();
     for paragraph in after.split("\n\n") {
@@ -199,8 +200,8 @@ fn sections(page: &mut String, after: &str) {
     }
 }
 
-/// Indented lines `  name   meaning` as a list of terms, others as text. Lines
-/// indented more go on with the meaning.
+/// Adds indented lines such as `  name   meaning` as a list of terms, and other lines as text.
+/// Lines with a deeper indentation continue the meaning.
 fn rows(page: &mut String, lines: &str) {
     for line in lines.lines() {
         let indent = line.len() - line.trim_start().len();
@@ -253,7 +254,7 @@ fn see_also(page: &mut String, path: &[String]) {
     let _ = writeln!(page, "{}", pages.join(", "));
 }
 
-/// Text of ours for roff, with fonts for its marks.
+/// Escapes our own text for roff, and converts its marks to fonts.
 fn shown(text: &str) -> String {
     markup::fonts(&escaped(text))
 }

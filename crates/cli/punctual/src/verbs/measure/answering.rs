@@ -53,7 +53,7 @@ pub(super) fn requested(probe: &str, matches: &ArgMatches) -> Option<String> {
 /// Answers until Ctrl-C.
 pub(super) fn serve(listen: &str) -> Result<Exit> {
     let address = address(listen)?;
-    // Before the server: from here on Ctrl-C stops it cleanly.
+    // Set up the flag before the server starts, so that Ctrl-C always stops it cleanly.
     let stop = super::stop_flag()?;
     let server = Server::listen(address, &[])?;
     let listening = server.address();
@@ -71,7 +71,7 @@ pub(super) fn serve(listen: &str) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// `PORT`, `ADDR:PORT`, or a name in place of the address.
+/// Parses `PORT` or `ADDR:PORT`. A host name is also accepted as the address.
 fn address(text: &str) -> Result<SocketAddr> {
     if let Ok(port) = text.parse::<u16>() {
         return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));

@@ -20,7 +20,7 @@ pub(super) fn print(name: &str, context: &Context) -> Result<Exit> {
     } else {
         let probe = punctual_probes::probe(name);
         let page = page(probe.map_err(|error| UsageError(error.to_string()))?);
-        // Without a terminal it is the page of the documentation.
+        // Without a terminal, print the documentation page without line breaks.
         wrapped(&page, terminal_width().unwrap_or(usize::MAX))
     };
     output::print(&text)?;
@@ -47,7 +47,7 @@ fn list(columns: usize) -> String {
     text
 }
 
-/// Markdown with its lines broken to fit `columns`. Lines of lists and tables continue
+/// Returns Markdown with its lines wrapped to `columns`. Wrapped lines of lists and tables are
 /// indented.
 fn wrapped(page: &str, columns: usize) -> String {
     let mut text = String::new();
@@ -70,7 +70,7 @@ fn wrapped(page: &str, columns: usize) -> String {
     text
 }
 
-/// Start and end of a sample that is split into shares.
+/// Returns a text about the start and end of a sample that is split into shares.
 fn spanned(delay: Delay) -> String {
     let span = match delay {
         Delay::Timer => "from the time at which the thread was due to its own reading of the clock",
@@ -88,7 +88,7 @@ fn spanned(delay: Delay) -> String {
     format!("yes, {span}")
 }
 
-/// The documentation page of a probe, as Markdown: what `docs/probes` holds.
+/// Returns the documentation page of a probe as Markdown, the content of its file in `docs/probes`.
 fn page(probe: &ProbeEntry) -> String {
     let mut text = format!(
         "# punctual measure {}\n\nMeasures {}, in {}.\n\n{}\n\n",
@@ -134,7 +134,7 @@ mod tests {
             |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
         let fits = |text: &str, code: &str, columns| {
             let is_code = |line: &str| line.starts_with(' ') && code.lines().any(|one| one == line);
-            // A word is left whole.
+            // Words are not broken.
             let is_long = |line: &&str| {
                 line.chars().count() > columns && line.trim().contains(' ') && !is_code(line)
             };

@@ -53,7 +53,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let (share, cgroup) = (options.run.share_cpus, options.run.cgroup.clone());
     let mut request = request(probe, arguments(probe, matches)?, options)?;
     request.journal = context.journal();
-    // First: the CPUs and rights that are found are those of the group.
+    // Join the group first, so that the session finds the CPUs and privileges of the group.
     let membership = cgroup.map(|path| Membership::join(&Host::live(), &path));
     let membership = membership.transpose()?;
     if let Some(joined) = &membership {
@@ -62,7 +62,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
             *load = load.clone().outside(joined.outside());
         }
     }
-    // What cannot be written is known before anything is measured.
+    // Open the file now, so that an unwritable file is reported before the measurement.
     let json = json.map(|path| Output::open(&path)).transpose()?;
     let session = Session::prepare(request, Host::live())?;
     let store = context.store_if_wanted()?;
@@ -111,7 +111,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     })
 }
 
-/// The probe's own parameters.
+/// Returns the values of the probe's own parameters.
 fn arguments(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Arguments> {
     let given = probe
         .parameters
@@ -164,8 +164,8 @@ fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -
     })
 }
 
-/// What is to be explained: what is above the threshold, else above the break
-/// value, else above the largest latency that is allowed.
+/// Returns which samples to explain: those above the threshold, or else above the break value, or
+/// else above the maximum latency that is allowed.
 fn explain(probe: &ProbeEntry, options: &Options) -> Result<Option<ExplainRequest>> {
     let Some(level) = options.explain else {
         return Ok(None);
@@ -175,7 +175,7 @@ fn explain(probe: &ProbeEntry, options: &Options) -> Result<Option<ExplainReques
     Ok(Some(ExplainRequest { threshold, level }))
 }
 
-/// The limit of an option that needs one.
+/// Returns the limit for an option that needs one.
 fn limit(options: &Options, option: &str) -> Result<Nanos> {
     let limit = (options.threshold)
         .or(options.run.break_above)
@@ -215,17 +215,17 @@ fn requirement(judging: &Judging) -> Requirement {
     }
 }
 
-/// The loads of these names; `none` is none.
+/// Parses the names of loads. The name `none` stands for no load.
 ///
 /// # Errors
-/// A name that is no load's.
+/// Returns an error if a load with this name does not exist.
 pub(super) fn loads(names: &[String]) -> Result<Vec<LoadRequest>, SessionError> {
     let named = names.iter().filter(|name| *name != "none");
     Ok(named.map(|name| name.parse()).collect::<Result<_, _>>()?)
 }
 
-/// Those of `--phases`, or the one that the other options describe. Loads of
-/// `--load` run in each.
+/// Returns the phases of `--phases`, or the single phase that the other options describe. The loads
+/// of `--load` run in every phase.
 fn phases(run: &RunOptions) -> Result<Vec<PhaseRequest>> {
     let placed = |load: LoadRequest| {
         let load = match &run.load_cpus {
@@ -247,8 +247,7 @@ fn phases(run: &RunOptions) -> Result<Vec<PhaseRequest>> {
     Ok(phases)
 }
 
-/// A flag that Ctrl-C, SIGTERM and SIGHUP set; the second of them ends the
-/// program at once.
+/// Returns a flag that Ctrl-C, SIGTERM and SIGHUP set. A second signal ends the program at once.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [
@@ -256,7 +255,8 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGHUP,
     ] {
-        // Handlers run in this order: the flag is not yet set at the first.
+        // Handlers run in the order of their registration, so the flag is not yet set at the first
+        // signal.
         signal_hook::flag::register_conditional_shutdown(
             signal,
             Exit::Interrupted as i32,

@@ -14,7 +14,7 @@ use punctual_session::{EventChoice, Level, PhaseError, PhaseRequest, RunLength};
 use super::answering;
 use crate::verbs::{Invalid, named};
 
-/// The options that all probes share stand under this heading of the help.
+/// Heading in the help for the options that all probes share.
 const SHARED: &str = "Options of every measurement";
 
 pub(super) fn command() -> Command {
@@ -36,8 +36,8 @@ pub(super) fn command() -> Command {
         .subcommands(PROBES.iter().map(probe_command))
 }
 
-/// The command line of one probe, from its entry. Its options are made once the probe is
-/// chosen: those of all probes are most of the memory of a start.
+/// Returns the command line of a probe, from its entry. Its options are created only if the probe
+/// is chosen, because the options of all probes would take most of the memory at startup.
 fn probe_command(probe: &'static ProbeEntry) -> Command {
     Command::new(probe.name)
         .about(format!("Measure {}", probe.summary))
@@ -60,8 +60,8 @@ fn probe_options(probe: &'static ProbeEntry, command: Command) -> Command {
         .after_help(crate::exit::OF_MEASURE)
         .next_help_heading(SHARED);
     let command = RunOptions::augment_args(command);
-    // Where outliers cannot be explained, to ask for it is still understood: the
-    // refusal says why.
+    // If the outliers of a probe cannot be explained, the options are parsed nevertheless, so that
+    // the error can state the reason.
     let command = match probe.explained {
         Ok(_) => Explaining::augment_args(Threshold::augment_args(command)),
         Err(_) => Explaining::augment_args(command)
@@ -72,12 +72,12 @@ fn probe_options(probe: &'static ProbeEntry, command: Command) -> Command {
     globals_last(answering::option(probe.name, command))
 }
 
-/// Has the help list the options of all verbs last: the parent adds them before a probe's
-/// own are made, and headings stand in the order of the options.
+/// Makes the help list the options of all verbs last. The parent command adds them before the
+/// options of a probe are created, and headings are shown in the order of the options.
 fn globals_last(command: Command) -> Command {
     let globals = command.get_arguments().filter(|arg| arg.is_global_set());
     let globals: Vec<_> = globals.map(|arg| arg.get_id().clone()).collect();
-    // An option that is changed moves to the end.
+    // Changing an option moves it to the end.
     let last = |command: Command, id| command.mut_arg(id, |arg| arg);
     globals.into_iter().fold(command, last)
 }
@@ -109,7 +109,7 @@ impl Options {
     }
 }
 
-/// An option of a probe, from its table.
+/// Returns the option for a parameter in the table of a probe.
 fn parameter_option(parameter: &'static Parameter) -> Arg {
     let mut help = help_of(parameter);
     if let (false, Some(default)) = (
@@ -132,7 +132,7 @@ fn parameter_option(parameter: &'static Parameter) -> Arg {
     }
 }
 
-/// What a parameter does, with its choices.
+/// Returns the help of a parameter, with its choices.
 pub(super) fn help_of(parameter: &Parameter) -> String {
     let mut help = parameter.help.to_owned();
     if let ParameterKind::Choice(choices) = parameter.kind {
@@ -208,7 +208,7 @@ pub(super) struct RunOptions {
 #[derive(Clone)]
 pub(super) struct Phases(pub(super) Vec<PhaseRequest>);
 
-/// The value of `--dma-latency`, in µs; `None`: leave the CPUs alone.
+/// The value of `--dma-latency` in µs; `None` sets no limit.
 #[derive(Clone, Copy)]
 pub(super) struct DmaLatency(pub(super) Option<i32>);
 
@@ -318,7 +318,8 @@ pub(in crate::verbs) fn run_length(text: &str) -> Result<RunLength, Invalid> {
     }
 }
 
-/// Each sample is above zero: the run would end with the first.
+/// Parses a break value. Zero is rejected, because every sample is above it and the first would end
+/// the run.
 fn break_value(text: &str) -> Result<Nanos, Invalid> {
     match text.parse()? {
         Nanos::ZERO => Err(format!(
@@ -329,7 +330,7 @@ fn break_value(text: &str) -> Result<Nanos, Invalid> {
     }
 }
 
-/// Zero needs no unit.
+/// Parses a duration. Zero needs no unit.
 fn duration_or_zero(text: &str) -> Result<Nanos, DurationError> {
     match text {
         "0" => Ok(Nanos::ZERO),
@@ -397,7 +398,7 @@ mod tests {
             );
             assert_eq!(given.run.load, ["cpu", "disk"]);
             assert_eq!(given.explain, Some(Level::Full));
-            // A limit only where something can be explained.
+            // The option for the limit exists only if outliers of the probe can be explained.
             let limited = read("--explain --threshold 50us").map(|given| given.threshold);
             match probe.explained {
                 Ok(_) => assert_eq!(limited.unwrap(), Some(Nanos::from_micros(50))),

@@ -1,4 +1,4 @@
-//! Slots that this process measures itself: for `monitor once`, or as the service asked it to.
+//! Slots that this process measures itself, for `monitor once` or for the service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::output;
 use crate::verbs::measure::stop_flag;
 use crate::verbs::{command_line, serve_load, serve_partner};
 
-/// What measures a slot.
+/// Returns the runner that measures a slot.
 pub(super) fn runner<'a>(
     store: &'a Store,
     (host, settings): (&'a Host, &'a dyn Fn() -> Option<String>),

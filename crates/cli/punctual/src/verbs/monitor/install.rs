@@ -14,7 +14,7 @@ use crate::exit::{Exit, UsageError};
 use crate::output;
 
 pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result<Exit> {
-    // A service that cannot read its plan is not installed.
+    // Read the plan first, because a service with an unreadable plan must not be installed.
     let plan = file.read()?;
     let store = context.place_of_store()?;
     let folder = store.parent().unwrap_or(Path::new("/")).to_owned();
@@ -52,7 +52,7 @@ fn utf8(path: &Path) -> Result<&str> {
     })
 }
 
-/// The CPUs online that no series measures; `None`: there are none.
+/// Returns the online CPUs that no series measures; `None` if there are none.
 fn housekeeping(plan: &Plan, host: &Host) -> Option<CpuSet> {
     let online = host.online().ok()?;
     let mut rest = online.clone();

@@ -59,7 +59,8 @@ impl PlanFile {
         read(&self.text()?)
     }
 
-    /// The text of the plan. What root runs, only root may have written.
+    /// Reads the text of the plan. If this is root, the plan must be a file that only root can have
+    /// written.
     fn text(&self) -> Result<PlanText> {
         let path = &self.plan;
         let read = if rustix::process::geteuid().is_root() {
@@ -99,7 +100,7 @@ fn measured(series: &SeriesPlan) -> String {
     format!("{}{conditions}{cpus}", series.probe.name)
 }
 
-/// The series of a plan, with what the store knows of them.
+/// Returns the series of a plan, with their data in the store.
 fn rows(plan: &Plan, store: Option<&Store>, zone: &TimeZone) -> Result<Vec<SeriesRow>> {
     let now = SystemClock.now();
     let id = Host::live().machine();
@@ -126,7 +127,7 @@ fn rows(plan: &Plan, store: Option<&Store>, zone: &TimeZone) -> Result<Vec<Serie
     plan.series.iter().map(row).collect()
 }
 
-/// What a plan says beside its series.
+/// Returns the settings of a plan other than its series.
 fn facts(plan: &Plan) -> Vec<Field> {
     let mut fields = Vec::new();
     if let Some(window) = plan.window {

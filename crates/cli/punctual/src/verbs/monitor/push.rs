@@ -1,4 +1,4 @@
-//! `[push]` of a plan: what the service recorded goes to a collector.
+//! `[push]` of a plan: pushes the recordings of the service to a collector.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::exit::with_causes;
 use crate::output;
 use crate::verbs::fleet;
 
-/// How often is looked whether the service ends.
+/// Polling interval of the stop flag.
 const STEP: Duration = Duration::from_millis(200);
 
-/// Pushes until the service ends. It never ends the service: what failed is said once,
-/// and is due at the next look.
+/// Pushes until the service ends. A failure does not end the service. It is reported once, and the
+/// data remains due for the next push.
 pub(super) fn push(plan: &Push, store: &Path, stop: &Arc<AtomicBool>) {
     let mut said = None;
     while !stop.load(Ordering::Relaxed) {

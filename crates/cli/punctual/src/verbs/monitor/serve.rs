@@ -21,7 +21,8 @@ use crate::verbs::command_line;
 use crate::verbs::measure::stop_flag;
 
 pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
-    // Its threads wait nearly always: a heap of each would only keep what was freed.
+    // The threads of the service wait most of the time. A separate heap for each thread would only
+    // retain freed memory.
     punctual_rt::share_heap();
     let text = file.text()?;
     let plan = super::read(&text)?;

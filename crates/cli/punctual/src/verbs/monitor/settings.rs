@@ -1,12 +1,12 @@
-//! Whether the settings that are enabled for each boot are in force, before a run.
+//! Checks before a run whether the settings that are enabled for each boot are in force.
 
 use punctual_host::Host;
 use punctual_tune::{BootError, BootTune, Verified, verify_enabled};
 
 use crate::context::Context;
 
-/// Verifies the settings, and applies them again where they are not in force. Returns what
-/// the slot says; `None` where nothing is enabled, or all is in force.
+/// Verifies the settings, and applies them again if they are not in force. Returns a text for the
+/// slot; `None` if nothing is enabled, or if all settings are in force.
 pub(super) fn before_run(host: &Host, context: &Context) -> Option<String> {
     if matches!(
         BootTune::read(host.root()),

@@ -1,4 +1,4 @@
-//! `trend`: the runs of a series over time, judged; decisions and notes about them.
+//! `trend`: judges the runs of a series over time; decisions and notes about them.
 
 pub(super) mod changes;
 mod notes;
@@ -20,7 +20,7 @@ use crate::verbs::{Run, Verb, measure, watching};
 
 pub(super) const VERB: Verb = Verb::new::<TrendOf>("trend");
 
-/// How often the store is looked at for a new run.
+/// Interval at which the store is polled for a new run.
 const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Show whether a series got better or worse over time
@@ -97,10 +97,11 @@ impl Shown {
         })
     }
 
-    /// Also returns the newest run that it can be about.
+    /// Shows the trend. Also returns the newest run that the trend may include.
     fn show(&self, store: &Store, context: &Context) -> Result<(Trend, Option<RecordingId>)> {
         let name = looking_back::name_of(store, self.series.as_deref())?;
-        // Before runs are read: one that ends meanwhile is a new one.
+        // Find the newest run before the runs are read, so that a run that ends meanwhile counts as
+        // new.
         let newest = newest(store, &name)?;
         let series = Series::load(store, Some(&name), &self.span)?;
         let trend = series.trend(&self.span);
@@ -115,7 +116,7 @@ impl Shown {
     }
 }
 
-/// `false`: it was stopped.
+/// Waits for a new run. Returns `false` if `stop` was set.
 fn wait_for_a_run(
     store: &Store,
     (series, known): (&str, Option<RecordingId>),
@@ -130,7 +131,7 @@ fn wait_for_a_run(
     Ok(false)
 }
 
-/// The newest run that has ended.
+/// Returns the newest run that has ended.
 fn newest(store: &Store, series: &str) -> Result<Option<RecordingId>> {
     let is_planned = store.series()?.iter().any(|epoch| epoch.name == series);
     let name = Some(series.to_owned());

@@ -1,4 +1,4 @@
-//! `trend note`: what people write about a recording or a moment.
+//! `trend note`: notes of users about a recording or a time.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};

@@ -88,7 +88,8 @@ impl System {
         Ok(Host::new(std::path::absolute(&self.root)?))
     }
 
-    /// The folder of the copies: beside the journals, or on the other system.
+    /// Returns the folder for the copies of the edited files: next to the journals, or on the other
+    /// system.
     fn state(&self, context: &Context) -> Result<PathBuf> {
         if self.root == Path::new("/") {
             Ok(context.tune_places()?.runs.with_file_name("cmdline"))
@@ -122,7 +123,7 @@ impl Cmdline {
     }
 }
 
-/// Which of two kinds of error it is.
+/// Converts an error to a usage error if the request of the user caused it.
 fn usage(error: CmdlineError) -> anyhow::Error {
     if error.is_usage() {
         UsageError(error.to_string()).into()
@@ -170,7 +171,8 @@ impl Edit {
         Ok(Exit::Done)
     }
 
-    /// The boot parameters of the profile, and what of it is left out.
+    /// Returns the boot parameters of the profile, and notes about the parameters that are left
+    /// out.
     fn of_profile(&self, context: &Context) -> Result<(Vec<String>, Vec<String>)> {
         let Some(name) = &self.profile else {
             return Ok((Vec::new(), Vec::new()));
@@ -189,7 +191,7 @@ impl Edit {
     }
 }
 
-/// Asks the user, where there is one.
+/// Asks the user for confirmation. Returns `false` if stdin is not a terminal.
 fn confirmed() -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
@@ -214,7 +216,7 @@ fn paragraph(text: impl Into<String>) -> Section {
     Section::new(vec![Block::Text(Tone::Plain, text.into())])
 }
 
-/// Text to copy, which is never broken into lines.
+/// Returns a field with text to copy, which is never broken into lines.
 fn verbatim(name: &str, text: &str) -> Field {
     Field {
         is_command: true,

@@ -9,10 +9,10 @@ use punctual_tune::{
 
 use super::rows::{groups, instances, merged, name_of, some_of};
 
-/// A word of a wrapped cell is broken below this width only.
+/// Column width below which words in wrapped cells may be broken.
 const READABLE: usize = 24;
 
-/// A value for people.
+/// Returns a value in a readable form.
 fn readable(name: &str, value: &str) -> String {
     setting(name).map_or_else(
         |_| value.to_owned(),
@@ -20,7 +20,7 @@ fn readable(name: &str, value: &str) -> String {
     )
 }
 
-/// A table whose last column is wrapped.
+/// Returns a table whose last column is wrapped.
 pub(super) fn table(titles: &[&str], rows: Vec<Vec<String>>) -> Block {
     let last = titles.len().saturating_sub(1);
     let column = |(place, title): (usize, &&str)| {
@@ -37,7 +37,7 @@ pub(super) fn table(titles: &[&str], rows: Vec<Vec<String>>) -> Block {
     ))
 }
 
-/// The same; several instances of a setting that do not differ are one row.
+/// Same as [`table`], but several instances of a setting with the same values share a row.
 fn merged_table(titles: &[&str], rows: Vec<Vec<String>>) -> Block {
     let rows = merged(rows);
     let mut titles = titles.to_vec();
@@ -68,7 +68,7 @@ fn steps(steps: &[&Step]) -> Section {
     })
 }
 
-/// A remark on one or several instances of a setting.
+/// Returns a remark on one or several instances of a setting.
 fn of_instances(settings: &[&str], remark: &str) -> String {
     let names = instances(settings);
     match names.len() {
@@ -80,7 +80,7 @@ fn of_instances(settings: &[&str], remark: &str) -> String {
     }
 }
 
-/// A section of these rows; an empty one where there are none.
+/// Returns a section with these rows; empty without rows.
 fn section(rows: Vec<Vec<String>>, block: impl FnOnce(Vec<Vec<String>>) -> Block) -> Section {
     if rows.is_empty() {
         Section::default()
@@ -101,7 +101,7 @@ fn left_out(title: &str, all: &[LeftOut]) -> Section {
     section(rows, |rows| table(&[title, "reason"], rows))
 }
 
-/// A remark without its first number, and that: `interrupt `, `24`, `: …`.
+/// Splits a remark around its first number: `interrupt `, `24`, `: …`.
 fn around_number(remark: &str) -> Option<(&str, &str, &str)> {
     let start = remark.find(|c: char| c.is_ascii_digit())?;
     let length = remark[start..].find(|c: char| !c.is_ascii_digit())?;
@@ -110,7 +110,7 @@ fn around_number(remark: &str) -> Option<(&str, &str, &str)> {
     Some((before, number, after))
 }
 
-/// Those that differ in their first number only are one.
+/// Returns a section with these remarks. Remarks that differ only in their first number are merged.
 fn remarks(all: &[String]) -> Section {
     let texts: Vec<&String> = all.iter().collect();
     let same = |a: &String, b: &String| match (around_number(a), around_number(b)) {
@@ -221,7 +221,7 @@ pub(super) fn plan(plan: &Plan) -> Document {
     ])
 }
 
-/// Whether what a profile asks for is so.
+/// Returns a document about whether the settings of a profile are in force.
 pub(super) fn verified(plan: &Plan) -> Document {
     let changes: Vec<&Step> = plan.changes().collect();
     let total = counted(plan.steps.len() as u64, "setting", "settings");
@@ -348,7 +348,7 @@ pub(super) fn status(status: Option<&Status>) -> Document {
     ])
 }
 
-/// What has its old value again.
+/// Returns a document about the restored settings.
 pub(super) fn reverted(restored: &[Restored]) -> Document {
     if restored.is_empty() {
         return document([paragraph("Nothing is applied: nothing to restore.")]);

@@ -58,7 +58,7 @@ impl System {
         self.root == Path::new("/")
     }
 
-    /// The system, and where its journals are.
+    /// Returns the system, and the paths of its journals.
     fn places(&self, context: &Context) -> Result<(Host, Locations)> {
         if self.is_live() {
             return Ok((Host::live(), context.tune_places()?));
@@ -74,7 +74,7 @@ impl System {
     }
 }
 
-/// Which of two kinds of error it is.
+/// Converts an error, and keeps the kind of the error inside.
 fn usage(error: BootError) -> anyhow::Error {
     match error {
         BootError::Tune(error) => error.into(),
@@ -100,7 +100,8 @@ impl Enable {
             set: self.wished.set.clone(),
         };
         if self.system.is_live() {
-            // What cannot be applied now cannot be at boot: known before it is written.
+            // Settings that cannot be applied now cannot be applied at boot either. Check this
+            // before anything is written.
             tune.plan(&host, &places).map_err(usage)?;
         }
         let written = enable(&host, &places, &tune).map_err(usage)?;
@@ -110,7 +111,7 @@ impl Enable {
         Ok(Exit::Done)
     }
 
-    /// The program of the units: a file that no other user can replace.
+    /// Returns the program for the units, which must be a file that no other user can replace.
     fn program(&self) -> Result<String> {
         let path = match &self.program {
             Some(path) => std::path::absolute(path)?,
@@ -123,14 +124,14 @@ impl Enable {
             })?;
         }
         let text = path.to_string_lossy().into_owned();
-        // systemd interprets these in ExecStart=.
+        // systemd gives these characters a special meaning in ExecStart=.
         if text.contains(|c: char| c.is_whitespace() || c.is_control() || "%$\"'\\;".contains(c)) {
             return Err(UsageError(format!("--program: {text} needs quotation in a unit")).into());
         }
         Ok(text)
     }
 
-    /// The name of a built-in profile, or the whole path of a file.
+    /// Returns the name of a built-in profile, or the absolute path of a file.
     fn profile(&self) -> Result<Option<String>> {
         let Some(name) = &self.wished.profile else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! `--from-doctor`: a plan of the settings that the audit asks for.
+//! `--from-doctor`: a plan of the settings that the audit recommends.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use punctual_tune::{LeftOut, Plan, Profile, Request, Wish};
 use crate::exit::UsageError;
 use crate::verbs::facts;
 
-/// The plan of what the audit asks for and a program may change unasked; the rest
-/// is named with its reason. `asked` wins.
+/// Returns a plan of the recommended settings that a program may change without a decision of the
+/// user. The plan lists the other settings with the reason. Settings in `asked` take precedence.
 pub(super) fn plan(audit: &Audit, asked: Request, journal: &Path) -> Result<Plan> {
     let findings = || audit.findings.iter().filter(|finding| finding.is_problem());
     let remedies = || findings().flat_map(|finding| &finding.remedies);
@@ -41,16 +41,16 @@ pub(super) fn plan(audit: &Audit, asked: Request, journal: &Path) -> Result<Plan
     Ok(plan)
 }
 
-/// The audit of this machine.
+/// Audits this machine.
 pub(super) fn audit(role: Role, cpus: Option<CpuSet>) -> Result<Audit> {
     let request = punctual_checks::Request { role, cpus };
     let wrong = |error: AuditError| UsageError(error.to_string());
-    // What is counted asks for no setting that is not asked for otherwise.
+    // Counting events is not necessary: it would not lead to further recommended settings.
     let facts = facts::here(None, |_| anyhow::Ok(CpuSet::new()))?;
     Ok(punctual_checks::audit(&facts, &request).map_err(wrong)?)
 }
 
-/// How many findings ask for what is no setting.
+/// Returns a remark with the number of findings whose remedy is not a setting.
 fn others<'a>(findings: impl Iterator<Item = &'a Finding>) -> Option<String> {
     let count = findings
         .filter(|finding| finding.remedies.is_empty())

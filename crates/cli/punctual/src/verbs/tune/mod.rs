@@ -1,4 +1,4 @@
-//! `tune`: settings of the machine planned, applied, watched and put back.
+//! `tune`: plans, applies, watches and restores settings of the machine.
 
 mod cmdline;
 mod document;
@@ -98,7 +98,7 @@ enum Tune {
     Settings(settings::Which),
 }
 
-// In which form results are printed.
+// The format of the results.
 #[derive(Clone, Copy, Args)]
 struct Form {
     /// Print JSON
@@ -158,7 +158,8 @@ impl Run for Tune {
 }
 
 impl Wished {
-    /// What is asked for beside the doctor's findings; `None` where nothing is.
+    /// Returns the settings that are requested in addition to those from the doctor; `None` if
+    /// there are none.
     fn request(&self, keep_going: bool) -> Result<Option<Request>> {
         let profile = self.profile.as_deref().map(Profile::find).transpose()?;
         if self.role.role.is_some() && !self.from_doctor {
@@ -208,7 +209,8 @@ impl Wished {
         Ok(Exit::Done)
     }
 
-    /// Without a profile: what was applied. With one: what it asks for.
+    /// Verifies the settings that the profile or the options request, or else those that were
+    /// applied.
     fn verify(&self, context: &Context) -> Result<Exit> {
         if self.from_doctor || self.request(false)?.is_some() {
             let plan = self.plan(false, context)?;
@@ -226,7 +228,7 @@ impl Wished {
 }
 
 impl Form {
-    /// Prints a value as JSON where that is asked for, else as text.
+    /// Prints a value as JSON if requested, otherwise as text.
     fn show<T: Serialize>(
         self,
         value: &T,
@@ -258,14 +260,13 @@ impl Apply {
         let applied = punctual_tune::apply(&plan, &Host::live(), &places, options)?;
         let form = self.wished.form;
         form.show(&applied, context, || document::applied(&plan, &applied))?;
-        // All that was to change was refused.
+        // All changes were refused.
         let failed = applied.changes.is_empty() && !applied.refused.is_empty();
         Ok(if failed { Exit::Failed } else { Exit::Done })
     }
 }
 
-/// Applies settings, as `tune apply --set` does: for the verbs that are the short
-/// way to it.
+/// Applies settings in the same way as `tune apply --set`, for verbs that are a shortcut for it.
 pub(super) fn apply_some(settings: &[String], context: &Context) -> Result<Exit> {
     let wishes = settings.iter().map(|setting| Wish::parse(setting));
     let request = Request {
@@ -295,7 +296,7 @@ fn revert(form: Form, forget: bool, context: &Context) -> Result<Exit> {
             Ok(Exit::Done)
         }
         Err(punctual_tune::TuneError::NotRestored { restored, failures }) => {
-            // What was put back is worth telling too.
+            // Also report the settings that were restored.
             if !form.json && !restored.is_empty() {
                 print(&document::reverted(&restored), context)?;
             }
@@ -324,7 +325,7 @@ fn profiles(name: Option<&str>, context: &Context) -> Result<Exit> {
     match PROFILES.iter().find(|profile| profile.name == name) {
         Some(profile) => output::print(profile.text)?,
         None => {
-            // Says which there are.
+            // The error of this function lists the existing profiles.
             let profile = Profile::find(name)?;
             return Err(UsageError(format!("{} is a file already", profile.name)).into());
         }

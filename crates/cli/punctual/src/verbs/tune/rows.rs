@@ -1,6 +1,6 @@
 //! Many instances of a setting in one row.
 
-/// Names of one line, before it says how many more there are.
+/// Number of names to show on a line before the others are only counted.
 const NAMES_SHOWN: usize = 6;
 
 /// `24, 25, 26 and 9 more`.
@@ -12,8 +12,8 @@ pub(super) fn some_of(names: &[&str]) -> String {
     format!("{shown} and {} more", names.len() - NAMES_SHOWN)
 }
 
-/// A name, and which of several: `irq-affinity@24`, or with the names of many
-/// on a line of their own.
+/// Returns the name of a single setting with its instance, such as `irq-affinity@24`. For several
+/// instances, returns the name with their number, such as `irq-affinity (5)`.
 pub(super) fn name_of(settings: &[&str]) -> String {
     if let [one] = settings {
         return (*one).to_owned();
@@ -31,7 +31,7 @@ pub(super) fn instances(settings: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Steps that say the same of several instances, together.
+/// Groups the items that are the same for several instances.
 pub(super) fn groups<'a, T>(items: &[&'a T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&'a T>> {
     let mut groups: Vec<Vec<&'a T>> = Vec::new();
     for item in items {
@@ -46,11 +46,11 @@ pub(super) fn groups<'a, T>(items: &[&'a T], same: impl Fn(&T, &T) -> bool) -> V
     groups
 }
 
-/// So many instances of a setting share a row.
+/// Minimum number of instances of a setting that share a row.
 const MANY: usize = 4;
 
-/// Rows whose first cell is a setting: those of many instances that say the same
-/// otherwise become one, with the names in a cell of their own (`--json` has all).
+/// Merges rows whose first cell is a setting. If many instances have the same values, they become
+/// one row, with the instances in a separate cell (`--json` lists all).
 pub(super) fn merged(rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let kind = |row: &[String]| {
         let setting = row.first().map(String::as_str).unwrap_or_default();
@@ -104,7 +104,7 @@ mod tests {
                 ["irq-affinity@30", "CPU 1", ""],
             ]
         );
-        // Few have a row each.
+        // A few instances keep separate rows.
         rows.drain(1..4);
         assert_eq!(merged(rows.clone()), rows);
         assert_eq!(merged(Vec::new()), Vec::<Vec<String>>::new());

@@ -1,4 +1,4 @@
-//! `tune settings`: which settings there are.
+//! `tune settings`: lists the available settings.
 
 use std::fmt::Write;
 
@@ -97,7 +97,7 @@ fn capital(text: &str) -> String {
     format!("{}{}", first.unwrap_or_default(), chars.as_str())
 }
 
-/// The page of all settings: what `docs/settings.md` holds.
+/// Returns the page of all settings, the content of `docs/settings.md`.
 fn page() -> String {
     let mut text = String::from(
         "# Settings that `punctual tune` can change\n\n\
