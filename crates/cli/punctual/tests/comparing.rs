@@ -114,7 +114,7 @@ fn what_old_scripts_measured_is_compared() {
         first.contains("10 are needed; measure ") && first.contains(".00 s or longer"),
         "{said}"
     );
-    // A run of 200 ms that ends by its count has rows of 50 ms.
+    // A run of 200 ms that ends after a number of samples has rows of 50 ms.
     let row = row_length(&place);
     assert_eq!(row, 50_000_000, "{row}");
     assert_eq!(said.matches("are needed").count(), 1, "{said}");

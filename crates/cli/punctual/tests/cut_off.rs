@@ -201,7 +201,7 @@ fn a_short_stop_is_marked_as_well() {
         panic!("{found:?}");
     };
     assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
-    // Except for another wait that this machine made equally long.
+    // The result is only certain if this machine caused no other wait of that length.
     let late = |sample: &&TopSample| sample.latency_ns > Nanos::from_millis(60);
     let mut late = recording.top_samples.iter().filter(late);
     if late.all(|sample| sample.is_suspended(found)) {

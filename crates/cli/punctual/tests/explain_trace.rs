@@ -142,7 +142,7 @@ fn only_what_is_asked_for_is_explained() {
         count(&format!("--comm cyclictest --between {from} {to}")),
         1
     );
-    // Ordinary threads count if they are asked for.
+    // Ordinary threads are included if they are named.
     assert!(count("--comm bash") > 0);
 }
 
@@ -288,7 +288,7 @@ fn longest_of(place: &Sandbox, trace: &str, of: &str) -> Value {
     longest["outlier"].clone()
 }
 
-/// The program that made the victim late measured for how long.
+/// The program that delayed the victim has measured the length of the delay.
 #[test]
 fn induced_causes_are_named_with_their_length() {
     let place = Sandbox::new();

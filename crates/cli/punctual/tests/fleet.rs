@@ -181,7 +181,7 @@ fn refusal_is_logged_once_with_address() {
             assert!(answer.contains(status), "{head}: {answer}");
         }
     }
-    // What is answered well is not logged.
+    // Successful requests are not logged.
     assert!(asked(server.address(), "GET / HTTP/1.1").contains("200"));
     let log = server.end();
     for (status, _) in refused {

@@ -1,5 +1,5 @@
-//! The handbook's pages and the examples for other systems: all are reachable, parse, and
-//! name only options that there are.
+//! The handbook's pages and the examples for other systems: all are reachable, can be parsed, and
+//! name only existing options.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -13,7 +13,7 @@ fn repository() -> PathBuf {
     fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")).unwrap()
 }
 
-/// All files below a folder with one of these endings.
+/// Returns all files below a folder with one of these extensions.
 fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut waiting = vec![folder.to_owned()];
@@ -32,7 +32,7 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// The targets of Markdown's links, without those to the network and within the page.
+/// Returns the targets of Markdown links, except external links and links within the page.
 fn links(text: &str) -> Vec<String> {
     let mut inside = false;
     let prose = text.lines().filter(|line| {
@@ -79,7 +79,7 @@ fn the_handbook_is_built_by_mdbook() {
     }
 }
 
-/// The commands of a text that call `punctual`, with the options that follow.
+/// Returns the commands in a text that call `punctual`, with their options.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let joined = text
         .replace("\\\n", " ")
@@ -87,7 +87,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
         .replace("&&", "\n");
     let mut found = Vec::new();
     for line in folded(&joined).lines() {
-        // JSON's way to write a command: ["punctual", "check", …].
+        // A command in JSON notation: ["punctual", "check", …].
         let line = line
             .replace("\", \"", " ")
             .replace(['"', '`', '[', ']'], " ");
@@ -103,14 +103,14 @@ fn commands(text: &str) -> Vec<Vec<String>> {
                 .iter()
                 .take_while(|word| !word.starts_with('#'));
             let rest: Vec<String> = rest.map(|word| (*word).to_owned()).collect();
-            // `name: punctual` is a name.
+            // In `name: punctual`, the word is a name and not a command.
             found.extend((!rest.is_empty()).then_some(rest));
         }
     }
     found
 }
 
-/// YAML's folded scalars (`>`) as one line each.
+/// Joins the lines of each folded scalar (`>`) of YAML.
 fn folded(text: &str) -> String {
     let (mut out, mut depth) = (String::new(), None);
     for line in text.lines() {
@@ -135,7 +135,7 @@ fn folded(text: &str) -> String {
     out
 }
 
-/// The help of a verb; each is asked for once.
+/// Returns the help of a verb, which is read only once for each verb.
 fn help_of(verbs: &[String]) -> Option<String> {
     static KNOWN: Mutex<BTreeMap<Vec<String>, Option<String>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap();
@@ -149,9 +149,9 @@ fn help_of(verbs: &[String]) -> Option<String> {
     known.entry(verbs.to_vec()).or_insert_with(ask).clone()
 }
 
-/// What is wrong with a command line: a verb or an option that there is not.
+/// Returns what is wrong with a command line: a verb or an option that does not exist.
 fn unknown(words: &[String]) -> Option<String> {
-    // What follows `--` is another program's.
+    // The words after `--` belong to another program.
     let words: Vec<String> = words
         .iter()
         .take_while(|word| *word != "--")
@@ -162,7 +162,7 @@ fn unknown(words: &[String]) -> Option<String> {
         letters && !word.starts_with('-')
     };
     let verbs: Vec<String> = words.iter().take_while(is_verb).take(3).cloned().collect();
-    // The longest beginning that is a verb: what follows is an argument.
+    // Use the longest beginning that is a verb. The words after it are arguments.
     let help = (1..=verbs.len())
         .rev()
         .find_map(|count| help_of(&verbs[..count]));
@@ -175,7 +175,7 @@ fn unknown(words: &[String]) -> Option<String> {
             .iter()
             .any(|known| known.name == *tool)
     {
-        // The options that follow are the older tool's.
+        // The options that follow belong to the older tool.
         return None;
     }
     let marks = |c: char| c.is_whitespace() || ",=[<".contains(c);
@@ -203,7 +203,7 @@ fn documented_options_exist() {
     for file in all {
         let text = fs::read_to_string(&file).unwrap();
         let is_page = file.extension().is_some_and(|ending| ending == "md");
-        // Of a page the lines to copy and the cells of tables, not its sentences.
+        // On a page, only the lines to copy and the table cells are checked, not its sentences.
         let wanted = |line: &&str| !is_page || line.starts_with(['$', '|']);
         let lines: Vec<&str> = text.lines().filter(wanted).collect();
         let calls = commands(&lines.join("\n"));

@@ -313,7 +313,7 @@ fn the_printed_command_works_as_printed() {
             next = next_of(&text(&punctual(&way).stdout));
         }
         assert_eq!(punctual(&way).status.code(), Some(0), "{way:?}");
-        // Reopened for the next way.
+        // Reopen the change points for the next kind of limit.
         let list = [&["trend", "changes", "--json"], &way[1..]].concat();
         let known: Value = serde_json::from_slice(&punctual(&list).stdout).unwrap();
         for change in known.as_array().unwrap() {

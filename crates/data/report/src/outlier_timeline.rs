@@ -107,7 +107,7 @@ impl OutlierTimeline {
         )
     }
 
-    /// Returns when it should have reacted: the date, or the time as the trace shows it.
+    /// Returns when the thread should have reacted: the date, or the time as the trace shows it.
     pub(crate) fn time(&self) -> String {
         if self.in_trace {
             format!("at {}", figures::trace_time(self.outlier.monotonic_ns))

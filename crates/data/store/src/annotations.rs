@@ -12,7 +12,7 @@ use crate::error::Context;
 use crate::texts::{self, check_note};
 use crate::{Store, StoreError};
 
-/// A table of JSON by ID.
+/// A table that stores JSON by ID.
 #[derive(Clone, Copy)]
 struct Kind {
     table: &'static str,
@@ -129,7 +129,7 @@ impl Store {
     /// Stores a decision on a change point. Earlier decisions are kept.
     ///
     /// # Errors
-    /// [`StoreError::LongText`], and what writing can fail with.
+    /// [`StoreError::LongText`], or any error while writing.
     pub fn put_change_mark(&self, mark: &ChangeAnnotation) -> Result<(), StoreError> {
         texts::check(self.path(), format!("decision {}", mark.id), mark)?;
         CHANGE.insert(self, mark.id, mark)

@@ -7,8 +7,9 @@ use crate::entry::{Entry, still_there};
 use crate::{Store, StoreError, Writer};
 
 impl Writer {
-    /// Stores the events around an explained outlier. They survive kill -9 from here on. Replaces
-    /// an earlier window with the same number. A long window is [shortened](Window::shortened).
+    /// Stores the events around an explained outlier. Once this returns, they survive kill -9.
+    /// Replaces an earlier window with the same number. A long window is
+    /// [shortened](Window::shortened).
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.

@@ -1,4 +1,4 @@
-//! What is kept of a recording, in one archive for a support request.
+//! An archive with all stored data of a recording, for a support request.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{Lease, Store, StoreError};
 
-/// Fast, with most of the possible compression.
+/// Compression level: fast, with most of the possible compression.
 const LEVEL: i32 = 6;
 
 /// Who may read the files of a bundle when it is unpacked.
@@ -32,7 +32,7 @@ impl Readers {
 /// An archive (`.tar.zst`) while it is written.
 pub struct Bundle<W: Write> {
     archive: tar::Builder<zstd::Encoder<'static, W>>,
-    /// Of which recording, in a line.
+    /// The recording on one line.
     title: String,
     folder: String,
     readers: Readers,
@@ -42,12 +42,12 @@ pub struct Bundle<W: Write> {
 }
 
 impl<W: Write> Bundle<W> {
-    /// Begins a bundle with the recording: as JSON, and as a store with its samples and
-    /// attachments; and with the facts of its machine. Without a store there are neither
-    /// samples nor attachments.
+    /// Begins a bundle with the recording as JSON, the recording as a store with its samples and
+    /// attachments, and the facts of its machine. Without a store, the bundle has neither samples
+    /// nor attachments.
     ///
     /// # Errors
-    /// What reading the store, writing the copy and writing to `to` can fail with.
+    /// Returns an error if the store cannot be read, or if the copy or `to` cannot be written.
     pub fn new(
         to: W,
         store: Option<&Store>,
@@ -74,7 +74,7 @@ impl<W: Write> Bundle<W> {
         Ok(bundle)
     }
 
-    /// Adds a file. `about`: what it is, for the list of contents.
+    /// Adds a file. `about` describes it in the list of contents.
     ///
     /// # Errors
     /// [`StoreError::Bundle`].
@@ -99,7 +99,7 @@ impl<W: Write> Bundle<W> {
         self.add(name, about, json.as_bytes())
     }
 
-    /// Says in the list of contents why a file is missing.
+    /// Records in the list of contents why a file is missing.
     pub fn lack(&mut self, name: &str, why: &str) {
         self.contents.push(format!("{name}: missing: {why}"));
     }
@@ -135,14 +135,14 @@ impl<W: Write> Bundle<W> {
     }
 }
 
-/// A store with this recording only and its attachments.
+/// Returns a store with only this recording and its attachments.
 fn copied(store: Option<&Store>, recording: &Recording) -> Result<Vec<u8>, StoreError> {
     let folder = tempfile::tempdir().map_err(StoreError::Bundle)?;
     let path = folder.path().join("store.db");
     let copy = Store::open(&path)?;
     let mut running = recording.clone();
     running.completion = Completion::Running;
-    // No writer is left.
+    // The copy has no other writer, so it needs no lease.
     let mut writer = copy.begin(&running, &Lease::default())?;
     if let Some(store) = store {
         for thread in 0..recording.threads.len() as u32 {
@@ -158,7 +158,8 @@ fn copied(store: Option<&Store>, recording: &Recording) -> Result<Vec<u8>, Store
         }
     }
     match recording.completion {
-        // A running recording continues; the copy has its present state.
+        // A running recording continues. The copy has its current state, and is marked as
+        // interrupted.
         Completion::Running => {
             let stopped = Recording {
                 completion: Completion::Interrupted,

@@ -157,7 +157,7 @@ pub enum StoreError {
     /// The recording is still being measured.
     #[error("recording {id} is still being measured by process {pid}: stop that first")]
     StillRunning {
-        /// Returns the ID of the recording.
+        /// ID of the recording.
         id: RecordingId,
         /// Process that writes it.
         pid: u32,
@@ -165,13 +165,13 @@ pub enum StoreError {
     /// A recording was passed as final, but its completion is still 'running'.
     #[error("recording {id} cannot be kept as final: its completion is still 'running'")]
     NotFinal {
-        /// Returns the ID of the recording.
+        /// ID of the recording.
         id: RecordingId,
     },
     /// The recording has no such thread.
     #[error("recording {id} has no thread {thread}; number of measuring threads: {threads}")]
     NoSuchThread {
-        /// Returns the ID of the recording.
+        /// ID of the recording.
         id: RecordingId,
         /// Number of the thread, counted from 0.
         thread: u32,
@@ -181,7 +181,7 @@ pub enum StoreError {
     /// The number of threads differs from the start of the recording.
     #[error("recording {id} was begun with {begun} measuring threads and now has {now}")]
     OtherThreads {
-        /// Returns the ID of the recording.
+        /// ID of the recording.
         id: RecordingId,
         /// Number of threads at the start.
         begun: usize,
@@ -251,7 +251,7 @@ pub enum StoreError {
         /// Error of the system or SQLite.
         reason: String,
     },
-    /// It was written while it was read without a lock.
+    /// The store was written while it was read without a lock.
     #[error(
         "the store {path} was changed while it was read, so the data that was read may be inconsistent: try again"
     )]
@@ -280,7 +280,7 @@ pub enum StoreError {
     Recording {
         /// The store.
         path: PathBuf,
-        /// Returns the ID of the recording.
+        /// ID of the recording.
         id: RecordingId,
         /// Reason why it cannot be read.
         source: ReadError,
@@ -288,8 +288,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the entry is refused, and others may be taken: a text of it is too long, or a
-    /// quota is full.
+    /// Returns whether the store refuses only this entry, so that others may still be stored: one
+    /// of its texts is too long, or a quota is full.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,

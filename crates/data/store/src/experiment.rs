@@ -22,10 +22,11 @@ pub struct ExperimentLease {
 }
 
 impl Store {
-    /// Stores an experiment. Replaces its earlier state. Survives a power cut from here on.
+    /// Stores an experiment. Replaces its earlier state. Once this returns, the experiment survives
+    /// a power cut.
     ///
     /// # Errors
-    /// [`StoreError::LongText`] of a new one, and what writing can fail with.
+    /// [`StoreError::LongText`] for a new experiment, or any error while writing.
     pub fn put_experiment(&self, experiment: &Experiment) -> Result<(), StoreError> {
         let json = serde_json::to_string(experiment).map_err(|error| {
             self.link
@@ -39,7 +40,8 @@ impl Store {
                 .prepare_cached("SELECT 1 FROM experiment WHERE id = ?1")
                 .and_then(|mut statement| statement.exists([&id]))
                 .map_err(|error| context.on(error))?;
-            // One of an earlier program goes on.
+            // Limits apply to new experiments only, so that an experiment of an earlier program can
+            // continue.
             if !is_known {
                 texts::check(&context.path, format!("experiment {id}"), experiment)?;
             }

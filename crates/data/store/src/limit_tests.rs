@@ -44,7 +44,7 @@ fn overlong_texts_are_not_kept() {
     store.put_note(&changed).unwrap();
 }
 
-/// What is too long in another store stays there; the rest is taken in.
+/// Entries with a text that is too long stay in the other store. All others are merged.
 #[test]
 fn merge_omits_and_counts_overlong_entries() {
     let (_folder, path) = store_path();

@@ -32,9 +32,9 @@ pub struct Merged {
 }
 
 impl Store {
-    /// Takes in what `other` holds and this store does not. Taken in twice, nothing is
-    /// doubled; ended by a kill, the next time goes on. What has a text beyond its limit is
-    /// left out and counted. `lease` is that of this process.
+    /// Adds all data of `other` that this store does not have. A repeated merge duplicates nothing,
+    /// and continues a merge that was killed. Entries with a text that exceeds its limit are left
+    /// out and counted. `lease` is that of this process.
     ///
     /// # Errors
     /// [`StoreError::SeriesDiffers`] before anything is merged, or any error while reading or
@@ -154,7 +154,7 @@ impl Store {
             let epochs = other.read(plan::epochs)?;
             if let Some((_, epoch)) = epochs.iter().find(|(known, _)| *known == key) {
                 match self.join_series(id, epoch) {
-                    // The series is counted where it is refused itself.
+                    // The series is counted when it is refused itself, not here.
                     Err(StoreError::LongText { .. }) => {}
                     other => other?,
                 }

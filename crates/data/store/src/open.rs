@@ -76,7 +76,7 @@ impl Stamp {
     }
 }
 
-/// More than a tick of the clock for files.
+/// Longer than a tick of the kernel's clock for files.
 const TICK: Duration = Duration::from_millis(20);
 
 impl Link {
@@ -392,12 +392,13 @@ mod tests {
         let (_, link) = Link::at_rest(&path, flags, BUSY).unwrap();
         let store = Store::new(link);
         assert_eq!(store.list().unwrap().len(), 1);
-        // Written, and written back to the file when the writer closes it.
+        // The data is written to the log, and copied back to the file when the writer closes the
+        // store.
         add(2);
         let error = store.list().unwrap_err();
         assert!(matches!(error, StoreError::Changed { .. }), "{error}");
         assert!(error.to_string().contains("try again"), "{error}");
-        // The next time it is of one moment again.
+        // A new connection sees a consistent state again.
         let (_, link) = Link::at_rest(&path, flags, BUSY).unwrap();
         assert_eq!(Store::new(link).list().unwrap().len(), 2);
     }

@@ -41,11 +41,11 @@ impl Store {
         Link::open(path, busy).map(Self::new)
     }
 
-    /// Opens the store as [`open`](Self::open) does, to delete from it: on a full disk with the
-    /// room that is reserved for that.
+    /// Opens the store like [`open`](Self::open), but to delete from it: on a full disk, it uses
+    /// the disk space reserved for that.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     pub fn open_to_delete(path: &Path) -> Result<Self, StoreError> {
         on_a_full_disk(path, || Link::open(path, BUSY)).map(Self::new)
     }
@@ -95,7 +95,8 @@ impl Store {
             .map_err(|error| context.on(error))?;
         // Rolled back at the end, because nothing was written.
         let result = work(&transaction, context);
-        // What failed may have failed because of what was written meanwhile.
+        // An error of `work` may be the result of a write to the file in the meantime, so check for
+        // that first.
         self.link.check_at_rest()?;
         result
     }
@@ -232,7 +233,7 @@ impl Store {
     }
 
     /// Begins a recording: stores the data known at the start, as running and without latencies,
-    /// for the writer described by `lease`. Survives a power cut from here on.
+    /// for the writer described by `lease`. Once this returns, the data survives a power cut.
     ///
     /// # Errors
     /// [`StoreError::Exists`], or any error while writing.

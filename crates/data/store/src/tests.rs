@@ -227,7 +227,7 @@ fn sample_takes_under_1_6_bytes() {
     drop(streams);
     writer.finish(&recording).unwrap();
     drop(store);
-    // The file as well, including everything but the tables of an empty store.
+    // The limit also applies to the file, not counting the tables of an empty store.
     let (_folder, empty) = store_path();
     drop(Store::open(&empty).unwrap());
     let size = |path: &Path| std::fs::metadata(path).unwrap().len() as f64;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::StoreError;
 
-/// Whether all texts of `thing` are within their limits. `store`: its path, or the name of
+/// Checks that all texts of `thing` are within their limits. `store` is its path, or the name of
 /// its database.
 pub(crate) fn check(
     store: impl Into<PathBuf>,
@@ -23,7 +23,7 @@ pub(crate) fn check(
     })
 }
 
-/// Whether a note may be added to the notes in `known`.
+/// Checks whether a note may be added to the notes in `known`.
 pub(crate) fn check_note(
     store: impl Into<PathBuf>,
     known: &[Note],
@@ -52,7 +52,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Counts an entry that is refused; `None` then. Other errors stay errors.
+    /// Counts a refused entry and returns `None` for it. Returns other errors.
     pub(crate) fn pass<T>(
         &mut self,
         result: Result<T, StoreError>,
@@ -67,7 +67,7 @@ impl LeftOut {
         }
     }
 
-    /// Counts an entry that is not taken in.
+    /// Counts an entry that is left out.
     pub(crate) fn add(&mut self, why: impl ToString) {
         self.left_out += 1;
         self.left_out_why.get_or_insert_with(|| why.to_string());

@@ -273,7 +273,8 @@ impl Writer {
 
     /// Ends the recording: writes its current state, with the remaining samples and intervals.
     /// Committed intervals that are not in `recording` are kept. If samples were stored, their
-    /// count and size are taken from the store. Survives a power cut from here on.
+    /// count and size are taken from the store. Once this returns, the recording survives a power
+    /// cut.
     ///
     /// # Errors
     /// [`StoreError::NotFinal`] if it is still running, [`StoreError::OtherThreads`],

@@ -298,14 +298,14 @@ fn open_on_a_full_disk(path: &Path) {
     // Reading does not use the space reserved for a delete.
     let reserve = PathBuf::from(format!("{}.reserve", path.display()));
     assert!(reserve.exists());
-    // Whoever writes takes none of it either.
+    // Opening the store for writing does not use it either.
     let full = Store::open(path).unwrap_err();
     assert!(matches!(full, StoreError::DiskFull { .. }), "{full}");
     assert!(reserve.exists());
     let store = Store::open_to_delete(path).unwrap();
     store.delete(kept.id).unwrap();
     assert_eq!(store.list().unwrap().len(), 1);
-    // It made room for the next one.
+    // The first delete made space for the next one.
     drop(store);
     let store = Store::open(path).unwrap();
     store.delete(other.id).unwrap();

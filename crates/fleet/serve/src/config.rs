@@ -39,7 +39,8 @@ pub struct Config {
     pub requirement: Option<Nanos>,
     /// Series over time; none by default.
     pub trends: TrendSource,
-    /// The file with samples and events of outliers; `None`: a database, which keeps none.
+    /// The file with samples and events of outliers; `None` for a database, which does not store
+    /// them.
     pub store: Option<PathBuf>,
 }
 

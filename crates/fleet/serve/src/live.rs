@@ -19,7 +19,7 @@ use crate::state::App;
 
 /// Runs commit data at most once a second.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Reading takes at most one part in this many of the time, because long runs have many rows.
+/// The time for reading is limited to one part in this many, because long runs have many rows.
 const SHARE: u32 = 20;
 /// Maximum number of rows to send.
 const RECENT: usize = 120;

@@ -30,7 +30,7 @@ const NO_ROOM: u32 = 60;
 /// Seconds to wait if there are too many requests.
 pub(crate) const BUSY: u32 = 5;
 
-/// The longest message in bytes: what is wrong with a body can quote it.
+/// Maximum length of a message in bytes, because a message about an invalid body can quote it.
 const LONGEST_MESSAGE: usize = 2_000;
 
 impl Problem {

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::recent::{Recent, WINDOW};
 
 /// Number of wrong tokens in [`WINDOW`], from one address or with the same beginning, after which
-/// the response is to wait.
+/// the client is told to wait.
 const GUESSES: u32 = 10;
 /// Length of the beginning of a token that wrong tokens are counted by: the common prefix and 24
 /// bits.

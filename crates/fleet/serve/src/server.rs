@@ -264,7 +264,7 @@ async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, visit: Vis
             let accepted = tokio::time::timeout(visit.patience, acceptor.accept(stream)).await;
             match accepted {
                 Ok(Ok(stream)) => talk(stream, visit).await,
-                // What it says is no TLS: its own affair.
+                // The client does not speak TLS correctly. That is not logged.
                 Ok(Err(_)) => {}
                 Err(_) => (visit.app.refusals).log("no TLS handshake in time", visit.from.ip()),
             }

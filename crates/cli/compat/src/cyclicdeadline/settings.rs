@@ -117,7 +117,7 @@ impl CyclicdeadlineSettings {
         }
         let cpus = settings.cpus.as_ref().map_or(allowed.len(), CpuSet::len) as u64;
         if settings.threads > cpus {
-            // As in the original: together they take at most four fifths.
+            // As in the original, all threads together use at most four fifths of the CPU time.
             settings.runtime = cpus * 80 / settings.threads;
         }
         let longest = settings.interval_of(settings.threads as usize - 1);

@@ -53,7 +53,7 @@ impl Watcher for View<'_> {
             return;
         }
         let lines = &self.lines;
-        // The lines, and the cursor back to the first.
+        // Print the lines, and move the cursor back to the first one.
         self.output.print(|out| {
             for thread in lines {
                 writeln!(out, "{}", line(thread))?;

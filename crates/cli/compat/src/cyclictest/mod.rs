@@ -139,7 +139,7 @@ fn hold_latency(
             writeln!(context.out, "# /dev/cpu_dma_latency set to {micros}us")?;
             Ok(Some(held))
         }
-        // The session warns of it, and the warning is printed at the end.
+        // The session warns about this error, and the warning is printed at the end.
         Err(_) => Ok(None),
     }
 }

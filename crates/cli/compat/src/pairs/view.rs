@@ -65,7 +65,7 @@ impl Watcher for View<'_> {
         }
         self.printed_cycles = cycles;
         let (kind, rows) = (self.kind, &self.rows);
-        // The block of lines, and the cursor back to its start.
+        // Print the block of lines, and move the cursor back to its start.
         self.output.print(|out| {
             write!(out, "{}", rows::text(kind, rows))?;
             write!(out, "\x1b[{}A", 2 * rows.len())

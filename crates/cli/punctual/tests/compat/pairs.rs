@@ -163,7 +163,7 @@ fn running(place: &Sandbox) -> (Child, Vec<u32>) {
 fn assert_gone(processes: &[u32], before: &[String]) {
     let gone = eventually(|| {
         let runs = |pid: &u32| fs::exists(format!("/proc/{pid}")).unwrap();
-        // Other tests may have created and removed some at the same time.
+        // Other tests may have created and removed semaphores at the same time.
         !processes.iter().any(runs) && semaphores().iter().all(|set| before.contains(set))
     });
     assert!(gone, "{processes:?} {before:?} {:?}", semaphores());

@@ -153,7 +153,7 @@ fn all_job_delay_causes_are_named() {
     for way in WAYS {
         let mut seen = Vec::new();
         let named = told.iter().filter(|told| told.way == way).any(|told| {
-            // The middle, because a clock reading before the release is outside of the job.
+            // Use the middle, because a clock reading before the release is outside of the job.
             let middle = told.from + Nanos(told.truth.took.0 / 2);
             let Some(outlier) = job_at(&explanation.outliers, middle) else {
                 return false;

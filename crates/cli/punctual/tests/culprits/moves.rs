@@ -24,7 +24,7 @@ fn affinity_moved_away_to_a_busy_cpu() {
                 spin_until(until)
             })
         };
-        // Long compared with the time of the mover, which looks up CPUs and ends.
+        // These delays are long compared with the time of the mover, which looks up CPUs and ends.
         let first = hog("hog-here", here, due + Nanos::from_millis(6));
         let second = hog("hog-there", there, due + Nanos::from_millis(5));
         let victim = victim(fifo(50), &[here], due, || {});

@@ -44,7 +44,7 @@ fn with_sparse_symbols(path: &Path, size: u64) {
     file.set_len(end + size).unwrap();
 }
 
-/// The most memory that this process has had, in KiB; 0 when it has ended.
+/// Returns the peak memory of this process in KiB; 0 if it has ended.
 fn peak_kib(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -52,7 +52,7 @@ fn peak_kib(pid: u32) -> u64 {
     kib.unwrap_or(0)
 }
 
-/// The processes that a process has started.
+/// Returns the processes that a process has started.
 fn children(pid: u32) -> Vec<u32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     let list = list.unwrap_or_default();
@@ -147,7 +147,7 @@ fn hostile_symbol_table_is_reported_sparing_memory() {
     assert!(note.contains("exceed the 64 MiB"), "{note}");
 }
 
-/// The values of /proc/PID/status.
+/// Returns the values in /proc/PID/status.
 fn status(pid: u32) -> BTreeMap<String, String> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let lines = text.lines().filter_map(|line| line.split_once(':'));
@@ -164,7 +164,7 @@ fn symbol_reader_runs_unprivileged_as_program_user() {
     if !may_become_other("lint of another user's program") {
         return;
     }
-    // Something that the reader does not need stays open, as from a shell.
+    // A file that the reader does not need stays open, as if inherited from a shell.
     let program = env!("CARGO_BIN_EXE_punctual");
     let ids = format!("{OTHER} 65533 67108864 67108864");
     let script = format!("exec 7</dev/null; exec '{program}' serve-symbols {ids}");
@@ -174,7 +174,8 @@ fn symbol_reader_runs_unprivileged_as_program_user() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Much more follows than a pipe holds: it waits, at the end of its work.
+    // The rest of the output exceeds the capacity of a pipe, so the reader blocks at the end of its
+    // work.
     let mut pipe = reader.stdout.take().unwrap();
     let mut first = [0; 8];
     pipe.read_exact(&mut first).unwrap();

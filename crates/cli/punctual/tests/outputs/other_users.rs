@@ -258,7 +258,7 @@ fn trace_instance_of_unseen_process_stays() {
     let said = text(&listed.stderr);
     assert!(listed.status.success(), "{said}");
     assert_eq!(instances_of(pid).len(), 1, "{said}");
-    // It does not even try.
+    // The command does not even try to remove the instance.
     assert!(!said.contains("trace"), "{said}");
     signal(&child, "KILL");
     child.wait().unwrap();

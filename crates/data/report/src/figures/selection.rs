@@ -1,4 +1,4 @@
-//! Which late reactions of a foreign trace are explained.
+//! A text about the late reactions in another tool's trace, and which of them are explained.
 
 use punctual_model::{Explanation, TraceSummary, counted, grouped};
 

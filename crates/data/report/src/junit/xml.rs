@@ -1,4 +1,4 @@
-//! The form of JUnit XML, as Jenkins and GitLab read it.
+//! The format of JUnit XML that Jenkins and GitLab accept.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::sanitize::push_xml;
 pub(crate) struct Suite {
     pub(crate) name: String,
     pub(crate) time: Option<Duration>,
-    /// When it began, as xs:dateTime.
+    /// Start time, as xs:dateTime.
     pub(crate) timestamp: Option<String>,
     pub(crate) properties: Vec<(&'static str, String)>,
     pub(crate) cases: Vec<Case>,
@@ -34,7 +34,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// The name of its element.
+    /// Returns the name of its XML element.
     const fn element(&self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -45,7 +45,7 @@ impl State {
     }
 }
 
-/// A document while it is written.
+/// An XML document under construction.
 struct Xml {
     text: String,
     depth: usize,

@@ -142,7 +142,7 @@ fn windows(
         loop {
             let page = from.windows(&machine, since, WINDOWS)?;
             copied.windows += match to.add_windows(&page) {
-                // The others are kept.
+                // An entry was refused: copy the windows of the page one by one.
                 Err(why) if why.is_refusal() => each_window(to, &page, copied)?,
                 other => other?,
             };

@@ -33,9 +33,9 @@ pub use text_store::{
     LONGEST_TEXT, MOST_DICTIONARIES, MOST_DICTIONARY_BYTES, TextStore, text_hash,
 };
 
-/// How many bodies of a machine are quarantined.
+/// Maximum number of quarantined bodies of a machine.
 pub const MOST_ASIDE: u64 = 100;
-/// How many bytes of bodies of a machine are quarantined.
+/// Maximum total size of the quarantined bodies of a machine, in bytes.
 pub const MOST_ASIDE_BYTES: u64 = 256 << 20;
 
 /// Recordings of many machines. Its functions block on the disk or a database: an asynchronous
@@ -96,11 +96,11 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// Returns an error if the store cannot be written.
     fn quarantine(&self, refused: &Refused<'_>) -> Result<(), StoreError>;
 
-    /// Puts a delivery aside as [`quarantine`](Self::quarantine) does, as far as the quota of
-    /// its machine goes ([`MOST_ASIDE`], [`MOST_ASIDE_BYTES`]). Returns whether it is aside.
+    /// Quarantines a delivery like [`quarantine`](Self::quarantine), but only within the quota of
+    /// its machine ([`MOST_ASIDE`], [`MOST_ASIDE_BYTES`]). Returns whether it was quarantined.
     ///
     /// # Errors
-    /// What reading and writing can fail with.
+    /// Returns an error if the store cannot be read or written.
     fn put_aside(&self, refused: &Refused<'_>) -> Result<bool, StoreError> {
         let (count, bytes) = self.quarantined_of(refused.machine)?;
         let bytes = bytes.saturating_add(refused.body.len() as u64);
@@ -111,10 +111,10 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
         Ok(fits)
     }
 
-    /// Puts a delivery aside whose ID has another content here.
+    /// Quarantines a delivery whose ID is stored with different content.
     ///
     /// # Errors
-    /// What reading and writing can fail with.
+    /// Returns an error if the store cannot be read or written.
     fn put_conflict_aside(&self, delivery: &Delivery<'_>) -> Result<Received, StoreError> {
         let aside = self.put_aside(&Refused {
             id: delivery.recording.id,
@@ -151,7 +151,7 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// [`StoreError::NoSuch`], or any error while reading.
     fn provenance(&self, id: RecordingId) -> Result<Provenance, StoreError>;
 
-    /// Returns those of the recordings that are missing here.
+    /// Returns which of these recordings are missing in this store.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -385,7 +385,7 @@ pub struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// Whether its texts are within their limits. `store`: which refuses it.
+    /// Checks that its texts are within their limits. Errors name `store`.
     pub(crate) fn check(&self, store: impl AsRef<Path>) -> Result<(), StoreError> {
         let what = || format!("recording {}", self.recording.id);
         let store = store.as_ref();

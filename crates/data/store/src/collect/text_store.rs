@@ -9,16 +9,17 @@ use crate::{SqliteCollection, StoreError};
 /// Maximum length of a text in bytes: the facts and the audit of a machine with thousands of CPUs.
 pub const LONGEST_TEXT: usize = 16 << 20;
 
-/// How many dictionaries of a machine are kept until the store is compacted.
+/// Maximum number of dictionaries of a machine between two compactions of the store.
 pub const MOST_DICTIONARIES: u64 = 256;
-/// How many bytes of dictionaries of a machine are kept until the store is compacted.
+/// Maximum total size of the dictionaries of a machine between two compactions of the store, in
+/// bytes.
 pub const MOST_DICTIONARY_BYTES: u64 = 256 << 20;
 
 /// The name of the plan state that lists the dictionaries of a machine.
 pub(crate) const DICTIONARIES: &str = "kept dictionaries";
 
-/// Whether a dictionary of `bytes` fits the quota of a machine that has `count` of together
-/// `kept` bytes.
+/// Returns whether a dictionary of `bytes` fits the quota of a machine that has `count`
+/// dictionaries with a total size of `kept` bytes.
 pub(super) fn fits(count: u64, kept: u64, bytes: usize) -> bool {
     count < MOST_DICTIONARIES && kept.saturating_add(bytes as u64) <= MOST_DICTIONARY_BYTES
 }
@@ -31,11 +32,12 @@ pub trait TextStore {
     /// Returns an error if the store cannot be written.
     fn keep_text(&self, text: &str) -> Result<String, StoreError>;
 
-    /// Keeps a dictionary of a machine, once, and returns its [`text_hash`]; `None` where the
-    /// machine has [`MOST_DICTIONARIES`], or [`MOST_DICTIONARY_BYTES`] of them.
+    /// Stores a dictionary of a machine, unless it exists, and returns its [`text_hash`]. Returns
+    /// `None` if the machine already has [`MOST_DICTIONARIES`] dictionaries, or
+    /// [`MOST_DICTIONARY_BYTES`] of them.
     ///
     /// # Errors
-    /// What reading and writing can fail with.
+    /// Returns an error if the store cannot be read or written.
     fn keep_dictionary(&self, machine: &str, text: &str) -> Result<Option<String>, StoreError>;
 
     /// Returns the text with this hash; `None` if it does not exist, for example after a restore or
@@ -87,7 +89,8 @@ impl TextStore for SqliteCollection {
     }
 }
 
-/// The dictionaries of a machine as one text: a line of hash and bytes for each.
+/// The dictionaries of a machine as one text, with the hash and the size in bytes of one dictionary
+/// per line.
 struct Dictionaries(BTreeMap<String, u64>);
 
 impl Dictionaries {

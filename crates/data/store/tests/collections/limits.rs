@@ -151,7 +151,7 @@ fn copy_omits_and_counts_overlong_entries() {
             }
             writer.finish(&one).unwrap();
         }
-        // A store's own slots are cut by the service, not by the store.
+        // The service shortens the texts of a store's own slots; the store does not.
         let series = epoch("a", 1, "{}");
         for minutes in 0..4 {
             let reason = "x".repeat(if minutes == 2 { LONGEST_NOTE + 1 } else { 9 });
@@ -167,7 +167,7 @@ fn copy_omits_and_counts_overlong_entries() {
             assert_eq!(copied.recordings + copied.known, 2);
         }
         assert_eq!(all.slots(&Default::default()).unwrap().len(), 3);
-        // What is left out stays where it is.
+        // Entries that are left out stay in the source.
         assert_eq!(
             from.load(recording(1, "a").id)
                 .unwrap()

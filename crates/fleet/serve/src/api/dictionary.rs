@@ -49,7 +49,7 @@ pub(super) async fn put(
     Ok(Json(Named { hash }))
 }
 
-/// Keeps a dictionary, as far as the quota of its machine goes.
+/// Stores a dictionary, unless the quota of its machine is full.
 fn keep(app: &Inner, machine: &str, text: &str) -> Result<String, Problem> {
     let kept = app.collection.keep_dictionary(machine, text)?;
     kept.ok_or_else(|| {

@@ -27,7 +27,7 @@ const IDS: usize = 10_000;
 
 /// Why a body is not quarantined.
 const FULL: &str = "quota of quarantined bodies is full";
-/// The longest reason that is kept and answered, in bytes: it can quote the body.
+/// Maximum length of a reason that is stored and returned, in bytes, because it can quote the body.
 const LONGEST_REASON: usize = 500;
 
 /// The result of a delivery.

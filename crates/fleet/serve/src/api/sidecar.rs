@@ -150,7 +150,7 @@ fn keep(app: &Inner, beside: Sidecar) -> Result<Taken, Problem> {
     })
 }
 
-/// What a machine delivered that is not kept: the rest is.
+/// Counts the delivered entries that are left out. All others are stored.
 struct Left<'a> {
     app: &'a Inner,
     machine: &'a str,
@@ -158,7 +158,7 @@ struct Left<'a> {
 }
 
 impl Left<'_> {
-    /// Whether the texts of an entry are within their limits.
+    /// Returns whether the texts of an entry are within their limits.
     fn is_within(&mut self, entry: &impl BoundedTexts) -> bool {
         let checked = entry.check_texts();
         if checked.is_err() {

@@ -162,7 +162,7 @@ fn outlier(number: u64, latency: Nanos, recording: &Recording) -> Outlier {
     }
 }
 
-/// The events around it: none were seen.
+/// Returns a window without events around an outlier.
 fn window(outlier: &Outlier) -> Window {
     Window {
         victim: Victim {

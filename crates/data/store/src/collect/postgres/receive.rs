@@ -233,7 +233,7 @@ pub(super) enum OpenError {
     /// A part of it cannot be read.
     #[error("recording {id}: {source}")]
     Part {
-        /// Returns the ID of the recording.
+        /// ID of the recording.
         id: RecordingId,
         /// Name of the part, and the reason.
         source: PartError,
