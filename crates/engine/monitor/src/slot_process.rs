@@ -22,7 +22,7 @@ use crate::{FlightRecorder, Notify, PlanText, Runner, SeriesPlan, SlotEnd};
 /// The longest task, in bytes: a plan has at most 1 MiB, and twice that with escapes.
 const LONGEST_TASK: u64 = 4 << 20;
 
-/// The longest answer, in bytes.
+/// Maximum size of an answer, in bytes.
 const LONGEST_ANSWER: usize = 64 << 10;
 
 /// Interval at which the service checks whether it ends, and reports to its manager.
@@ -194,7 +194,7 @@ impl ProcessRunner<'_> {
             .arg(self.verb)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C ends the service, which ends the run.
+            // Ctrl-C must only end the service, which then ends the run.
             .process_group(0)
             .spawn()
             .map_err(failed("the process that measures cannot be started"))?;
@@ -234,7 +234,7 @@ impl ProcessRunner<'_> {
             }
             self.notify.alive();
             match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&TURN)) {
-                // A load that outlives it for a moment may hold its stdout.
+                // A load that outlives the process for a moment may keep stdout open.
                 Ok(0) if child.try_wait().map_err(failed(ANSWER))?.is_some() => break,
                 Ok(0) | Err(Errno::INTR) => continue,
                 Ok(_) => {}
@@ -265,7 +265,7 @@ impl ProcessRunner<'_> {
         SlotEnd {
             state: SlotState::Failed,
             reason: Some(reason),
-            // It is named before it begins.
+            // The slot names the recording before the recording begins.
             recording: named.filter(|id| self.store.find(&id.to_string()).is_ok()),
         }
     }
@@ -274,7 +274,7 @@ impl ProcessRunner<'_> {
 /// Returns the path of this program. If an update replaced its file, that of the new one.
 fn program() -> Result<PathBuf, SlotProcessError> {
     let path = std::env::current_exe().map_err(failed("the path of this program"))?;
-    // proc(5): the link of a file that is gone ends so.
+    // The link to a deleted file ends like this (proc(5)).
     let name = path
         .to_str()
         .and_then(|path| path.strip_suffix(" (deleted)"));

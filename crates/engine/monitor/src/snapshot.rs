@@ -19,7 +19,7 @@ use crate::{Ageing, Clock, FlightRecorder, SystemClock};
 /// Time that the service may take to answer.
 const ANSWERING: Duration = Duration::from_secs(15);
 
-/// How far back windows are shown.
+/// Time span of the windows to show.
 const SHOWN: Duration = Duration::from_secs(600);
 
 /// Interval at which the service checks whether it is asked.
@@ -104,7 +104,7 @@ pub struct Answering<'a> {
     pub recorder: &'a Result<FlightRecorder, String>,
     /// Whether windows of wake-ups are in the plan.
     pub windows: bool,
-    /// Set when the service is asked.
+    /// Set by a signal when a snapshot is requested.
     pub asked: &'a AtomicBool,
     /// Set when the service ends.
     pub stop: &'a Arc<AtomicBool>,
@@ -113,7 +113,7 @@ pub struct Answering<'a> {
 }
 
 impl Answering<'_> {
-    /// Answers until the service ends.
+    /// Answers requests until the service ends.
     pub fn answer(&self) {
         let mut aged: Option<Instant> = None;
         while !self.stop.load(Ordering::Relaxed) {
@@ -153,7 +153,7 @@ impl Answering<'_> {
         Ok((path, trace.covers))
     }
 
-    /// Removes files that are older than `[keep] traces`, with the traces of the store.
+    /// Removes files that are older than `[keep] traces`, as for the traces in the store.
     fn age(&self) {
         let ageing = Ageing::read(&self.store, self.machine);
         if let Some(before) = ageing.ok().and_then(|ageing| ageing.traces_before()) {
@@ -181,7 +181,7 @@ fn remove_older(folder: &Path, before: SystemTime) {
         let written = entry.metadata().and_then(|data| data.modified()).ok();
         let is_ours = path.extension().is_some_and(|ending| ending == "dat");
         if is_ours && written.is_some_and(|written| written < before) {
-            // Tried again within the hour.
+            // A failure is retried within the hour.
             let _ = fs::remove_file(path);
         }
     }

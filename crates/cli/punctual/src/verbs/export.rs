@@ -32,7 +32,7 @@ const TRACE_FILE: &str = "trace.dat";
 /// The name of Perfetto's format.
 const PERFETTO: &str = "perfetto";
 
-/// The default file of this format.
+/// The default file of Perfetto's format.
 const PERFETTO_FILE: &str = "trace.pftrace";
 
 const LONG: &str = "Write a recording in a format that other tools read.\n\n\

@@ -36,7 +36,7 @@ pub(super) const VERB: Verb = Verb::new::<Options>("monitor");
 
 pub(super) use slot_process::VERB as SERVE_SLOT;
 
-/// The longest plan that is read, in bytes.
+/// Maximum size of a plan, in bytes.
 const LONGEST_PLAN: u64 = 1 << 20;
 
 impl Run for Options {

@@ -26,13 +26,13 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     punctual_rt::share_heap();
     let text = file.text()?;
     let plan = super::read(&text)?;
-    // It removes what ages out.
+    // Open the store to delete from it, because the service removes expired data.
     let store = context.store_to_delete()?;
     let host = Host::live();
     let stop = stop_flag()?;
     let machine = Machine::of(&host);
-    // Registered in any case, and before others see that there is a service: the signal's
-    // default action would end it.
+    // Register the handlers in any case, and before others can see the service, because the default
+    // action of the signal would end it.
     let (close, asked) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     for flag in [&close, &asked] {
         signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(flag))?;

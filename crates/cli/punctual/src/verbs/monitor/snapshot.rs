@@ -1,4 +1,5 @@
-//! `monitor snapshot`: what the service still holds of an incident that a user saw.
+//! `monitor snapshot`: stores the data that the service still holds about an incident that a user
+//! noticed.
 
 use std::path::Path;
 
