@@ -44,7 +44,7 @@ fn histogram(bencher: Bencher) {
     });
 }
 
-/// Histogram, top samples, accounting, and the ring.
+/// The cost of the histogram, the top samples, the accounting, and the ring.
 #[divan::bench]
 fn recorder_with_sample_capture(bencher: Bencher) {
     let latencies = latencies();
@@ -58,7 +58,7 @@ fn recorder_with_sample_capture(bencher: Bencher) {
     recorder.start(Nanos(1));
     bencher
         .counter(ItemsCount::new(SAMPLES))
-        // Emptied outside the timed part, as the housekeeping thread does.
+        // Empties the ring outside the timed part, as the housekeeping thread does.
         .with_inputs(|| {
             reader.drain(|event| {
                 black_box(event);

@@ -16,7 +16,7 @@ pub struct Control {
     broke: OnceLock<Broke>,
     on_break: OnceLock<Arc<dyn OnBreak>>,
     threads: Mutex<Vec<Tid>>,
-    /// Workers that have all their samples.
+    /// Number of workers that have all their samples.
     complete: AtomicU64,
 }
 
@@ -30,8 +30,8 @@ pub struct Broke {
     pub latency: SignedNanos,
 }
 
-/// Called at the break by the thread that measured it, before that thread does anything else,
-/// because a trace must end there.
+/// Handles a break. The thread that measured the sample calls it before anything else, because the
+/// trace must end there.
 pub trait OnBreak: Debug + Send + Sync {
     /// A sample exceeded the break value.
     fn broke(&self, broke: Broke);
@@ -56,7 +56,7 @@ impl Control {
 
     /// Sets the handler to call at a break; once, before the run.
     pub fn on_break(&self, handler: Arc<dyn OnBreak>) {
-        // Only the first is kept, because a run has only one session.
+        // Only the first handler is used, because a run has only one session.
         let _ = self.on_break.set(handler);
     }
 
@@ -65,15 +65,15 @@ impl Control {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         for tid in lock(&self.threads).iter() {
-            // It is not an error if a thread has just ended.
+            // A thread that has just ended is not an error.
             let _ = punctual_rt::interrupt::interrupt(*tid);
         }
     }
 
-    /// Ends the run because one of `workers` workers has all its samples: when all workers have, or after
-    /// `interval` and a moment, so that workers with the same interval keep their last sample.
-    /// cyclictest's main thread polls every 10 ms for the same reason. Call it when the worker is
-    /// finished, because it sleeps.
+    /// Ends the run because one of `workers` workers has all its samples. Waits until all workers
+    /// have all their samples, but at most for `interval` and 10 ms, so that workers with the same
+    /// interval can record their last sample. The main thread of cyclictest polls every 10 ms for
+    /// the same reason. Call this when the worker is finished, because it sleeps.
     pub(crate) fn complete(&self, workers: u64, interval: Nanos) {
         const MOMENT: Duration = Duration::from_millis(10);
         self.complete.fetch_add(1, Ordering::Relaxed);
@@ -122,8 +122,8 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// Measuring threads wait at this gate until all are ready, so that no thread measures the start of
-/// another.
+/// A gate at which measuring threads wait until all are ready, so that no thread measures the start
+/// of another.
 #[derive(Debug)]
 pub struct Gate {
     state: Mutex<GateState>,
@@ -139,9 +139,9 @@ struct GateState {
 /// How a gate opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Start; all threads get this same time.
+    /// The threads start. All of them get this same time.
     Start(Instant),
-    /// Do not start: another thread could not be prepared.
+    /// The threads do not start, because another thread could not be prepared.
     Cancelled,
 }
 
@@ -174,8 +174,8 @@ impl Gate {
         }
     }
 
-    /// Returns once `threads` threads wait at the gate, or once `gave_up` returns true because one
-    /// of them never will.
+    /// Returns once `threads` threads wait at the gate, or once `gave_up` returns true because a
+    /// thread will never reach it.
     pub fn await_waiting(&self, threads: usize, gave_up: impl Fn() -> bool) -> bool {
         const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
         let mut state = lock(&self.state);
@@ -192,14 +192,14 @@ impl Gate {
         true
     }
 
-    /// Opens it for all threads.
+    /// Opens the gate for all threads.
     pub fn open(&self, opening: Opening) {
         lock(&self.state).opening = Some(opening);
         self.changed.notify_all();
     }
 }
 
-/// Ignores poisoning: a thread that panicked with the lock left only plain data behind.
+/// Ignores poisoning, because the lock protects only plain data.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,8 +21,8 @@ pub struct ProbeEntry {
     pub summary: &'static str,
     /// The unit of its figures: `ns` for latencies.
     pub unit: &'static str,
-    /// The steps of the loop, the time that the figure includes and excludes, and the source;
-    /// paragraphs of Markdown.
+    /// Paragraphs of Markdown: the steps of the loop, the time that the figure includes and
+    /// excludes, and the source.
     pub documentation: &'static str,
     /// The privileges it needs to run well.
     pub privileges: &'static str,
@@ -30,14 +30,15 @@ pub struct ProbeEntry {
     pub replaces: &'static str,
     /// The chart that shows its figures best.
     pub chart: Chart,
-    /// The start and end of its latencies, for explaining an outlier: on the recording thread, by
-    /// CLOCK_MONOTONIC, unless a worker sets it differently ([`Recorder::late_is`]). `Err`: why none
-    /// can be explained, as a sentence.
+    /// The start and end of the time span of a latency, used to explain outliers. The span belongs
+    /// to the recording thread, on CLOCK_MONOTONIC, unless a worker declares another one
+    /// ([`Recorder::late_is`]). `Err` contains a sentence on why outliers cannot be explained.
     pub explained: Result<Delay, &'static str>,
     /// Its own parameters, in addition to those that all probes share.
     pub parameters: &'static [Parameter],
-    /// Configures a probe with these arguments, checks the plan and returns its workers. Nothing is
-    /// measured or changed yet. It uses every resource that it requests from [`Resources`].
+    /// Configures a probe with these arguments, checks the plan and returns the workers of the
+    /// probe. Measures and changes nothing yet. The probe must use every resource that it requests
+    /// from [`Resources`].
     pub prepare: fn(&Arguments, &Plan, &dyn Resources) -> Result<Ready, ProbeError>,
 }
 
@@ -48,13 +49,13 @@ pub struct Plan {
     pub cpus: CpuSet,
     /// Policy and priority of the measuring threads.
     pub scheduling: Scheduling,
-    /// Length with warm-up; `None` until stopped.
+    /// Length including the warm-up; `None` to run until stopped.
     pub duration: Option<Nanos>,
     /// Whether the user set the length.
     pub duration_asked: bool,
     /// The part at the start to discard; `None` for the default ([`usual_warm_up`]).
     pub warm_up: Option<Nanos>,
-    /// Whether a run too short for a sample is accepted, as by the older tools.
+    /// Whether a run may be too short for a single sample, as the older tools allow.
     pub may_be_empty: bool,
 }
 
@@ -119,15 +120,15 @@ impl WorkerSpec {
     }
 }
 
-/// Measures until the end of the plan or until the [`Control`] stops it, whichever comes first. The
-/// recorders are in the order of the workers.
+/// Measures until the end of the plan or until the [`Control`] stops the run, whichever comes
+/// first. The recorders are in the order of the workers.
 pub type Run = Box<dyn FnOnce(Vec<Recorder>, &Arc<Control>) -> Result<Measured, ProbeError> + Send>;
 
 /// A checked measurement that can start.
 pub struct Ready {
     /// Its workers.
     pub workers: Vec<WorkerSpec>,
-    /// Its length with warm-up; `None` until stopped.
+    /// Length including the warm-up; `None` to run until stopped.
     pub duration: Option<Nanos>,
     /// The part at the start to discard.
     pub warm_up: Nanos,
@@ -138,8 +139,8 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Opens its workers, in their order. A latency above `break_above` ends the run. Each is opened
-    /// on demand, because thousands take seconds.
+    /// Opens the workers in order. A latency above `break_above` ends the run. Each worker is
+    /// opened on demand, because opening thousands takes seconds.
     pub fn open_workers(
         &self,
         break_above: Option<Nanos>,
@@ -167,8 +168,8 @@ pub struct Measured {
     pub warnings: Vec<String>,
 }
 
-/// A measurable thing with its arguments. [`prepare`](Self::prepare) creates the parts that only a
-/// run needs, and puts them into [`Ready::run`].
+/// A probe with its arguments. [`prepare`](Self::prepare) creates the parts that only a run needs,
+/// and stores them in [`Ready::run`].
 pub(crate) trait Probe: Sized {
     /// See [`ProbeEntry::prepare`].
     ///
@@ -216,7 +217,7 @@ pub enum ProbeError {
         /// The run.
         duration: Nanos,
     },
-    /// The other machine of `--connect` is invalid.
+    /// The address in `--connect` is invalid.
     #[error("--connect {name}: {why} (it takes HOST:PORT)")]
     Connect {
         /// The requested address.
@@ -231,7 +232,7 @@ pub enum ProbeError {
     /// A system call failed.
     #[error(transparent)]
     System(#[from] punctual_rt::Error),
-    /// The process of the other end failed.
+    /// The process at the other end failed.
     #[error("the process of the other end: {0}")]
     Partner(#[from] PartnerError),
     /// A kernel tracer cannot be the source of the figures.
@@ -263,13 +264,13 @@ pub enum ProbeError {
 /// Why a name is not a valid address of another machine.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
-    /// It cannot be resolved.
+    /// The name cannot be resolved.
     #[error(transparent)]
     Unresolved(#[from] std::io::Error),
-    /// Its port is 0.
+    /// The port is 0.
     #[error("nothing listens on port 0")]
     PortZero,
-    /// It resolves to nothing.
+    /// The name resolves to no address.
     #[error("the name has no address")]
     NoAddress,
 }

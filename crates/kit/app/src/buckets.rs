@@ -13,10 +13,11 @@
 //! Decimal rather than binary, because then every edge below 1 ms lies on a
 //! 1 µs grid and the 1 µs histograms of the field export exactly.
 //!
-//! `punctual_model` has the same for recordings: an application that publishes its figures needs
-//! neither that crate nor serde. A test of `session`, which knows both, compares the two.
+//! `punctual_model` defines the same layout for recordings. It is repeated here so that an
+//! application that publishes its figures needs neither that crate nor serde. A test of `session`,
+//! which depends on both crates, compares the two layouts.
 
-/// Values from here on (1000 s, in ns) are counted as overflow.
+/// Values of at least 1000 s (in ns) are counted as overflow.
 const MAX_TRACKABLE_NS: u64 = 1_000_000_000_000;
 
 /// Buckets below 1 µs, 1 ns wide.
@@ -25,14 +26,14 @@ const LINEAR: usize = 1_000;
 const PER_DECADE: usize = 900;
 /// Decades from 1 µs to 1000 s.
 const DECADES: usize = 9;
-/// Buckets in all: 9100, or 72 800 bytes of counters of 64 bits.
+/// Total number of buckets: 9100, or 72 800 bytes of 64-bit counters.
 pub const BUCKETS: usize = LINEAR + DECADES * PER_DECADE;
 
 /// The bucket that counts `ns` nanoseconds, or `None` beyond the range.
 ///
-/// A ladder of comparisons with constant divisors: the compiler turns each
-/// division into a multiplication, and the common latencies leave the ladder
-/// after a few well-predicted branches (a loop or a logarithm costs more).
+/// A chain of comparisons with constant divisors: the compiler turns each division into a
+/// multiplication, and common latencies leave the chain after a few well-predicted branches. A loop
+/// or a logarithm costs more.
 #[inline(always)]
 pub fn index_of(ns: u64) -> Option<usize> {
     macro_rules! decade {

@@ -46,9 +46,9 @@ impl Kind {
 /// Configuration of a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct ChannelSpec<'a> {
-    /// Name, truncated to 32 bytes: `control`.
+    /// Name, truncated to 32 bytes, such as `control`.
     pub name: &'a str,
-    /// Meaning of its samples.
+    /// Meaning of the channel's samples.
     pub kind: Kind,
     /// Period in ns; 0 for none.
     pub period_ns: u64,
@@ -57,7 +57,8 @@ pub struct ChannelSpec<'a> {
     pub budget_ns: u64,
 }
 
-/// How long the largest sample counts. After that, the next sample starts a new maximum.
+/// Length of the window in which the largest sample is stored. The first sample after it starts a
+/// new window.
 const WINDOW_NS: u64 = 1_000_000_000;
 
 /// A channel. Recording a sample makes no system call, does not allocate or lock, and uses no floating
@@ -65,7 +66,7 @@ const WINDOW_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct Channel {
     memory: Arc<Memory>,
-    /// Index of its first word.
+    /// Index of the channel's first word.
     first: usize,
     budget_ns: u64,
     /// The largest sample since the time `window`.

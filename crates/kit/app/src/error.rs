@@ -55,7 +55,7 @@ pub enum Unfit {
         /// Version of the layout.
         found: u64,
     },
-    /// Its sizes contradict each other.
+    /// The sizes in the header contradict each other.
     #[error("the figures are damaged: {what} is {found}")]
     Layout {
         /// Name of the field.
@@ -63,7 +63,8 @@ pub enum Unfit {
         /// Value of the field.
         found: u64,
     },
-    /// Another process wrote it, which forked this one or passed it on.
+    /// Another process wrote the figures. This process was forked from it, or received the file
+    /// from it.
     #[error("the figures are those of another process (a fork's parent, or an earlier boot)")]
     OtherProcess,
     /// The file ends early or cannot be read.

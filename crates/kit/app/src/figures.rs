@@ -67,7 +67,7 @@ impl Figures {
     /// Returns [`Error::NoChannelLeft`] if all channels are in use.
     pub fn channel(&self, spec: &ChannelSpec<'_>) -> Result<Channel, Error> {
         let memory = &self.memory;
-        // Nothing panics while holding the lock.
+        // No code panics while it holds the lock.
         let mut used = memory.used.lock().unwrap_or_else(PoisonError::into_inner);
         if *used == memory.channels {
             return Err(Error::NoChannelLeft {

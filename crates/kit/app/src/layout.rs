@@ -56,7 +56,7 @@ pub mod header {
 /// Offsets of the words of a channel. Those from [`RUN`](channel::RUN) to [`RING_HEAD`](channel::RING_HEAD)
 /// are counters.
 pub mod channel {
-    /// Meaning of its samples: a number of [`Kind`](crate::Kind).
+    /// Meaning of the channel's samples: a number of [`Kind`](crate::Kind).
     pub const KIND: usize = 0;
     /// The thread that records.
     pub const TID: usize = 1;
@@ -72,7 +72,7 @@ pub mod channel {
     pub const SUM_NS: usize = 17;
     /// The largest sample.
     pub const MAX_NS: usize = 18;
-    /// The smallest sample that was not early; all ones before the first.
+    /// The smallest sample that was not early. All bits are set before the first sample.
     pub const MIN_NS: usize = 19;
     /// Negative samples.
     pub const EARLY: usize = 20;

@@ -63,7 +63,7 @@ pub struct Reader<S> {
 pub struct ChannelHead {
     /// Name, without control characters.
     pub name: String,
-    /// Meaning of its samples.
+    /// Meaning of the channel's samples.
     pub kind: Kind,
     /// Thread ID of the recording thread, in the PID namespace of its process.
     pub tid: u32,
@@ -274,7 +274,7 @@ impl<S: Source> Reader<S> {
         let mut words = vec![0; channel::BUCKETS];
         read_words(&self.source, first_of(number), &mut words)?;
         let head = words[channel::RING_HEAD];
-        // A head that moved back is damaged; then nothing is new.
+        // If the head is before `from`, the ring is damaged, and no entry counts as new.
         let new = head.saturating_sub(from);
         let oldest = head - new.min(layout::RING_ENTRIES as u64).min(head);
         let mut ring = Ring {

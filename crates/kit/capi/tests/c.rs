@@ -21,7 +21,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The library that was built for this test, in the same target directory.
+/// Returns the path of the library, which was built for this test in the same target directory.
 fn library() -> PathBuf {
     let folder = std::env::current_exe().unwrap();
     let folder = folder.parent().unwrap();
@@ -120,8 +120,8 @@ fn wrong_arguments_are_refused() {
     }
 }
 
-/// Allocations are counted in C and C++ if the interposing file is compiled in, and refused
-/// otherwise: once with the dynamic C library, once wrapped by the linker.
+/// Allocations in C and C++ are counted if the interposing file is compiled in; otherwise, creating
+/// the guard fails. The test covers the dynamic C library and wrapping by the linker.
 #[test]
 fn allocations_are_counted_or_refused() {
     if !has(C.0) {

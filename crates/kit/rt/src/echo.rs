@@ -131,7 +131,8 @@ fn serve(from: RawFd, to: RawFd, parent: libc::pid_t) -> ! {
         // end to the reader. Move the two files to 0 and 1 first.
         const IN: RawFd = 0;
         const OUT: RawFd = 1;
-        // Keeps each descriptor off the target number of the other.
+        // Duplicates both descriptors to numbers of at least 2, so that neither dup2 below closes
+        // the other one.
         let (from, to) = (
             libc::fcntl(from, libc::F_DUPFD, 2),
             libc::fcntl(to, libc::F_DUPFD, 2),

@@ -142,9 +142,9 @@ pub enum Error {
     CpuOutsideCpuset {
         /// The requested CPU.
         cpu: u32,
-        /// The thread it was asked for.
+        /// The thread whose affinity was to be set.
         thread: ThreadRef,
-        /// The requested CPUs that it was granted, in the kernel's list format; "none" if there are
+        /// The requested CPUs that the thread got, in the kernel's list format; "none" if there are
         /// none.
         granted: String,
     },
@@ -189,7 +189,7 @@ pub enum Error {
         /// The requested size.
         bytes: usize,
     },
-    /// More stack to prefault than the thread has left.
+    /// The number of bytes to prefault exceeds the rest of the thread's stack.
     #[error(
         "{asked} bytes of stack cannot be prefaulted: this thread has {available} left. Give it a \
          larger stack (ThreadBuilder::stack_size; ulimit -s for the main thread)"

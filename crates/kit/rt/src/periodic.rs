@@ -11,9 +11,9 @@ pub enum OverrunPolicy {
     /// They are missed; the next job runs at the next release. Each job begins at a release, and
     /// the phase never changes.
     Skip,
-    /// Up to this many run immediately one after another, oldest first; older ones are missed. The
-    /// phase never changes. For work that must be done once per period, such as sampling a buffered
-    /// input.
+    /// Up to this many passed releases run immediately one after another, oldest first; older ones
+    /// are missed. The phase never changes. For work that must be done once per period, such as
+    /// sampling a buffered input.
     CatchUp(u32),
     /// One job runs immediately, and periods count from that moment on; other passed releases are
     /// missed. For work that needs a minimum distance in time, not a phase.
@@ -91,7 +91,7 @@ pub struct Periodic<W = Nanosleep> {
     clock: Clock,
     period: u64,
     policy: OverrunPolicy,
-    /// The next release, not yet returned.
+    /// The release that the next job will have.
     next: u64,
     /// Releases are at `base + n * period`; `before` releases were due before `base`.
     base: u64,
@@ -199,7 +199,7 @@ impl<W: PeriodicWait> Periodic<W> {
     /// Handles passed releases. Called again after an interrupted wait, it continues.
     #[cold]
     fn overrun(&mut self, now: u64) {
-        // Including the one at `next`.
+        // The release at `next` has passed as well, hence + 1.
         let passed = (now - self.next) / self.period + 1;
         let missed = match self.policy {
             OverrunPolicy::Skip => passed,

@@ -222,7 +222,7 @@ pub(crate) fn set_deadline_with_signal(policy: &Policy) -> Result<(), Error> {
     match set(ThreadRef::Current, policy, attributes) {
         // The kernel reports an unknown flag with the same error as invalid times.
         Err(Error::DeadlineInvalid { .. }) if set_policy(ThreadRef::Current, policy).is_ok() => {
-            // Undo: the thread has the policy now, although this call fails.
+            // Restores the policy: the thread has the new one now, although this call fails.
             let _ = set_policy(ThreadRef::Current, &Policy::Other { nice: 0 });
             Err(Error::NotSupported {
                 what: "the signal of a deadline overrun",

@@ -271,10 +271,10 @@ mod tests {
             let place = PosixClock::ALL.iter().position(|c| *c == clock).unwrap();
             served[place]
         };
-        // No vDSO supports them: only the scheduler has the data.
+        // No vDSO supports these clocks, because only the scheduler has their data.
         assert!(!of(PosixClock::ProcessCpuTime));
         assert!(!of(PosixClock::ThreadCpuTime));
-        // They need no more than monotonic time does.
+        // The coarse clock needs no more support from the vDSO than CLOCK_MONOTONIC.
         if of(PosixClock::Monotonic) {
             assert!(of(PosixClock::MonotonicCoarse));
         }

@@ -77,7 +77,7 @@ impl SignalPort {
     pub fn new(way: SignalWay) -> Result<Self, Error> {
         install()?;
         let was_blocked = change_mask(libc::SIG_BLOCK, signal())?;
-        // From here on, the drop undoes it.
+        // From here on, dropping `this` restores the mask.
         let mut this = Self {
             way,
             signals: set_of(signal()),
@@ -329,9 +329,9 @@ mod tests {
                     send_signal(current_tid()).unwrap();
                 }
                 drop(port);
-                // Nor does a signal to a thread that no longer has a port.
+                // A signal to a thread that no longer has a port does no harm either.
                 send_signal(current_tid()).unwrap();
-                // Discard its time, so that the next wait does not see it.
+                // Discard the time of this signal, so that the next wait does not see it.
                 HANDLED.with(|handled| handled.store(0, Ordering::Relaxed));
             }
         })

@@ -44,7 +44,7 @@ fn waiting_does_not_allocate() {
     assert_eq!(allocations_of(signal_timer), 0);
 }
 
-/// A wait that returns immediately: the rest of the iteration is the loop's own cost.
+/// A wait that returns immediately, so that only the loop itself is measured.
 struct NoWait;
 
 impl PeriodicWait for NoWait {
@@ -53,7 +53,7 @@ impl PeriodicWait for NoWait {
     }
 }
 
-/// As the guard shows, an iteration makes no system call except its wait.
+/// An iteration makes no system call except its wait, as the system call guard confirms.
 #[test]
 fn iteration_only_waits_and_allocates_nothing() {
     let first = CLOCK.now();

@@ -107,8 +107,8 @@ fn another_threads_policy_is_changed() {
     let tid = thread.tid();
     end.send(()).unwrap();
     thread.join().unwrap();
-    // The join ends when the thread has released its stack, a moment before the kernel forgets the
-    // thread.
+    // A join returns when the thread has released its stack. The kernel removes the thread ID a
+    // moment later.
     let gone = (0..1_000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         matches!(policy_of(tid), Err(Error::NoSuchThread { .. }))
@@ -159,7 +159,7 @@ fn contradictory_deadlines_are_refused() {
         let error = check(millis);
         assert!(matches!(error, Error::DeadlineInvalid { .. }), "{error}");
     }
-    // A century is consistent, so the kernel has to refuse it.
+    // A period of about a century is consistent, so only the kernel can reject it.
     let error = check([1, 1, 3_200_000_000_000]);
     assert!(
         matches!(error, Error::DeadlineInvalid { .. }) || error.is_privilege(),
@@ -170,7 +170,7 @@ fn contradictory_deadlines_are_refused() {
 #[test]
 fn deadline_bandwidth_ends_and_says_so() {
     let _turn = BANDWIDTH.lock().unwrap_or_else(PoisonError::into_inner);
-    // Each requests nearly a whole CPU, and only sleeps.
+    // Each thread requests nearly a whole CPU, but only sleeps.
     let greedy = deadline([9, 10, 10]);
     let mut running = Vec::new();
     let cpus = std::thread::available_parallelism().unwrap().get();
@@ -258,7 +258,7 @@ fn thread_is_configured_before_its_start() {
                 assert_eq!(affinity::current().unwrap(), [cpu]);
                 let comm = format!("/proc/self/task/{}/comm", current_tid());
                 let name = std::fs::read_to_string(PathBuf::from(comm)).unwrap();
-                // Half a megabyte of stack, without any fault.
+                // Touching half a megabyte of stack causes no fault.
                 let before = thread_usage().minor_faults;
                 let mut frame = [1_u8; 256 << 10];
                 std::hint::black_box(&mut frame);
@@ -297,7 +297,7 @@ fn what_is_refused_never_runs() {
     let error = try_with(ThreadBuilder::new("zero\0byte"));
     assert!(matches!(error, Error::ThreadName { .. }));
     assert!(!ran.load(Ordering::SeqCst));
-    // They have ended and do not wait anywhere.
+    // The refused threads have ended and do not remain as waiting threads.
     let names = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     for task in names {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();

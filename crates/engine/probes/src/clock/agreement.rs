@@ -11,18 +11,19 @@ use super::rounds::{now, rest, sleep};
 use crate::Control;
 use crate::policy::measuring_thread;
 
-/// Reads without a sleep: 50 µs if the vDSO serves the clock, 1 ms if a read takes 2 µs.
+/// Number of consecutive reads without a sleep. They take 50 µs if the vDSO serves the clock, and 1
+/// ms if a read takes 2 µs.
 const BURST: usize = 512;
 
-/// Bursts of both threads begin at multiples of this, so that they overlap.
+/// Bursts of both threads begin at multiples of this time, so that they overlap.
 const GRID: Nanos = Nanos::from_millis(1);
 
 /// The result of comparing two CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Agreement {
-    /// Readings compared with a reading of the other CPU.
+    /// Number of readings compared with a reading of the other CPU.
     pub(super) checks: u64,
-    /// The number of these that were lower.
+    /// Number of these readings that were lower.
     pub(super) backward: u64,
     /// The largest step back, in units of the clock.
     pub(super) backward_max: u64,
@@ -52,8 +53,8 @@ impl Agreement {
     }
 }
 
-/// Returns the pairs to check, and whether these are all pairs. Each takes at least `least`; if the
-/// `budget` is too short for all, each CPU is compared with the first one.
+/// Returns the pairs to check, and whether these are all pairs. A check takes at least `least`. If
+/// `budget` is too short for all pairs, only pairs with the first CPU are returned.
 pub(super) fn pairs(cpus: &[u32], budget: Nanos, least: Nanos) -> (Vec<(u32, u32)>, bool) {
     let all: Vec<(u32, u32)> = cpus
         .iter()
@@ -89,7 +90,7 @@ pub(super) fn check(
             .spawn(move || bursts(reader, &highest, end, &control))
     };
     let first = spawn(pair.0)?;
-    // If the second could not start, the first ends by the clock.
+    // If the second thread could not start, the first ends when its time is over.
     let second = spawn(pair.1);
     let first = first.join();
     let second = second?.join();
@@ -119,8 +120,8 @@ fn bursts(
             let reading = reader.read();
             found.check(reading, known, ours);
             let before = highest.fetch_max(reading, Ordering::AcqRel);
-            // If the other thread has published a higher value meanwhile, the known value is not
-            // ours.
+            // If the other thread has published a higher value meanwhile, this thread did not set
+            // the known value.
             ours = if before <= reading { reading } else { 0 };
         }
     }
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn lower_reading_than_other_cpu_steps_back() {
         let mut found = Agreement::default();
-        // Comparing with its own reading says nothing about the other CPU.
+        // A comparison with the thread's own reading shows nothing about the other CPU.
         found.check(90, 100, 100);
         assert_eq!(found, Agreement::default());
         found.check(100, 100, 0);

@@ -62,24 +62,24 @@ parameters! {
 /// The setting that `--sources` changes.
 const CLOCK_SOURCE: &str = "clocksource";
 
-/// The clocks measured for each clock source: those that read the hardware clock each time.
+/// The clocks measured with each clock source: those that read the hardware clock on every call.
 const OF_EACH_SOURCE: [PosixClock; 3] = [
     PosixClock::Monotonic,
     PosixClock::Realtime,
     PosixClock::MonotonicRaw,
 ];
 
-/// Reads per sample if the clocks are as fine as the ruler.
+/// Reads per sample if the ruler is as coarse as the measured clocks.
 const USUAL_BATCH: u64 = 64;
 
-/// How long the rate of the TSC is measured.
+/// Duration of the TSC calibration.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// How long a clock is checked on two CPUs; less if all checks would take more than a tenth of the
-/// run.
+/// Duration of comparing a clock on two CPUs; less if all comparisons would take more than a tenth
+/// of the run.
 const CHECK: Nanos = Nanos::from_millis(100);
 
-/// The minimum check time: a few bursts.
+/// Minimum duration of a comparison, which allows a few bursts.
 const LEAST_CHECK: Nanos = Nanos::from_millis(5);
 
 struct ClockProbe {
@@ -101,10 +101,10 @@ struct ReadyClocks {
     phases: Vec<Phase>,
 }
 
-/// A part of the run: one clock source, and the clocks that take turns.
+/// A part of the run, with one clock source and the clocks that are measured in turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Phase {
-    /// `None` for the source in use.
+    /// `None` for the current clock source.
     source: Option<String>,
     clocks: Vec<PosixClock>,
     tsc: bool,
@@ -262,7 +262,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Switches to the phase's clock source, checks the CPUs, and measures until its end.
+    /// Switches to the clock source of the phase, compares the CPUs, and measures until the end of
+    /// the phase.
     fn phase(
         &mut self,
         phase: &Phase,
@@ -295,7 +296,7 @@ impl Run<'_> {
             });
             self.measure(workers, end)?
         } else {
-            // Nothing was read, and no read was expected.
+            // The clocks were not read, and no read was expected.
             let unread = |worker: ClockWorker| worker.finish(SelfCost::default());
             workers.into_iter().map(unread).collect()
         };
@@ -309,7 +310,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Switches to the phase's clock source; returns whether it is now in use.
+    /// Switches to the clock source of the phase. Returns whether the kernel uses this source now.
     fn switch(&mut self, phase: &Phase) -> bool {
         let (Some(source), Some(settings)) = (&phase.source, &self.ready.settings) else {
             return phase.source.is_none();
@@ -412,7 +413,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns the time for comparing CPUs in a part of the run: with two clocks, each pair.
+/// Returns the time for comparing CPUs in a part of the run: each pair is compared with two clocks.
 fn check_budget(part: Option<Nanos>, cpus: &[u32]) -> Nanos {
     const LONGEST: Nanos = Nanos::from_secs(2);
     let pairs = (cpus.len() * cpus.len().saturating_sub(1) / 2) as u64;

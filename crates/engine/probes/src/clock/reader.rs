@@ -1,4 +1,4 @@
-//! The clocks that are read, and the ruler that times the reads.
+//! The measured clocks, and the ruler: the clock that times the reads.
 
 use std::hint::black_box;
 
@@ -82,8 +82,8 @@ impl Ruler {
         }
     }
 
-    /// Returns the median time between two consecutive readings, which the ruler adds to everything
-    /// it measures.
+    /// Returns the median time between two consecutive readings. Each time measured with the ruler
+    /// includes this cost.
     pub(super) fn own_cost(self) -> u64 {
         const ROUNDS: usize = 1_001;
         let mut costs = [0; ROUNDS];
@@ -95,7 +95,7 @@ impl Ruler {
     }
 }
 
-/// The steps of a clock from one reading to the next.
+/// The differences between consecutive readings of a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Steps {
     last: Option<u64>,
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(Ruler::Monotonic.nanos(10, 14), 4);
     }
 
-    /// Many readings take at least as long as one of the usual cost.
+    /// Many consecutive readings take at least the usual cost of one, each.
     #[test]
     fn the_ruler_knows_what_it_costs() {
         let tsc = Tsc::available();

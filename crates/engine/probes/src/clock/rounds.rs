@@ -1,4 +1,4 @@
-//! The measuring thread: the clocks take turns, in rounds.
+//! The measuring thread, which measures the clocks in turn, round after round.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait};
 use super::reader::{Reader, Ruler, Steps};
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
-/// Consecutive reads that are timed together.
+/// Number of consecutive reads that are timed together.
 pub(super) const ROW: usize = 32;
 
-/// After this time without a sleep, the thread sleeps for as long again, even in the middle of a
-/// round.
+/// Longest time without a sleep. The thread then sleeps for as long as it has spun, even in the
+/// middle of a round.
 const LONGEST_SPIN: Nanos = Nanos::from_millis(2);
 
-/// The turns of one clock.
+/// The measurement of one clock, a turn in each round.
 #[derive(Debug)]
 pub(super) struct ClockWorker {
     pub(super) reader: Reader,
@@ -78,8 +78,8 @@ impl ClockWorker {
         }
     }
 
-    /// One turn: some samples, one row of reads, one read by system call. The clock is selected
-    /// here, not between the readings of the ruler.
+    /// Measures one turn: some samples, one row of consecutive reads, and one read by system call.
+    /// Selects the clock here, so that this is not done between two readings of the ruler.
     fn turn(&mut self, rounds: &Rounds, own_cost: u64) {
         match self.reader {
             Reader::Posix(clock) => {
@@ -100,8 +100,8 @@ impl ClockWorker {
     #[inline(always)]
     fn samples(&mut self, rounds: &Rounds, own_cost: u64, read: impl Fn() -> u64) {
         let Rounds { ruler, batch, .. } = *rounds;
-        // Computed from the ruler: reading CLOCK_MONOTONIC for it would be a system call on some
-        // clock sources.
+        // The time of a sample is computed from the ruler, because reading CLOCK_MONOTONIC is a
+        // system call with some clock sources.
         let began = Clock::Monotonic.now().as_nanos();
         let zero = ruler.now();
         for _ in 0..rounds.samples {
@@ -136,8 +136,9 @@ impl ClockWorker {
     }
 }
 
-/// Returns the cost of one read of `batch`, in whole nanoseconds, after subtracting one cost of the
-/// ruler. At least zero, because a read can take less than the ruler's median cost.
+/// Returns the mean cost of a read of `batch` reads, in whole nanoseconds, after subtracting the
+/// cost of the ruler once. Returns at least zero, because a read can take less than the median cost
+/// of the ruler.
 fn per_read(spent: u64, own_cost: u64, batch: u64) -> u64 {
     let all = spent.saturating_sub(own_cost);
     (all + batch / 2) / batch.max(1)
@@ -161,7 +162,7 @@ pub(super) fn rounds(
     for worker in &mut workers {
         worker.recorder.start_late(rounds.begun, awake);
         if rounds.batch > 1 {
-            // A mean is not a time interval.
+            // The mean of several reads is not a time span of the thread.
             worker.recorder.late_is(None, Delay::Step);
         }
     }

@@ -1,4 +1,4 @@
-//! The results as tables.
+//! Creates the tables of the results.
 
 use punctual_model::{Cell, Histogram, Table, counted};
 use punctual_rt::Tsc;
@@ -10,7 +10,7 @@ use super::rounds::{Found, ROW};
 /// The results of one clock, with its clock source.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// `None` for the source in use.
+    /// `None` for the current clock source.
     pub(super) source: Option<String>,
     pub(super) found: Found,
     /// Whether the C library reads it without a system call, if known for certain.
@@ -20,16 +20,16 @@ pub(super) struct Entry {
 /// The result of comparing two CPUs.
 #[derive(Debug)]
 pub(super) struct Pair {
-    /// `None` for the source in use.
+    /// `None` for the current clock source.
     pub(super) source: Option<String>,
     pub(super) reader: Reader,
-    /// `None` if there is only one CPU.
+    /// The two CPUs; `None` if there is only one.
     pub(super) found: Option<((u32, u32), Agreement)>,
     /// The CPU, if there is only one.
     pub(super) cpu: u32,
 }
 
-/// Creates a table; rows start with the clock source if there are several.
+/// Creates a table. Its rows start with the clock source if there are several.
 fn table(name: &str, title: &str, sources: bool, columns: &[(&str, &str)]) -> Table {
     let first = sources.then_some(("source", "source"));
     let columns: Vec<(&str, &str)> = first.into_iter().chain(columns.iter().copied()).collect();
@@ -48,7 +48,7 @@ fn named(reader: Reader, source: Option<&String>) -> String {
     }
 }
 
-/// Each clock: the kernel's figures, and the measured ones.
+/// Creates the table of the clocks, with the kernel's figures and the measured ones.
 pub(super) fn clocks(entries: &[Entry]) -> Table {
     let mut table = table(
         "clocks",
@@ -83,7 +83,7 @@ pub(super) fn clocks(entries: &[Entry]) -> Table {
     table
 }
 
-/// The cost of each clock source, in the layout of the guides' tables.
+/// Creates the table of the cost of each clock source, in the layout of the tables in the guides.
 pub(super) fn sources(entries: &[Entry]) -> Table {
     let mut table = table(
         "sources",
@@ -111,7 +111,7 @@ pub(super) fn sources(entries: &[Entry]) -> Table {
     table
 }
 
-/// Whether the clocks of each pair of CPUs agree.
+/// Creates the table that shows whether the clocks of each pair of CPUs agree.
 pub(super) fn agreement(pairs: &[Pair]) -> Table {
     let mut table = table(
         "agreement",
@@ -177,8 +177,8 @@ pub(super) fn warnings(entries: &[Entry], pairs: &[Pair]) -> Vec<String> {
     alone.chain(between).collect()
 }
 
-/// Known for certain, or derived from the cost: a system call through the C library cannot take
-/// less than half of a direct one.
+/// Either known for certain or derived from the cost: a system call through the C library cannot
+/// take less than half of a direct one.
 fn without_kernel(entry: &Entry) -> Option<bool> {
     if entry.found.reader.posix().is_none() {
         return Some(Tsc::available().is_some());
@@ -198,7 +198,7 @@ fn quantile(histogram: &Histogram, quantile: f64) -> Cell {
     histogram.quantile(quantile).into()
 }
 
-/// Returns the cost per read in a row of reads.
+/// Returns the cost per read in a row of consecutive reads.
 fn in_a_row(row: &Histogram) -> Cell {
     row.quantile(0.5)
         .map(|all| all.0 as f64 / ROW as f64)

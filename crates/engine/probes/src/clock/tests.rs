@@ -113,13 +113,13 @@ fn real_time_thread_leaves_half_the_cpu() {
         return;
     };
     let plan = plan(Some(Nanos::from_millis(300)), fifo);
-    // Rounds that take longer than the run: 100 samples of 256 reads.
+    // Each round takes longer than the run: 100 samples of 256 reads.
     let probe = clocks(&[("reads", "100"), ("batch", "256")]);
     let begun = std::time::Instant::now();
     let (_, measured) = measure(probe, &plan, &Arc::new(Control::new()));
     let took = Nanos::from(begun.elapsed());
     let used = measured.workers[0].usage.cpu_time_ns;
-    // It pauses as long as it has read; a turn may start just before the end.
+    // The thread pauses as long as it reads. A turn may start just before the end.
     assert!(used < Nanos(took.0 / 4 * 3), "{used} of {took}");
     assert!(used > Nanos::ZERO);
 }

@@ -15,10 +15,10 @@ pub(super) struct DueTimes {
     base: u64,
     /// The next period to wait for.
     next: u64,
-    /// The smallest lateness in this block, and the number of wake-ups left in it.
+    /// The smallest lateness in this block of wake-ups, and the number of wake-ups left in it.
     least: u64,
     left: u64,
-    /// How often the kernel restarted its periods.
+    /// How often the kernel restarted the periods.
     moved: u64,
 }
 
@@ -27,21 +27,23 @@ pub(super) struct DueTimes {
 pub(super) struct WakeUp {
     /// Periods that began while the thread was still busy.
     pub(super) missed: u64,
-    /// How late it woke.
+    /// Lateness of the wake-up.
     pub(super) late: u64,
 }
 
 impl DueTimes {
-    /// The kernel restarted its periods (`replenish_dl_new_period`) if the fastest wake-up of a
-    /// whole block was later than this, or one came earlier by more.
+    /// Threshold for a restart of the periods by the kernel (`replenish_dl_new_period`): the
+    /// fastest wake-up of a whole block was later than this, or a wake-up was earlier by more than
+    /// this.
     const MOVED: u64 = 20_000;
 
-    /// Returns the wake-ups of a block: about a second of them, and enough to include a fast one.
+    /// Returns the number of wake-ups in a block: those of about a second, but enough to include a
+    /// fast one.
     fn block(period: u64) -> u64 {
         (1_000_000_000 / period).max(16)
     }
 
-    /// Creates a grid from the first wake-up.
+    /// Creates the due times from the first wake-up.
     pub(super) fn new(period: u64, first: u64) -> Self {
         Self {
             period,
@@ -53,8 +55,8 @@ impl DueTimes {
         }
     }
 
-    /// Restarts the count at the period of the first wake-up, which was at `first`. Returns
-    /// how late that wake-up was.
+    /// Restarts counting at the period of the first wake-up, which was at `first`. Returns the
+    /// lateness of that wake-up.
     pub(super) fn restart_at(&mut self, first: u64) -> u64 {
         let since = first.saturating_sub(self.base) % self.period;
         *self = Self {
@@ -68,9 +70,9 @@ impl DueTimes {
         self.base.saturating_add(period.saturating_mul(self.period))
     }
 
-    /// Processes a wake-up at `woke`, with the thread's last work done at `done`.
+    /// Processes a wake-up at `woke`. The thread finished its previous work at `done`.
     pub(super) fn wake(&mut self, done: u64, woke: u64) -> WakeUp {
-        // Periods that began before it was done are missed.
+        // Periods that began before the thread finished its work are missed.
         let begun = match done.checked_sub(self.base) {
             Some(since) => since / self.period + 1,
             None => 0,
@@ -80,7 +82,8 @@ impl DueTimes {
         self.next = current + 1;
         let start = self.start_of(current);
         if woke < start {
-            // No thread wakes before the start, so the estimate was too late.
+            // A thread never wakes before the start of a period, so the estimated start was too
+            // late.
             let early = start - woke;
             self.base = self.base.saturating_sub(early);
             self.moved += u64::from(early > Self::MOVED);
@@ -105,7 +108,7 @@ impl DueTimes {
         self.next
     }
 
-    /// Returns how often the kernel restarted its periods.
+    /// Returns how often the kernel restarted the periods.
     pub(super) fn moved(&self) -> u64 {
         self.moved
     }
@@ -118,7 +121,7 @@ mod tests {
 
     const PERIOD: u64 = 1_000_000;
 
-    /// Creates a grid that begins at 10 ms.
+    /// Creates due times that begin at 10 ms.
     fn due_times() -> DueTimes {
         let mut grid = DueTimes::new(PERIOD, 9_000_000);
         assert_eq!(grid.restart_at(10_000_000), 0);
@@ -142,7 +145,7 @@ mod tests {
     fn periods_begun_while_busy_are_missed() {
         let mut grid = due_times();
         grid.wake(9_900_000, 10_000_000);
-        // Busy until 12.5 ms: the periods at 11 and 12 ms are missed.
+        // The thread is busy until 12.5 ms, so the periods at 11 and 12 ms are missed.
         let wake = grid.wake(12_500_000, 13_000_700);
         assert_eq!(
             wake,

@@ -80,7 +80,7 @@ parameters! {
     ).or("yield");
 }
 
-/// The clock of starts and ends.
+/// The clock for start and end times.
 const CLOCK: Clock = Clock::Monotonic;
 
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,7 @@ impl Deadline {
         }
     }
 
-    /// Returns the times of a thread by its number, counted from one.
+    /// Returns the deadline parameters of a thread by its number, counted from one.
     fn times_of(&self, number: u64) -> Times {
         let more = self.distance.0.saturating_mul(number - 1);
         let period = Nanos(self.times.period.0.saturating_add(more));
@@ -160,8 +160,8 @@ impl Deadline {
             .prefault_stack(STACK_PREFAULT)
     }
 
-    /// Tries whether the kernel admits all threads at once; bandwidth, privileges and affinity are
-    /// checked only there.
+    /// Checks that the kernel admits all threads at once. Only such an attempt checks bandwidth,
+    /// privileges and affinity.
     fn try_out(&self) -> Result<(), ProbeError> {
         let mut group = ThreadGroup::new(&Arc::new(Control::new()));
         for number in 1..=self.threads {

@@ -6,7 +6,7 @@ fn deadline(given: &[(&str, &str)]) -> Deadline {
     Deadline::new(&testing::arguments(PARAMETERS, given))
 }
 
-/// On all CPUs, as the policy requires.
+/// Uses all CPUs, as the policy requires.
 fn plan(duration: Nanos) -> Plan {
     Plan {
         cpus: testing::cpus(usize::MAX),
@@ -38,7 +38,7 @@ fn each_period_is_accounted_for() {
         return;
     };
     let accounting = measured.workers[0].accounting;
-    // None of the 150 is lost to finding the start of the periods.
+    // Finding the start of the periods costs none of the 150 periods.
     assert!((140..=152).contains(&accounting.expected), "{accounting:?}");
     assert!(accounting.recorded > 0, "{accounting:?}");
     assert_eq!(measured.tables[0].rows.len(), 2);
@@ -56,7 +56,7 @@ fn work_beyond_the_runtime_is_an_overrun() {
     assert!(count(&measured, "most_cpu_ns") >= 2_000_000);
 }
 
-/// Like cyclicdeadline: if the period is longer than the run, the run has one period or none.
+/// As with cyclicdeadline, a run that is shorter than the period has one period or none.
 #[test]
 fn run_shorter_than_period_is_allowed() {
     let deadline = deadline(&[("period", "200ms"), ("runtime", "1ms")]);
@@ -90,14 +90,14 @@ fn wake_ups_showing_period_start_are_counted() {
         duration: None,
         warm_up: Nanos::ZERO,
     };
-    // Lateness after the start of their periods; the third came a period too late.
+    // Lateness relative to the starts of the periods. The third wake-up came a period too late.
     let late = [(10, 7), (11, 2), (13, 5), (14, 3)];
     let seen = late.map(|(period, late_us)| {
         let at = |us: u64| period * 1_000_000 + us * 1_000;
         Seen {
             done: at(0) - if period == 13 { 900_000 } else { 100_000 },
             woke: at(late_us),
-            // The clocks may differ.
+            // The times of the two clocks may differ.
             now: Nanos(at(late_us) + 77),
             used: Nanos::from_micros(20),
             ended: Nanos(at(late_us + 30)),
@@ -110,7 +110,7 @@ fn wake_ups_showing_period_start_are_counted() {
     let accounting = found.worker.accounting;
     assert!(accounting.balances(), "{accounting:?}");
     assert_eq!((accounting.recorded, accounting.missed), (4, 1));
-    // Relative to the fastest.
+    // Latencies are relative to the fastest wake-up.
     let histogram = &found.worker.histogram;
     assert_eq!(histogram.min(), Some(Nanos::ZERO));
     assert_eq!(histogram.max(), Some(Nanos::from_micros(5)));
@@ -135,7 +135,7 @@ fn the_loop_by_nanosleep_needs_no_right() {
         runtime: Nanos::from_micros(100),
         deadline: Nanos::from_millis(1),
         period: Nanos::from_millis(1),
-        // Longer than a period, so every second one is missed.
+        // The work is longer than a period, so every second period is missed.
         work: Nanos::from_micros(1_200),
     };
     let length = Length {
@@ -196,7 +196,8 @@ fn times_grow_in_proportion() {
 
 #[test]
 fn excess_bandwidth_is_refused_with_reason() {
-    // 256 threads of nearly a whole CPU fit on no machine with fewer CPUs.
+    // A machine with fewer than 256 CPUs cannot admit 256 threads that each need nearly a whole
+    // CPU.
     let given = [("runtime", "950us"), ("threads", "256")];
     let error = testing::refusal_of_any(deadline(&given), &plan(Nanos::from_secs(1)));
     let cpus = punctual_rt::affinity::current().unwrap().len();

@@ -7,10 +7,10 @@ use super::due_times::DueTimes;
 use super::{CLOCK, Length, Times};
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
-/// The clock of the periods if the kernel makes them.
+/// The clock of the periods if the kernel starts them.
 const RAW: Clock = Clock::MonotonicRaw;
 
-/// Number of wake-ups that show where the periods begin, before the first counts.
+/// Number of wake-ups for finding the start of the periods, before the first one counts.
 pub(super) const TO_SETTLE: usize = 20;
 
 /// The longest wait for these wake-ups.
@@ -19,15 +19,15 @@ const LONGEST_TO_SETTLE: Nanos = Nanos::from_millis(500);
 /// One period as seen by the thread. Times are in ns of [`RAW`] unless noted otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// When it was done with the previous period.
+    /// When the thread finished the work of the previous period.
     pub(super) done: u64,
-    /// When it woke.
+    /// When the thread woke.
     pub(super) woke: u64,
-    /// When it woke, on [`CLOCK`].
+    /// When the thread woke, on [`CLOCK`].
     pub(super) now: Nanos,
-    /// CPU time of its work, and of its wait before.
+    /// CPU time of the work, and of the wait before it.
     pub(super) used: Nanos,
-    /// When its work ended, on [`CLOCK`].
+    /// When the work ended, on [`CLOCK`].
     pub(super) ended: Nanos,
 }
 
@@ -39,12 +39,14 @@ pub(super) struct Tally {
     pub(super) most_cpu: Nanos,
     pub(super) deadlines_missed: u64,
     pub(super) longest: Nanos,
-    /// Restarts of the periods by the kernel; `None` if the thread makes its periods itself.
+    /// Number of times that the kernel restarted the periods; `None` if the thread times its
+    /// periods itself.
     pub(super) begun_anew: Option<u64>,
 }
 
 impl Tally {
-    /// Adds the work of a period: `cpu` of CPU time, done `took` after its start.
+    /// Adds the work of a period, which used `cpu` of CPU time and ended `took` after the start of
+    /// the period.
     fn add(&mut self, cpu: Nanos, took: Nanos, times: &Times) {
         self.periods += 1;
         self.overruns += u64::from(cpu > times.runtime);
@@ -72,7 +74,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Before the start, because it allocates.
+    /// Call this before the start, because it allocates.
     pub(super) fn new(mut recorder: Recorder, times: Times, length: Length) -> Self {
         recorder.count_overruns();
         Self {
@@ -112,7 +114,7 @@ impl Worker {
         self.warm_until = first + self.length.warm_up;
     }
 
-    /// Runs periods made by the kernel; returns how many came due.
+    /// Runs periods that the kernel starts. Returns how many came due.
     fn yielding(&mut self, start: Nanos, control: &Control) -> u64 {
         let period = self.times.period;
         let end = self
@@ -154,7 +156,7 @@ impl Worker {
         grid.due()
     }
 
-    /// Takes the start of the periods from the earliest of the first wake-ups, and counts all of
+    /// Derives the start of the periods from the earliest of the first wake-ups, and counts all of
     /// them.
     pub(super) fn settle(&mut self, first: &[Seen]) -> DueTimes {
         let Some(earliest) = first.first() else {
@@ -189,7 +191,7 @@ impl Worker {
         self.tally_of(due, seen.used, seen.ended);
     }
 
-    /// Runs periods at absolute times; returns how many came due.
+    /// Runs periods that start at absolute times. Returns how many came due.
     fn sleeping(&mut self, start: Nanos, control: &Control) -> Result<u64, ProbeError> {
         let period = self.times.period;
         let end = self
@@ -211,7 +213,7 @@ impl Worker {
             due += period;
             let now = Nanos(CLOCK.now().as_nanos());
             if now > due && due < end {
-                // Periods that began while it was busy, and before the end.
+                // Periods that began while the thread was busy, and before the end.
                 let passed = (now - due).0.div_ceil(period.0);
                 let passed = passed.min((end - due).0.div_ceil(period.0));
                 self.recorder.overrun(due, passed, period, now);
@@ -228,13 +230,13 @@ impl Worker {
         while now.saturating_sub(begun) < self.times.work && !control.stopping() {
             now = cpu_time();
         }
-        // The wait before it also uses the reservation's budget.
+        // The wait before the work also uses runtime of the reservation.
         let used = now.saturating_sub(self.cpu_before);
         self.cpu_before = now;
         used
     }
 
-    /// Adds the work of a period to the tally, unless it is warm-up.
+    /// Adds the work of a period to the tally, unless the period is in the warm-up.
     fn tally_of(&mut self, due: Nanos, used: Nanos, ended: Nanos) {
         if due >= self.warm_until {
             self.tally.add(used, ended.saturating_sub(due), &self.times);

@@ -15,21 +15,21 @@ const CLOCK: Clock = Clock::Monotonic;
 /// The counts of one mechanism, including warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finding {
-    /// Batches mapped and touched.
+    /// Number of batches mapped and touched.
     pub(super) batches: u64,
     /// Pages touched.
     pub(super) touches: u64,
-    /// Page faults of the touches.
+    /// Page faults caused by the touches.
     pub(super) minor: u64,
-    /// Major faults among them: a page was read from disk.
+    /// Major faults among these page faults, for which a page was read from disk.
     pub(super) major: u64,
     /// Touches after which a whole huge page was present, if known.
     pub(super) whole: Option<u64>,
-    /// Time of mapping and locking.
+    /// Time for mapping and locking.
     pub(super) ahead: Nanos,
     /// Page faults of mapping and locking.
     pub(super) ahead_minor: u64,
-    /// Major faults among them: a page was read from disk.
+    /// Major faults among these page faults, for which a page was read from disk.
     pub(super) ahead_major: u64,
 }
 
@@ -61,7 +61,7 @@ struct Turn {
     expected: u64,
     /// Usage of the thread in its turns after the warm-up.
     usage: ThreadUsage,
-    /// Why a batch failed, the first time.
+    /// Why a batch failed for the first time.
     failure: Option<String>,
     failures: u64,
 }
@@ -72,7 +72,7 @@ impl Worker {
         let _entered = control.enter();
         let cost = SelfCost::measure(CLOCK);
         let file = MemoryFile::new(self.sizes.pages)?;
-        // Not zero, because pages that are only reserved would fault in the loop.
+        // The fill byte is not zero, because pages that are only reserved would fault in the loop.
         let mut times = vec![(1, 1); self.sizes.pages.max(self.sizes.huge_pages)];
         let mut sleep = Nanosleep::new(CLOCK)?;
         let mut turns: Vec<Turn> = (self.ways.into_iter())
@@ -91,7 +91,8 @@ impl Worker {
                 }
                 turn.take(&mut times, &file, begun, begun >= start + self.warm_up);
                 let ended = now();
-                // Uses at most half of the CPU's time, on any machine.
+                // The pause is at least as long as the batch, so that the thread uses at most half
+                // of a CPU.
                 let until = (ended + self.interval.max(ended - begun)).min(end);
                 while !control.stopping() && now() < until {
                     sleep.wait_until(Instant::from_nanos(until.0))?;
@@ -116,7 +117,8 @@ fn now() -> Nanos {
 
 impl Turn {
     fn new(way: Way, sizes: Sizes, recorder: Recorder) -> Self {
-        // With mlock every page is fully present, huge or not; pages of the pool are always whole.
+        // With mlock, every page is fully present, whether huge or not. Pages of the pool are
+        // always whole.
         let can_tell = way.memory == Memory::HugeAdvised && way.after == After::Nothing;
         Self {
             way,
@@ -151,16 +153,16 @@ impl Turn {
         }
         if counted {
             add_usage(&mut self.usage, &used, &thread_usage());
-            // The provoked faults are the measured quantity, and in the table; the rest are the
-            // measurement's own.
+            // The provoked faults are the measured quantity, and are in the table. The remaining
+            // faults are overhead of the measurement.
             let provoked = |of: fn(&Finding) -> u64| of(&self.finding) - of(&found);
             self.usage.page_faults_minor -= provoked(|f| f.minor + f.ahead_minor);
             self.usage.page_faults_major -= provoked(|f| f.major + f.ahead_major);
         }
     }
 
-    /// Maps, touches each page between two readings of the clock, and unmaps. If it returns `Ok`,
-    /// all times are valid.
+    /// Maps pages, touches each of them between two readings of the clock, and unmaps them. If this
+    /// returns `Ok`, all times are valid.
     fn touch_all(&mut self, times: &mut [(u64, u64)], file: &MemoryFile) -> Result<(), Error> {
         let treated = self.way.treat_new_mappings()?;
         let (begun, used) = (now(), thread_usage());
@@ -185,7 +187,7 @@ impl Turn {
                 *whole += u64::from(mapping.is_whole(page)?);
             }
         }
-        // Unmap before the former state is restored, because that affects mapped memory.
+        // Unmap before restoring the previous treatment, because restoring affects mapped memory.
         drop(mapping);
         if let Err(error) = treated.restore() {
             self.fail(&error);

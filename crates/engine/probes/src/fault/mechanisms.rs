@@ -89,7 +89,7 @@ impl After {
         }
     }
 
-    /// Whether all pages are present when mmap returns, before any advice is possible.
+    /// Returns whether all pages are present when mmap returns, before madvise is possible.
     const fn is_in_mmap(self) -> bool {
         matches!(self, Self::MapLocked | Self::MapPopulate | Self::Mlockall)
     }
@@ -143,7 +143,7 @@ impl Way {
         if self.memory == Memory::HugeAdvised && self.after.is_in_mmap() {
             return Err(WayError::AdvisedTooLate);
         }
-        // A separate file, because the file of the run is created later.
+        // Uses a separate file, because the file of the run is created later.
         let file = MemoryFile::new(sizes.bytes_for(Memory::File))?;
         let treated = self.treat_new_mappings()?;
         let mut mapping = self.map(sizes.bytes_for(self.memory), &file)?;
@@ -165,23 +165,23 @@ impl Way {
 /// Why a mechanism does not work here.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WayError {
-    /// `madvise(2)` needs mapped pages, and these are already present by then.
+    /// `madvise(2)` requires an existing mapping, whose pages are already present in this case.
     #[error(
         "advised huge pages are not possible if mmap itself populates the mapping, before \
          madvise can be called: reserve pages for the pool (vm.nr_hugepages)"
     )]
     AdvisedTooLate,
-    /// The pages are small ones.
+    /// The kernel provided pages of the regular size.
     #[error(
         "the kernel could not assemble a huge page: see /sys/kernel/mm/transparent_hugepage/enabled"
     )]
     NotHuge,
-    /// The system rejects a step.
+    /// A system call of the mechanism failed.
     #[error(transparent)]
     System(#[from] Error),
 }
 
-/// Pages of a batch.
+/// Number of pages in a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) pages: usize,
@@ -201,9 +201,9 @@ impl Sizes {
 /// The available mechanisms among the requested ones.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
-    /// Mechanisms that work here.
+    /// Mechanisms that work on this machine.
     pub(super) ways: Vec<Way>,
-    /// Mechanisms that do not, with the reason.
+    /// Mechanisms that do not work, with the reason.
     pub(super) left_out: Vec<(Way, WayError)>,
     /// Warnings for the reader.
     pub(super) warnings: Vec<String>,
@@ -232,7 +232,7 @@ impl Choice {
         choice
     }
 
-    /// Huge pages of the pool, or advised ones if it has too few.
+    /// Returns huge pages of the pool, or transparent huge pages if the pool has too few.
     fn huge(&mut self, sizes: Sizes) -> Memory {
         let pool = Way {
             memory: Memory::HugePool,
@@ -250,7 +250,7 @@ impl Choice {
         }
     }
 
-    /// Adds one warning for all mechanisms with the same reason.
+    /// Adds one warning for all mechanisms that failed for the same reason.
     pub(super) fn warn_of_left_out(&mut self) {
         let alike = |one: &WayError, next: &WayError| one.to_string() == next.to_string();
         for ways in self.left_out.chunk_by(|one, next| alike(&one.1, &next.1)) {

@@ -45,7 +45,7 @@ parameters! {
         "What is done before the first touch",
         AFTERS,
     ).or("all");
-    // 64 MiB; takes well below 200 ms, the limit for reacting to a stop.
+    // The maximum is 64 MiB, which takes well below 200 ms, the limit for reacting to a stop.
     PAGES: u64 = Typed::count(
         "pages",
         "Pages of a batch, of the usual size",
@@ -102,7 +102,8 @@ impl Fault {
             cpu: Some(cpu),
             from_cpu: None,
             scheduling,
-            // A batch comes as one burst, so it counts at least as a second's samples.
+            // The samples of a batch arrive in one burst, so the ring must hold at least one batch
+            // per second.
             rate_hz: (pages.saturating_mul(1_000_000_000) / round).max(pages),
         }
     }

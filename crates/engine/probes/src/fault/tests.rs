@@ -24,7 +24,8 @@ fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
     }
 }
 
-/// Repeats until each mechanism is past its warm-up, which takes time on a busy machine.
+/// Measures again for longer if a mechanism has no sample after its warm-up, as can happen on a
+/// busy machine.
 fn measure(given: &[(&str, &str)], scheduling: Scheduling) -> (Vec<WorkerSpec>, Measured) {
     let measure = |millis| {
         let plan = plan(scheduling, Nanos::from_millis(millis));
@@ -65,8 +66,8 @@ fn check(workers: &[WorkerSpec], measured: &Measured) {
         } else {
             assert_eq!(faults, touches, "{label}: each first touch is one fault");
         }
-        // Provoked faults are in the table. The probe's own faults are a few pages of the
-        // histogram, touched by unusual latencies.
+        // The provoked faults are in the table. The probe itself causes only a few, in pages of the
+        // histogram for unusual latencies.
         let own = outcome.usage.page_faults_minor;
         assert!(own < account.recorded.max(64), "{label}: {own}");
     }
@@ -134,7 +135,7 @@ fn a_stop_ends_a_long_pause() {
     let control = Arc::new(Control::new());
     testing::stop_after(&control, Duration::from_millis(50));
     let (_, measured) = testing::measure(fault, &plan, &control);
-    // At most one batch of the first mechanism: the pause after it was not over.
+    // At most one batch of the first mechanism ran, because the pause after it was not over.
     assert!(measured.workers[0].accounting.expected <= 256);
     assert_eq!(measured.workers[1].accounting.expected, 0);
 }
@@ -195,12 +196,12 @@ fn impossible_huge_pages_are_not_promised() {
         pages: 4,
         huge_pages: 1 << 15,
     };
-    // No pool has as many pages, and no memory either.
+    // No pool has as many pages, nor does the machine have as much memory.
     let choice = Choice::make("huge", "map-populate", sizes);
     assert!(choice.ways.is_empty());
     assert_eq!(choice.left_out[0].0.memory, Memory::HugeAdvised);
     assert!(matches!(choice.left_out[0].1, WayError::AdvisedTooLate));
-    // The file has the size of the batch.
+    // The file must have the size of the batch.
     let file = MemoryFile::new(4).unwrap();
     let way = Way {
         memory: Memory::File,

@@ -33,14 +33,14 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 pub struct CountingAllocator<A = System>(A);
 
 impl CountingAllocator {
-    /// Creates one that uses the system allocator.
+    /// Creates a counting allocator on top of the system allocator.
     pub const fn system() -> Self {
         Self(System)
     }
 }
 
 impl<A> CountingAllocator<A> {
-    /// Creates one that uses another allocator.
+    /// Creates a counting allocator on top of another allocator.
     pub const fn over(allocator: A) -> Self {
         Self(allocator)
     }

@@ -137,7 +137,7 @@ impl PageFaultGuard {
         within(self, Self::enter, Self::leave, work)
     }
 
-    /// Begins a region, if passing a closure is not possible.
+    /// Begins a region. Use this function if the region cannot be a closure.
     #[inline]
     pub fn enter(&mut self) {
         IN_REGION.set(true);

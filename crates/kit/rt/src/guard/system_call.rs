@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 use super::{Violation, Violations, within};
 use crate::Error;
 
-/// Missing in the libc crate (`include/uapi/linux/prctl.h`).
+/// The libc crate does not define this constant (`include/uapi/linux/prctl.h`).
 const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
 const DISPATCH_OFF: libc::c_ulong = 0;
 const DISPATCH_ON: libc::c_ulong = 1;
@@ -130,7 +130,7 @@ impl SystemCallGuard {
         within(self, Self::enter, Self::leave, work)
     }
 
-    /// Begins a region, if passing a closure is not possible.
+    /// Begins a region. Use this function if the region cannot be a closure.
     #[inline]
     pub fn enter(&mut self) {
         // SAFETY: the state lives as long as the guard.

@@ -33,13 +33,13 @@ fn region_system_calls_are_counted_and_made() {
         let first = violations.kept().next().unwrap();
         assert_eq!(first.number, libc::SYS_getpid as u64);
         assert_ne!(first.address, 0);
-        // A failing call fails with the same error.
+        // A call that fails returns the same error as outside a region.
         let missing = guard.region(|| std::fs::metadata("/no/such/file"));
         assert_eq!(missing.unwrap_err().kind(), std::io::ErrorKind::NotFound);
         let before = guard.violations().count;
         assert!(before > 2);
-        // Nothing is counted after the region. A call that cannot be made on its behalf ends the
-        // watch of the region.
+        // Nothing is counted after the region. A call that the handler cannot make on behalf of the
+        // region ends watching.
         assert_eq!(std::process::id(), pid);
         assert_eq!(guard.violations().count, before);
         guard.region(|| {
@@ -93,7 +93,7 @@ fn region_page_faults_count_with_address() {
         // The code of the program may also fault on its first run.
         guard.region(|| mapping.touch_with(3, 1));
         assert!(seen(&guard, start + 3 * page), "{}", guard.violations());
-        // Outside a region, it is not counted.
+        // A fault outside a region is not counted.
         mapping.touch_with(5, 1);
         assert!(!seen(&guard, start + 5 * page));
         // Locked memory does not fault.

@@ -13,7 +13,7 @@ use crate::{Error, Waited};
 pub struct EventFd(OwnedFd);
 
 impl EventFd {
-    /// Creates one with a counter of zero.
+    /// Creates an eventfd with a counter of zero.
     ///
     /// # Errors
     /// Returns [`Error::Os`] if no file descriptor is available.
@@ -39,7 +39,7 @@ impl EventFd {
     pub fn post(&self) -> Result<(), Error> {
         match rustix::io::write(&self.0, &1_u64.to_ne_bytes()) {
             Ok(_) => Ok(()),
-            // It blocks, and so can be interrupted, only above 2^64 - 2.
+            // The write blocks, and can be interrupted, only if the counter would exceed 2^64 - 2.
             Err(errno) => Err(failed("write", errno)),
         }
     }

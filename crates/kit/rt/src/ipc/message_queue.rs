@@ -114,7 +114,8 @@ impl MessageQueue {
         let now = Duration::from_nanos(Clock::Realtime.now().as_nanos());
         let until = now + patience.min(LONGEST);
         let until = libc::timespec {
-            // The type of seconds has no single current name in all C libraries.
+            // The type of `tv_sec` has no single current name in all C libraries, so it is
+            // inferred.
             tv_sec: until.as_secs().try_into().unwrap_or(i32::MAX.into()),
             tv_nsec: until.subsec_nanos() as _,
         };

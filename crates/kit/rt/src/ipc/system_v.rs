@@ -42,13 +42,14 @@ impl SystemVSemaphore {
         self.id
     }
 
-    /// Removes the semaphore, for a process that outlives its creator. Waiters get an error.
+    /// Removes the semaphore. Used by a process that outlives the semaphore's creator. Waiting
+    /// threads get an error.
     pub fn remove(&self) {
         // SAFETY: takes numbers only; IPC_RMID takes no fourth argument.
         unsafe { libc::semctl(self.id, 0, libc::IPC_RMID) };
     }
 
-    /// Adds one, and so wakes a waiting thread.
+    /// Increments the semaphore, which wakes a waiting thread.
     ///
     /// # Errors
     /// Returns [`Error::Os`] if the counter is at its maximum (32767).
@@ -57,7 +58,7 @@ impl SystemVSemaphore {
         self.change(1).map(|_| ())
     }
 
-    /// Takes one. Waits while the counter is zero.
+    /// Decrements the semaphore. Waits while it is zero.
     ///
     /// # Errors
     /// Returns [`Error::Os`] if the set has been removed.

@@ -41,7 +41,7 @@ pub struct MemoryLock {
     mode: LockMode,
 }
 
-/// How future mappings are treated; see [`NewMappings`].
+/// Treatment of future mappings; see [`NewMappings`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NewMappingMode {
     /// As in a process that never called `mlockall(2)`: not locked, and MAP_POPULATE and MAP_LOCKED
@@ -70,7 +70,7 @@ pub struct NewMappings {
 /// the buffers are remembered in order to lock them again.
 struct Registry {
     guards: usize,
-    /// Mode of the newest guard, if there are any.
+    /// Mode of the newest guard; `None` without guards.
     mode: Option<LockMode>,
     /// Address and size of each existing locked buffer.
     buffers: Vec<(usize, usize)>,
@@ -105,7 +105,7 @@ fn lock_all(flags: MlockAllFlags) -> Result<(), Error> {
 }
 
 fn registry() -> MutexGuard<'static, Registry> {
-    // Nothing panics while holding it, and the counts would be correct even then.
+    // No code panics while it holds the lock, and the counts would be correct even then.
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Waits that end as the test says.
+/// A wait that returns the result chosen by the test.
 struct Fake {
     wakes: Rc<Cell<Wake>>,
 }
@@ -40,7 +40,7 @@ fn skip_goes_on_at_the_next_release() {
     let mut periodic = behind(LONG * 3 + LONG / 2, LONG, OverrunPolicy::Skip);
     let first = periodic.next_release();
     let job = periodic.wait().unwrap().unwrap();
-    // 0, 1000, 2000 and 3000 s have passed; the job is that of 4000 s.
+    // The releases at 0, 1000, 2000 and 3000 s have passed; the job is that of 4000 s.
     assert_eq!(job.missed, 4);
     assert_eq!(job.release, first + LONG * 4);
     let account = periodic.account();
@@ -62,7 +62,7 @@ fn catch_up_runs_newest_and_counts_others() {
     assert_eq!(missed, [2, 0, 0]);
     let account = periodic.account();
     assert_eq!((account.due, account.run, account.missed), (5, 3, 2));
-    // The third was on time.
+    // The third job was on time.
     assert_eq!(account.late, 2);
 }
 

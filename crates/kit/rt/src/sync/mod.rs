@@ -1,7 +1,8 @@
 //! Locks and other synchronisation primitives of POSIX and the kernel.
 //!
-//! Those of the standard library use the futex directly: they do not support priority inheritance,
-//! and different kinds of waits look alike. The ones here are those of `pthreads(7)`.
+//! The primitives of the standard library all use the futex directly. They do not support priority
+//! inheritance, and their different kinds of waits cannot be told apart. This module has the
+//! primitives of `pthreads(7)`.
 
 mod barrier;
 mod futex;

@@ -34,7 +34,7 @@ impl<T> PthreadMonitor<T> {
     pub fn new(value: T, protocol: Protocol) -> Result<Self, Error> {
         Ok(Self {
             mutex: RawMutex::new(protocol)?,
-            // Already complete, with default attributes.
+            // This constant is a complete condition variable with default attributes.
             condition: Box::new(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER)),
             value: UnsafeCell::new(value),
         })

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use super::Waited;
 use crate::Error;
 
-/// A counter that threads decrement and wait for (`sem_overview(7)`), within this process.
+/// A semaphore for the threads of this process (`sem_overview(7)`).
 pub struct Semaphore(Box<UnsafeCell<MaybeUninit<libc::sem_t>>>);
 
 // SAFETY: designed for sharing between threads.
@@ -32,7 +32,7 @@ impl Semaphore {
         Ok(Self(semaphore))
     }
 
-    /// Adds one, and so wakes a waiting thread.
+    /// Increments the semaphore, which wakes a waiting thread.
     ///
     /// # Errors
     /// Returns [`Error::Os`] if the counter is at its maximum.
@@ -45,7 +45,7 @@ impl Semaphore {
         }
     }
 
-    /// Takes one. Waits while the counter is zero.
+    /// Decrements the semaphore. Waits while it is zero.
     ///
     /// # Errors
     /// Returns [`Error::Os`] only on a programming error.

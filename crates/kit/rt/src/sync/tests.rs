@@ -40,7 +40,7 @@ fn a_forgotten_guard_does_no_harm() {
     }
 }
 
-/// A condition with its lock: both kinds of monitor.
+/// A condition with its lock. Both kinds of monitor implement this trait.
 trait Condition: Sync {
     /// Waits until `ready` returns a value.
     fn take<T>(&self, ready: impl FnMut(&mut Option<u32>) -> Option<T>) -> T;
@@ -120,7 +120,7 @@ fn a_monitor_excludes_and_wakes_all() {
             scope.spawn(|| {
                 let mut guard = monitor.lock().unwrap();
                 guard.0 += 1;
-                // All arrive and are released at once.
+                // All threads arrive and are released at once.
                 while guard.0 <= THREADS {
                     guard.wait().unwrap();
                 }
@@ -155,7 +155,7 @@ fn timed_out_wait_holds_the_lock() {
     while guard.wait_until(deadline).unwrap() != Notified::TimedOut {}
     assert!(crate::Clock::Monotonic.now() >= deadline);
     *guard += 1;
-    // The lock is held: another thread gets it only after this.
+    // The lock is held, so another thread gets it only after this guard is dropped.
     thread::scope(|scope| {
         let other = scope.spawn(|| *monitor.lock().unwrap());
         *guard += 1;
