@@ -26,8 +26,8 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
 
 const CLOCK: Clock = Clock::Monotonic;
 
-/// The length of one sleep, so that a stop is noticed soon even if its signal came too early to end
-/// a sleep.
+/// The length of one sleep. It is short, so that a stop takes effect soon even if its signal came
+/// just before the sleep.
 const NAP: Duration = Duration::from_millis(100);
 
 struct IrqLoad;
@@ -75,7 +75,7 @@ impl Run {
         Ok(Measured {
             workers: Vec::new(),
             tables: vec![rates(&interference, &self.cpus)],
-            // The table shows other unknown values itself.
+            // Other unknown values are visible in the table.
             warnings: (interference.unknown.iter())
                 .filter(|reason| reason.starts_with("interrupts"))
                 .cloned()
@@ -158,8 +158,8 @@ fn rates(interference: &Interference, cpus: &CpuSet) -> Table {
 /// Numbers sort before names, and by value.
 type LineKey = (u64, String);
 
-/// Returns the interrupts that occurred on any of the CPUs, as far as possible in the kernel's
-/// order: numbers first.
+/// Returns the interrupts that occurred on any of the CPUs, in the kernel's order if possible:
+/// numbers first.
 fn kinds(cpus: &[&CpuInterference]) -> BTreeMap<LineKey, String> {
     cpus.iter()
         .flat_map(|cpu| &cpu.interrupts)
@@ -221,7 +221,7 @@ mod tests {
         );
         assert_eq!(table.rows[4][2], Cell::Number(15.0));
         assert_eq!(table.rows[5][2], Cell::Number(35.0));
-        // SMIs were not available, which is different from none.
+        // SMI counts were not available, which differs from a count of zero.
         assert_eq!(table.rows[6][2], Cell::Unknown);
         assert_eq!(table.columns[3].key, "cpu2_per_s");
     }

@@ -9,10 +9,10 @@ use crate::rt_policy;
 /// Why a thread does not have the requested policy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PolicyError {
-    /// The kernel numbers threads from 1, in 31 bits.
+    /// The thread ID is not a valid one of the kernel, whose IDs start at 1 and have 31 bits.
     #[error("it has no number")]
     NoNumber,
-    /// The policy was set, but reads differently.
+    /// The policy was set, but the kernel reports a different one.
     #[error("it has {0}")]
     Other(Policy),
     /// The policy cannot be read, or the kernel rejects it.
@@ -50,7 +50,7 @@ pub(crate) fn usage_of(host: &Host, process: u32, tid: u32) -> Option<TaskUsage>
         .next()
 }
 
-/// Returns the usage between the two.
+/// Returns the usage between the two readings.
 pub(crate) fn since(before: &TaskUsage, now: &TaskUsage) -> ThreadUsage {
     let used = now.since(before);
     ThreadUsage {

@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-/// An error of a resource's implementation, shown unchanged. Its type is the source's, and unknown
-/// to this crate; it cannot be made from a text only.
+/// An error of a resource's implementation, shown unchanged. Its type is defined by the
+/// implementation and unknown to this crate. It cannot be created from a text alone.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ProviderError(#[source] Box<dyn Error + Send + Sync>);

@@ -34,7 +34,7 @@ pub enum Event {
     /// The samples belong to another thread than the recording one, or cover a different time span
     /// than the probe's entry states.
     Late {
-        /// The thread; `None` if no sample is a span of one.
+        /// The late thread; `None` if the samples are not time spans of a thread.
         tid: Option<Tid>,
         /// The time span that the samples cover.
         delay: Delay,
@@ -46,7 +46,7 @@ pub enum Event {
         /// Its latency.
         latency: SignedNanos,
     },
-    /// From the start to `end` (exclusive), a period comes due every `period`, independently of the
+    /// A period comes due every `period` from the start to `end` (exclusive), independently of the
     /// thread.
     Grid {
         /// The time between two periods.
@@ -61,7 +61,8 @@ pub enum Event {
         /// Their number.
         count: u64,
     },
-    /// Periods of the grid after the warm-up that passed before the wake-up of the latest sample.
+    /// Periods of the schedule, after the warm-up, that passed before the wake-up of the latest
+    /// sample.
     Overrun {
         /// The first of these periods.
         first: Nanos,
@@ -96,8 +97,8 @@ pub struct RecorderSlot;
 
 impl RecorderSlot {
     /// The ring holds the samples of this many milliseconds, so that none is lost if the
-    /// housekeeping thread cannot run for this long. Real-time threads that never sleep leave it 50
-    /// ms of each second.
+    /// housekeeping thread cannot run for this long. Real-time threads that never sleep leave that
+    /// thread 50 ms of each second.
     const MILLIS_HELD: u64 = 1_250;
 
     /// The minimum capacity in events.
@@ -185,12 +186,12 @@ pub struct Recorder {
     histogram: Histogram,
     /// Lateness of missed periods, if the probe knows it.
     overruns: Option<Box<Histogram>>,
-    /// Periods without a wake-up at the end.
+    /// Periods that had no wake-up when the run ended.
     open: Option<OpenPeriods>,
     /// Whether the session knows when periods come due.
     has_schedule: bool,
     top_samples: TopSamples<WORST_KEPT>,
-    /// Periods above each limit of a requirement.
+    /// Number of periods above each limit of a requirement.
     above: Box<[AboveLimit]>,
     accounting: Accounting,
     settings: WorkerSettings,
@@ -246,16 +247,16 @@ impl Recorder {
         self.begin(start, start, tid, None);
     }
 
-    /// Declares, after the start, that the samples are the lateness of that thread instead of the
-    /// calling one, or cover `delay` instead of [`explained`](crate::ProbeEntry::explained).
-    /// `None`: no sample is a span of a thread's time, and none can be explained.
+    /// Declares, after the start, that the samples are the lateness of thread `tid` instead of the
+    /// calling one, or cover `delay` instead of [`explained`](crate::ProbeEntry::explained). If
+    /// `tid` is `None`, no sample is a time span of a thread, and outliers cannot be explained.
     pub fn late_is(&mut self, tid: Option<Tid>, delay: Delay) {
         self.push(Event::Late { tid, delay });
     }
 
     /// Declares, after the start, that a period comes due every `period` until `end`, and that
-    /// overruns passed before the wake-up of the latest sample. The recording of a killed run then
-    /// shows which periods had none, and how late the others were.
+    /// overruns passed before the wake-up of the latest sample. If the program is killed, the
+    /// recording then shows which periods had no wake-up, and how late the others were.
     pub fn set_schedule(&mut self, period: Nanos, end: Nanos) {
         self.has_schedule = true;
         self.push(Event::Grid { period, end });
@@ -339,7 +340,7 @@ impl Recorder {
                     let largest = woke.saturating_sub(first);
                     overruns.record_run(largest, interval, count);
                     for above in &mut self.above {
-                        // Each is one interval less late than the previous one.
+                        // Each period is one interval less late than the previous one.
                         let beyond = largest.saturating_sub(above.limit_ns).0;
                         above.periods += beyond.div_ceil(interval.0.max(1)).min(count);
                     }
@@ -404,7 +405,7 @@ impl Recorder {
         if self.ring.push(event).is_err() {
             let lost = match event {
                 Event::Sample { .. } => 1,
-                // The accounting of the thread already covers these.
+                // The accounting of the thread already covers these events.
                 Event::Started { .. }
                 | Event::Late { .. }
                 | Event::Grid { .. }

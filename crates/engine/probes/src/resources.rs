@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::{HardwareTracer, NoiseTracer, ProviderError};
 
 /// The resources that a run can offer to a probe, implemented by the session. At the end of the
-/// run, however it ends, it stops and restores all requested resources. `None`: not available here.
+/// run, however it ends, the session stops and restores all requested resources. The methods return
+/// `None` if a resource is not available.
 pub trait Resources {
     /// Returns access to these settings of the machine, by their names in `tune`, and to no others.
     fn settings(&self, _names: &'static [&'static str]) -> Option<Arc<dyn Settings>> {
@@ -42,10 +43,10 @@ pub enum SettingsError {
     /// The kernel does not list the values of a setting.
     #[error("the kernel does not list the values of {0}")]
     NotListed(String),
-    /// Nothing is changed without a journal.
+    /// A change requires a journal, and there is none.
     #[error("there is no place for the journal of settings: set HOME")]
     NoJournal,
-    /// Everything is already restored.
+    /// The run is over, and everything is restored.
     #[error("the run is over")]
     RunOver,
     /// The setting cannot be read, may not be changed, or was not accepted.
@@ -76,7 +77,7 @@ pub trait Settings: Send + Sync {
     /// If it may not, with the missing privilege.
     fn may_change(&self, setting: &str) -> Result<(), SettingsError>;
 
-    /// Changes it. Works only while the probe runs.
+    /// Changes the setting. Works only while the probe runs.
     ///
     /// # Errors
     /// If the kernel rejects it, or it does not read back as written.

@@ -1,5 +1,5 @@
 //! Manages a set of measuring threads: starts and prepares them, releases them together, watches
-//! and joins them. The error of one ends them all.
+//! and joins them. An error in one thread ends all of them.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
     }
 
     /// Starts a thread with a single function, for prepared state that cannot be moved between
-    /// functions. It must call [`Member::begin`] once, when it is ready.
+    /// functions. The function must call [`Member::begin`] once, when it is ready.
     ///
     /// # Errors
     /// The errors of [`spawn`](Self::spawn).
@@ -154,8 +154,8 @@ impl<T: Send + 'static> ThreadGroup<T> {
         self.gate.open(opening);
     }
 
-    /// Returns once all threads have ended. Until then it calls `look` every `every`, and repeats a
-    /// stop, which may have come just before a thread went to sleep.
+    /// Returns once all threads have ended. Until then it calls `look` at intervals of `every`. It
+    /// also repeats a stop, because the first one may have come just before a thread went to sleep.
     pub(crate) fn attend(&mut self, every: Duration, mut look: impl FnMut()) {
         self.alive = None;
         while let Err(RecvTimeoutError::Timeout) = self.ends.recv_timeout(every) {

@@ -25,7 +25,7 @@ pub(crate) struct Collector {
     reader: WorkerReader,
     /// First expected wake-up of the worker; its rows count from here.
     started: Nanos,
-    /// Offset of this time from the start of the recording: the duration of the phases before.
+    /// Offset of `started` from the start of the recording: the duration of the previous phases.
     after: Nanos,
     row: OpenRow,
     finished: Vec<IntervalRow>,
@@ -41,7 +41,7 @@ pub(crate) struct Collector {
     closed: Histogram,
     top_samples: TopSamples<WORST_KEPT>,
     last: Option<SignedNanos>,
-    /// Samples are rounded down to a multiple of this; `None` if samples are not stored.
+    /// Resolution to which samples are rounded down; `None` if samples are not stored.
     resolution: Option<Nanos>,
     samples: Vec<Sample>,
     /// Thread that is late and span of the samples, if the worker specifies them.
@@ -55,7 +55,7 @@ pub(crate) struct Collector {
     /// Threshold for outliers; `None` if nothing requires them.
     threshold: Option<Nanos>,
     outliers: Vec<RawOutlier>,
-    /// Number of outliers that are not a time span of a thread.
+    /// Number of outliers that are not time spans of a thread.
     beyond: u64,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct RawOutlier {
     pub(crate) scheduling: Scheduling,
     pub(crate) expected: Nanos,
     pub(crate) latency: Nanos,
-    /// Start of the time with events for this outlier.
+    /// Start of the interval whose events are shown for this outlier.
     pub(crate) story_from: Nanos,
     /// Time span of the sample; `None` for the usual one of the probe.
     pub(crate) delay: Option<Delay>,
@@ -96,11 +96,11 @@ struct OpenRow {
     histogram: Histogram,
 }
 
-/// Timeouts while waiting for one exchange.
+/// Number of timeouts while waiting for one exchange.
 #[derive(Default)]
 struct Timeouts {
     count: u64,
-    /// The exchange has arrived; the next timeout belongs to another one.
+    /// Whether the exchange has arrived, so that the next timeout belongs to another one.
     over: bool,
 }
 
@@ -124,7 +124,7 @@ pub struct WorkerView {
     pub tid: Option<Tid>,
     /// Thread of the other end, if that is in a separate process.
     pub partner: Option<Tid>,
-    /// Number of timeouts for the latest exchange that had any.
+    /// Number of timeouts for the latest exchange with timeouts.
     pub timeouts: u64,
     /// Number of samples that are only in the worker's own histogram.
     pub dropped: u64,
@@ -283,8 +283,8 @@ impl Collector {
         }
     }
 
-    /// Opens the row of a time. Late events of an earlier row are counted in the open row: rows
-    /// follow the order of events, which is by time.
+    /// Opens the row that contains `time`. An event of an earlier row is counted in the open row,
+    /// because rows follow the order of events, which is by time.
     fn go_to(&mut self, time: Nanos, row_length: Nanos) {
         let number = (time - self.started + self.after).0 / row_length.0;
         if self.row.number.is_none_or(|open| number > open) {

@@ -31,7 +31,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // If the file remains, it names a process that has ended.
+        // A file that remains names a process that has ended, so it does no harm.
         let _ = fs::remove_file(&self.state);
     }
 }
@@ -51,7 +51,7 @@ impl CpuLocks {
         };
         for place in folders {
             let locks = place.join("locks");
-            // If a folder is missing, opening the file reports that.
+            // A missing folder is reported when the file is opened.
             let _ = folder::make(place, 0o755);
             let _ = folder::make(&locks, 0o700);
             let _ = rights::close_to_others(&locks);
@@ -206,7 +206,7 @@ mod tests {
             fs::write(&state, text).unwrap();
             assert_eq!(measures(&state), None, "{text:?}");
         }
-        // Any user could have written it.
+        // The file does not count, because any user could have written it.
         say(&state, this, "timer").unwrap();
         fs::set_permissions(&state, Permissions::from_mode(0o666)).unwrap();
         assert_eq!(measures(&state), None);

@@ -32,7 +32,7 @@ pub enum SessionError {
     /// The list of CPUs is empty.
     #[error("no CPU to measure: the list is empty")]
     NoCpu,
-    /// A priority for a policy without priorities.
+    /// A priority was given for a policy without priorities.
     #[error(
         "policy {policy} has no priority, so {priority} cannot be set: omit --priority, or \
          choose fifo or rr"
@@ -84,7 +84,7 @@ pub enum SessionError {
     /// No worker of the application can be explained.
     #[error("{}", .0.join("; "))]
     NoChannelExplained(Vec<String>),
-    /// Jobs can only be watched continuously.
+    /// The cost of watching jobs cannot be limited without BPF programs.
     #[error(
         "the cost of watching cannot be limited: only BPF programs are switched quickly enough \
          ({0}). Leave out --cost"

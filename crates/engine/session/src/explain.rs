@@ -36,10 +36,10 @@ use crate::collect::RawOutlier;
 use crate::noise::TimerlatStacks;
 use crate::time::{Start, monotonic};
 
-/// Time before the outlier's window that is kept, to show what ran before and what was triggered.
+/// Time before the outlier's window whose events are kept, to show what ran before.
 const BEFORE: Nanos = Nanos::from_millis(1);
 
-/// Time after the actual wake-up that is kept, for the plot.
+/// Time after the wake-up whose events are kept, for the plot.
 const AFTER: Nanos = Nanos::from_micros(20);
 
 /// Maximum number of outliers that are explained per poll, the largest ones. More would keep this
@@ -58,7 +58,7 @@ pub(crate) struct Explainer {
     flight: Recorder,
     requested: Option<Requested>,
     stacks: Option<LateStacks>,
-    /// No stacks are taken now, whichever threads are watched.
+    /// Whether recording stacks is off, whichever threads are watched.
     stacks_shut: bool,
     /// Stacks of the kernel's timerlat tracer, if it is measured.
     pub(crate) timerlat_stacks: Vec<Arc<TimerlatStacks>>,
@@ -76,7 +76,7 @@ pub(crate) struct Explainer {
     quotas: QuotaHistory,
     names: Names,
     seen: u64,
-    /// Number of these that cannot be explained.
+    /// Number of outliers among `seen` that cannot be explained.
     beyond: u64,
     explained: u64,
     within: Option<Nanos>,
@@ -248,8 +248,8 @@ impl Explainer {
         self.seen += count;
     }
 
-    /// Returns the metadata of the explanation before anything is explained. If the program is
-    /// killed, it describes the stored outliers.
+    /// Returns the metadata of the explanation before any outlier is explained. If the program is
+    /// killed, this metadata describes the stored outliers.
     pub(crate) fn head(&self) -> Explanation {
         let requested = self.requested.iter().flat_map(Requested::names);
         Explanation {

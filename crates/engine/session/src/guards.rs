@@ -50,7 +50,7 @@ impl Guards {
         warnings: &mut Vec<String>,
     ) {
         if error.is_privilege() {
-            // Memory is requested last, but named first.
+            // The right to lock memory is requested last, but is named first.
             self.lacks.insert(0, right)
         } else {
             warnings.push(format!("{what}: {error}"))

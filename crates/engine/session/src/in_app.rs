@@ -33,7 +33,7 @@ use explained::Annotations;
 /// unless an application exceeds its budget all the time.
 const TURN: Duration = Duration::from_millis(50);
 
-/// Parameters of such a recording.
+/// Parameters of recording an application.
 #[derive(Clone, Debug)]
 pub struct InAppRequest {
     /// Process ID.
@@ -87,7 +87,7 @@ pub fn applications(host: &Host) -> (Vec<Application>, Vec<Refusal>, usize) {
                 }),
             },
             Err(Refusal::OtherUser { .. } | Refusal::NotDumpable { .. }) => closed += 1,
-            // Inherited through fork, or opened by another punctual process.
+            // The figures were inherited through fork, or another punctual process has opened them.
             Err(Refusal::Unfit {
                 why: Unfit::OtherProcess,
                 ..
@@ -310,7 +310,7 @@ fn head(
         program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
         command_line: request.command_line.clone(),
     };
-    // A thread that does not belong to this process is not accepted as its recorder.
+    // A thread that does not belong to this process is not accepted as the recorder of a channel.
     let tasks = host.tasks_of(found.pid);
     let threads = heads.iter().map(|channel| {
         let task = tasks.iter().find(|task| task.tid == channel.tid);

@@ -40,7 +40,7 @@ pub struct LintRequest {
 const FIRST_SLEEPS: u32 = 5;
 const FIRST: Nanos = Nanos::from_millis(500);
 
-/// Interval of reading actions, so that locations are resolved while their process is alive.
+/// Interval of reading actions, short enough to resolve locations while the process is alive.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Watches until the time is over, all targets have ended, or `stop` is set. `note` is called with
@@ -238,7 +238,7 @@ impl Lint {
             }
         }
         for pid in self.processes.clone().into_keys() {
-            // Memory may be locked and limits set while it runs.
+            // The process may lock memory and set limits while it runs.
             let now = self.host.lint_process(pid);
             if now.locked.is_ok() {
                 self.processes.insert(pid, now);

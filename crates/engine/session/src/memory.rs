@@ -4,14 +4,14 @@ use punctual_probes::{RecorderSlot, WorkerSpec};
 
 use crate::SessionError;
 
-/// Total size of all rings when they are shortened.
+/// Maximum total size of all rings if there are many fast workers.
 const RINGS: u64 = 1 << 30;
 
 /// Memory of a worker in addition to its ring: histograms, its part of the time series, and a thread
 /// with its stack.
 const BESIDE: u64 = 232 << 10;
 
-/// Divisor: a ring may shrink to this fraction of its usual size, a quarter of a second. It is
+/// A ring may shrink to its usual size divided by this, which is a quarter of a second. It is
 /// emptied ten times per second.
 const LEAST: u64 = 5;
 

@@ -50,7 +50,8 @@ impl KernelNoise {
     }
 }
 
-/// Latest stacks of timerlat: the probe's thread reads the trace, and another thread explains.
+/// Latest stacks of timerlat. The probe's thread reads them from the trace, and another thread uses
+/// them to explain outliers.
 #[derive(Debug, Default)]
 pub(crate) struct TimerlatStacks(Mutex<VecDeque<TimerlatStack>>);
 

@@ -22,7 +22,7 @@ pub struct OnOutlier {
 /// Minimum interval between two starts, because the command itself disturbs the measurement.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time for the last command to end after the run.
+/// Time limit for the last command after the run.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// An outlier, as passed to the command in its environment.
@@ -228,7 +228,7 @@ mod tests {
         command.turn(vec![outlier(9)]);
         assert_eq!(command.runs, 0);
         command.turn(vec![outlier(20), outlier(40), outlier(30)]);
-        // Too soon after the last one, so none is run.
+        // The previous start was less than an interval ago, so the command is not run.
         command.turn(vec![outlier(90)]);
         assert_eq!((command.runs, command.skipped), (1, 3));
         let warnings = command.finish();

@@ -13,14 +13,14 @@ use punctual_probes::{Control, Plan, Resources};
 use crate::Request;
 use crate::explain::Explainer;
 
-/// Maximum length of each of the four measurements: without, with, with, without, so that drift
-/// affects both kinds.
+/// Maximum length of each of the four measurements. Their order is without, with, with and without
+/// events, so that drift affects both kinds.
 const SLICE: Nanos = Nanos::from_millis(250);
 
 /// Minimum number of samples of each kind for a median.
 const FEWEST: u64 = 40;
 
-/// No further measurement begins after this time, in case threads are slow to start and end.
+/// No further measurement begins after this time, because threads may be slow to start and end.
 const AT_MOST: Duration = Duration::from_secs(2);
 
 /// Interval of checking for the end.

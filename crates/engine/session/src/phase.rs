@@ -250,7 +250,7 @@ impl RunningPhase {
     /// Detects loads that have ended.
     pub(crate) fn check_loads(&mut self) {
         for load in &mut self.loads {
-            // The record of the load shows how it ended.
+            // The result of the check is in the record of the load.
             load.check();
         }
     }
@@ -278,7 +278,7 @@ impl RunningPhase {
 
     fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // A panic is already in the result.
+            // A panic is already part of the result.
             let _ = thread.join();
         }
     }

@@ -59,8 +59,8 @@ pub struct Request {
     pub journal: Option<PathBuf>,
     /// Role for the audit of the machine before the run; `None` for no audit.
     pub audit: Option<Role>,
-    /// Command that starts this program for the half of a probe that needs a separate process. The
-    /// probe's data is added as the last argument. `None` if that is not possible.
+    /// Command that starts this program as the other end of a probe, in a separate process. The
+    /// probe's task is added as the last argument. `None` if that is not possible.
     pub partner: Option<Vec<OsString>>,
     /// Control group that this process has joined for the measurement.
     pub group: Option<GroupFacts>,
@@ -167,11 +167,11 @@ impl PhaseRequest {
 /// Length of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunLength {
-    /// As specified by the probe's parameters, else [`RunLength::USUAL`].
+    /// The length that the probe's parameters specify, else [`RunLength::USUAL`].
     Usual,
-    /// This long, including warm-up.
+    /// Runs for this long, including warm-up.
     For(Nanos),
-    /// Until it is stopped.
+    /// Runs until it is stopped.
     UntilStopped,
 }
 

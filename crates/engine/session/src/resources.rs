@@ -111,11 +111,11 @@ mod tests {
         let tracer = machine.noise_tracer().unwrap();
         let used = machine.used();
         assert!(used.settings.is_none() && used.tracer.is_none());
-        // The probe has the same tracer that is stopped at the end.
+        // The probe uses the same tracer that is stopped at the end.
         assert_eq!(Arc::strong_count(&tracer), 2);
         drop(used);
         assert_eq!(Arc::strong_count(&tracer), 1);
-        // The run's own change does not require a probe.
+        // The run can change settings even if the probe does not.
         request.deepest_idle_state = Some(0);
         assert!(Machine::new(&request, &host).used().settings.is_some());
     }

@@ -75,7 +75,7 @@ fn has_priority(policy: Policy) -> bool {
 /// Returns 95, or the limit of RLIMIT_RTPRIO.
 fn usual_priority() -> u8 {
     match punctual_rt::max_permitted_priority() {
-        // No priority is permitted, so that the error names the default.
+        // No real-time priority is permitted. Return the default, so that the error names it.
         0 => USUAL_PRIORITY,
         highest => highest.min(USUAL_PRIORITY),
     }
@@ -98,8 +98,7 @@ fn best_to_be_had(host: &Host) -> (Scheduling, Option<String>) {
                 SessionError::System(Error::RealTimeRefused { capable: false, .. }) => {
                     lacking(&[REAL_TIME])
                 }
-                // The reason is not a missing right of this process; only the error text explains
-                // it.
+                // The reason is not a missing right of this process, so it is in the error text.
                 refused => format!("measured without {REAL_TIME}: {refused}"),
             };
             (other, Some(warning))
@@ -125,7 +124,8 @@ pub fn real_time_refused(error: Error, host: &Host, tid: Option<u32>) -> Session
     }
 }
 
-/// Starts a thread, because limits do not show everything (RT_GROUP_SCHED refuses even root).
+/// Starts a thread with this scheduling, because limits do not show everything (RT_GROUP_SCHED
+/// refuses even root).
 fn try_out(scheduling: Scheduling) -> Result<(), Error> {
     ThreadBuilder::new("rights")
         .policy(punctual_probes::rt_policy(scheduling))

@@ -45,7 +45,7 @@ impl Session {
             (seen.join(), checked)
         });
         let checked = checked?;
-        // A panic there is a bug; repeating it without the thread shows it.
+        // A panic in that thread is a bug. Repeating the work here shows it.
         let seen = seen.unwrap_or_else(|_| Seen::new(&host, request.audit));
         let (facts, audit) = seen.judged(&checked.cpus);
         let phases = &checked.phases;

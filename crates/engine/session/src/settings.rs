@@ -144,7 +144,8 @@ pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, O
     let status = match read {
         Some(Ok(None)) => return (Some(Recording::NO_TUNE.to_owned()), None),
         Some(Ok(Some(status))) if status.phase == Phase::Applied => status,
-        // Partially applied, from before a boot, or unreadable: the settings in force are unknown.
+        // The profile is partially applied, from an earlier boot, or unreadable, so the settings in
+        // force are unknown.
         _ => return (None, None),
     };
     let cpus = status.cpus.as_ref();
@@ -159,7 +160,7 @@ pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, O
     (Some(tune), Some(warning))
 }
 
-/// Describes a setting that did not have the value that this run had set.
+/// Describes a setting whose value another program changed during the run.
 fn by_someone_else(restored: &Restored) -> Option<String> {
     match &restored.how {
         How::Written { found, ours: false } => Some(format!(

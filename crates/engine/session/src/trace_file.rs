@@ -12,7 +12,8 @@ use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
 
 use crate::time::Start;
 
-/// Architectures whose interrupts all have a device, by the end of the kernel's name.
+/// Architectures on which every interrupt belongs to a device. Compared with the end of the
+/// kernel's name.
 const WITHOUT_VECTORS: [&str; 8] = [
     "arm", "aarch", "riscv", "ppc", "powerpc", "s390", "mips", "loong",
 ];
@@ -107,7 +108,8 @@ pub fn explain_trace(
         resolution: head.resolution,
         may_have_vectors: !WITHOUT_VECTORS.iter().any(|name| kernel.contains(name)),
         symbols: &head.symbols,
-        // Their numbers are those of the traced machine.
+        // System call numbers in the trace are those of the traced machine, so names of this
+        // machine are not used.
         calls: &BTreeMap::new(),
     });
     Ok(recording_of(found, head, request))

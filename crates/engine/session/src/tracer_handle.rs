@@ -85,7 +85,7 @@ impl<T: Running> TracerHandle<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<T>> {
-        // The state is in tracefs, including after a panic.
+        // A panic does no harm, because the state is in tracefs.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

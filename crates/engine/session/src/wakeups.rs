@@ -111,10 +111,10 @@ impl Groups {
     }
 }
 
-/// Shorter open waits are normal.
+/// Minimum length of an open wait that is reported. Shorter ones are normal.
 const LEAST_OPEN: Nanos = Nanos::from_millis(1);
 
-/// Maximum number of open waits whose thread is looked up: the longest.
+/// Maximum number of open waits whose thread is looked up. The longest are chosen.
 const MOST_OPEN: usize = 32;
 
 impl WakeupSession {
@@ -250,7 +250,8 @@ fn task(host: &Host, tid: u32) -> Option<TaskRecord> {
     tasks.into_iter().find(|task| task.tid == tid)
 }
 
-/// As in the kernel's events. Policy numbers are from include/uapi/linux/sched.h.
+/// Returns a thread in the form of the kernel's events. Policy numbers are from
+/// include/uapi/linux/sched.h.
 fn seen(task: &TaskRecord) -> ThreadSeen {
     let Scheduling { policy, priority } = task.scheduling;
     let (number, kernel_priority) = match policy {

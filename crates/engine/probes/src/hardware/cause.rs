@@ -14,14 +14,14 @@ pub(super) enum Cause {
     Preemption,
     /// The hypervisor ran another guest on the CPU.
     Steal,
-    /// An interrupt occurred, and no other gap can account for it.
+    /// An interrupt occurred, and it cannot belong to any other gap.
     Interrupt,
     /// None of the kernel's counters changed.
     Unaccounted,
-    /// The counters have used up their time budget in this window, are not available, or do not
-    /// distinguish this gap from others.
+    /// The cause is unknown: the counters have used up their time budget in this window, are not
+    /// available, or do not distinguish this gap from others.
     Unknown,
-    /// Not above the threshold.
+    /// The gap is not above the threshold.
     Short,
 }
 
@@ -68,7 +68,8 @@ impl Counts {
     }
 }
 
-/// Returns the cause of the last gap between two readings, with `others` gaps before it.
+/// Returns the cause of the last gap between two readings of the counters, with `others` gaps
+/// before it.
 pub(super) fn cause(before: &Counts, after: &Counts, others: u64) -> Cause {
     fn moved<T: PartialOrd>(before: Option<T>, after: Option<T>) -> bool {
         matches!((before, after), (Some(before), Some(after)) if after > before)
@@ -88,7 +89,7 @@ pub(super) fn cause(before: &Counts, after: &Counts, others: u64) -> Cause {
     match after.saturating_sub(before) {
         0 => Cause::Unaccounted,
         came if came > others => Cause::Interrupt,
-        // It can belong to one of the other gaps or to this one.
+        // The interrupt can belong to one of the other gaps or to this one.
         _ => Cause::Unknown,
     }
 }
@@ -134,7 +135,7 @@ pub(super) fn push_gaps<T: Ticks>(table: &mut Table, cpu: u32, clock: T, tally: 
     let spun = clock.to_nanos(tally.spun);
     for cause in Cause::ALL {
         let gaps = tally.gaps_of(cause);
-        // These two are shown only if they have gaps.
+        // These two causes are shown only if they have gaps.
         if gaps.count == 0 && matches!(cause, Cause::Smi | Cause::Unknown) {
             continue;
         }

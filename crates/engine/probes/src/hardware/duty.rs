@@ -11,7 +11,7 @@ pub(super) struct Throttle {
     /// `None` for no limit.
     pub(super) runtime: Option<Nanos>,
     pub(super) period: Nanos,
-    /// Whether it is assumed instead of read.
+    /// Whether the limit is assumed because it could not be read.
     pub(super) assumed: bool,
 }
 
@@ -67,7 +67,7 @@ impl Duty {
         let (most, why) = if kernel_only {
             (window, "is longer than its window")
         } else {
-            // The pause is for all other tasks on that CPU.
+            // All other tasks of the CPU run during the pause.
             (
                 Nanos(window.0 / 10 * 9),
                 "leaves no CPU time for other tasks",
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_long_spin_fills_a_short_period() {
-        // A tenth of the time, but one whole period.
+        // The spin takes a tenth of the time, but fills one whole period.
         let short = Throttle {
             runtime: Some(MS(9)),
             period: MS(10),

@@ -11,12 +11,12 @@ use super::spin::{Eye, Ticks};
 pub(super) struct Iterations<T> {
     clock: T,
     pub(super) histogram: Histogram,
-    /// Source and destination of the copy; empty for no work.
+    /// Source and destination of the copy; empty if nothing is copied.
     memory: (Vec<u8>, Vec<u8>),
 }
 
 impl<T: Ticks> Iterations<T> {
-    /// Creates it with a copy of `bytes` bytes in each iteration.
+    /// Creates a counter that copies `bytes` bytes in each iteration.
     pub(super) fn new(clock: T, bytes: usize) -> Self {
         Self {
             clock,
@@ -45,7 +45,7 @@ impl<T: Ticks> Eye for Iterations<T> {
     }
 }
 
-/// Creates empty tables of all iterations: their figures, and their lengths.
+/// Creates two empty tables of all iterations: their figures, and their lengths.
 pub(super) fn tables() -> [Table; 2] {
     let figures = Table::new(
         "turns",

@@ -68,7 +68,7 @@ impl Detector {
         })
     }
 
-    /// A run with only the detector: its reports are the samples.
+    /// Runs only the detector. Its reports are the samples.
     pub(super) fn alone(
         self,
         recorders: Vec<Recorder>,
@@ -85,7 +85,7 @@ impl Detector {
         if let Some(error) = seen.error {
             return Err(ProbeError::Tracer(error));
         }
-        // Their position among the others is unknown.
+        // It is unknown when the lost reports were written.
         recorder.missed(now(), seen.lost(), Nanos::ZERO);
         let expected = seen.last.max(seen.read);
         Ok(Measured {
@@ -95,7 +95,8 @@ impl Detector {
         })
     }
 
-    /// A run parallel to another measurement: returns tables of the detector's reports meanwhile.
+    /// Runs the detector during another measurement. Returns the results of that measurement, and
+    /// tables of the detector's reports.
     pub(super) fn run_alongside(
         self,
         measure: impl FnOnce() -> Result<Measured, ProbeError>,
@@ -310,7 +311,7 @@ impl Seen {
     }
 }
 
-/// Returns the most windows that the kernel can have started in that time.
+/// Returns the maximum number of windows that the kernel can have started in that time.
 fn windows_in(time: Nanos, window: Nanos, width: Nanos) -> u64 {
     let pause = window.saturating_sub(width).0 / PAUSE_STEP.0 * PAUSE_STEP.0;
     let whole = width.0 + pause.max(PAUSE_STEP.0);

@@ -48,14 +48,14 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     prepare: |arguments, plan, resources| Hardware::new(arguments).prepare(plan, resources),
 };
 
-/// The clock of the windows.
+/// The clock that times the windows.
 const CLOCK: Clock = Clock::Monotonic;
 
-/// How long the counter's rate is measured: accurate to a few millionths.
+/// Duration of calibrating the counter, which gives its rate to a few millionths.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// The fraction of a width (1/4) that may be used for reading counters, because a constantly
-/// disturbed CPU should be measured and not only examined. Gaps below the threshold get half of it.
+/// A quarter of a spin may be used for reading counters, so that a constantly disturbed CPU is
+/// still measured and not only examined. Gaps below the threshold get half of this time.
 const PART_TO_EXAMINE: u64 = 4;
 
 struct Hardware {
@@ -77,7 +77,7 @@ struct HardwarePlan {
     duration: Option<Nanos>,
     warm_up: Nanos,
     duty: Duty,
-    /// Whether every iteration is counted, and the number of bytes copied in each.
+    /// The number of bytes copied in each iteration; `None` if iterations are not counted.
     turns: Option<usize>,
 }
 
@@ -244,7 +244,8 @@ fn measure<T: Ticks + Send + 'static>(
             move |control| {
                 let mut worker = Worker::new(clock, threshold, watch, control);
                 worker.turns = turns.map(|copy| Iterations::new(clock, copy));
-                // Once before the measurement, to warm up buffers and the files' caches.
+                // Read the counters once before the measurement, to warm up buffers and the files'
+                // caches.
                 Counts::read(&mut worker.watch);
                 Ok((worker, SelfCost::measure(CLOCK)))
             },
@@ -276,7 +277,7 @@ struct Schedule {
 
 impl Schedule {
     /// Returns how many windows from `due` on can no longer be spun at `now`. Windows that would
-    /// not end in time are not part of the run.
+    /// end after the run are not part of it.
     fn passed(&self, due: Nanos, now: Nanos) -> u64 {
         let Duty { window, width } = self.duty;
         let Some(late) = now.0.checked_sub(due.0 + width.0) else {
@@ -297,7 +298,7 @@ struct Worker<T> {
     turns: Option<Iterations<T>>,
 }
 
-/// Its result; `turn` and `floor` in ticks.
+/// The result of a thread; `turn` and `floor` are in ticks.
 struct Found {
     worker: WorkerOutcome,
     tally: Tally,
@@ -350,7 +351,7 @@ impl<T: Ticks> Worker<T> {
             }
             let largest = self.spin_until(due + width, control);
             if control.stopping() {
-                // An incomplete window is not expected.
+                // A window that was interrupted does not count as expected.
                 break;
             }
             match largest {
@@ -415,10 +416,10 @@ impl<T: Ticks> Worker<T> {
 /// Finds the causes of the gaps of one window. Not part of the hot path, because it runs outside
 /// the spin.
 struct Examiner {
-    /// The last reading, and the gaps since then that were not examined.
+    /// The last reading of the counters, and the number of gaps since then that were not examined.
     before: Counts,
     others: u64,
-    /// Nanoseconds that it may use, and has used.
+    /// Nanoseconds that reading the counters may take, and has taken.
     budget: u64,
     spent: u64,
 }

@@ -30,7 +30,7 @@ pub(super) struct Osnoise {
     pub(super) plan: HardwarePlan,
 }
 
-/// Rounds to the kernel's unit.
+/// Rounds to whole microseconds, the kernel's unit.
 const fn whole(time: Nanos) -> Nanos {
     Nanos::from_micros(time.whole_micros())
 }
@@ -151,10 +151,10 @@ struct Row {
     last: Option<Nanos>,
     windows: u64,
     used: Option<TaskUsage>,
-    /// The sums of the counts.
+    /// The sums of the kernel's counts.
     sums: OsnoiseSample,
     counted: u64,
-    /// Gaps without any event, and the others.
+    /// Gaps without any event, and gaps with events.
     above: [Above; 2],
     lost: u64,
 }
@@ -208,8 +208,8 @@ impl Row {
                 self.window(&sample);
             }
         }
-        // Their times are on a different clock, so the reports of the last fetch count together
-        // with it.
+        // Gaps are timed with a different clock than windows, so all gaps of a fetch count if the
+        // last window of the fetch counts.
         let counts = self.last.is_some_and(|last| self.counts(last));
         let gaps = reports.gaps.iter().filter(|gap| gap.cpu == self.cpu);
         for gap in gaps.filter(|gap| counts && gap.duration > threshold) {
@@ -227,7 +227,8 @@ impl Row {
         match self.last {
             None => self.start(begun),
             Some(last) => {
-                // To the nearest: each window begins a pause after the end of the one before.
+                // Round to the nearest, because each window begins a pause after the end of the
+                // previous one.
                 let apart = begun
                     .saturating_sub(last)
                     .0
@@ -278,7 +279,7 @@ impl Row {
         }
         let Some(end) = end else { return };
         match self.last {
-            // One more may be in progress.
+            // One more window may be in progress.
             Some(last) => {
                 let after = end.saturating_sub(last).0 / self.window.0;
                 self.skip(last, after.saturating_sub(2));

@@ -57,11 +57,11 @@ impl Ticks for RawClock {
 pub(super) struct Limits {
     /// A gap above this is reported with its cause.
     pub(super) threshold: u64,
-    /// A gap above this is longer than the loop itself takes.
+    /// A gap above this is longer than an iteration of the loop.
     pub(super) floor: u64,
 }
 
-/// Gaps in number and length, in ticks.
+/// Number of gaps, and their lengths in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gaps {
     pub(super) count: u64,
@@ -94,7 +94,7 @@ pub(super) struct Spin {
     pub(super) largest: u64,
     /// The start of the largest gap, in ticks from the start of the spin.
     pub(super) largest_at: u64,
-    /// Gaps above the floor that did not end it.
+    /// Gaps above the floor that did not end the spin.
     pub(super) short: Gaps,
 }
 
@@ -130,7 +130,7 @@ pub(super) fn spin<T: Ticks>(
     let mut last = start;
     loop {
         let now = clock.read();
-        // A counter that a hypervisor sets back is not a gap.
+        // A backward step of the counter, caused by a hypervisor, is not a gap.
         let gap = now.saturating_sub(last);
         eye.turn(gap);
         if gap > spin.largest {
@@ -178,7 +178,7 @@ pub(super) fn limits<T: Ticks>(clock: T, threshold: Nanos, turn: u64) -> Limits 
     let threshold = clock.to_ticks(threshold.0);
     let floor = clock
         .to_ticks(SHORTEST_INTERRUPT.0)
-        // A slow clock has a longer loop.
+        // With a slow clock, an iteration of the loop takes longer.
         .max(turn.saturating_mul(3));
     Limits {
         threshold,

@@ -22,14 +22,14 @@ fn check(measured: &Measured, windows: u64, spun_at_most: Nanos) {
     assert!(gaps.rows.len() >= 5 * measured.workers.len());
     for row in &spinning.rows {
         let Cell::Count(spun) = row[2] else { panic!() };
-        // A spin that is in a gap at its end lasts until the gap is over.
+        // If a gap is in progress at the end of a spin, the spin lasts until the gap is over.
         let of_cpu = gaps.rows.iter().filter(|gap| gap[0] == row[0]);
         let taken = of_cpu.map(|gap| match gap[3] {
             Cell::Count(total) => total,
             _ => panic!(),
         });
         let taken: u64 = taken.sum();
-        // Plus one percent for the calibration.
+        // The calibration may be off by one percent.
         assert!(
             spun <= (spun_at_most.0 + taken) / 100 * 101,
             "{spun}, {taken}"

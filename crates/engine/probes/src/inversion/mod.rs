@@ -47,7 +47,8 @@ parameters! {
         "CPU time that the low thread works with the lock held",
         Nanos::from_micros(1)..=Nanos::from_millis(20),
     ).or("100us");
-    // No task of normal priority runs on the CPU meanwhile, not even the one that handles Ctrl-C.
+    // During this time no task of normal priority runs on the CPU, not even the one that handles
+    // Ctrl-C.
     SPIN: Nanos = Typed::duration(
         "spin",
         "Time that the middle thread keeps the CPU busy",
@@ -60,7 +61,7 @@ parameters! {
     ).short('i').or("20ms");
 }
 
-/// The lowest priority of the high thread: two more are below it.
+/// The lowest priority of the high thread, because the two other threads need lower ones.
 const LOWEST: u8 = 3;
 
 #[derive(Debug)]
@@ -95,7 +96,7 @@ impl Inversion {
         }
     }
 
-    /// Returns the longest wait of the high thread, if nothing else cost time.
+    /// Returns the longest expected wait of the high thread, without other disturbances.
     fn bound(&self, protocol: Protocol) -> Nanos {
         match protocol {
             Protocol::Plain => self.hold + self.spin,

@@ -158,7 +158,7 @@ pub(super) fn middle(shared: &Shared, times: &Times, member: &Member) -> Result<
         shared
             .spun
             .store(shared.cycles.load(Ordering::Acquire), Ordering::Release);
-        // By the clock, so that it always ends.
+        // Spins by the clock, so that the spin always ends.
         spin_until(CLOCK.now() + times.spin.into());
     }
     Ok(())
@@ -168,9 +168,9 @@ pub(super) fn middle(shared: &Shared, times: &Times, member: &Member) -> Result<
 #[derive(Debug)]
 pub(super) struct Waits {
     pub(super) worker: WorkerOutcome,
-    /// How often the middle thread ran before the lock was acquired.
+    /// Number of cycles in which the middle thread ran before the high thread had the lock.
     pub(super) overtaken: u64,
-    /// How often it did not.
+    /// Number of cycles in which it did not run.
     pub(super) undisturbed: u64,
 }
 
@@ -217,7 +217,7 @@ fn ask(shared: &Shared, accounts: &mut [Account], cycles: &Cycles) -> Result<(),
         let begun = shared.cycles.load(Ordering::Acquire);
         let cycle = begun - 1;
         let place = shared.lock_of(cycle);
-        // The middle thread is ready from here on, but runs only once this one waits.
+        // From here on the middle thread is ready, but it runs only once this thread waits.
         shared.go.post()?;
         let asked = Nanos(CLOCK.now().as_nanos());
         let guard = shared.locks[place].lock()?;
@@ -245,7 +245,7 @@ fn waited(asked: Nanos, now: Nanos) -> SignedNanos {
 }
 
 impl Account {
-    /// Counts this lock's cycles up to here as missed.
+    /// Counts the cycles of this lock before `until` as missed.
     fn missed(&mut self, until: u64, place: u64, locks: u64, cycles: &Cycles) {
         while self.turns < until {
             let due = cycles.at(self.turns * locks + place);

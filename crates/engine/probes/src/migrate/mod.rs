@@ -41,7 +41,7 @@ parameters! {
         "From the start of one round to the next",
         Nanos::from_millis(1)..=Nanos::from_secs(60),
     ).short('i').or("20ms");
-    // No CPU does anything else during this time.
+    // The CPUs run nothing else during this time.
     RUN: Nanos = Typed::duration(
         "run",
         "Length of a round: the threads spin until its end",
@@ -60,7 +60,7 @@ const CLOCK: Clock = Clock::Monotonic;
 /// The shortest time for a switch away and back.
 const SHORTEST_SWITCH: u64 = 5_000;
 
-/// How far a thread can be ahead of the check. A round takes some 300 bytes, and shorter intervals
+/// The maximum lead of a thread over the check. A round takes some 300 bytes, and shorter intervals
 /// have more rounds.
 const AHEAD: Nanos = Nanos::from_secs(2);
 
@@ -78,7 +78,7 @@ struct Migrate {
 struct Run {
     probe: Migrate,
     cpus: Vec<u32>,
-    /// One for each thread, lowest first.
+    /// Scheduling of each thread, lowest priority first.
     ranks: Vec<Scheduling>,
     duration: Option<Nanos>,
     warm_up: Nanos,
@@ -165,7 +165,7 @@ impl Probe for Migrate {
             probe: self,
         };
         Ok(Ready {
-            // A lower rank waits for all above it.
+            // A thread waits for all threads of higher rank, so the workers are not comparable.
             alike: false,
             ..plan.ready(workers, move |recorders, control| {
                 run.measure(recorders, control)
@@ -200,7 +200,7 @@ impl Run {
                 recorder,
                 sender,
                 lost: Arc::clone(&lost),
-                // All are awake by the middle of the round.
+                // All threads are awake by the middle of the round.
                 offset: Nanos(run.0 * rank as u64 / (2 * threads as u64)),
                 run,
                 interval,
@@ -221,8 +221,8 @@ impl Run {
             )?;
         }
         group.go();
-        // A whole round is warm-up or not, decided by its start. Until the first thread reports its
-        // start, no round can be checked.
+        // Whether a round is in the warm-up is decided by its start. Until the first thread reports
+        // its start, no round can be checked.
         let mut judge = None;
         let mut turn = || {
             let first = Nanos(begun.load(Ordering::Relaxed));
@@ -315,14 +315,14 @@ impl Worker {
                 }
                 spin(&mut life, now.0, until.0, control);
                 if control.stopping() {
-                    // Its sample is recorded, so its round counts as expected.
+                    // The sample of this round is recorded, so the round counts as expected.
                     round += 1;
                     break;
                 }
             } else if let Some(recorder) = &mut self.recorder {
                 recorder.missed(due, 1, self.interval);
             }
-            // It did not run at all, which the check must know as well.
+            // The thread did not run at all in this round, which the check needs to know as well.
             if self.sender.push(life).is_err() {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }

@@ -23,20 +23,20 @@ impl Segment {
     }
 }
 
-/// When one thread ran in one round.
+/// The times at which one thread ran in one round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Life {
     pub(super) round: u64,
-    /// The interval that it wants to run.
+    /// The interval in which the thread should run.
     pub(super) wants: Segment,
     ran: [Segment; Self::STRETCHES],
     used: usize,
-    /// Whether it ran in more intervals than can be stored.
+    /// Whether the thread ran in more intervals than can be stored.
     pub(super) overflow: bool,
 }
 
 impl Life {
-    /// A thread that is preempted more often in a few milliseconds is not waiting for a migration.
+    /// More preemptions than this within a few milliseconds are not waits for a migration.
     const STRETCHES: usize = 16;
 
     pub(super) const fn new(round: u64, wants: Segment) -> Self {
@@ -64,7 +64,7 @@ impl Life {
         &self.ran[..self.used]
     }
 
-    /// Returns its waits: it wanted to run, but did not.
+    /// Returns the times at which the thread should have run, but did not.
     fn waited(&self) -> impl Iterator<Item = Segment> + '_ {
         let ends = std::iter::once(self.wants.from).chain(self.stretches().iter().map(|s| s.to));
         let begins = (self.stretches().iter().map(|s| s.from)).chain([self.wants.to]);
@@ -192,8 +192,8 @@ impl PriorityCheck {
         }
     }
 
-    /// Returns the first round that is still to be checked; none until every thread has reported it
-    /// or a later one.
+    /// Returns the first unchecked round; `None` until every thread has reported this round or a
+    /// later one.
     fn next_round(&self) -> Option<u64> {
         let first = |queue: &VecDeque<Life>| queue.front().map(|life| life.round);
         let rounds: Option<Vec<u64>> = self.waiting.iter().map(first).collect();

@@ -60,7 +60,7 @@ fn each_limit_counts_periods_above_it() {
     for (period, latency) in (0..).zip([900, 100, 101, 105, 106, -3]) {
         recorder.sample(Nanos(1_000 + period * 10), SignedNanos(latency));
     }
-    // Late by 130, 120, 110 and 100.
+    // The missed periods are late by 130, 120, 110 and 100.
     recorder.overrun(Nanos(1_060), 4, Nanos(10), Nanos(1_190));
     let above = recorder.finish(10, SelfCost::default()).above;
     let counted: Vec<_> = above
@@ -133,7 +133,7 @@ fn missed_periods_share_the_wake_up_lateness() {
     let late = outcome.missed_histogram.unwrap();
     let rows: Vec<(u64, u64)> = late.rows().map(|(lower, _, n)| (lower, n)).collect();
     assert_eq!(rows, [(4, 1), (14, 1), (24, 1), (34, 1)]);
-    // One more was missed, with unknown lateness.
+    // One more period was missed, with unknown lateness.
     assert_eq!(outcome.accounting.missed, 5);
 }
 
@@ -144,7 +144,7 @@ fn overruns_allocate_nothing() {
     let period = Nanos::from_millis(1);
     let mut guard = AllocationGuard::new().unwrap();
     guard.region(|| {
-        // Values up to beyond the range; each also fills the decades below it.
+        // Values up to beyond the range. Each value also fills the decades below it.
         for late in [0, 7, 900_000, 1_000_000_000, 999_999_999_999, 1 << 51] {
             let passed = late / period.0 + 1;
             recorder.overrun(Nanos(2_000), passed, period, Nanos(2_000 + late));
@@ -160,7 +160,7 @@ fn open_periods_are_missed_with_minimum_lateness() {
     let (mut recorder, mut reader, _control) = worker(30);
     recorder.count_overruns();
     recorder.sample(Nanos(1_000), SignedNanos(5));
-    // Two in the warm-up, and three after it.
+    // Two periods are in the warm-up, and three after it.
     recorder.still_open(Nanos(1_010), 5, Nanos(10), Nanos(1_500));
     assert_eq!(
         events(&mut reader)[1],
@@ -184,7 +184,7 @@ fn open_periods_are_missed_with_minimum_lateness() {
 #[test]
 fn an_event_takes_24_bytes() {
     assert_eq!(size_of::<Event>(), 24);
-    // For each CPU of a typical run.
+    // Size of the ring of each CPU in a typical run.
     assert_eq!(RecorderSlot::ring_bytes(1_000), 30_000);
     assert_eq!(RecorderSlot::rate_within(30_000), 1_000);
 }

@@ -77,7 +77,7 @@ parameters! {
     );
 }
 
-/// How often the first thread's wait is checked; far less than its timeout.
+/// Interval of checking the first thread's wait; far less than its timeout.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -190,7 +190,7 @@ impl Run {
                 _ => follow(&ring, place, recorder, member),
             })?;
         }
-        // Known before they begin, and set only here.
+        // The thread IDs are known before the threads begin, and are set only here.
         let _ = ring.threads.set(group.tids());
         group.go();
         group.attend(LOOK_EVERY, || ring.look());

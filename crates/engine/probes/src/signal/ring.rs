@@ -17,8 +17,8 @@ pub(super) const CLOCK: Clock = Clock::Monotonic;
 /// A round that has not returned after this time is given up.
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(1);
 
-/// The data from the sender of a signal to its receiver. On a separate cache line, so that only
-/// these two contend for it.
+/// The data from the sender of a signal to its receiver. It is on a separate cache line, so that
+/// only these two threads contend for it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Hop {
@@ -115,7 +115,7 @@ impl Account {
         }
     }
 
-    /// A round that the end cut off counts for the threads it has reached.
+    /// Ends the recording. A round that the end cut off counts for the threads that it has reached.
     fn finish(mut self, ring: &Ring, times: &Times, cost: SelfCost) -> WorkerOutcome {
         self.missed(ring.complete.load(Ordering::Relaxed), times);
         let expected = self.rounds;
@@ -127,8 +127,8 @@ impl Account {
 #[derive(Debug)]
 pub(super) struct Brought {
     pub(super) worker: WorkerOutcome,
-    /// For the thread that begins the rounds: whole ones after the warm-up, from the first signal
-    /// to the last.
+    /// Durations of whole rounds after the warm-up, from the first signal to the last. Only the
+    /// thread that begins the rounds has them.
     pub(super) rounds: Option<Histogram>,
 }
 
@@ -154,7 +154,7 @@ impl Ring {
             && now.saturating_sub(began) >= PATIENCE.0
             && let Some(first) = self.threads.get().and_then(|threads| threads.first())
         {
-            // If it has just ended, its wait has ended as well.
+            // If the thread has just ended, its wait has ended as well.
             let _ = punctual_rt::interrupt::interrupt(*first);
         }
     }
@@ -199,7 +199,8 @@ impl Ring {
         let (hop, at) = (&self.hops[place], Nanos(at.as_nanos()));
         let rounds = hop.rounds.load(Ordering::Acquire);
         let sent = Nanos(hop.sent_at.load(Ordering::Relaxed));
-        // If sent after this one arrived, its own signal is still to come.
+        // If the data was sent after this signal arrived, the signal for that data is still to
+        // come.
         Ok((rounds > taken && sent <= at).then_some(Arrival { rounds, sent, at }))
     }
 
@@ -301,7 +302,7 @@ fn rounds(
                     whole.record(arrival.at.signed_sub(began));
                 }
             }
-            // Cut off: this round was not expected, but those before it were.
+            // The stop cut off this round, so it was not expected, but those before it were.
             None if control.stopping() => {
                 ring.complete.store(round - 1, Ordering::Relaxed);
                 break;

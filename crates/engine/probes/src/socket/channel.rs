@@ -150,7 +150,7 @@ fn tcp(to: SocketAddr, control: &Control) -> io::Result<TcpStream> {
         SocketFlags::CLOEXEC,
         Some(ipproto::TCP),
     )?;
-    // connect(2) respects it as well (socket(7)), and continues when called again.
+    // connect(2) respects this timeout as well (socket(7)), and continues when called again.
     set_socket_timeout(&socket, Timeout::Send, Some(LOOK_AGAIN))?;
     let deadline = now() + PATIENCE;
     loop {

@@ -72,7 +72,8 @@ impl Worker {
             for worker in &mut workers {
                 let until = (begin + self.turn).min(end);
                 worker.turn(&mut course, until)?;
-                // By the plan, not by the clock, so that each gets the same time.
+                // The next turn begins at its planned time, so that each mechanism gets the same
+                // time.
                 begin = until;
             }
         }
@@ -141,8 +142,8 @@ impl SocketWorker {
         course.rest(until)
     }
 
-    /// Sends messages over one connection, until `until` or until a message is missed; returns why
-    /// the connection is unusable.
+    /// Sends messages over one connection, until `until` or until a message is missed. Returns why
+    /// the connection is unusable, if it is.
     fn talk(
         &mut self,
         channel: &Channel,
@@ -166,7 +167,7 @@ impl SocketWorker {
             course.number += 1;
             let end = match exchange {
                 Exchange::Replied(end) => end,
-                // It is not expected to complete.
+                // A message that was stopped is not expected to be answered.
                 Exchange::Stopped => return Ok(None),
                 Exchange::Missed => {
                     self.miss(start);

@@ -133,7 +133,8 @@ impl Shared {
             match listener.accept() {
                 Ok((stream, _)) => self.take(stream),
                 Err(error) if is_timeout(error.kind()) => {}
-                // Too many files, or a client that left immediately: neither end nor spin.
+                // There are too many open files, or a client left immediately. Do not end, and do
+                // not spin.
                 Err(_) => std::thread::sleep(LOOK_AGAIN),
             }
         }
@@ -173,7 +174,7 @@ impl Shared {
                 Err(_) => return,
             }
             if filled == MESSAGE_BYTES {
-                // Before the client can know of it.
+                // Count the answer before the client can know of it.
                 self.answered.fetch_add(1, Ordering::Relaxed);
                 if !answer(&mut message) || stream.write_all(&message).is_err() {
                     return;
@@ -186,7 +187,7 @@ impl Shared {
 
     /// Answers each datagram that is a message.
     fn answer_datagrams(&self, socket: &UdpSocket) {
-        // One byte more, so that a longer datagram is not mistaken for a message.
+        // The buffer has one more byte, so that a longer datagram is not mistaken for a message.
         let mut buffer = [0; MESSAGE_BYTES + 1];
         while !self.stopping() {
             match socket.recv_from(&mut buffer) {

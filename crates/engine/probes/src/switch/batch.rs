@@ -9,8 +9,8 @@ use super::partner::Partner;
 use super::{CLOCK, Way};
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome, rt_policy};
 
-/// The other sides of one CPU's switches, as required by the mechanisms. They belong to the thread
-/// that started them.
+/// The threads and processes that a CPU's measuring thread switches to, as required by the
+/// mechanisms. They belong to the thread that started them.
 pub(super) struct Others {
     partner: Option<Partner>,
     process: Option<EchoProcess>,
@@ -115,7 +115,7 @@ pub(super) fn measure(
             continue;
         }
         let worker = &mut workers[turn];
-        // Too late: its half of the interval has passed.
+        // The batch is too late, because its half of the interval has passed.
         let late = CLOCK.now().as_nanos() >= (due + half).0;
         let tried = if late {
             0

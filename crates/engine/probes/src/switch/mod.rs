@@ -46,7 +46,7 @@ parameters! {
             ("process", "a message to a process that waits for it"),
         ],
     ).or("all");
-    // Half of it can pass without anything else running on the CPUs.
+    // Nothing else may run on the CPUs for half of this interval.
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
         "From the start of one batch to the next; half of it at most is used",
@@ -160,8 +160,8 @@ impl Probe for Switch {
         let workers: Vec<_> = workers.collect();
         let needs_processes = self.ways.contains(&Way::Process);
         let cpus: Vec<u32> = plan.cpus.iter().collect();
-        // Before the workers are opened, because a later fork would cost a fault for each of their
-        // pages.
+        // Start the processes before the workers are opened, because a later fork would cost a
+        // fault for each page of the workers.
         let processes = cpus.iter().filter(|_| needs_processes);
         let processes = processes.map(|_| EchoProcess::start());
         let run = Run {

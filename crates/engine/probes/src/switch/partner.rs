@@ -23,8 +23,8 @@ struct Shared {
     round: AtomicU64,
     /// The round that the partner takes part in.
     joined: AtomicU64,
-    /// The end of the round in any case: two threads that yield to each other leave no time for
-    /// lower priorities.
+    /// Time at which the round ends in any case, because two threads that yield to each other leave
+    /// no time for lower priorities.
     until: AtomicU64,
     /// When the partner returned from its yield; 0 if it has not since the last check.
     arrived: AtomicU64,
@@ -91,8 +91,8 @@ impl Partner {
         }
     }
 
-    /// Begins a round of yields; until its end the partner only yields. Yields until the partner
-    /// takes part; returns false if it did not in time.
+    /// Begins a round of yields, in which the partner does nothing else until its end. Yields until
+    /// the partner takes part. Returns false if the partner did not take part in time.
     pub(super) fn begin(&mut self, until: u64, give_up: impl Fn() -> bool) -> io::Result<bool> {
         self.shared.until.store(until, Ordering::Relaxed);
         let round = self.shared.round.fetch_add(1, Ordering::Release) + 1;
@@ -135,7 +135,7 @@ impl Drop for Partner {
     }
 }
 
-/// The main loop of the partner: until its pipe ends.
+/// The main loop of the partner, which ends when its pipe is closed.
 fn serve(shared: &Shared, mut from: PipeReader, mut to: PipeWriter) {
     let mut what = [0];
     loop {
@@ -156,7 +156,7 @@ fn serve(shared: &Shared, mut from: PipeReader, mut to: PipeWriter) {
 /// Takes part in one round of yields.
 fn take_turns(shared: &Shared) {
     let round = shared.round.load(Ordering::Acquire);
-    // It is already over: this thread came too late.
+    // The round is already over, because this thread came too late.
     if round.is_multiple_of(2) {
         return;
     }

@@ -127,7 +127,7 @@ impl Timer {
             return first;
         }
         match u64::from(first.priority).saturating_sub(place) {
-            // No lower real-time priority exists.
+            // The priority would be below the lowest real-time priority.
             0 => Scheduling {
                 policy: Policy::Other,
                 priority: 0,
@@ -189,7 +189,7 @@ impl Timer {
         Ok(Ready {
             duration,
             warm_up,
-            // One for the interrupt, and one for the thread.
+            // The workers measure different quantities: some the interrupt, others the thread.
             alike: false,
             ..plan.ready(workers, move |recorders, control| {
                 run.run(recorders, control)
@@ -271,7 +271,8 @@ impl Run {
         let Timer { clock, .. } = self.probe;
         let mut group = ThreadGroup::new(control);
         let spread = self.probe.interval.0 / recorders.len().max(1) as u64;
-        // Read once for all, so that they begin at the same instant.
+        // Read the difference of the clocks once for all threads, so that they begin at the same
+        // instant.
         let ahead = Nanos(clock.now().as_nanos()).signed_sub(Nanos(CLOCK.now().as_nanos()));
         for (place, (recorder, spec)) in (0..).zip(recorders.into_iter().zip(&self.workers)) {
             let worker = Worker {

@@ -66,7 +66,7 @@ fn what_does_not_fit_is_refused() {
     }
 }
 
-/// Returns the result of `turn` for wake-ups this much after their time, on a simulated clock.
+/// Returns the result of `turn` on a simulated clock. `wakes` is how late each wake-up is.
 fn made_up(wakes: &[u64], warm_up: Nanos) -> (crate::WorkerOutcome, Vec<u64>) {
     const PERIOD: u64 = 1_000;
     let control = Arc::new(Control::new());
@@ -89,7 +89,7 @@ fn made_up(wakes: &[u64], warm_up: Nanos) -> (crate::WorkerOutcome, Vec<u64>) {
         due += Nanos(PERIOD);
         if now >= due {
             let next = due + overrun(now, due, &schedule, &mut recorder);
-            // One by one, following the definition.
+            // Counts the periods one by one, following the definition.
             let passed = (due.0..next.0).step_by(PERIOD as usize);
             missed.extend(passed.filter(|at| *at >= warm_up.0).map(|at| now.0 - at));
             due = next;

@@ -29,7 +29,7 @@ const FETCH: Duration = Duration::from_millis(10);
 /// How long after the end the last samples may arrive.
 const GRACE: Nanos = Nanos::from_millis(500);
 
-/// The measured contexts of each CPU, with the name of the row.
+/// The contexts measured on each CPU, with the names of their rows.
 const CONTEXTS: [(TimerlatContext, &str); 3] = [
     (TimerlatContext::Irq, "interrupt"),
     (TimerlatContext::Thread, "thread"),
@@ -113,7 +113,7 @@ impl Timerlat {
         }
         let mut follower = Follower::new(&self, recorders);
         let followed = follower.follow(&self, start, || control.stopping() || own.stopping());
-        // While its threads still exist.
+        // Read the usage while the threads still exist.
         follower.count_used(&self);
         own.stop();
         group.join()?;
@@ -287,7 +287,8 @@ impl Follower {
             let usage = self.usage.get(&cpu).copied();
             let until = (!self.lost.contains_key(&cpu)).then_some(self.read_until);
             let mut outcomes: Vec<WorkerOutcome> = rows.finish(whole, start, until, cost);
-            // The other workers belong to no thread, or to the same one.
+            // Only the last worker gets the usage. The others belong to no thread, or to the same
+            // one.
             if let (Some(usage), Some(own)) = (usage, outcomes.last_mut()) {
                 own.usage = usage;
             }

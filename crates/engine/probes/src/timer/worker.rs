@@ -82,7 +82,7 @@ impl Schedule {
 }
 
 impl Worker {
-    /// Call it on its own CPU, before the start.
+    /// Call this on the worker's own CPU, before the start.
     pub(super) fn ready(self) -> Self {
         let mut ready = Self {
             cost: SelfCost::measure(self.clock),
@@ -192,8 +192,8 @@ fn turn<W: PeriodicWait>(
     })
 }
 
-/// Like [`turn`], with relative sleeps: each iteration starts from the current time, so none is
-/// missed, and the number due is the number made.
+/// Like [`turn`], with relative sleeps: each iteration starts from the current time. So no period
+/// is missed, and the number of due periods equals the number of iterations.
 fn drift(
     mut wait: Nanosleep,
     schedule: Schedule,

@@ -116,7 +116,7 @@ impl Wait for FutexWait<'_> {
     }
 }
 
-/// An end that is a complete object.
+/// An end of a mechanism that posts through its own object.
 struct Whole<T>(T);
 
 impl<T: Token> Post for Whole<T> {
@@ -126,7 +126,7 @@ impl<T: Token> Post for Whole<T> {
     }
 }
 
-/// An end that takes bytes.
+/// An end of a mechanism that writes bytes.
 struct Bytes<T>(T);
 
 impl<T: Write> Post for Bytes<T> {
@@ -185,7 +185,7 @@ fn serve(
     let task: PostingTask = serde_json::from_str(task).map_err(PartnerError::Told)?;
     interrupt::install_interrupt_handler()?;
     let numbers = Arc::new(SharedNumbers::attach(inherited(task.numbers)?)?);
-    // If this is rejected, it was rejected in the other process as well, which prints a warning.
+    // If locking fails here, it also failed in the other process, which prints a warning.
     let _locked = punctual_rt::lock_process_memory(LockMode::OnFault);
     let connection = Connection { input, output };
     match task.end {
@@ -289,7 +289,7 @@ fn listen(
 fn obey(input: impl BufRead, begin: &Sender<Instant>, control: &Control) {
     for line in input.lines().map_while(Result::ok) {
         if let Some(start) = line.strip_prefix(GO).and_then(|text| text.parse().ok()) {
-            // If no thread waits for it, that thread has already failed.
+            // If no thread waits for the start, that thread has already failed.
             let _ = begin.send(Instant::from_nanos(start));
         } else if line == STOP {
             control.stop();

@@ -40,7 +40,7 @@ pub(super) struct Together {
     pub(super) threads: u64,
     pub(super) unbound: bool,
     pub(super) distance: Nanos,
-    /// How much later each post comes than the interval requires.
+    /// Additional delay between two posts, on top of the interval.
     pub(super) later: Nanos,
     pub(super) priority_spread: bool,
 }

@@ -47,7 +47,7 @@ pub(super) trait Way: Send + Sync + 'static {
 pub(super) enum End {
     /// A futex in the shared memory.
     Futex,
-    /// Each by its descriptor.
+    /// These mechanisms are passed as a descriptor.
     Pipe,
     EventFd,
     Queue,
@@ -300,7 +300,8 @@ impl Way for Signal {
 impl Post for &Signal {
     #[inline]
     fn post(&mut self) -> Result<(), Error> {
-        // The posting thread has seen that the other one waits.
+        // The thread ID is known here, because the posting thread has seen that the other thread
+        // waits.
         self.0.get().map_or(Ok(()), |thread| send_signal(*thread))
     }
 }

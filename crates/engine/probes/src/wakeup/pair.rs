@@ -118,7 +118,8 @@ impl<P: Post> Poster<'_, P> {
         let mut last = Nanos::ZERO;
         let mut number = 0;
         while !stopping() {
-            // Nothing is posted at the end, but the run has its full requested length.
+            // At the end nothing is posted. The wait ensures that the run has its full requested
+            // length.
             let due = turns.at(surroundings.pair, number).min(turns.end);
             if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
                 continue;
@@ -130,16 +131,16 @@ impl<P: Post> Poster<'_, P> {
             // missed.
             let now = Nanos(CLOCK.now().as_nanos());
             number = turns.latest(surroundings.pair, number, now);
-            // The waiting thread must be blocked, not about to block: it has announced its wait,
-            // and has had time to block.
+            // The waiting thread must be blocked, not about to block. So it must have announced its
+            // wait, and have had time to block.
             let rested = now - last >= Nanos(turns.interval.0 / 2);
             if rested && state.waiter_state().load(Ordering::Acquire) == WAITING {
                 if surroundings.warm {
                     posts += 1;
                     self.post(UNMEASURED, posts)?;
                 }
-                // The waiting thread, with higher priority on this same CPU, has returned and waits
-                // again; otherwise the exchange is missed.
+                // The waiting thread has higher priority on the same CPU, so by now it has returned
+                // and waits again. Otherwise the exchange is missed.
                 if state.waiter_state().load(Ordering::Acquire) == WAITING {
                     posts += 1;
                     last = self.post(number, posts)?;
@@ -151,7 +152,7 @@ impl<P: Post> Poster<'_, P> {
         Ok(())
     }
 
-    /// Makes the post `posts`, of exchange `number`; returns its time.
+    /// Makes post number `posts`, for exchange `number`. Returns its time.
     #[inline]
     fn post(&mut self, number: u64, posts: u64) -> Result<Nanos, Error> {
         let state = self.state;
@@ -246,7 +247,7 @@ fn listen<W: Way>(
             if state.has_ended() {
                 break None;
             }
-            // No post: a signal, which may mean a stop, or a timeout.
+            // The wait ended without a post, by a signal (which may mean a stop) or by a timeout.
             if control.stopping() {
                 state.stop();
             }

@@ -122,8 +122,8 @@ impl Run<'_> {
         }
     }
 
-    /// Starts the two threads of a pair. The waiting one comes first, because the other one would
-    /// wait for it at its end.
+    /// Starts the two threads of a pair. The waiting thread is started first, because the posting
+    /// thread waits for it at the end.
     fn start<W: Way>(
         &self,
         group: &mut ThreadGroup<WorkerOutcome>,

@@ -9,18 +9,18 @@ use punctual_rt::{SharedNumbers, Tid};
 
 /// The waiting thread is between two waits.
 pub(super) const BUSY: u64 = 0;
-/// It has announced its wait, and reads nothing until it is posted.
+/// The waiting thread has announced its wait, and reads nothing until it is posted.
 pub(super) const WAITING: u64 = 1;
-/// It has ended.
+/// The waiting thread has ended.
 pub(super) const LEFT: u64 = 2;
 
 /// The numbers of a [`SharedState`], in either location.
 #[derive(Debug)]
 pub(super) enum Numbers {
-    /// For threads of this process: memory shared between processes costs a descriptor, and 256
-    /// pairs may have few left.
+    /// For two threads of this process. Memory shared between processes costs a descriptor, and
+    /// with 256 pairs few may be left.
     Own(Box<Line>),
-    /// Also for another process.
+    /// For threads of two processes.
     Shared(Arc<SharedNumbers>),
 }
 

@@ -201,7 +201,7 @@ fn workers_name_both_ends() {
         ends,
         [(2, 2), (2, 5), (5, 2), (5, 5)].map(|(from, to)| (Some(from), Some(to)))
     );
-    // A tenth of the share of each.
+    // The warm-up is a tenth of each pair's share.
     assert_eq!(ready.warm_up, Nanos::from_millis(250));
 }
 

@@ -13,14 +13,15 @@ use super::mechanisms::{Reach, Token, Wait, Way, system};
 /// How long the reader waits, and whether it tries again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// The timeout for a message after the previous one; it may not be due for a while.
+    /// The timeout of the first try, which includes the time until the message is due.
     first: Duration,
     /// The timeout of each further try; `None` makes the first timeout an error.
     retry_timeout: Option<Duration>,
 }
 
 impl Patience {
-    /// Waits until `limit` after the message is due, which is after `before`.
+    /// Gives up at `limit` after the message is due. The message is due at most `before` after the
+    /// start of the wait.
     pub(super) fn once(before: Nanos, limit: Nanos) -> Self {
         Self {
             first: Duration::from_nanos(before.0.saturating_add(limit.0)),
@@ -28,7 +29,7 @@ impl Patience {
         }
     }
 
-    /// Waits like [`once`](Self::once), and then for `limit` again until there is a message.
+    /// Waits like [`once`](Self::once), and then repeatedly for `limit` until there is a message.
     pub(super) fn retrying(before: Nanos, limit: Nanos) -> Self {
         Self {
             retry_timeout: Some(Duration::from_nanos(limit.0)),

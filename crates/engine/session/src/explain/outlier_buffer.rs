@@ -124,7 +124,7 @@ impl OutlierBuffer {
     /// Updates the store.
     pub(super) fn store(&mut self, writer: Option<&mut Writer>) -> Result<(), StoreError> {
         let Some(writer) = writer else {
-            // They are never needed.
+            // Without a store, the events are never needed.
             self.outliers
                 .iter_mut()
                 .for_each(|kept| kept.waiting = None);

@@ -92,7 +92,7 @@ impl Recorder {
         }
     }
 
-    /// Describes the recorder's pages; programs do not write any.
+    /// Describes the recorder's pages. BPF programs do not write pages.
     pub(super) fn describe(&self) -> Result<Option<Description>, TraceError> {
         match self {
             Self::Tracer(flight) => flight.describe().map(Some),
@@ -148,7 +148,7 @@ impl super::Explainer {
         }
     }
 
-    /// Replaces what the programs follow.
+    /// Replaces the threads and waits that the programs follow.
     pub(crate) fn follow(&mut self, followed: &Followed) -> Result<(), WatchError> {
         match &mut self.flight {
             Recorder::Tracer(_) => Ok(()),

@@ -12,8 +12,8 @@ use punctual_trace::StealRecorder;
 
 use crate::time::monotonic;
 
-/// Interval of reading the counters while nothing happens. Outliers within one interval cannot be
-/// distinguished.
+/// Interval of reading the counters if there are no outliers. Outliers within one interval cannot
+/// be distinguished.
 const EACH: Nanos = Nanos::from_millis(50);
 
 /// Maximum number of readings that are kept.
@@ -30,7 +30,7 @@ pub(super) struct TheftWatch {
     idle_exits: BTreeMap<u32, Nanos>,
     tick: Nanos,
     steal: Option<StealWatch>,
-    /// By CPU: the last value, and its increases.
+    /// For each CPU, the last value and its increases.
     counts: BTreeMap<u32, (Nanos, StealCount)>,
     read_at: Nanos,
     smis: BTreeMap<u32, CpuSmis>,
@@ -111,7 +111,7 @@ impl TheftWatch {
                 (*last, *count) = begin();
             }
             if value > *last {
-                // Part of the increase may have waited for a tick.
+                // The kernel may have counted part of the increase one tick later.
                 count.rises.push(StealRise {
                     from: count.to.saturating_sub(self.tick),
                     to: after,
@@ -195,7 +195,7 @@ impl super::Explainer {
     }
 }
 
-/// Returns the usual lengths of the handlers in these events.
+/// Returns the usual durations of the handlers in these events.
 fn usual(recorder: &StealRecorder, events: &[TraceEvent]) -> Vec<UsualLength> {
     let handlers = events.iter().filter_map(|event| match &event.kind {
         EventKind::IrqEntry { irq, .. } => Some(HandlerOf::Irq(*irq)),
@@ -249,7 +249,7 @@ impl CpuSmis {
     }
 }
 
-/// The counters have 32 bits.
+/// Returns the difference of two 32-bit counters.
 fn difference(from: u64, to: u64) -> u64 {
     to.wrapping_sub(from) & u64::from(u32::MAX)
 }
@@ -293,7 +293,8 @@ impl OwnSmis {
                 (*last, *at) = (value, now);
             }
             other => {
-                // This CPU has counted SMIs in the meantime as well, but since an unknown time.
+                // This CPU has also counted SMIs in the meantime, but the start of that time is
+                // unknown.
                 self.readings.clear();
                 let watch = u32::try_from(cpu).ok();
                 let watch = watch.and_then(|cpu| self.host.watch_smis(cpu));

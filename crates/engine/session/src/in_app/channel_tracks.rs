@@ -30,7 +30,7 @@ struct ChannelTrack {
     top_samples: TopSamples<WORST_KEPT>,
     /// Samples above the budget since the last call.
     over_budget: Vec<TopEntry>,
-    /// Whether it was read while it changed, and whether its counters went back.
+    /// Whether the channel was read while it changed, and whether its counters decreased.
     torn: bool,
     went_back: bool,
 }
@@ -275,7 +275,7 @@ impl ChannelTrack {
         (accounting, wrong.then_some(due))
     }
 
-    /// Returns the counts since then; `largest` is the largest sample in the ring, if any.
+    /// Returns the counts since `from`. `largest` is the largest sample in the ring, if any.
     fn since(&self, from: &Snapshot, largest: Option<u64>) -> Histogram {
         let (first, last) = (&from.counts, &self.last.counts);
         let buckets = self.last.buckets.iter().zip(&from.buckets);
@@ -340,7 +340,7 @@ mod tests {
         }
         let (mut recorded, mut counts) = (Histogram::new(), vec![0; BUCKETS]);
         for (times, ns) in (1..).zip(&edges) {
-            // Another count for each edge: exchanged buckets would show.
+            // The count differs for each edge, so that the test detects exchanged buckets.
             for _ in 0..times % 7 {
                 recorded.record(SignedNanos(*ns as i64));
                 counts[index_of(*ns).unwrap()] += 1;

@@ -69,7 +69,7 @@ impl<'a> StoreWriter<'a> {
         }
     }
 
-    /// Returns whether the store has the batch.
+    /// Commits a batch. Returns whether the store has it.
     pub(super) fn commit(&mut self, batch: &Batch) -> bool {
         let Some(writer) = &mut self.writer else {
             return false;
@@ -83,7 +83,7 @@ impl<'a> StoreWriter<'a> {
     /// Completes the recording. Returns the reason if the store does not have all of it.
     pub(super) fn finish(self, recording: &Recording) -> Option<StoreError> {
         match self.writer.map(|writer| writer.finish(recording)) {
-            // This included everything that an earlier error had delayed.
+            // Finishing also wrote everything that an earlier error had delayed.
             Some(Ok(())) => None,
             Some(Err(error)) => Some(self.error.unwrap_or(error)),
             None => self.error,

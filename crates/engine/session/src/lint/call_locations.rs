@@ -30,7 +30,7 @@ pub(super) struct CallLocations {
     execs: u64,
 }
 
-/// Files without known functions that are named one by one.
+/// Maximum number of files without known functions that are named individually.
 const MOST_UNREAD: usize = 5;
 
 /// Maximum number of return addresses that are searched on the stack if libraries have no frame
@@ -70,7 +70,7 @@ impl CallLocations {
         }
     }
 
-    /// What the reader has to know of the places.
+    /// Returns notes for the reader about the call locations.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.execs > 0 {
@@ -121,7 +121,7 @@ impl CallLocations {
         };
         let file = of_thread.and_then(|pid| self.file(pid, act));
         let (frames, unknown) = match (act.kind, of_stack) {
-            // The scheduler migrates a thread, wherever it is.
+            // A migration is an action of the scheduler, so it has no call site.
             (ActKind::Migrate, _) => (Vec::new(), None),
             (_, None) => (
                 Vec::new(),
@@ -175,7 +175,7 @@ impl CallLocations {
         }
     }
 
-    /// Returns the call site, and why it is incomplete.
+    /// Returns the call site, and the reason if it is incomplete.
     fn frames(&mut self, pid: u32, act: &Act) -> (Vec<Frame>, Option<String>) {
         let Some(first) = act.stack.first().copied() else {
             let why = "unknown: the user-space stack was not recorded";

@@ -57,7 +57,7 @@ impl Background {
             ..
         }) = &self.promoter
         {
-            // Its thread does not end before this.
+            // The thread does not end before this send.
             let _ = pauses.send(pause);
         }
         std::thread::sleep(pause);
@@ -66,7 +66,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // First, so that the policy does not change after this.
+        // End the second thread first, so that the policy does not change after this.
         self.promoter = None;
         if let Some(before) = self.before.take() {
             // The right was tested before, or is not needed for the same nice value.
@@ -85,7 +85,8 @@ struct Shared {
 /// Thread that checks whether the observing thread runs, until dropped.
 struct Promoter {
     shared: Arc<Shared>,
-    /// The thread, which is told about pauses, and ends when the sender is dropped.
+    /// The thread that checks, and the channel that tells it about pauses. The thread ends when the
+    /// sender is dropped.
     thread: Option<(Sender<Duration>, JoinHandle<()>)>,
 }
 
@@ -115,7 +116,8 @@ impl Promoter {
     fn turn(&self) {
         self.shared.turns.fetch_add(1, Ordering::Relaxed);
         if self.shared.promoted.swap(false, Ordering::Relaxed) {
-            // If refused, the thread uses more CPU time than intended, but still runs.
+            // If the change is refused, the thread uses more CPU time than intended, but still
+            // runs.
             let _ = set_policy(current_tid(), &Policy::Idle);
         }
     }

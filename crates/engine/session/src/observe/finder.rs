@@ -9,7 +9,7 @@ use punctual_trace::Followed;
 use super::ObserveRequest;
 use super::jobs::JobWatch;
 
-/// Items to find in the stream of the scout.
+/// Searches the scout's stream for one kind of span.
 pub(super) enum Finder {
     Waits(LateWakeUps),
     Jobs(Box<JobWatch>),
@@ -56,7 +56,7 @@ impl Finder {
         }
     }
 
-    /// Returns what to follow from now on.
+    /// Returns the threads and waits to follow from now on.
     pub(super) fn followed(&self, tids: Vec<u32>) -> Followed {
         match self {
             Self::Waits(_) => Followed {

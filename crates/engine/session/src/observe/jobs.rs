@@ -14,10 +14,10 @@ use punctual_trace::Followed;
 
 use super::windows::Progress;
 
-/// The wait of a thread that releases its jobs.
+/// The kind of wait that releases the jobs of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Release {
-    /// The most regular wait.
+    /// The most regular wait of the thread.
     #[default]
     Auto,
     /// A read of a timer descriptor.
@@ -90,7 +90,7 @@ impl std::fmt::Display for Release {
     }
 }
 
-/// Calls that wait for one of many events.
+/// System calls that wait for one of many events.
 const ANY: [&str; 8] = [
     "epoll_wait",
     "epoll_pwait",
@@ -123,7 +123,7 @@ const DESCRIPTORS: [&str; 14] = [
 /// Target of a timer descriptor.
 const TIMERFD: &str = "anon_inode:[timerfd]";
 
-/// Maximum number of places that are reported.
+/// Maximum number of call locations that are reported.
 const PLACES: usize = 8;
 
 /// Information about waits that events do not contain: names, and targets of descriptors.
@@ -290,8 +290,8 @@ impl JobWatch {
         }
     }
 
-    /// Returns what to follow from now on. For a thread with a known release wait, only this wait
-    /// is followed, so that many other system calls cause no loss of events.
+    /// Returns the threads and waits to follow from now on. If the release wait of a thread is
+    /// known, only this wait is followed, so that its other system calls cause no loss of events.
     pub(super) fn followed(&self, tids: Vec<u32>) -> Followed {
         let learning = tids.iter().copied();
         Followed {
@@ -326,7 +326,8 @@ impl JobWatch {
         }
     }
 
-    /// Threads created later share an index; the release wait of the first is used for all.
+    /// Threads that were created later share an index. The release wait of the first one is used
+    /// for all of them.
     fn add(&self, jobs: &mut ThreadJobs, tid: u32, seen: &JobSeen) {
         let release = seen.release.as_ref();
         if jobs.release.is_none() {

@@ -104,7 +104,7 @@ pub fn observe(
 }
 
 impl ObserveRequest {
-    /// Returns the limit; longer ones are explained.
+    /// Returns the duration above which a wait or job is explained.
     fn limit(&self) -> Nanos {
         self.jobs
             .as_ref()
@@ -229,7 +229,7 @@ impl<'a> Observation<'a> {
             }
             late.extend(found.into_iter().filter(|found| self.record(found)));
         }
-        // They have no length, but are not missed periods.
+        // Waits without an end have no length, but they are not missed periods.
         self.without_end += self.finder.without_end();
         self.explain(&late, store);
         Ok(())
@@ -264,8 +264,8 @@ impl<'a> Observation<'a> {
         Ok(())
     }
 
-    /// Returns a longer pause between two polls: nothing is recorded between windows, and each
-    /// wake-up of this thread would disturb the watched ones.
+    /// Returns how long to pause before the next poll; `None` for the usual interval. Between
+    /// windows nothing is recorded, and each wake-up of this thread would disturb the watched ones.
     fn pause(&self) -> Option<Duration> {
         let shut = self.windows.as_ref()?.pause(monotonic())?;
         Some(Duration::from(shut).clamp(TURN, LONG_TURN))
@@ -422,7 +422,7 @@ impl Source for Observation<'_> {
     }
 
     fn finish(mut self, recording: &mut Recording, store: &mut StoreWriter<'_>) -> Option<Broke> {
-        // This thread is the observing one, and the observation is over.
+        // The observation is over, so this thread gets its former policy back.
         self.background = None;
         let lost = self.source.lost(&mut self.explainer);
         let jobs = self.jobs(store);

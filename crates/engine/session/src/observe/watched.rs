@@ -9,7 +9,7 @@ use crate::targets::Started;
 use crate::targets::threads_of_number;
 use crate::{TargetError, Targets};
 
-/// Returns whether both are known and different.
+/// Returns whether both start times are known and different.
 fn differ(one: Started, other: Started) -> bool {
     one.zip(other).is_some_and(|(one, other)| one != other)
 }
@@ -36,7 +36,7 @@ pub(super) struct Watched {
     /// Threads at the start, each with a separate track, by their last name: an exec(2) changes the
     /// name.
     pub(super) first: BTreeMap<u32, String>,
-    /// IDs of these that other watched threads have reused.
+    /// IDs among these that other watched threads have reused.
     passed_on: BTreeSet<u32>,
     /// All current threads, and those that have ended.
     now: BTreeMap<u32, Started>,
@@ -44,7 +44,7 @@ pub(super) struct Watched {
     roots: BTreeMap<u32, Started>,
     /// Requested processes whose ID was reused.
     taken: BTreeSet<u32>,
-    /// Threads that have ended: from then on, their ID belongs to another thread.
+    /// IDs of threads that have ended. Another thread may reuse such an ID.
     ended: BTreeSet<u32>,
     /// Notes about reused IDs, for the reader.
     notes: Vec<String>,
@@ -324,7 +324,7 @@ mod tests {
             watched.end(&task(tid, "motion"));
         }
         assert!(!watched.has(41) && !watched.has(77));
-        // In the same process: watched, but not as the previous thread.
+        // A new thread in the same process is watched, but not as the previous thread.
         write_stat(folder.path(), 40, 41, 300);
         let mut anew = Vec::new();
         watched.refresh(&targets, &host, |tid| anew.push(tid));

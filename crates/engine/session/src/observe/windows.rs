@@ -101,7 +101,7 @@ impl Windows {
         self.cost
     }
 
-    /// Called at the end of a poll. `taken` is only called if it matters.
+    /// Performs one step at the end of a poll. `taken` is only called if the cost is needed.
     pub(super) fn step(
         &mut self,
         now: Nanos,
@@ -138,7 +138,7 @@ impl Windows {
         }
     }
 
-    /// Returns how long there is nothing to do; `None` if a window is open.
+    /// Returns the time until the next window; `None` if a window is open.
     pub(super) fn pause(&self, now: Nanos) -> Option<Nanos> {
         match self.state {
             State::Shut { until, .. } => Some(until.saturating_sub(now)),
@@ -297,7 +297,7 @@ mod tests {
         while machine.now < ms(600) {
             assert_eq!(machine.turn(long), Step::Stay);
         }
-        // Other jobs have begun after the end of the window was due.
+        // The oldest unfinished job began after the planned end of the window.
         let later = Progress {
             oldest_open: Some(ms(300)),
             ..IDLE

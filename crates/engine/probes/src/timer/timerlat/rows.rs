@@ -6,8 +6,8 @@ use punctual_rt::Tid;
 
 use crate::{Recorder, SelfCost, WorkerOutcome};
 
-/// The periods of one CPU's timer. They stay on this grid while its thread lives: a skipped expiry
-/// is a period that passed.
+/// The due times of one CPU's timer. They stay the same while its thread lives: if an expiry is
+/// skipped, its period has passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowSchedule {
     base: Nanos,
@@ -46,7 +46,7 @@ impl RowSchedule {
         )
     }
 
-    /// Shifts the grid after its thread was restarted, without counting a period twice.
+    /// Shifts the due times after the thread was restarted, without counting a period twice.
     pub(super) fn restart(&mut self, seen: Nanos) {
         let place = seen.saturating_sub(self.base).0 / self.period.0;
         self.base = Nanos(seen.0.saturating_sub(place.saturating_mul(self.period.0)));
@@ -124,7 +124,7 @@ impl Row {
             self.lost += u64::from(sample.seqnum - last - 1);
         }
         self.skip_to(grid, place, None);
-        // Two in one period: one of them was written late because of a hypervisor.
+        // If two samples are in one period, one of them was written late because of a hypervisor.
         let place = place.max(self.next);
         let due = grid.due(place);
         self.recorder.sample(due, sample.latency);
@@ -143,7 +143,7 @@ impl Row {
     ) -> WorkerOutcome {
         self.start(schedule, None);
         if let Some(periods) = periods {
-            // The thread arms the interrupt's timer; without it none is due.
+            // The thread arms the timer of the interrupt. Without the thread no expiry is due.
             let until = until.filter(|_| self.context != TimerlatContext::Irq);
             self.skip_to(schedule, periods, until);
         }
