@@ -22,7 +22,8 @@ use crate::order::round_order;
 use crate::own::OwnExperiments;
 use crate::trial::{Bench, Trial, lease, refuse_shared};
 
-/// The settings of an experiment on boots: the machine, the store, and whether to write boot files.
+/// The environment of an experiment on boots: the machine, the store, and whether to write boot
+/// files.
 #[derive(Clone, Debug)]
 pub struct BootRequest {
     /// The machine whose boot loader and boot state are used.
@@ -33,25 +34,26 @@ pub struct BootRequest {
     pub program: Vec<String>,
     /// The folder of the store.
     pub folder: PathBuf,
-    /// The experiments that this user started here, with the boot files each has written.
+    /// The experiments that this user started on this machine, with the boot files that each has
+    /// written.
     pub own: OwnExperiments,
 }
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BootStep {
-    /// The machine has to reboot.
+    /// The machine has to be rebooted.
     Boot {
         /// The boot, such as `boot 3 of 12 (preempt=lazy)`.
         what: String,
-        /// Whether its entry is selected for the next boot.
+        /// Whether the boot entry is selected for the next boot.
         chosen: bool,
-        /// The steps for the user.
+        /// The steps that the user has to perform.
         steps: Vec<String>,
     },
     /// All blocks are measured.
     Ended,
-    /// The user stopped it.
+    /// The user stopped the experiment.
     Stopped,
 }
 
@@ -178,7 +180,7 @@ pub fn undo_boots(
         return Ok(());
     }
     Loader::detect(host).forget(host, &entry_id(experiment, None), &run_program)?;
-    // Newest first; each leaves the list once it is restored.
+    // Restores the newest file first. A file leaves the list once it is restored.
     while let Some(file) = files.pop() {
         put_back(host, &file)?;
         own.set_files(experiment, &files)?;
@@ -247,7 +249,7 @@ impl Work<'_, '_> {
                 self.verify(experiment, last)?;
                 self.measure(experiment, last)
             }
-            // The program ended during this boot: measure its block again.
+            // The program ended during this boot, so the block is measured again.
             Some((BootOutcome::Measuring, last)) if here => self.measure(experiment, last),
             Some((BootOutcome::Measuring, last)) => {
                 let what = what(experiment, last.round, last.arm);
@@ -267,7 +269,7 @@ impl Work<'_, '_> {
         last: &BootAttempt,
     ) -> Result<(), TrialError> {
         let line = self.host.command_line().map_err(unknown)?;
-        // Otherwise the machine would boot this entry forever.
+        // Without this, the machine would boot this entry forever.
         let kept = self
             .loader
             .forget(self.host, &entry_id(experiment, None), &run_program)?;
@@ -368,7 +370,7 @@ impl Work<'_, '_> {
         self.request(experiment, round, arm)
     }
 
-    /// Makes the machine boot the next arm, as far as writing is allowed.
+    /// Makes the machine boot the next arm, as far as the program may write boot files.
     fn request(
         &mut self,
         experiment: &mut Experiment,
@@ -422,7 +424,8 @@ impl Work<'_, '_> {
                 needs: &self.request.folder,
             },
         )?);
-        // Before the first write, so that a killed process leaves no unknown files behind.
+        // Stores the list before the first write, so that a killed process leaves no unknown files
+        // behind.
         self.request.own.set_files(experiment, &files)?;
         for file in &files {
             write(self.host, file)?;
@@ -430,7 +433,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Changes the record of the last boot, also in the store.
+    /// Changes the record of the last boot, in memory and in the store.
     fn note(
         &self,
         experiment: &mut Experiment,

@@ -16,7 +16,8 @@ use crate::sides::Sides;
 /// The most settings that one screening can test.
 pub(crate) const MOST: usize = punctual_stats::screening::FACTORS;
 
-/// The most settings among these that take effect slowly: each doubles the number of whole plots.
+/// Maximum number of settings that take effect slowly, because each doubles the number of whole
+/// plots.
 const MOST_SLOW: usize = 3;
 
 /// Splits the findings into settings to try, most severe first, and settings left out with the
@@ -96,7 +97,8 @@ fn not_recommended<'a>(audit: &Audit, only: &'a [String]) -> impl Iterator<Item 
     })
 }
 
-/// Returns whether one of the names matches the assignment, with or without its instance.
+/// Returns whether one of the names denotes the setting of the assignment, with or without its
+/// instance.
 fn is_wanted(assignment: &str, only: &[String]) -> bool {
     let full = assignment.split('=').next().unwrap_or_default();
     let name = full.split('@').next().unwrap_or_default();

@@ -59,7 +59,8 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
     }
     let started = Timestamp::now();
     let mut lacking = Vec::new();
-    // Fail before anything is measured if the main measurement is impossible.
+    // Prepare the main measurement first, so that a failure is reported before anything is
+    // measured.
     let session = prepare(asked, around.host, &mut lacking)?;
     let looked = look_at_hardware(asked, &around);
     let looked = looked.unwrap_or_else(|error| {
@@ -175,7 +176,7 @@ fn measure(
     Ok((outcome, conditions))
 }
 
-/// Stops a run when the user stops it or when the result is decided.
+/// Stops a run when the user asks for it or when the result is decided.
 struct Either<'a, 'b> {
     inner: &'a mut Events<'b>,
     user: &'a AtomicBool,
@@ -242,7 +243,7 @@ fn look_at_hardware(
     Ok(Some((outcome.recording, outcome.store_error)))
 }
 
-/// Shows nothing, because the measurement is short.
+/// A watcher that shows nothing, because the measurement is short.
 struct Nobody;
 
 impl Watcher for Nobody {

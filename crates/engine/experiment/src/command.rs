@@ -19,15 +19,15 @@ const KEPT: usize = 2_000;
 /// Polling interval for the end of a command.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Time that processes get to exit after SIGTERM.
+/// Time between SIGTERM and SIGKILL for processes to exit.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A command that has succeeded, and the processes it left running. Dropping it ends them.
 ///
-/// Its shell is not reaped until then, so that the process group ID cannot be reused.
+/// The shell is not reaped before the end, so that the process group ID cannot be reused.
 pub(crate) struct Running {
     child: Child,
-    /// Kills the group if this program is killed: the guard reads a pipe that closes then.
+    /// Kills the process group if this program is killed: the guard then sees the end of a pipe.
     guard: Child,
     /// The end of the output so far. `all_read` receives a message when the pipe is closed.
     output: Arc<Mutex<Vec<u8>>>,
@@ -139,7 +139,7 @@ impl Running {
         if read.is_err() {
             let _ = self.all_read.recv_timeout(PATIENCE);
         }
-        // Before the group's ID can be reused.
+        // End the guard before the process group ID can be reused.
         let _ = self.guard.kill();
         let _ = self.guard.wait();
         let _ = self.child.wait();
@@ -201,7 +201,8 @@ mod tests {
         // It did not wait for the background process.
         assert!(begin.elapsed() < Duration::from_secs(300));
         let pid: i32 = running.end().unwrap().parse().unwrap();
-        // Gone, or a zombie that is not reaped yet; the signal takes a moment.
+        // The process is gone, or a zombie that is not reaped yet. Delivering the signal takes a
+        // moment.
         let lives = || {
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             !state.is_empty() && !state.contains(") Z")

@@ -19,7 +19,7 @@ pub enum TrialError {
         /// The arm.
         arm: String,
     },
-    /// A setting that takes effect only at a start.
+    /// The setting takes effect only at a start.
     #[error(
         "{setting} takes effect when the machine or a service starts: an experiment within one boot cannot try it"
     )]
@@ -44,7 +44,7 @@ pub enum TrialError {
         command: String,
         /// How it ended.
         how: String,
-        /// Its output; starts with ": " or is empty.
+        /// The command's output; it starts with ": " or is empty.
         output: String,
     },
     /// The kernel throttles the machine because of its temperature.

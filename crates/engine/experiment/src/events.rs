@@ -9,7 +9,7 @@ use punctual_session::{Snapshot, Watcher};
 /// The most late periods recorded per condition; further ones are only counted.
 const MOST: usize = 1_000_000;
 
-/// How often the rate is evaluated for a run that ends once it is decided.
+/// Interval of evaluating the rate in a run that ends once the result is decided.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Interval between progress lines when the output is not a terminal.
@@ -27,8 +27,8 @@ pub(crate) struct Noted {
 }
 
 impl Noted {
-    /// Adds a sample. A wake-up that is late by more than a period also makes the periods it missed
-    /// late.
+    /// Adds a sample. A wake-up that is late by more than a period also makes the following missed
+    /// periods late.
     fn add(&mut self, sample: Sample, period: Nanos, budget: Nanos) {
         let number = sample.expected.0 / period.0.max(1);
         let (first, last) = self.span.unwrap_or((number, number));
@@ -219,7 +219,7 @@ mod tests {
             (noted.span, noted.rate(&asked, measured).events),
             (Some((10, 17)), 1)
         );
-        // A period is missed at any budget.
+        // A missed period counts as late with any budget.
         noted.add(
             sample(30, 1_200_000),
             Nanos::from_millis(1),

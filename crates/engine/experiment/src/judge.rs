@@ -41,7 +41,7 @@ impl Grounds<'_> {
         threads.iter().for_each(|thread| all.merge(&thread.due()));
         let missed: u64 = threads.iter().map(|thread| thread.accounting.missed).sum();
         let rate = match self.noted.rate(self.asked, measured) {
-            // Missed periods without any sample.
+            // Periods were missed, and no sample shows them.
             rate if rate.events == 0 && missed > 0 => {
                 Rate::from_times(&[Nanos::ZERO], measured, self.asked.episode_gap_ns)
             }
@@ -77,7 +77,7 @@ impl Grounds<'_> {
             no_tail: None,
         };
         self.judge(&rate, decision, &mut condition);
-        // After the verdict, because this must not change it.
+        // Computed after the verdict, because it must not change the verdict.
         let prefix = format!("{}: ", self.name);
         match remark(self.recording, |thread| thread.title().starts_with(&prefix)) {
             Ok(tail) => condition.tail = Some(tail),
@@ -280,7 +280,7 @@ mod tests {
             },
             "load cpu failed",
         );
-        // A few, all in the first half of an hour; then more, all in its first tenth.
+        // A few late periods, all in the first half of an hour; then more, all in its first tenth.
         let late: Vec<u64> = (0..9).map(|n| n * 150_000 + 7).collect();
         let slow = judged(&quiet(3_600), &late, &asked(10_000.0));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Duration of an experiment, and its minimum.
+//! Duration of an experiment and its shortest possible value.
 
 use punctual_model::{ExperimentPlan, Nanos};
 use punctual_stats::pairs::LEAST_PAIRS;
@@ -59,7 +59,8 @@ pub fn least_rounds(arms: usize) -> u32 {
         0..=2 => LEAST_PAIRS as u32,
         _ => {
             let tests = arms.saturating_sub(1) as f64;
-            // 2 of 2^n arrangements are as extreme, times the number of tests.
+            // Of 2^n arrangements, 2 are as extreme as the observed one; this is multiplied by the
+            // number of tests.
             let needed = (2.0 * tests / BY_SIGNS).log2().ceil() as u32;
             needed.max(LEAST_WITH_HOLM)
         }

@@ -89,7 +89,7 @@ impl OwnExperiments {
     /// Removes the entry of an experiment that has ended or was deleted. A missing entry is not an
     /// error.
     pub fn forget(&self, id: RecordingId) {
-        // A leftover entry permits only the plan that its user started.
+        // An entry that remains permits only the plan that its user started.
         let _ = std::fs::remove_file(self.path(id));
     }
 

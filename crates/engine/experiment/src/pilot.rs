@@ -69,7 +69,7 @@ fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, Tria
              needed: give --duration {} or more{}",
             typed(plan.time_ns),
             typed(time_for(plan, block)),
-            // Suggested only if the wash-out allows a shorter block.
+            // A shorter block is suggested only if the wash-out allows it.
             if block > least_block(plan) && plan.block_ns.is_some() {
                 ", or a shorter --block"
             } else {
@@ -93,7 +93,7 @@ pub(crate) fn plan(
     if measured == Nanos::ZERO {
         return Err(TrialError::Plan("the pilot measured nothing".to_owned()));
     }
-    // It ends with a wake-up, which may come slightly late.
+    // The pilot ends with a wake-up, which may come slightly late.
     let pilot_ns = measured.min(pilot_of(plan, plan.time_ns));
     let in_pilot = |block: Nanos, count: u64| {
         let share = measured.as_secs_f64() / block.as_secs_f64().max(1e-9);
@@ -112,7 +112,8 @@ pub(crate) fn plan(
         block.max(Nanos((needed * 1e9) as u64))
     };
     let block = match (plan.block_ns, late) {
-        // Long enough for the preferred number of late slots; slightly shorter if time is short.
+        // The block is long enough for the preferred number of late slots, or slightly shorter if
+        // time is short.
         (None, 1..) => {
             let [good, least] = [GOOD, LEAST].map(|count| lengthened(late, count));
             let fits = |block| rounds(plan, block, pilot_ns).is_ok();
@@ -224,8 +225,8 @@ mod tests {
             .unwrap_or_else(|_| panic!("{text}"))
     }
 
-    /// The time suggested by an error is sufficient, and the shortest; no suggestion is rejected
-    /// afterwards.
+    /// The time that an error suggests is sufficient, and the shortest such time. No suggestion is
+    /// rejected afterwards.
     #[test]
     fn refusal_suggests_the_shortest_sufficient_time() {
         for (arms, wash_out, block) in [

@@ -39,7 +39,8 @@ pub(crate) fn slow_differs(arms: &[Arm]) -> bool {
 /// Returns the order of the arms in a round.
 pub(crate) fn order(plan: &ExperimentPlan, round: u32) -> Vec<u32> {
     let order = round_order(plan.seed, round, plan.arms.len());
-    // Only for a design that ranks: a test by pairs needs all arms in random order.
+    // Plots are used only for a design that ranks, because a test by pairs needs all arms in random
+    // order.
     if !plan.ranks_only {
         return order;
     }
@@ -105,7 +106,7 @@ mod tests {
         within.sort_unstable();
         within.dedup();
         assert_eq!(within.len(), 20, "so do the rows");
-        // A test by pairs has no plots.
+        // A test by pairs does not use plots.
         plan.ranks_only = false;
         assert_eq!(order(&plan, 3), round_order(5, 3, 24));
     }

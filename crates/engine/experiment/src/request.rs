@@ -8,7 +8,7 @@ use punctual_model::{CpuSet, LoopRequirement, Nanos};
 use punctual_probes::ProbeError;
 use punctual_session::SessionError;
 
-/// A condition measured for a shorter time has too few blocks for a verdict.
+/// Minimum time of a condition. A shorter time has too few blocks for a verdict.
 pub(crate) const LEAST: Nanos = Nanos::from_secs(10);
 
 /// The request for a check-up.
@@ -24,11 +24,11 @@ pub struct CheckRequest {
     pub idle: Nanos,
     /// Time under load.
     pub loaded: Nanos,
-    /// The background loads; empty to skip that condition.
+    /// The background loads; empty to skip the condition under load.
     pub loads: Vec<LoadRequest>,
     /// Time of the hardware probe; zero to skip.
     pub hardware: Nanos,
-    /// Measure the last condition until the result is decided, at most for this time.
+    /// Maximum time of the last condition, if it is measured until the result is decided.
     pub until_proven: Option<Nanos>,
     /// See [`punctual_session::Request::journal`].
     pub journal: Option<PathBuf>,

@@ -16,10 +16,11 @@ pub(crate) struct Sides<'a> {
     host: &'a Host,
     arms: &'a [Arm],
     cpus: Option<CpuSet>,
-    /// Open if any arm has settings, so that no other program changes settings meanwhile. Dropping
-    /// it undoes the settings in force.
+    /// The journal of settings, if any arm has settings. It stays open, so that no other program
+    /// changes settings meanwhile. Dropping it undoes the settings in force.
     journal: Option<Journal>,
-    /// The slow settings in force, and their number of changes: the first ones in the journal.
+    /// The slow settings in force, and the number of their changes, which are the first ones in the
+    /// journal.
     slow: (Vec<String>, usize),
     command: Option<Running>,
 }
@@ -126,8 +127,8 @@ impl<'a> Sides<'a> {
         Ok(())
     }
 
-    /// Ends a block: checks that its settings are still in force, ends the processes its command
-    /// left running, and returns that command's output.
+    /// Ends a block: checks that the settings of its arm are still in force, ends the processes
+    /// that its command left running, and returns the output of the command.
     pub(crate) fn leave(&mut self, arm: u32) -> Result<Option<String>, TrialError> {
         let output = self.command.take().and_then(Running::end);
         if let Some(Arm {
@@ -276,7 +277,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         sides.switch(0, "0", &stop).unwrap();
         assert_eq!(read(FILE).trim(), "10");
-        // It would be rewritten if it were undone in between.
+        // If the setting were undone in between, the file would be rewritten.
         let path = folder.path().join(FILE);
         let before = std::fs::metadata(&path).unwrap().modified().unwrap();
         sides.switch(1, "1", &stop).unwrap();

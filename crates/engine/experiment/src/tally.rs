@@ -14,11 +14,12 @@ use crate::error::TrialError;
 /// How often temperatures are read.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Late wake-ups within this time count once, for all threads together, because those with a common
-/// cause cluster.
+/// Late wake-ups of all threads within this time count as one, because wake-ups with a common cause
+/// cluster.
 pub(crate) const SLOT: Nanos = Nanos::from_millis(10);
 
-/// The most samples kept, largest latency first; a block with more is late throughout.
+/// Maximum number of samples kept, largest latency first. A block with more samples is late
+/// throughout.
 const MOST: usize = 200_000;
 
 /// The most slots that one sample may cover.
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(few.slots(Nanos(50_000)).len(), 2);
         assert_eq!(few.halves(Nanos(50_000)), [1, 1]);
         assert_eq!(few.measured(), Nanos::from_millis(100));
-        // Late all the time, and one that came after 35 ms.
+        // First every wake-up is late, then a single one comes after 35 ms.
         let all: Vec<(u64, i64)> = (0..100).map(|ms| (ms, 60)).collect();
         assert_eq!(seen(&all).slots(Nanos(50_000)).len(), 10);
         assert_eq!(

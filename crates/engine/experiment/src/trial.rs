@@ -39,7 +39,7 @@ pub struct Bench<'a> {
     pub view: &'a mut dyn Watcher,
     /// Set when the user stops the run.
     pub stop: &'a Arc<AtomicBool>,
-    /// Measure even if another measurement runs on this machine.
+    /// Whether to measure even if another measurement runs on this machine.
     pub shared: bool,
     /// Receives a line after the pilot, and the progress from time to time.
     pub say: &'a mut dyn FnMut(&Progress),
@@ -136,7 +136,7 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
     experiment.results = results(experiment, as_planned);
     experiment.sentence = answer(&experiment.results);
     let saved = match (trial.bench.store, &experiment.pilot) {
-        // Rejected before its first block: remove it from the store.
+        // The experiment was rejected before its first block, so it is removed from the store.
         (Some(store), None) => store
             .delete_experiment(experiment.id)
             .map_err(TrialError::from),
@@ -244,7 +244,7 @@ impl Trial<'_, '_> {
 
     /// Runs the pilot and reports its plan.
     pub(crate) fn begin(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
-        // Check first, so that nothing is announced and then rejected.
+        // Check the plan first, so that nothing is announced and then rejected.
         pilot::length(&experiment.plan)?;
         self.say(pilot::intention(&experiment.plan), true);
         self.pilot(experiment)?;

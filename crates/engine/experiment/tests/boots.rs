@@ -276,7 +276,7 @@ fn wrong_boot_is_recorded_but_not_counted() {
     assert_eq!(attempt.outcome, BootOutcome::OtherParameters);
     assert!(attempt.command_line.is_some());
 
-    // It is tried again, and this time the machine goes down while it is measured.
+    // The boot is tried again, and this time the machine goes down during the measurement.
     step(&machine, &store, &mut experiment, true).unwrap();
     machine.boot();
     experiment = store.find_experiment("last").unwrap();
@@ -340,7 +340,7 @@ fn without_permission_nothing_is_written() {
     );
     assert!(steps[1].contains("experiment resume"), "{steps:?}");
     assert_eq!(machine.files(), before);
-    // The user boots it by hand.
+    // The user boots the entry by hand.
     let arm = experiment.boots.as_ref().unwrap().attempts[0].arm;
     machine.boots += 1;
     machine.come_up(["ro preempt=full", "ro preempt=lazy"][arm as usize]);
@@ -364,7 +364,7 @@ fn who_gives_up_leaves_nothing() {
     assert!(environment.contains("next_entry=\n"), "{environment}");
 }
 
-/// A store from elsewhere contains files and commands: none of them is used.
+/// A store from elsewhere contains files and commands. None of them is used.
 #[test]
 fn an_experiment_from_elsewhere_is_only_shown() {
     let folder = tempfile::tempdir().unwrap();

@@ -64,7 +64,8 @@ pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
         .collect()
 }
 
-/// `shown`: the direction of a significant difference in late slots, and the carry-over.
+/// Analyses one arm. `shown` has the direction of a significant difference in late slots, and the
+/// carry-over.
 fn result(
     experiment: &Experiment,
     arm: u32,
@@ -183,7 +184,8 @@ impl Margin {
 
 /// Figures that must not get worse.
 fn guards(experiment: &Experiment, arm: u32) -> Vec<Guard> {
-    // Name, whether less is better, the least change that counts as worse, the figure.
+    // A guard: its name, whether less is better, the least change that counts as worse, and the
+    // figure.
     type Figure = (
         &'static str,
         bool,
@@ -296,8 +298,8 @@ pub(crate) fn early_end(
         .then(|| "no difference and no equivalence can be shown in the time left".to_owned())
 }
 
-/// Returns whether the rest of the plan can show neither the largest effect that the data allow nor
-/// equivalence. `share`: completed fraction of the plan.
+/// Returns whether the rest of the plan can neither show the largest effect that the data allow nor
+/// prove equivalence. `share` is the completed fraction of the plan.
 fn is_futile(experiment: &Experiment, result: &ArmResult, share: f64) -> bool {
     let pairs = experiment.pairs_of(result.arm, |block| block.late);
     let Some(Ratio {
@@ -331,7 +333,7 @@ pub(crate) fn detects(late_per_block: f64, rounds: u32, dispersion: f64) -> Opti
 /// Summarizes the whole experiment in one sentence.
 pub(crate) fn answer(results: &[ArmResult]) -> String {
     match results {
-        // A screening, or before the first round.
+        // The experiment is a screening, or has no complete round yet.
         [] => "nothing was tested".to_owned(),
         results => {
             let each: Vec<&str> = results.iter().map(|one| one.sentence.as_str()).collect();

@@ -121,7 +121,7 @@ fn equal_arms_seldom_alarm() {
     assert!(alarms <= 130, "{alarms} of 2,000");
     let all = effects(&[5.0, 5.0, 5.0], 9, 200);
     let alarms = all.iter().filter(|one| one.iter().any(differs)).count();
-    // 10 expected; the limit adds three standard deviations.
+    // 10 alarms are expected; the limit adds three standard deviations.
     assert!(alarms <= 20, "{alarms} of 200");
 }
 
@@ -137,7 +137,7 @@ fn a_rate_of_five_times_is_found() {
     assert_eq!(effects(&[25.0, 5.0], 12, 1), [[Effect::Fewer]]);
 }
 
-/// The betting test may end it after any round; its part of the 5% is 1%.
+/// The betting test may end the experiment after any round; its part of the 5% is 1%.
 #[test]
 fn a_difference_that_is_shown_ends_early() {
     let mut experiment = experiment(2, 1);
@@ -227,7 +227,7 @@ fn carry_over_and_flawed_blocks_are_refused() {
         assert_eq!(result.effect, Effect::NotProven, "{why}");
         assert!(result.sentence.contains(why), "{}", result.sentence);
     }
-    // A guard that is worse in each pair.
+    // Creates an experiment with a guard that is worse in each pair.
     let guard = &results(&flawed, true)[0].guards[0];
     assert!(guard.worse && guard.name == "median", "{guard:?}");
 }
@@ -263,7 +263,7 @@ fn power_and_rounds_match_the_tables() {
         (6, 9, 9)
     );
     assert_eq!(least_rounds(25), 11);
-    // 77 events for a doubled rate: 3 and 6 in each pair.
+    // Detecting a doubled rate takes 77 events. Each pair has 3 and 6.
     assert_eq!(detects(3.0, 9, 1.0), Some(2.0));
     assert_eq!(detects(3.0, 8, 1.0), Some(2.5));
     assert_eq!(detects(0.1, 6, 1.0), None);
@@ -274,7 +274,7 @@ fn power_and_rounds_match_the_tables() {
 enum Follows {
     /// Immediately.
     AtOnce,
-    /// Covers this fraction of the remaining difference in each block.
+    /// The state covers this fraction of the remaining difference in each block.
     Slowly(f64),
     /// One block later.
     OneBlockLater,
@@ -340,7 +340,8 @@ fn lasting_effect_is_neither_equivalent_nor_reversed() {
     assert!(fewer + more <= 4, "{fewer} {more}");
 }
 
-/// 19 pairs (0, 1) and one (20, 0): the test sees more, the sum sees fewer; neither is claimed.
+/// 19 pairs are (0, 1) and one is (20, 0): more late slots in most pairs, but fewer in total.
+/// Neither direction is claimed.
 #[test]
 fn effect_contradicted_by_blocks_is_unclaimed() {
     let mut one = experiment(2, 3);

@@ -46,7 +46,7 @@ pub(super) fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
 /// Why a setting is not kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RejectReason {
-    /// Another figure is worse with it.
+    /// Another figure is worse with the setting.
     #[error("{0} is worse")]
     Guard(String),
     #[error("not proven to help")]
@@ -74,7 +74,7 @@ pub(super) fn helps(result: &ArmResult) -> Result<(), RejectReason> {
     }
 }
 
-/// Returns whether the proof holds if `families` experiments share the 5%.
+/// Returns whether the proof still holds if `families` experiments share the 5%.
 pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), RejectReason> {
     let families = families as f64;
     if families <= 1.0 || result.p * families < 0.05 || result.wealth * 0.01 >= families {
@@ -91,7 +91,7 @@ pub(super) fn without_each(experiment: &Experiment) -> Vec<ArmResult> {
     let whole = !experiment.blocks.iter().any(|block| block.flawed);
     let each = experiment.results.iter().cloned().map(|mut result| {
         let pairs = experiment.pairs_of(result.arm, |block| block.late);
-        // A missing interval means that carry-over was found.
+        // A missing interval means that the effect carries over to the next block.
         if result.effect == Effect::NotProven
             && whole
             && result.high.is_some()
@@ -104,8 +104,8 @@ pub(super) fn without_each(experiment: &Experiment) -> Vec<ArmResult> {
     each.collect()
 }
 
-/// Returns the setting that is needed least: of the arms where the group without it is proven as
-/// good or better, the one with the lowest rate.
+/// Returns the setting that is needed least. Candidates are the arms where the group without the
+/// setting is proven as good or better; of these, the arm with the lowest rate is chosen.
 pub(super) fn least_needed(without: &[ArmResult]) -> Option<usize> {
     let not_needed = |one: &ArmResult| matches!(one.effect, Effect::Equivalent | Effect::Fewer);
     let ratio = |place: &usize| without[*place].ratio.unwrap_or(0.0);
@@ -113,7 +113,7 @@ pub(super) fn least_needed(without: &[ArmResult]) -> Option<usize> {
     all.min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
 }
 
-/// Returns the answer of a search for the recordings of its stages to keep.
+/// Returns the answer of a search, for its recordings.
 pub(super) fn judgement(
     improvement: &Improvement,
     stage: &Stage,

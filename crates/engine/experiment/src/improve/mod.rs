@@ -174,7 +174,7 @@ impl Work<'_, '_> {
         let mut chosen = Vec::new();
         for (factor, effect) in ranked.into_iter().filter(|(factor, _)| *factor < number) {
             let tried = &mut self.improvement.tried[factor];
-            // A screening only ranks the effects: it does not measure their size.
+            // A screening only ranks the effects. It does not measure their size.
             tried.why = if effect < 0.0 && chosen.len() < CONFIRMED {
                 "screened".to_owned()
             } else {
@@ -241,7 +241,8 @@ impl Work<'_, '_> {
             return Ok(kept);
         };
         let arms = vec![unchanged("current"), self.all_of(&kept)];
-        // Half of the remaining time is for leave-one-out, or more if that needs more.
+        // Half of the remaining time is reserved for leave-one-out, or more if that stage needs
+        // more.
         let each = 1 + kept.iter().filter(|one| !self.is_slow(**one)).count();
         let later = f64::from(least_rounds(each)) * each as f64 * self.block(&arms);
         let left = self.left() - self.proof_time(&arms);
@@ -258,7 +259,7 @@ impl Work<'_, '_> {
             .iter()
             .all(|result| helps(result).is_ok())
         {
-            // Proven separately, but not together: only the best one stays.
+            // The settings are proven separately, but not together, so only the best one stays.
             let ratio = |one: &usize| self.improvement.tried[*one].high.unwrap_or(f64::MAX);
             kept.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
             for one in kept.drain(1..) {
@@ -460,7 +461,7 @@ impl Work<'_, '_> {
             ends_early: !ranks_only && place > 0 && stage.name != PROOF,
             ranks_only,
             rounds: Some(stage.rounds),
-            // Each stage gets a different order.
+            // Each stage uses a different random order.
             seed: self.plan.seed.wrapping_add(place as u64),
             arms,
             ..self.plan.clone()
@@ -497,7 +498,7 @@ impl Work<'_, '_> {
             self.save(false)?;
         }
         let ran = match experiment.state {
-            // Measured before the program ended.
+            // The blocks were measured before the program ended.
             ExperimentState::Finished => Ok(()),
             _ => (self.carry_out)(&mut experiment, self.bench.reborrow()),
         };

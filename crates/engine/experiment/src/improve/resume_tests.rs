@@ -105,7 +105,7 @@ fn only_own_unchanged_search_continues() {
     refused();
     own.enter(&first).unwrap();
     assert!(unfinished(&store, &own, "last").is_ok());
-    // A different setting, load or plan makes it another user's search.
+    // With a different setting, load or plan it is another user's search.
     type Change = fn(&mut Experiment);
     let changes: [Change; 4] = [
         |one| state_of(one).improvement.tried[0].assignment = "sched-rt-runtime-us=-1".to_owned(),
@@ -138,7 +138,7 @@ fn only_own_unchanged_search_continues() {
 fn a_stage_from_elsewhere_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (store, own, mut first) = begun(folder.path());
-    // With the same plan, and with all blocks.
+    // The stage has the same plan, and all its blocks.
     let foreign = Experiment {
         id: RecordingId::new(),
         state: ExperimentState::Finished,

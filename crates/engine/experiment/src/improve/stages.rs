@@ -30,7 +30,7 @@ pub(super) const CONFIRMED: usize = 4;
 /// The fewest measurements of each row of the screening.
 const SCREENED: u32 = 2;
 
-/// Leave-one-out time is planned for at least this number of settings. More are tried if the
+/// Minimum number of settings for which leave-one-out time is planned. More are tried if the
 /// earlier stages finish early.
 const LEFT_OUT: usize = 2;
 
@@ -87,7 +87,7 @@ fn needed(plan: &ExperimentPlan, quick: usize, slow: usize, left_out: usize) -> 
     let tested = |name, arms, long_blocks| blocks(name, arms, least_rounds(arms), long_blocks);
     let mut stages = vec![blocks(EQUAL, 2, EQUAL_PAIRS, false)];
     if all > CONFIRMED {
-        // The wash-out of each whole plot.
+        // The time of the wash-outs of all whole plots.
         let plots = SLOW.as_secs_f64() * f64::from(1u32 << slow.min(ROWS / 2));
         let mut screening = blocks(SCREENING, ROWS, SCREENED, false);
         screening.round += if slow > 0 { plots } else { 0.0 };
@@ -125,8 +125,8 @@ pub(super) fn stages(
     let least = |stage: &Needed| stage.round * f64::from(stage.rounds);
     let pilot = pilot_of(plan, plan.time_ns).as_secs_f64();
     let time = plan.time_ns.as_secs_f64() - pilot;
-    // The time of the deciding stages as a multiple of their minimum, and the minimum of all
-    // stages.
+    // Returns the time of the deciding stages as a multiple of their minimum, and the minimum of
+    // all stages.
     let planned = |all: &[Needed]| {
         let whole: f64 = all.iter().map(least).sum();
         let deciding: f64 = all.iter().filter(decides).map(least).sum();
@@ -219,7 +219,7 @@ pub(super) fn pairs(name: &str, rounds: u32) -> u32 {
     }
 }
 
-/// Returns an arm without any setting.
+/// Returns an arm that changes no setting.
 pub(super) fn unchanged(name: &str) -> Arm {
     Arm {
         name: name.to_owned(),

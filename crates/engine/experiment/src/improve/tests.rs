@@ -159,19 +159,19 @@ fn planted_setting_is_kept_others_undone() {
                 kept.contains(&"setting2=on")
             );
         }
-        // 17.3 are expected; three standard deviations less are 12.
+        // 17.3 are expected; three standard deviations less gives 12.
         assert!(found >= 13, "{found} of 20 with {number} settings");
         assert!(others <= 3, "{others} of 20 with {number} settings");
     }
 }
 
-/// Searches among this number of settings on a simulated machine.
+/// Runs a search among this number of settings on a simulated machine.
 fn searched(number: usize, seconds: u64, seed: u64, helpful: &str) -> Improvement {
     let names: Vec<String> = (0..number).map(|nth| format!("setting{nth}=on")).collect();
     searched_by(&names, seconds, seed, &mut |one| simulated(one, helpful))
 }
 
-/// Searches among these settings, with experiments carried out by `carry_out`.
+/// Runs a search among these settings. `carry_out` carries out the experiments.
 fn searched_by(
     names: &[String],
     seconds: u64,
@@ -226,7 +226,7 @@ fn remaining_time_serves_the_last_stages() {
     let untried = |one: &TriedSetting| one.why.contains("no time was left");
     assert!(!long.tried.iter().any(untried), "{:?}", long.tried);
     let time: u32 = long.stages.iter().map(|one| one.arms * one.rounds).sum();
-    // 12.5 s a block, and the pilot.
+    // A block takes 12.5 s, and the pilot is subtracted.
     assert!(time <= (7_200 - 30) * 2 / 25, "{:?}", long.stages);
     let short = (1..20)
         .map(|seed| searched(4, 1_610, 10 * seed, "setting"))
@@ -348,7 +348,7 @@ fn stages_fit_time_or_state_need() {
     let names = |settings| {
         let all = stages(&plan, settings, 0).unwrap();
         let time: u32 = all.iter().map(|stage| stage.arms * stage.rounds).sum();
-        // 12.5 s a block.
+        // A block takes 12.5 s.
         assert!(time <= 7_200 * 2 / 25, "{all:?}");
         all.into_iter().map(|stage| stage.name).collect::<Vec<_>>()
     };

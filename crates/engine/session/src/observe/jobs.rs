@@ -123,7 +123,7 @@ const DESCRIPTORS: [&str; 14] = [
 /// Target of a timer descriptor.
 const TIMERFD: &str = "anon_inode:[timerfd]";
 
-/// Maximum number of call locations that are reported.
+/// Maximum number of wait calls that are reported.
 const PLACES: usize = 8;
 
 /// Information about waits that events do not contain: names, and targets of descriptors.
