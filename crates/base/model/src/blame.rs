@@ -63,7 +63,7 @@ pub struct Share {
     pub count: u32,
     /// The cause in words, if it is shown.
     #[serde(flatten, skip_deserializing)]
-    pub words: Option<CauseWords>,
+    pub words: Option<Box<CauseWords>>,
 }
 
 impl Blame {
@@ -89,7 +89,7 @@ impl Blame {
             sentence: self.sentence(),
         });
         for share in &mut self.shares {
-            share.words = Some(share.cause.words());
+            share.words = Some(Box::new(share.cause.words()));
         }
     }
 }
@@ -137,7 +137,7 @@ pub struct Segment {
     pub cause: Cause,
     /// The cause in words, if it is shown.
     #[serde(flatten, skip_deserializing)]
-    pub words: Option<CauseWords>,
+    pub words: Option<Box<CauseWords>>,
 }
 
 impl Segment {

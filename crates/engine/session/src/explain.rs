@@ -440,9 +440,9 @@ impl Explainer {
     }
 
     /// Ends the recorder and returns the explanation.
-    pub(crate) fn finish(self, warnings: &mut Vec<String>) -> Explanation {
+    pub(crate) fn finish(mut self, warnings: &mut Vec<String>) -> Explanation {
         self.add_warnings(warnings);
-        let mut outliers: Vec<Outlier> = self.buffer.outliers().cloned().collect();
+        let mut outliers = self.buffer.take_outliers();
         outliers.sort_by_key(|outlier| outlier.number);
         let explanation = Explanation {
             seen: self.seen,

@@ -39,13 +39,13 @@ typedef enum {
 typedef struct punctual_allocation_guard punctual_allocation_guard;
 
 // Opaque type behind a handle.
+typedef struct punctual_channel punctual_channel;
+
+// Opaque type behind a handle.
 typedef struct punctual_deadline punctual_deadline;
 
 // Opaque type behind a handle.
 typedef struct punctual_figures punctual_figures;
-
-// Opaque type behind a handle.
-typedef struct punctual_channel punctual_channel;
 
 // Opaque type behind a handle.
 typedef struct punctual_monitor punctual_monitor;
@@ -362,9 +362,9 @@ int punctual_figures_new(punctual_figures_t *storage,
 // `storage` is NULL or a punctual_channel_t; `spec` begins with its size; `handle` may be
 // written to.
 int punctual_channel_new(punctual_channel_t *storage,
-                      punctual_figures_h_ref figures,
-                      const punctual_channel_spec_t *spec,
-                      punctual_channel_h *handle);
+                         punctual_figures_h_ref figures,
+                         const punctual_channel_spec_t *spec,
+                         punctual_channel_h *handle);
 
 // Adds a sample for the job that was released at `at_ns`. Makes no system call.
 //

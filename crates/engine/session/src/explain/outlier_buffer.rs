@@ -71,10 +71,15 @@ impl OutlierBuffer {
         self.outliers.iter().map(|kept| &kept.outlier)
     }
 
+    /// Removes the outliers and returns them.
+    pub(super) fn take_outliers(&mut self) -> Vec<Outlier> {
+        self.outliers.drain(..).map(|one| one.outlier).collect()
+    }
+
     /// Adds an outlier if it is among the largest. If two are equal, the earlier one is kept.
     pub(super) fn add(
         &mut self,
-        outlier: Outlier,
+        mut outlier: Outlier,
         window: Window,
         pages: &[RawPage],
         requested: &[RawPage],
@@ -93,6 +98,7 @@ impl OutlierBuffer {
                 _ => return,
             }
         }
+        outlier.blame.shares.shrink_to_fit();
         let traced = Traced {
             window: window.shortened(),
             pages: pack_pages(pages),

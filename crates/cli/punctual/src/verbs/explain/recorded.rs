@@ -199,7 +199,7 @@ impl From<OutlierTimeline> for OutlierJson {
     fn from(mut timeline: OutlierTimeline) -> Self {
         timeline.outlier.blame.put_into_words();
         for segment in &mut timeline.segments {
-            segment.words = Some(segment.cause.words());
+            segment.words = Some(Box::new(segment.cause.words()));
         }
         Self {
             outlier: timeline.outlier,
