@@ -111,7 +111,7 @@ mod tests {
         let said = &find_shortfalls(&[], Unit::Run, [3, 3])[0];
         assert!(said.why.contains("p is 0.100"), "{}", said.why);
         assert!(
-            said.why.contains("4 runs a side would do (0.029)"),
+            said.why.contains("4 runs per side would suffice (0.029)"),
             "{}",
             said.why
         );

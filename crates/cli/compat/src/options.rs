@@ -42,7 +42,7 @@ impl<S: AsMut<Common>> OptionRow<S> {
 
     pub(crate) const QUIET: Self = Self::flag(
         "-q --quiet",
-        "print only when the run is over",
+        "print only when the run has ended",
         |settings| settings.as_mut().quiet = true,
     );
 

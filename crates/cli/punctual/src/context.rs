@@ -116,7 +116,7 @@ impl Context {
             punctual_files::rights::check_trusted(&path).map_err(|error| {
                 StoreError::CannotOpen {
                     path: path.clone(),
-                    reason: format!("{}; to use it: --store PATH", error.reason()),
+                    reason: format!("{}; pass --store PATH to use it", error.reason()),
                 }
             })?;
         }
@@ -142,7 +142,7 @@ impl Context {
     fn need_store(&self) -> Result<()> {
         anyhow::ensure!(
             !self.wants_no_store(),
-            "the store is 'none' (--store or PUNCTUAL_STORE): name another one"
+            "the store is 'none' (--store or PUNCTUAL_STORE): pass a file"
         );
         Ok(())
     }

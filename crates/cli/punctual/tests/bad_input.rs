@@ -201,7 +201,7 @@ fn a_store_named_none_keeps_nothing() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{line}: {said}");
         assert!(
-            said.contains("'none'") && said.contains("name another one"),
+            said.contains("'none'") && said.contains("pass a file"),
             "{said}"
         );
     }

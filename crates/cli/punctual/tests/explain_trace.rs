@@ -170,7 +170,7 @@ fn missing_events_are_reported_once_with_remedy() {
     let file = without(&place, &handlers, false);
     let shown = place.done(&format!("explain --trace {}", file.display()));
     let one_line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(one_line.matches("no event of").count(), 1, "{shown}");
+    assert_eq!(one_line.matches("no events of").count(), 1, "{shown}");
     let command = one_line.split_once("trace-cmd record ").unwrap().1;
     let command = command.split_once(';').unwrap().0;
     let mut options: Vec<&str> = command.split(' ').filter(|word| *word != "-e").collect();

@@ -279,7 +279,7 @@ fn run_continues_after_explaining_outliers() {
     }
     let error = place.refused("export -f trace-dat --outlier 4294967296", 2);
     assert!(
-        error.contains(&format!("those whose are: {first}")),
+        error.contains(&format!("outliers with trace events: {first}")),
         "{error}"
     );
 }

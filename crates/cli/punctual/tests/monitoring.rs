@@ -61,7 +61,7 @@ fn service_records_slots_until_stopped() {
     assert!(eventually(|| count(&slots(&place), "recorded") >= 1));
     // A second service on the same store would measure each slot twice.
     let second = place.refused(&format!("monitor run --plan {plan}"), 1);
-    assert!(second.contains("another service records"), "{second}");
+    assert!(second.contains("another service records into"), "{second}");
     let status = place.done(&format!("monitor status --plan {plan}"));
     assert!(status.contains("running (process "), "{status}");
     assert!(eventually(|| count(&slots(&place), "running") == 1));
@@ -476,7 +476,7 @@ fn plan_is_checked_and_unit_printed() {
     let none = place.refused("monitor check --plan none.toml", 2);
     assert!(none.contains("does not exist"), "{none}");
     let nobody = place.refused("monitor snapshot", 1);
-    assert!(nobody.contains("no service records"), "{nobody}");
+    assert!(nobody.contains("no monitor service uses"), "{nobody}");
 }
 
 #[test]

@@ -89,7 +89,7 @@ pub(crate) fn later(channel: &Channel) -> Option<String> {
 
 /// Returns how the intervals and p values were computed.
 pub(crate) fn method(comparison: &Comparison) -> String {
-    let maxima = "maxima are not compared: they differ as much between runs of one machine";
+    let maxima = "maxima are not compared: they vary as much between runs on one machine";
     let first = comparison
         .channels
         .iter()
@@ -101,9 +101,9 @@ pub(crate) fn method(comparison: &Comparison) -> String {
             grouped(comparison.replicates)
         ),
         (Unit::Stretch, Some([a, b])) => format!(
-            "{maxima}; intervals come from {a} and {b} stretches of the runs, resampled {} times \
-             (seed {}); a change holds for all lines together (p by Holm); with one \
-             run a side, a change may be one of these two runs alone: repeat both before you \
+            "{maxima}; intervals come from {a} and {b} blocks of the runs, resampled {} times \
+             (seed {}); a change holds for all lines together (p by Holm); with one run per \
+             side, a change may be an accident of these two runs: repeat both before you \
              attribute it to a setting",
             grouped(comparison.replicates),
             comparison.seed
@@ -129,7 +129,7 @@ pub(crate) fn difference(one: &Difference) -> String {
     };
     match (only(a, b), only(b, a)) {
         (gone, new) if gone.is_empty() && new.is_empty() => {
-            format!("{what}: the same words in another order")
+            format!("{what}: the same words in a different order")
         }
         (gone, new) if new.is_empty() => format!("{what}: without '{gone}'"),
         (gone, new) if gone.is_empty() => format!("{what}: with '{new}'"),

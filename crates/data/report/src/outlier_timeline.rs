@@ -50,8 +50,8 @@ const fn ends(delay: Delay) -> Ends {
             length: "late",
         },
         Delay::Step => Ends {
-            from: ("begun", "clock read before the step"),
-            to: ("done", "clock read after the step"),
+            from: ("begun", "clock read before the operation"),
+            to: ("done", "clock read after the operation"),
             length: "for the step",
         },
         Delay::Wakeup => Ends {

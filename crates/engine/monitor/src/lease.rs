@@ -51,7 +51,7 @@ pub enum LeaseError {
         source: std::io::Error,
     },
     /// The file names no process.
-    #[error("{} names no process: '{note}'", path.display())]
+    #[error("{} contains no process ID: '{note}'", path.display())]
     NoProcess {
         /// The file.
         path: PathBuf,
@@ -121,7 +121,7 @@ fn serving_by(path: &Path, host: &Host) -> Serving {
             Some((pid, _)) if host.process_start(pid).is_none() => Serving::Nobody,
             Some((pid, Some(start))) if host.process_start(pid) != Some(start) => Serving::Nobody,
             Some(_) => Serving::Service,
-            None => Serving::Unknown(format!("{} names no process", path.display())),
+            None => Serving::Unknown(format!("{} contains no process ID", path.display())),
         },
         Holder::Unknown { note: None } => {
             Serving::Unknown(format!("{} cannot be opened", path.display()))

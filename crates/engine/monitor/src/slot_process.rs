@@ -197,7 +197,7 @@ impl ProcessRunner<'_> {
             // Ctrl-C must only end the service, which then ends the run.
             .process_group(0)
             .spawn()
-            .map_err(failed("the process that measures cannot be started"))?;
+            .map_err(failed("the measuring process cannot be started"))?;
         let mut stdin = child.stdin.take();
         if let Some(stdin) = &mut stdin {
             // If it has ended, its status says more than the broken pipe.

@@ -304,7 +304,7 @@ mod tests {
             (
                 ProbeError::ClockSources(SettingsError::RunOver),
                 true,
-                "--sources: the run is over",
+                "--sources: the run has ended",
             ),
             (
                 ProbeError::Tracer(why()),

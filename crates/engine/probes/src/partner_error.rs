@@ -48,6 +48,6 @@ pub enum PartnerError {
     #[error(transparent)]
     Socket(io::Error),
     /// In that process: the thread that reads its stdin cannot be created.
-    #[error("a thread that listens: {0}")]
+    #[error("its listening thread: {0}")]
     Listen(#[source] io::Error),
 }

@@ -47,7 +47,7 @@ pub enum SettingsError {
     #[error("there is no place for the journal of settings: set HOME")]
     NoJournal,
     /// The run is over, and everything is restored.
-    #[error("the run is over")]
+    #[error("the run has ended")]
     RunOver,
     /// The setting cannot be read, may not be changed, or was not accepted.
     #[error(transparent)]
@@ -106,7 +106,7 @@ mod tests {
                 SettingsError::NoJournal,
                 "there is no place for the journal of settings: set HOME",
             ),
-            (SettingsError::RunOver, "the run is over"),
+            (SettingsError::RunOver, "the run has ended"),
             (SettingsError::refused(kernel), &kernels),
         ] {
             assert_eq!(error.to_string(), text);

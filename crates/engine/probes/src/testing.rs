@@ -158,7 +158,7 @@ pub(crate) fn stop_after(control: &Arc<Control>, delay: Duration) -> JoinHandle<
     let control = Arc::clone(control);
     std::thread::spawn(move || {
         std::thread::sleep(delay);
-        // Once the run is over, this is the only reference left.
+        // Once the run has ended, this is the only reference left.
         while Arc::strong_count(&control) > 1 {
             control.stop();
             std::thread::sleep(Duration::from_millis(10));

@@ -22,7 +22,7 @@ pub enum TracerError {
     #[error("it was not started")]
     NotStarted,
     /// No thread fetches its reports.
-    #[error("no thread to read it: {0}")]
+    #[error("cannot start the thread that reads it: {0}")]
     NoReader(#[source] io::Error),
     /// The kernel does not have it, rejects it, or it cannot be read.
     #[error(transparent)]
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn tracer_error_is_a_sentence() {
         let full = || io::Error::from_raw_os_error(11);
-        let no_reader = format!("no thread to read it: {}", full());
+        let no_reader = format!("cannot start the thread that reads it: {}", full());
         let refused = full().to_string();
         for (error, text) in [
             (TracerError::NotOffered, "no tracer may be used here"),

@@ -20,8 +20,8 @@ pub enum SessionError {
     },
     /// Another measurement uses a CPU.
     #[error(
-        "CPU {cpu} is being measured by {who}: two measurements on a CPU disturb each other. Wait, \
-         choose other --cpus, or give --share-cpus"
+        "CPU {cpu} is being measured by {who}: two measurements on a CPU disturb each other. \
+         Wait, choose other --cpus, or pass --share-cpus"
     )]
     CpuInUse {
         /// The CPU.
@@ -86,12 +86,12 @@ pub enum SessionError {
     NoChannelExplained(Vec<String>),
     /// The cost of watching jobs cannot be limited without BPF programs.
     #[error(
-        "the cost of watching cannot be limited: only BPF programs are switched quickly enough \
-         ({0}). Leave out --cost"
+        "the cost of watching cannot be limited: only BPF programs can be switched quickly \
+         enough ({0}). Omit --cost"
     )]
     CostNotLimited(String),
     /// The warm-up would take the entire run.
-    #[error("a warm-up of {warm_up} leaves nothing of a run of {duration}")]
+    #[error("a warm-up of {warm_up} is as long as the run of {duration}")]
     OnlyWarmUp {
         /// Length of the warm-up.
         warm_up: Nanos,

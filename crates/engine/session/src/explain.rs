@@ -470,7 +470,7 @@ impl Explainer {
         warnings.extend(self.warnings.iter().cloned());
         if self.beyond > 0 {
             warnings.push(format!(
-                "no explanation of {}: each is the mean of several samples, not a single time span",
+                "{} not explained: each is the mean of several samples, not a single time span",
                 punctual_model::counted(self.beyond, "outlier", "outliers")
             ));
         }

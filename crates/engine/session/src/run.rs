@@ -92,7 +92,10 @@ impl Session {
         let mark = self.request.tracemark.and_then(|unit| {
             let opened = TraceStop::open(&self.host, unit, limit);
             opened
-                .map_err(|error| self.warnings.push(format!("no trace mark: {error}")))
+                .map_err(|error| {
+                    self.warnings
+                        .push(format!("the trace is not marked: {error}"))
+                })
                 .ok()
         });
         let handler = Arc::new(BreakHandler::new(

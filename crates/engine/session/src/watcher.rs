@@ -12,7 +12,7 @@ pub trait Watcher {
     fn begin(&mut self, recording: &Recording);
     /// Called several times per second, and once more when everything has been measured.
     fn progress(&mut self, snapshot: &Snapshot);
-    /// Called when the run is over.
+    /// Called when the run has ended.
     fn end(&mut self);
 
     /// Returns the interval of calls to [`progress`](Self::progress).

@@ -107,9 +107,7 @@ fn signed_on(
     let secret = headers.get(PROXY_SECRET).map(HeaderValue::as_bytes);
     let is_secret = secret.is_some_and(|sent| bool::from(sent.ct_eq(sign_on.secret.as_bytes())));
     if !is_proxy || !is_secret {
-        return refuse(
-            "the header of the user is taken from the proxy only, with its shared secret",
-        );
+        return refuse("the user header is accepted only from the proxy, with its shared secret");
     }
     let name = value.to_str().ok().map(str::trim);
     let name = name.filter(|name| !name.is_empty() && name.len() <= USER);
@@ -240,7 +238,10 @@ async fn admit(
         return Ok(Who::Local);
     }
     let user = signed_on(app.config.sign_on.as_ref(), is_proxy, headers);
-    let user = user.inspect_err(|_| app.refusals.log("named a user and is not the proxy", from))?;
+    let user = user.inspect_err(|_| {
+        app.refusals
+            .log("sent a user header and is not the proxy", from)
+    })?;
     if let Some(user) = user {
         return if need.is_met_by(user.role) {
             Ok(Who::Bearer(user))

@@ -133,7 +133,7 @@ impl Deliverer {
             })?;
             losses += u32::from(lost > 0);
             if losses > LOSSES {
-                let text = "the collector loses what it has answered";
+                let text = "the collector loses stored recordings";
                 return Err(DeliverError::GaveUp(text.to_owned()));
             }
             let due = store.due(&to, PAGE)?;

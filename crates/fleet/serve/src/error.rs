@@ -35,7 +35,7 @@ pub enum ServeError {
     #[error("cannot start the server: {0}")]
     Runtime(std::io::Error),
     /// No random numbers are available.
-    #[error("cannot draw a token: {0}")]
+    #[error("cannot generate a token: {0}")]
     Random(std::io::Error),
     /// The name is not suitable for lists and URLs.
     #[error(
@@ -124,7 +124,7 @@ pub enum NotTaken {
     #[error(transparent)]
     NotARecording(#[from] punctual_model::ReadError),
     /// The ID differs from the one in the path.
-    #[error("its ID is not the one of the path")]
+    #[error("its ID differs from that in the path")]
     OtherId,
     /// The recording is still running.
     #[error("it is not finished")]
@@ -133,7 +133,7 @@ pub enum NotTaken {
     #[error("it has too many threads")]
     TooManyThreads,
     /// An interval belongs to a thread that does not exist.
-    #[error("an interval is of no thread")]
+    #[error("an interval belongs to no thread")]
     NoThread,
     /// The intervals are not in the order of the store.
     #[error("its intervals are not in the order of time and thread")]

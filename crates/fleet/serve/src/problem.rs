@@ -59,7 +59,7 @@ impl Problem {
 
     /// Returns the problem of a request whose handler panicked.
     pub(crate) fn fault() -> Self {
-        let message = "this request failed: a fault of punctual";
+        let message = "this request failed because of a bug in punctual";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 }

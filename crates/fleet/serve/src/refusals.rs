@@ -31,7 +31,7 @@ impl Refusals {
         let beginning = token.chars().take(BEGINNING).collect();
         let guesses = (self.addresses.count(from)).max(self.beginnings.count(beginning));
         if guesses <= GUESSES {
-            return Problem::new(StatusCode::UNAUTHORIZED, "this token is not known");
+            return Problem::new(StatusCode::UNAUTHORIZED, "this token is unknown");
         }
         let message = "too many wrong tokens: try again in a minute";
         Problem::busy(message, WINDOW.as_secs() as u32)

@@ -67,11 +67,11 @@ fn refusal(answer: StatusCode) -> Option<&'static str> {
         StatusCode::BAD_REQUEST => "a request is malformed (400)",
         StatusCode::FORBIDDEN => "a request is not allowed (403)",
         StatusCode::REQUEST_TIMEOUT => "a body took too long (408)",
-        StatusCode::LENGTH_REQUIRED => "a body does not say its length (411)",
+        StatusCode::LENGTH_REQUIRED => "a body has no length (411)",
         StatusCode::PAYLOAD_TOO_LARGE => "a body is too large (413)",
         StatusCode::UNSUPPORTED_MEDIA_TYPE => "a body is not compressed with zstd (415)",
         StatusCode::UNPROCESSABLE_ENTITY => "a body cannot be kept (422)",
-        StatusCode::TOO_MANY_REQUESTS => "too much is asked for at once (429)",
+        StatusCode::TOO_MANY_REQUESTS => "too many requests at once (429)",
         _ => return None,
     })
 }

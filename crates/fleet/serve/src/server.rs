@@ -231,7 +231,7 @@ async fn serve(
             tokio::select! {
                 () = connection(stream, acceptor, visit) => {}
                 () = seat.has_to_leave() => {
-                    let reason = "connection closed: others wait, and it showed no token";
+                    let reason = "connection closed: it sent no token, and others are waiting";
                     app.refusals.log(reason, from.ip());
                 }
             }

@@ -269,7 +269,8 @@ pub enum Error {
     },
     /// Opening the PM QoS file: ENOENT.
     #[error(
-        "{} is not there: the kernel has no PM QoS for CPU latency, or the container does not show \
+        "{} does not exist: the kernel has no PM QoS for CPU latency, or the container does not \
+         show \
          it",
         path.display()
     )]

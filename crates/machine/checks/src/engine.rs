@@ -32,7 +32,7 @@ pub enum AuditError {
         online: CpuSet,
     },
     /// The request names no CPU.
-    #[error("no CPU was named: give for example --cpus 2-3, or leave --cpus out")]
+    #[error("no CPU was given: pass a list such as --cpus 2-3, or omit --cpus")]
     NoCpu,
 }
 
@@ -127,7 +127,7 @@ fn measured(facts: &FactSet, request: &Request) -> Result<(CpuSet, &'static str)
             return Ok((set, because));
         }
     }
-    Ok((online, "none is isolated, so all count"))
+    Ok((online, "no CPU is isolated, so all CPUs count as measured"))
 }
 
 fn finding(
@@ -235,7 +235,7 @@ fn frequency(facts: &FactSet, cpus: &CpuSet) -> Fact<u64> {
         Some(mhz) => Fact::known((mhz * 1_000.0) as u64, CPUINFO),
         None => Fact::unknown(
             MAX_FREQUENCY.replace('#', "N"),
-            line("neither cpufreq nor /proc/cpuinfo says the clock frequency"),
+            line("neither cpufreq nor /proc/cpuinfo states the clock frequency"),
         ),
     }
 }

@@ -135,7 +135,7 @@ impl<'a> FactReader<'a> {
         match self.facts.files.get(file) {
             Some(Reading::Text(text)) => Ok(text),
             Some(Reading::Absent) => Err(Missing::not_applicable(format!(
-                "{} is not there",
+                "{} does not exist",
                 shown(file)
             ))),
             Some(Reading::Unreadable(why)) => {
@@ -245,7 +245,7 @@ impl<'a> FactReader<'a> {
             }
             // If nothing matched, the entry for the pattern itself has the reason.
             (true, None) => Err(match self.text(pattern) {
-                Ok(_) => Missing::unknown(format!("{pattern} is no file")),
+                Ok(_) => Missing::unknown(format!("{pattern} is not a file")),
                 Err(missing) => missing,
             }),
         }
@@ -258,7 +258,8 @@ impl<'a> FactReader<'a> {
     pub(crate) fn elsewhere(&self) -> Result<&'a CpuSet, Missing> {
         if self.others.is_empty() {
             Err(Missing::not_applicable(
-                "all CPUs are measured, so no other is left: name the measured ones with --cpus",
+                "all CPUs are measured, so none is left for the system: pass the measured CPUs \
+                 with --cpus",
             ))
         } else {
             Ok(self.others)
@@ -340,7 +341,7 @@ impl<'a> FactReader<'a> {
     /// Returns the counts of the measured CPUs and the duration of counting.
     pub(crate) fn counted(&self) -> Result<(Vec<&'a CpuInterference>, Nanos), Missing> {
         let sample = self.facts.sample.as_ref().ok_or_else(|| {
-            Missing::unknown("nothing was counted: sampling is off, or the facts hold no counts")
+            Missing::unknown("no counts: sampling is off, or the facts contain no counts")
         })?;
         let cpus: Vec<&CpuInterference> = sample
             .cpus
@@ -348,10 +349,7 @@ impl<'a> FactReader<'a> {
             .filter(|cpu| self.cpus.contains(cpu.cpu))
             .collect();
         if cpus.is_empty() || sample.duration_ns == Nanos(0) {
-            Err(Missing::unknown(format!(
-                "CPU {} is not among what was counted",
-                self.cpus
-            )))
+            Err(Missing::unknown(format!("CPU {} has no counts", self.cpus)))
         } else {
             Ok((cpus, sample.duration_ns))
         }
@@ -419,7 +417,7 @@ impl<'a> FactReader<'a> {
         match (next(), next()) {
             (Some(major), Some(minor)) => Ok((major, minor)),
             _ => Err(Missing::unknown(format!(
-                "'{}' is no version",
+                "'{}' is not a version",
                 line(release)
             ))),
         }

@@ -58,7 +58,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
     Distribution {
         name: "rhel",
         ids: &["rhel", "centos", "rocky", "almalinux", "ol"],
-        title: "Red Hat Enterprise Linux and its kin",
+        title: "Red Hat Enterprise Linux and compatible distributions",
         steps: &[
             "# Red Hat Enterprise Linux 9 (8 and 10: with that number), registered with a",
             "# subscription that has real time. On aarch64 it is a technology preview in 10.",

@@ -80,7 +80,7 @@ fn options(text: &mut String) {
         let wanted = match option.wanted {
             Wanted::On => "y",
             Wanted::Off => "n",
-            Wanted::OnToSpin => "y where threads spin, n elsewhere",
+            Wanted::OnToSpin => "y if threads spin, n otherwise",
         };
         let _ = writeln!(
             text,

@@ -55,7 +55,7 @@ impl Host {
             for pattern in patterns {
                 read_pattern(&self.root, pattern, &mut files);
             }
-            let failed = |_| Fact::unknown(TASKS, "the thread that reads them failed");
+            let failed = |_| Fact::unknown(TASKS, "the thread that reads the counters failed");
             (self.facts(), tasks.join().unwrap_or_else(failed))
         });
         FactSet {

@@ -18,7 +18,7 @@ pub(crate) trait Access: Sync {
     fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError>;
     /// Returns the reason why this machine has no instance.
     fn absence(&self, setting: &Setting, _: &Target<'_>) -> String {
-        format!("{} is not there", setting.paths().join(", "))
+        format!("{} does not exist", setting.paths().join(", "))
     }
     /// Returns other names of an instance.
     fn aliases(&self, _: &Target<'_>, _: &str) -> Vec<String> {

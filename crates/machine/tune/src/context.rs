@@ -36,7 +36,7 @@ impl Context {
                 let rest = stay.difference(measured);
                 if rest.is_empty() {
                     return Err(TuneError::Cpus(format!(
-                        "{setting}: CPU {measured} are all CPUs: none is left for the system"
+                        "{setting}: CPU {measured} are all CPUs: leave at least one for the system"
                     )));
                 }
                 rest

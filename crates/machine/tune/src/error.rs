@@ -132,7 +132,7 @@ pub enum TuneError {
         marker: String,
     },
     /// A profile is neither built in nor a file.
-    #[error("unknown profile '{name}': {why}; the built-in ones are {known}")]
+    #[error("unknown profile '{name}': {why}; the built-in profiles are {known}")]
     NoProfile {
         /// The requested name.
         name: String,
@@ -253,7 +253,8 @@ pub enum TuneError {
         path: PathBuf,
     },
     /// Changes of an earlier program are still in force.
-    #[error("the journal {} holds changes that are not undone yet: undo them before making others", path.display())]
+    #[error("the journal {} holds changes that are not undone: run `punctual tune revert` before \
+             you make others", path.display())]
     Pending {
         /// The file.
         path: PathBuf,

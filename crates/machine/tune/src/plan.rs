@@ -377,7 +377,7 @@ fn step(
         {
             return Err(TuneError::Absent {
                 setting: setting.name.to_owned(),
-                reason: format!("{} is not there", path.display()),
+                reason: format!("{} does not exist", path.display()),
             });
         }
         other => other?,

@@ -150,7 +150,7 @@ impl Wish {
         match &selector {
             Some(selector) if setting.instance_form().is_none() => Err(TuneError::NoInstance {
                 setting: format!("{name}@{selector}"),
-                there: format!("{name} is one for the whole machine"),
+                there: format!("{name} applies to the whole machine"),
             }),
             _ => Ok(Self {
                 setting,

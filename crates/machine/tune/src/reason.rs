@@ -81,7 +81,7 @@ fn reason(target: &Target<'_>, source: &io::Error, known: &str) -> String {
         io::ErrorKind::ReadOnlyFilesystem => "it is mounted read-only, as in most containers: \
                                               run it on the machine itself"
             .to_owned(),
-        io::ErrorKind::InvalidInput => "the kernel does not take this value now".to_owned(),
+        io::ErrorKind::InvalidInput => "the kernel does not accept this value now".to_owned(),
         io::ErrorKind::Unsupported => "the driver cannot do that".to_owned(),
         io::ErrorKind::ResourceBusy => "another setting in force excludes it".to_owned(),
         io::ErrorKind::NotFound => "this kernel does not have it, or it has gone".to_owned(),

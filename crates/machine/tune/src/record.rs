@@ -116,7 +116,7 @@ impl Owner {
         Ok(Self {
             pid,
             process_start: host.process_start(pid).ok_or(TuneError::Unidentified {
-                what: "when this process was started",
+                what: "the start time of this process",
             })?,
             boot_id: boot_id(host)?,
         })
@@ -136,7 +136,7 @@ impl Owner {
 
 fn boot_id(host: &Host) -> Result<String, TuneError> {
     host.boot_id().ok_or(TuneError::Unidentified {
-        what: "which boot this is",
+        what: "the boot ID",
     })
 }
 

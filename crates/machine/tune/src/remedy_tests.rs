@@ -32,7 +32,7 @@ fn feasible_audit_remedies_are_applied_and_reverted() {
     };
     let all = plan(&machine, &request).unwrap();
     assert_eq!(all.label, "doctor");
-    assert!(why_left_out(&all, "stat-interval-s").contains("is not there"));
+    assert!(why_left_out(&all, "stat-interval-s").contains("does not exist"));
     let governors: Vec<_> = (all.left_out.iter())
         .filter(|one| one.setting.starts_with("governor"))
         .collect();
@@ -55,6 +55,6 @@ fn absent_lenient_setting_is_omitted() {
     assert!(plan(&machine, &request).is_err());
     request.sets = request.sets.into_iter().map(Wish::lenient).collect();
     let all = plan(&machine, &request).unwrap();
-    assert!(why_left_out(&all, "swappiness").contains("is not there"));
+    assert!(why_left_out(&all, "swappiness").contains("does not exist"));
     assert_eq!(all.steps.len(), 1);
 }

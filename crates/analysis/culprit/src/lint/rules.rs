@@ -239,8 +239,8 @@ pub const RULES: &[Rule] = &[
         id: "stack-not-prefaulted",
         title: "stack not prefaulted",
         severity: Severity::Medium,
-        why: "A deeper call than any before touches a new page of the stack: a page fault at the \
-              worst moment.",
+        why: "A call that is deeper than any before touches a new page of the stack: a page \
+              fault at the worst moment.",
         source: "mlockall(2), NOTES",
         remedy: "Lock memory with MCL_FUTURE before threads are made, and touch 64 KiB of the stack \
                  at the start of each thread.",

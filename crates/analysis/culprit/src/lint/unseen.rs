@@ -69,7 +69,7 @@ mod tests {
                     comm: "motion".to_owned(),
                     tid: 7,
                 },
-                "motion (7) was not there during the whole time",
+                "motion (7) did not exist during the whole run",
             ),
             (
                 NoEvent,

@@ -18,7 +18,7 @@ pub(crate) const KINDS: [(&str, Late, f64); 12] = [
         30.0,
     ),
     (
-        "bad mode, 30 s in 300 s",
+        "slow mode, 30 s in 300 s",
         Late::BadMode(10.0, 30.0, 300.0),
         300.0,
     ),

@@ -34,10 +34,10 @@ pub enum NoTail {
     #[error("late wake-ups come in bursts (Ljung-Box)")]
     Bursts,
     /// The level changes during the run.
-    #[error("late wake-ups become more or fewer with time (KPSS)")]
+    #[error("the rate of late wake-ups changes with time (KPSS)")]
     Drift,
     /// The fit does not pass its goodness-of-fit test.
-    #[error("the tail has another form (Cramér-von Mises)")]
+    #[error("the tail has a different shape (Cramér-von Mises)")]
     OtherForm,
 }
 
@@ -57,8 +57,11 @@ mod tests {
             (Unsteady, "the fit changes with the threshold"),
             (FewIntervals, "fewer than 20 complete intervals"),
             (Bursts, "late wake-ups come in bursts (Ljung-Box)"),
-            (Drift, "late wake-ups become more or fewer with time (KPSS)"),
-            (OtherForm, "the tail has another form (Cramér-von Mises)"),
+            (Drift, "the rate of late wake-ups changes with time (KPSS)"),
+            (
+                OtherForm,
+                "the tail has a different shape (Cramér-von Mises)",
+            ),
         ] {
             assert_eq!(why.to_string(), text);
         }

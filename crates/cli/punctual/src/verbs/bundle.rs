@@ -100,7 +100,8 @@ fn machine<W: Write>(bundle: &mut Bundle<W>, recording: &Recording) -> Result<()
     let about = if same {
         "the machine's present state"
     } else {
-        "the machine's present state: settings differ from the measurement, or another machine"
+        "the machine's present state: the settings or the machine differ from those of the \
+         measurement"
     };
     bundle.put_json("machine/host.json", about, &facts)?;
     for file in host.support_files() {

@@ -123,7 +123,7 @@ impl Run for CheckUp {
         let on_stdout = usize::from(json) + to_stdout.count();
         if on_stdout > 1 {
             return Err(UsageError(
-                "only one format fits on stdout: name a file for the others".to_owned(),
+                "only one format can go to stdout: pass a file for the others".to_owned(),
             )
             .into());
         }
@@ -231,7 +231,8 @@ impl CheckUp {
         };
         if requirement.budget_ns > requirement.period_ns {
             return Err(UsageError(format!(
-                "--budget {} is longer than the period of {}: a period that late is missed",
+                "--budget {} is longer than the period of {}: a period that starts that late is \
+                 missed",
                 requirement.budget_ns, requirement.period_ns
             ))
             .into());

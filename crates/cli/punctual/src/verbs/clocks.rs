@@ -105,10 +105,10 @@ impl Run for Clocks {
 const fn what(clock: PosixClock) -> &'static str {
     match clock {
         PosixClock::Realtime => "wall-clock time: steps when it is set",
-        PosixClock::RealtimeCoarse => "the same, as of the last tick",
-        PosixClock::Tai => "the same, without leap seconds",
+        PosixClock::RealtimeCoarse => "the same clock, as of the last tick",
+        PosixClock::Tai => "the same clock, without leap seconds",
         PosixClock::Monotonic => "since the boot, steered, never stepped",
-        PosixClock::MonotonicCoarse => "the same, as of the last tick",
+        PosixClock::MonotonicCoarse => "the same clock, as of the last tick",
         PosixClock::MonotonicRaw => "since the boot, at the hardware's rate",
         PosixClock::Boottime => "since the boot, suspension included",
         PosixClock::ProcessCpuTime => "CPU time of this process",

@@ -20,7 +20,7 @@ pub(super) const VERB: Verb = Verb::new::<Doctor>("doctor");
 /// The probe whose maximum latency the rule of thumb estimates.
 const COMPARABLE: &str = "timer";
 
-const LONG: &str = "Audit this machine: what costs latency, and what to do.\n\n\
+const LONG: &str = "Audit this machine: find what costs latency, and how to change it.\n\n\
              Changes nothing. Each finding states the value that was read, why it matters, the \
              source, and how to change it. Run it as the user that runs the application, or as root to \
              see more.";
@@ -154,7 +154,7 @@ impl AuditOutput {
         // Check this before anything is written.
         let on_stdout = usize::from(json) + dashes.count();
         if on_stdout > 1 {
-            let wrong = "only one format fits on stdout: name a file for the others".to_owned();
+            let wrong = "only one format can go to stdout: pass a file for the others".to_owned();
             return Err(UsageError(wrong).into());
         }
         for (form, path) in files {

@@ -157,13 +157,13 @@ impl ExportFile {
         match all.as_slice() {
             [(_, form)] => Ok(*form),
             [] => Err(UsageError(format!(
-                "{}: the extension names no format: give --format",
+                "{}: the extension matches no format: pass --format",
                 path.display()
             ))),
             several => {
                 let names: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
                 Err(UsageError(format!(
-                    "{}: the extension is that of {}: give --format",
+                    "{}: the extension belongs to {}: pass --format",
                     path.display(),
                     names.join(", ")
                 )))

@@ -148,7 +148,7 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     }
     let nothing = improvement.tried.is_empty();
     if nothing {
-        improvement.sentence = "the audit recommends no setting that may be tried".to_owned();
+        improvement.sentence = "the audit recommends no setting that can be tried".to_owned();
     } else {
         plan_stages(&mut improvement, &plan).map_err(failed)?;
     }

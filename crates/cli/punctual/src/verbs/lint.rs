@@ -93,7 +93,7 @@ impl Run for Lint {
             .as_ref()
             .is_some_and(|path| path.as_os_str() == "-");
         if self.json && on_stdout {
-            let wrong = "only one format fits on stdout: name a file for the others".to_owned();
+            let wrong = "only one format can go to stdout: pass a file for the others".to_owned();
             return Err(UsageError(wrong).into());
         }
         let stop = measure::stop_flag()?;

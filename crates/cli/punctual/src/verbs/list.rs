@@ -95,7 +95,10 @@ impl Run for List {
             let only_blocks =
                 || !self.blocks && context.listed().is_ok_and(|listed| !listed.is_empty());
             output::note(match filter == all {
-                true if only_blocks() => "only blocks of experiments: punctual list --blocks",
+                true if only_blocks() => {
+                    "the store has only blocks of experiments: show them \
+                    with punctual list --blocks"
+                }
                 true => "no recordings yet: run punctual measure timer",
                 false => "no recording matches these filters",
             });

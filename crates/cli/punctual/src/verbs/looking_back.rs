@@ -95,14 +95,14 @@ fn only(epochs: &[SeriesEpoch]) -> Result<String> {
     match Vec::from_iter(names).as_slice() {
         [one] => Ok((*one).clone()),
         [] => Err(UsageError(
-            "the store has no series: name a label of recordings, or plan one with punctual monitor"
+            "the store has no series: pass a label of recordings, or plan a series with punctual monitor"
                 .to_owned(),
         )
         .into()),
         several => {
             let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
             let text = format!(
-                "the store has several series: name one of {}",
+                "the store has several series: pass one of {}",
                 names.join(", ")
             );
             Err(UsageError(text).into())

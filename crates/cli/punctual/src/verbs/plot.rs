@@ -108,7 +108,7 @@ impl Run for PlotFile {
                 let path = self.path(|| file_name(&series.name))?;
                 if self.group.is_none() && trend.groups.len() > 1 {
                     output::note(&format!(
-                        "group '{}': for another give --group",
+                        "group '{}': pass --group for another",
                         group.name()
                     ));
                 }

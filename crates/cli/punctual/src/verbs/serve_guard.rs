@@ -61,7 +61,7 @@ impl Run for ServeGuard {
         // Ctrl-C and the end of the terminal must not end this process.
         let _ = setsid();
         let parent = Pid::from_raw(self.pid).filter(|pid| getppid() == Some(*pid));
-        let parent = parent.context("the program that is watched has ended")?;
+        let parent = parent.context("the watched program has ended")?;
         let parent = pidfd_open(parent, PidfdFlags::empty())?;
         let silence = Timespec {
             tv_sec: i64::from(self.silence_ms / 1_000),

@@ -32,7 +32,7 @@ impl Run for ServeSymbols {
         close_inherited()?;
         let (owner, limits) = ((self.user, self.group), (self.read, self.kept));
         punctual_host::serve_symbols(owner, limits, &mut io::stdout())
-            .context("nobody reads the functions")?;
+            .context("the reader of the functions has ended")?;
         Ok(Exit::Done)
     }
 }

@@ -92,7 +92,7 @@ impl Run for Options {
             }
             What::Compact => {
                 let freed = context.store_to_delete()?.compact()?;
-                output::print(&format!("{} kB given back\n", grouped(freed >> 10)))?;
+                output::print(&format!("{} kB freed\n", grouped(freed >> 10)))?;
                 Ok(Exit::Done)
             }
             What::Copy { from, to, json } => fleet::copy(&from, &to, json, context),
@@ -190,7 +190,7 @@ fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
         field("already here", merged.known),
     ];
     if merged.running > 0 {
-        fields.push(field("still running, left out", merged.running));
+        fields.push(field("still running, not copied", merged.running));
     }
     fields.extend([
         field("slots", merged.slots),

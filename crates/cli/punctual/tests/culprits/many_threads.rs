@@ -85,7 +85,7 @@ fn latency_among_15000_threads_is_explained() {
     let recording = Recording::from_json(&text(&output.stdout)).unwrap();
     assert_eq!(recording.probe.name, "threads");
     crate::common::assert_conserved(&recording);
-    let shared = |warning: &String| warning.contains("threads have no figures of their own");
+    let shared = |warning: &String| warning.contains("threads have no separate figures");
     assert!(
         recording.warnings.iter().any(shared),
         "{:?}",

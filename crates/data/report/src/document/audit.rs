@@ -200,7 +200,7 @@ fn foot(document: &mut Document, audit: &Audit, all: bool) {
     if !audit.cpus.is_empty() {
         text.push(match &audit.sample {
             Some(sample) => format!("Interrupts were counted for {}.", short(sample.duration_ns)),
-            None => "Nothing was counted (--sample 1s does).".to_owned(),
+            None => "Nothing was counted: pass --sample 1s.".to_owned(),
         });
     }
     if !all {

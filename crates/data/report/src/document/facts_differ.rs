@@ -41,7 +41,7 @@ pub fn facts_differ(differ: &FactsDiffer) -> Document {
     if !differ.not_known.is_empty() {
         let names = differ.not_known.iter();
         let names: Vec<String> = names.map(|name| name.replace('_', " ")).collect();
-        let text = format!("not known of both: {}", names.join(", "));
+        let text = format!("unknown for both: {}", names.join(", "));
         document.push(Section::new(vec![Block::faint(text)]));
     }
     document
@@ -110,7 +110,7 @@ fn configuration(differ: &FactsDiffer, options: Table) -> Section {
     let mut differences = differ.differences.iter();
     let differs = differences.any(|one| one.fact == "kernel.configuration");
     if options.rows.is_empty() && differs {
-        let text = "The configurations differ in options that recordings do not keep.";
+        let text = "The configurations differ in options that recordings do not store.";
         return Section::titled("Kernel configuration", vec![Block::text(text)]);
     }
     section("Kernel configuration", options)

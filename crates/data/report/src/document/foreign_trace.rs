@@ -60,13 +60,13 @@ fn gaps(trace: &TraceSummary) -> Vec<String> {
             lost => counted(lost, "event", "events"),
         };
         gaps.push(format!(
-            "{lost} lost in {}: the time there is unexplained",
+            "{lost} lost in {}: that time is unexplained",
             counted(trace.gaps, "gap", "gaps")
         ));
     }
     if trace.switches_missing > 0 {
         gaps.push(format!(
-            "{} between threads not in the trace: the time there is unexplained",
+            "{} between threads not in the trace: that time is unexplained",
             counted(trace.switches_missing, "switch", "switches")
         ));
     }
@@ -141,8 +141,8 @@ fn missing(recording: &Recording, explanation: &Explanation, trace: &TraceSummar
         "trace-cmd record"
     };
     notes.push(format!(
-        "no event of {}: what they would show is unknown. Record them next time: \
-         {recorder} {}; or with all that is needed: punctual explain --wait --comm {name}",
+        "no events of {}: the time that they would explain is unknown. Record them next time: \
+         {recorder} {}; or record all needed events: punctual explain --wait --comm {name}",
         needed.join(", "),
         options.join(" ")
     ));

@@ -27,7 +27,7 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
     let count: u64 = threads.iter().map(|one| one.jobs).sum();
     let over: u64 = threads.iter().map(|one| one.over_budget).sum();
     if count == 0 {
-        return Some("No job is known: no release wait was found, or no job was completed.".into());
+        return Some("No jobs: no release wait was found, or no job was completed.".into());
     }
     let mut all = punctual_model::counted(count, "job", "jobs");
     if let Some(part) = part_of_time(recording, jobs) {
@@ -167,13 +167,13 @@ fn windows(recording: &Recording, windows: &JobWindows) -> String {
     let part = watched(recording, windows);
     if part >= ALL {
         return format!(
-            "jobs were watched all the time, which took {taken} of a CPU (limit: {limit}; {calls})"
+            "jobs were watched for the whole time, which took {taken} of a CPU (limit: {limit}; \
+             {calls})"
         );
     }
     format!(
         "jobs were watched for {} in {}, {} of the time, which took {taken} of a CPU (limit: \
-         {limit}; {calls}). To watch all the time takes about {}. Jobs that began between the \
-         windows were not seen: an outlier may be among them",
+         {limit}; {calls}). Watching the whole time takes about {}. Jobs that began between the windows were not seen: outliers may be among them",
         windows.watched_ns,
         punctual_model::counted(windows.count, "window", "windows"),
         percent(part),
@@ -293,7 +293,7 @@ mod tests {
         );
         let note = notes(&recording);
         assert!(
-            note.contains("watched all the time, which took 1.9% of a CPU"),
+            note.contains("watched for the whole time, which took 1.9% of a CPU"),
             "{note}"
         );
     }

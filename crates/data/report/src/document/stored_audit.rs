@@ -10,7 +10,7 @@ use super::{Answer, Block, Field, Section, Tone};
 /// audit, the section explains that they are unknown.
 pub fn stored_audit(audit: Option<&StoredAudit>) -> Section {
     let Some(audit) = audit else {
-        let none = "not known: this recording was made without an audit";
+        let none = "unknown: this recording was made without an audit";
         return Section::titled("Audit", vec![Block::faint(none)]);
     };
     let problems: Vec<&StoredFinding> = (audit.findings.iter())

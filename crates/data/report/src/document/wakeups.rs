@@ -50,7 +50,7 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize) -> Document {
 /// Returns notes about wake-ups that the rows do not contain.
 fn losses(seen: &Wakeups) -> impl Iterator<Item = Block> {
     let lost = match seen.source {
-        WakeupSource::Bpf => "wake-ups are in no row: their notes were lost",
+        WakeupSource::Bpf => "wake-ups are in no row: their entries were lost",
         WakeupSource::Events => "wake-ups are in no row: no event shows when they got their CPU",
     };
     let losses = [

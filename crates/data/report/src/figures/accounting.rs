@@ -51,7 +51,7 @@ pub(crate) fn account_fault(recording: &Recording) -> Option<&'static str> {
     let mut threads = recording.threads.iter();
     match threads.all(|thread| thread.accounting.balances()) {
         true => None,
-        false if recording.accounting().balances() => Some("✗ balances only in sum"),
+        false if recording.accounting().balances() => Some("✗ balances only in total"),
         false => Some("✗ does not balance"),
     }
 }
@@ -67,7 +67,7 @@ mod tests {
         recording.threads[0].accounting.expected += 1;
         assert_eq!(account_fault(&recording), Some("✗ does not balance"));
         recording.threads[1].accounting.expected -= 1;
-        assert_eq!(account_fault(&recording), Some("✗ balances only in sum"));
+        assert_eq!(account_fault(&recording), Some("✗ balances only in total"));
     }
 
     #[test]

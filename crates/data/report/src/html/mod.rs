@@ -166,12 +166,12 @@ fn together(recordings: &[Recording], plots: &PlotOptions) -> Result<Vec<Block>,
     } else {
         figure(
             plot::latency(&measured, plots)?,
-            "Latency of all recordings, their threads together.",
+            "Latency of all recordings, with their threads combined.",
         )
     };
     let percentiles = figure(
         plot::percentiles(&measured, plots)?,
-        "Percentiles of all recordings, their threads together.",
+        "Percentiles of all recordings, with their threads combined.",
     );
     let blocks = [first, percentiles].map(|figure| Block::Figure(Box::new(figure)));
     Ok(blocks.into())
@@ -249,11 +249,11 @@ fn draw(kind: Kind, recording: &Recording, plots: &PlotOptions) -> Result<Figure
         ),
         Kind::Percentiles => figure(
             plot::percentiles(&[recording], plots)?,
-            "Latency by percentile; each curve ends where its samples do.",
+            "Latency by percentile; each curve ends with its samples.",
         ),
         Kind::Timeline => figure(
             plot::timeline(recording, plots)?,
-            "Latency over time, all threads together.",
+            "Latency over time, all threads combined.",
         ),
     })
 }

@@ -91,7 +91,7 @@ impl Kind {
     const fn lacks(self) -> &'static str {
         match self {
             Self::Latency | Self::Percentiles | Self::Bars => "no latencies",
-            Self::Timeline => "no figures over time",
+            Self::Timeline => "no time series",
             Self::Matrix => "no pairs of CPUs",
         }
     }

@@ -23,8 +23,12 @@ pub(super) fn write(canvas: &Canvas, scale: f32) -> Result<Vec<u8>, ReportError>
     let pixels = |side: u32| (side as f32 * scale).ceil() as u32;
     let (width, height) = (pixels(canvas.width), pixels(canvas.height));
     let pixmap = Pixmap::new(width, height);
-    let mut pixmap =
-        pixmap.ok_or_else(|| failed(format!("no picture has {width} x {height} pixels")))?;
+    let mut pixmap = pixmap.ok_or_else(|| {
+        failed(format!(
+            "an image of {width} x {height} pixels is \
+            impossible"
+        ))
+    })?;
     pixmap.fill(Color::WHITE);
     let font = font::sans().map_err(|error| failed(format!("the font: {error}")))?;
     let face = Face::parse(&font, 0).map_err(|error| failed(error.to_string()))?;

@@ -83,7 +83,7 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
     boundaries(&mut frame, recording, span, time);
     mark_limits(&mut frame, &limits, unit);
     if recording.series.rows.is_empty() {
-        frame.note("no figures over time were kept", LIMIT.colour);
+        frame.note("no time series were kept", LIMIT.colour);
     }
     if span < whole {
         let text = format!("{whole} were measured →");

@@ -224,7 +224,7 @@ fn empty_plot_is_refused_naming_others() {
     imported.series.rows.clear();
     imported.top_samples.clear();
     let error = plot::timeline(&imported, &options).unwrap_err().to_string();
-    assert!(error.contains("no figures over time"), "{error}");
+    assert!(error.contains("no time series"), "{error}");
     assert!(
         error.ends_with("choose one of latency, percentiles, bars"),
         "{error}"

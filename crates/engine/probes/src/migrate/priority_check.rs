@@ -217,7 +217,7 @@ impl PriorityCheck {
     pub(super) fn tables(&self, start: Nanos, priority: impl Fn(usize) -> u64) -> Vec<Table> {
         let mut rounds = Table::new(
             "rounds",
-            "Was the highest always running?",
+            "Did the highest thread always run?",
             &[
                 ("judged", "rounds judged"),
                 ("not_judged", "not judged"),
@@ -236,7 +236,7 @@ impl PriorityCheck {
         ]);
         let mut violations = Table::new(
             "violations",
-            "A thread waited while a lower one ran: the longest",
+            "Longest waits of a thread while a lower one ran",
             &[
                 ("after_ns", "after"),
                 ("waiting_priority", "waited"),

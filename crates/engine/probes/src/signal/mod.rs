@@ -50,7 +50,7 @@ parameters! {
     ).or("sigwait");
     PLACEMENT: &'static str = Typed::choice(
         "placement",
-        "Where the threads are",
+        "CPUs of the threads",
         &[
             ("spread", "one after the other over the measured CPUs"),
             ("same", "all on the first of the measured CPUs"),

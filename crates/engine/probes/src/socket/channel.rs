@@ -32,7 +32,7 @@ pub(super) const WAYS: &[(&str, &str)] = &[
     ("all", "each of them, one after the other"),
     ("default", "TCP without options: 15 writes of 2 bytes"),
     ("nodelay", "the same with TCP_NODELAY"),
-    ("cork", "the same between TCP_CORK on and off"),
+    ("cork", "the same, with TCP_CORK on before and off after"),
     ("writev", "TCP, the 15 pieces in one writev"),
     ("more", "TCP, 15 sends, all but the last with MSG_MORE"),
     ("udp", "one datagram of 30 bytes"),

@@ -28,7 +28,7 @@ parameters! {
             ("nanosleep", "clock_nanosleep to an absolute time"),
             ("timerfd", "read from a periodic timerfd"),
             ("signal", "a periodic POSIX timer's signal, taken with sigwaitinfo"),
-            ("relative", "clock_nanosleep for the interval, from now"),
+            ("relative", "clock_nanosleep with a relative time"),
         ],
     ).or("nanosleep");
     ALIGNED: bool = Typed::flag(
@@ -64,7 +64,7 @@ parameters! {
     );
     WAKEUPS: Option<u64> = Typed::count(
         Parameter::WAKEUPS,
-        "Stop a thread at this many samples, the others soon after",
+        "Stop a thread after this many samples, and the others soon after",
         1..=1_000_000_000_000,
     );
     SOURCE: &'static str = Typed::choice(

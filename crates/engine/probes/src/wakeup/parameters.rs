@@ -76,7 +76,7 @@ parameters! {
     );
     WAKEUPS: Option<u64> = Typed::count(
         Parameter::WAKEUPS,
-        "Stop a pair at this many samples, the others soon after",
+        "Stop a pair after this many samples, and the others soon after",
         1..=1_000_000_000_000,
     );
 }

@@ -113,7 +113,8 @@ impl Recorder {
                 });
                 let clock = (!flight.has_same_clock()).then(|| {
                     format!(
-                        "the trace runs on another clock than the probe: its times are right to {}",
+                        "the trace uses a different clock from the probe: its times are accurate \
+                         to {}",
                         flight.clock().error
                     )
                 });

@@ -377,16 +377,16 @@ pub(super) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> Stri
             String::new()
         };
         warnings.push(format!(
-            "no release wait found for {}{more}: the thread waited fewer than 5 times, or at no \
-             place that fits --release; its jobs are not known",
+            "no release wait found for {}{more}: the thread waited fewer than 5 times, or in no \
+             call that matches --release; its jobs are unknown",
             named.join(", ")
         ));
     }
     let incomplete: u64 = jobs.threads.iter().map(|one| one.incomplete).sum();
     if incomplete > jobs.threads.len() as u64 {
         warnings.push(format!(
-            "{} jobs have no known end (lost events, or the end of the thread or the run) and are \
-             in no figure",
+            "{} jobs have no known end (lost events, or the end of the thread or the run) and \
+             are not counted",
             punctual_model::grouped(incomplete)
         ));
     }

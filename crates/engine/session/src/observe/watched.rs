@@ -24,8 +24,7 @@ fn with_threads_limited(
     };
     let shared = all.split_off(&end).len();
     let note = format!(
-        "{shared} threads have no figures of their own: a recording has {most} threads at most, and \
-         the others are counted with the threads made later"
+        "{shared} threads have no separate figures: a recording has at most {most} threads, and the others are counted with the threads created later"
     );
     (all, vec![note])
 }
@@ -260,7 +259,7 @@ mod tests {
         let (first, notes) = with_threads_limited(all, 3);
         assert_eq!(first.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
         assert!(
-            notes[0].starts_with("2 threads have no figures"),
+            notes[0].starts_with("2 threads have no separate figures"),
             "{notes:?}"
         );
     }

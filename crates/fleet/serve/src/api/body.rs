@@ -39,11 +39,11 @@ pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Resul
     let length = headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let length = length.ok_or_else(|| {
-        let message = "say how long the body is (Content-Length)";
+        let message = "the header Content-Length is missing";
         Problem::new(StatusCode::LENGTH_REQUIRED, message)
     })?;
     if length > most {
-        let message = format!("the body has {length} bytes, at most {most} are taken");
+        let message = format!("the body has {length} bytes, above the limit of {most}");
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message));
     }
     let read = tokio::time::timeout(patience, read(app, body, length)).await;
@@ -74,7 +74,7 @@ async fn read(app: &App, body: Body, length: usize) -> Result<Sent, Problem> {
         let more = u32::try_from(bytes.len().div_ceil(1 << 10) - taken).unwrap_or(u32::MAX);
         let more = Arc::clone(&app.room)
             .try_acquire_many_owned(more)
-            .map_err(|_| Problem::busy("too much is delivered at once", BUSY))?;
+            .map_err(|_| Problem::busy("too many deliveries at once: try again later", BUSY))?;
         match &mut room {
             Some(room) => room.merge(more),
             None => room = Some(more),

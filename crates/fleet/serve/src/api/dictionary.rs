@@ -41,7 +41,7 @@ pub(super) async fn put(
                 keep(app, who.name(), &text)
             } else {
                 Err(Problem::bad_request(
-                    "the dictionary has another SHA-256 than the path says",
+                    "the dictionary's SHA-256 differs from that in the path",
                 ))
             }
         })
@@ -66,7 +66,7 @@ pub(super) fn named(app: &Inner, hash: Option<&str>) -> Result<Option<String>, P
         return Ok(None);
     };
     let unknown = || {
-        let message = "this dictionary is not kept here: send it, or the body without it";
+        let message = "this dictionary is not stored here: send it, or the body without it";
         Problem::new(StatusCode::FAILED_DEPENDENCY, message)
     };
     app.collection.text(hash)?.ok_or_else(unknown).map(Some)

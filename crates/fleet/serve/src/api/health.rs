@@ -24,7 +24,7 @@ pub(super) async fn ready(State(app): State<App>) -> Result<&'static str, Proble
         Ok(result) => result.map(|()| "ready\n"),
         Err(_) => Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("the store gives no answer within {} s", PATIENCE.as_secs()),
+            format!("the store does not answer within {} s", PATIENCE.as_secs()),
         )),
     }
 }

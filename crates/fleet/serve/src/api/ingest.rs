@@ -84,7 +84,7 @@ pub(super) async fn put(
             } else {
                 "this one was not quarantined: the quota of this machine is full"
             };
-            let message = format!("another content is kept under this ID; {what}");
+            let message = format!("different content is stored under this ID; {what}");
             Err(Problem::new(StatusCode::CONFLICT, message))
         }
     }
@@ -163,7 +163,7 @@ fn check_hash(body: &[u8], hash: &str) -> Result<(), Problem> {
         Ok(())
     } else {
         Err(Problem::bad_request(
-            "the body has another SHA-256 than Punctual-SHA256 says",
+            "the body's SHA-256 differs from Punctual-SHA256",
         ))
     }
 }

@@ -68,7 +68,8 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             need: Need::Deliver,
             handler: || put(ingest::put),
         },
-        summary: "Deliver a recording: its JSON, compressed with zstd. Repeat it as you like.",
+        summary: "Deliver a recording: its JSON, compressed with zstd. Repeated requests do no \
+                  harm.",
         parameters: &[
             ID,
             (
@@ -140,7 +141,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (200, "It is kept", Some(schema::<dictionary::Named>())),
             (
                 400,
-                "Another content than the path says, or no UTF-8",
+                "The content does not match the path, or is not UTF-8",
                 FAILURE,
             ),
             (413, "Too large", FAILURE),
@@ -209,7 +210,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (
                 "query",
                 "after",
-                "The value of `next` of the page before",
+                "The value of `next` from the previous page",
                 false,
             ),
             (
@@ -245,7 +246,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 "The recording",
                 Some(schema::<punctual_model::Recording>()),
             ),
-            (404, "It is not kept here", FAILURE),
+            (404, "Not stored here", FAILURE),
         ],
     },
     Endpoint {
@@ -336,7 +337,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             need: Need::Change,
             handler: || get(machines::audit),
         },
-        summary: "List who changed what, the newest first.",
+        summary: "List the changes by users, the newest first.",
         parameters: &[],
         body: None,
         answers: &[(

@@ -215,7 +215,7 @@ fn notes(all: &dyn Collection, left: &mut Left<'_>, notes: Vec<Note>) -> Result<
         if !is_own {
             left.out(OF_OTHERS);
         } else if kept >= MOST_NOTES {
-            left.out("more notes than are kept of a machine");
+            left.out("more notes than the limit per machine");
         } else {
             all.put_note(&note)?;
             kept += 1;

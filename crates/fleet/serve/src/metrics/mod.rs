@@ -200,7 +200,7 @@ fn families(
     vec![
         family(
             "punctual_latency_seconds",
-            "Latency of all due periods, missed ones included, as far as it is known.",
+            "Latency of all due periods, including missed ones if their lateness is known.",
             Kind::Histogram,
             histograms.collect(),
         ),
@@ -218,19 +218,19 @@ fn families(
         ),
         family(
             "punctual_unknown_periods_total",
-            "Due periods of unknown latency: they are in no bucket.",
+            "Due periods of unknown latency, which are in no bucket.",
             Kind::Counter,
             of_totals(&|total| total.unknown),
         ),
         family(
             "punctual_machine_state",
-            "1 for the state that the machine is in.",
+            "1 for the current state of the machine.",
             Kind::Gauge,
             states.collect(),
         ),
         family(
             "punctual_last_seen_timestamp_seconds",
-            "When something of the machine was last received.",
+            "Time of the last delivery from the machine.",
             Kind::Gauge,
             of_machines(&|one| Some(one.last_seen?.as_millisecond() as f64 / 1e3)),
         ),

@@ -115,7 +115,8 @@ fn judged_above(
     all.retain(|of| asked.is_of(of));
     if all.len() > ABOVE {
         let message = format!(
-            "{} series fit: with a threshold {ABOVE} are judged at most, name a machine or series",
+            "{} series match: with a threshold, at most {ABOVE} are judged; choose a machine or \
+             series",
             all.len()
         );
         return Err(Problem::bad_request(message));

@@ -63,7 +63,7 @@ pub(super) async fn login(
     let token = token.trim();
     let known = bearer(&app, from, token).await?;
     if known.role == Role::Machine {
-        let message = "this token is of a machine: it delivers, and reads nothing";
+        let message = "this token belongs to a machine: it can push, but not read";
         return Err(Problem::new(StatusCode::FORBIDDEN, message));
     }
     let mut response = Redirect::to(path_of(&to)).into_response();

@@ -35,7 +35,7 @@ pub(super) async fn add(
         )));
     }
     let at = time(&form.at, false)?;
-    let at = at.ok_or_else(|| Problem::bad_request("a note needs the time that it is about"))?;
+    let at = at.ok_or_else(|| Problem::bad_request("a note needs a time"))?;
     let of = SeriesOf {
         series: form.series,
         machine: Some(form.machine).filter(|name| !name.is_empty()),

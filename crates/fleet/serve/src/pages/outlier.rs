@@ -70,7 +70,7 @@ pub(super) async fn get(
             let found = timeline(app, &recording, number)?;
             let found = found.ok_or_else(|| {
                 Problem::not_found(format!(
-                    "the events of outlier {number} are not kept here; those of a delivered \
+                    "the events of outlier {number} are not stored here; those of a pushed \
                      recording stay on its machine"
                 ))
             })?;

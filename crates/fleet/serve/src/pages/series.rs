@@ -142,7 +142,7 @@ fn across(app: &Inner, asked: &PageQuery) -> Result<Markup, Problem> {
         }
         h2 { "By " (sanitize(&by.replace(['.', '_'], " "))) ", the worst first" }
         (distribution(&members, &by))
-        h2 { "What sets machines apart" }
+        h2 { "Facts that separate the machines" }
         (separators(asked, &found, known.len()))
     })
 }
@@ -275,7 +275,8 @@ fn separators(asked: &PageQuery, found: &Separation, machines: usize) -> Markup 
             p { "No fact separates the machines significantly: " (found.separators.len())
                 " compared, " (found.left_out) " equal on all machines or different on each." }
         } @else {
-            p { "Facts whose values go with the figure. This does not show a cause: facts in one row "
+            p { "Facts whose values correlate with the figure. This does not show a cause: facts \
+                 in one row "
                 "split the machines alike and cannot be told apart." }
         }
         @if !found.separators.is_empty() { div .wide { table {

@@ -150,7 +150,7 @@ fn a_refused_recording_stays_and_is_named() {
         })
         .unwrap();
     assert_eq!((done.refused, done.delivered), (1, 0));
-    assert!(said[0].contains("another content"), "{said:?}");
+    assert!(said[0].contains("different content"), "{said:?}");
     assert_eq!(machine.load(one.id).unwrap(), one);
     (deliverer.redeliver(&machine, Duration::ZERO, &mut |_| {})).unwrap();
     let to = machine

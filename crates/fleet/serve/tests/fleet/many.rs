@@ -90,7 +90,10 @@ fn text(page: &str) -> String {
 }
 
 fn apart(page: &str) -> String {
-    let part = page.split("What sets machines apart").nth(1).unwrap();
+    let part = page
+        .split("Facts that separate the machines")
+        .nth(1)
+        .unwrap();
     text(part)
 }
 
@@ -101,7 +104,7 @@ fn the_fact_that_separates_is_named_first() {
     let page = get(server.address, "/series?name=nightly").text();
     let said = apart(&page);
     assert!(
-        said.contains("Facts whose values go with the figure. This does not show a cause"),
+        said.contains("Facts whose values correlate with the figure. This does not show a cause"),
         "{said}"
     );
     let (first, others) = said.split_once("cpu governor").unwrap();

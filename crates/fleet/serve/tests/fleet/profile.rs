@@ -54,7 +54,7 @@ fn a_machine_shows_what_its_audit_found() {
     deliver(server.address, &recording(1, "board-1"));
     let page = get(server.address, "/machine?name=board-1").text();
     assert!(
-        page.contains("not known: this recording was made without an audit"),
+        page.contains("unknown: this recording was made without an audit"),
         "{page}"
     );
     deliver(server.address, &audited(2, "board-1"));
@@ -140,7 +140,7 @@ fn configurations_and_audits_are_compared() {
     }
     let page = get(server.address, "/compare?machine=board-1&machine=board-3").text();
     assert!(!page.contains("Kernel configuration"), "{page}");
-    let unknown = page.split("not known of both").nth(1).unwrap_or_default();
+    let unknown = page.split("unknown for both").nth(1).unwrap_or_default();
     assert!(
         unknown.contains("kernel.configuration") && unknown.contains("audit"),
         "{page}"

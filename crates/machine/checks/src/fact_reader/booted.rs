@@ -44,7 +44,7 @@ impl<'a> FactReader<'a> {
         let known = [&processor.present, &processor.online];
         let cpus = known.into_iter().filter_map(|fact| fact.get());
         let last = cpus.filter_map(|set| set.iter().next_back()).max();
-        let last = last.ok_or_else(|| Missing::unknown("the CPUs of the machine are not known"))?;
+        let last = last.ok_or_else(|| Missing::unknown("the machine's CPUs are unknown"))?;
         CpuSet::of_command_line(list, last).map_err(|_| {
             let list = line(list);
             Missing::unknown(format!("{parameter}={list} is not a list of CPUs"))
@@ -65,7 +65,7 @@ impl<'a> FactReader<'a> {
         };
         let state = kernel::option_state(text, option);
         if state == OptionState::Unmentioned && !kernel::is_whole(text) {
-            const PART: &str = "not in this configuration, which is a part of one";
+            const PART: &str = "not in this configuration, which is a fragment";
             self.could_not(&source, PART);
             return Err(Missing::unknown(format!("{option} is {PART}")));
         }

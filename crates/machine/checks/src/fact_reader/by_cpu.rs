@@ -56,7 +56,7 @@ impl<'a> FactReader<'a> {
             // The entry for the pattern itself has the reason why no CPU has the file.
             return Err(match self.text(pattern) {
                 Err(missing) => missing,
-                Ok(_) => Missing::unknown(format!("{pattern} is no file")),
+                Ok(_) => Missing::unknown(format!("{pattern} is not a file")),
             });
         }
         if !without.is_empty() {

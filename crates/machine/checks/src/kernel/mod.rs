@@ -121,10 +121,10 @@ pub fn audit(config: &Fact<String>, role: Role, machine: Option<&FactSet>, name:
 }
 
 /// Finding for an option that a partial configuration of the running kernel does not mention.
-const PART: &str = "is not in this configuration, which is a part of one";
+const PART: &str = "is not in this configuration, which is a fragment";
 /// As [`PART`], for a kernel that is not built yet.
-const DEFCONFIG: &str = "is not in this configuration, which is a defconfig or a part of one: \
-                         run make olddefconfig first";
+const DEFCONFIG: &str = "is not in this configuration, which is a defconfig or a fragment: run \
+                         make olddefconfig first";
 
 /// Returns whether a role wants an option to be on.
 fn wants_on(wanted: Wanted, role: Role) -> bool {

@@ -49,7 +49,8 @@ pub const OPTIONS: &[KernelOption] = &[
         formerly: "CONFIG_PREEMPT_RT_FULL",
         wanted: Wanted::On,
         severity: Severity::Fatal,
-        why: "Without it, sections that cannot be preempted have no bound: spinlocks, softirqs and interrupt handlers hold off every thread.",
+        why: "Without it, the length of non-preemptible sections has no bound: spinlocks, \
+              softirqs and interrupt handlers delay every thread.",
         source: REAL_TIME,
         seen_by: "kernel-preempt-rt",
         stances: WITHOUT_RT,
@@ -160,7 +161,7 @@ pub const OPTIONS: &[KernelOption] = &[
         stances: &[Stance {
             roles: &[Role::Audio],
             severity: Severity::Info,
-            note: "a desktop needs it; measure with a graphics load",
+            note: "a desktop needs it: measure with a graphics load",
         }],
         ..BASE
     },
@@ -339,7 +340,8 @@ pub const OPTIONS: &[KernelOption] = &[
         stances: &[Stance {
             roles: &[Role::Audio, Role::Lab],
             severity: Severity::Medium,
-            note: "an interrupt every few seconds that lasts microseconds: an attended machine may keep it",
+            note: "an interrupt of microseconds every few seconds: acceptable on a machine that \
+                   somebody watches",
         }],
         ..BASE
     },
@@ -359,7 +361,7 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_FTRACE",
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "Without it no late wake-up can be explained.",
+        why: "Without it, punctual cannot explain late wake-ups.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, CONFIG_TRACING",
         ..BASE
     },
@@ -368,7 +370,7 @@ pub const OPTIONS: &[KernelOption] = &[
         since: (5, 14),
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "It shows what interrupted a thread; while off it costs nothing.",
+        why: "It shows what interrupted a thread. While it is off, it costs nothing.",
         source: "Documentation/trace/osnoise-tracer.rst",
         stances: &[Stance {
             roles: &[Role::Lab],
@@ -382,7 +384,7 @@ pub const OPTIONS: &[KernelOption] = &[
         since: (5, 14),
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "It shows where a timer's latency arose; while off it costs nothing.",
+        why: "It shows in which stage a timer's latency arose. While it is off, it costs nothing.",
         source: "Documentation/trace/timerlat-tracer.rst",
         stances: &[Stance {
             roles: &[Role::Lab],
@@ -422,7 +424,7 @@ pub const OPTIONS: &[KernelOption] = &[
         ],
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "BPF programs that watch wake-ups adapt to the kernel with it; it costs no time.",
+        why: "BPF programs need it to adapt to the kernel's data structures. It costs no time.",
         source: "Documentation/bpf/btf.rst",
         ..BASE
     },

@@ -71,7 +71,8 @@ const CHECKS: &[Check] = &[
         expected: "tsc, arch_sys_counter or the like",
         reads: &[AVAILABLE],
         judge: source,
-        why: "HPET and the ACPI timer take about a microsecond to read, on a bus, through a system call; every time stamp and timer reads it.",
+        why: "A read of the HPET or the ACPI timer takes about a microsecond, crosses a bus and \
+              needs a system call. Every time stamp and timer reads the clock.",
         source: "Documentation/timers/timekeeping.rst; Documentation/virt/kvm/x86/timekeeping.rst",
         remedies: &[consider(
             "clocksource",
@@ -111,7 +112,7 @@ const CHECKS: &[Check] = &[
                 if off {
                     "is off"
                 } else {
-                    "may be on: newer kernels omit it on sound processors"
+                    "may be on: newer kernels omit it on processors with a reliable TSC"
                 },
             ))
         },
@@ -144,7 +145,7 @@ const CHECKS: &[Check] = &[
         name: "steps",
         subject: "programs that set the wall clock",
         severity: Severity::Info,
-        expected: "known; periods are on CLOCK_MONOTONIC",
+        expected: "accepted: periods use CLOCK_MONOTONIC",
         judge: |reader| {
             let all = reader.running(&[
                 "chronyd",
@@ -197,7 +198,7 @@ fn source(reader: &FactReader) -> Judged {
             "is {source}, a timer of the chip: read by a system call"
         ))),
         _ => Err(Missing::unknown(format!(
-            "{source} is not among those whose cost is known: punctual measure clock shows it"
+            "the cost of {source} is unknown: measure it with punctual measure clock"
         ))),
     }
 }

@@ -78,7 +78,8 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: &[Role::Lab, Role::Telco, Role::Network],
             severity: Severity::Medium,
-            note: "a host that is set up for it (pinned real-time CPUs, its own isolation) can hold a bound; measure on that host",
+            note: "a host with pinned, isolated real-time CPUs can guarantee a bound; measure on \
+                   that host",
         }],
         ..BASE
     },
@@ -112,7 +113,7 @@ const CHECKS: &[Check] = &[
             );
             Ok(Verdict::new(sum == 0, counted(sum, "time", "times")))
         },
-        why: "A throttled core is slow for milliseconds or more.",
+        why: "A throttled core runs slowly for milliseconds or longer.",
         source: HARDWARE,
         ..BASE
     },
@@ -142,10 +143,11 @@ const CHECKS: &[Check] = &[
         name: "bios",
         subject: "firmware",
         severity: Severity::Info,
-        expected: "less than five years old; its settings (power, C1E, scrubbing, USB legacy) are in no file",
+        expected: "less than five years old; no file shows its settings (power, C1E, scrubbing, \
+                   USB legacy)",
         reads: &[BIOS_VENDOR, BIOS_VERSION, BIOS_DATE],
         judge: bios,
-        why: "Only a later firmware version can fix what it does in system management interrupts.",
+        why: "Only a newer firmware version can shorten its system management interrupts.",
         source: "Documentation/core-api/real-time/hardware.rst, Firmware; drivers/firmware/dmi-id.c",
         reboot: "look for a later version on the manufacturer's pages, and check the firmware setup: power settings for performance, no legacy USB, no patrol scrubbing",
         ..BASE
@@ -162,7 +164,7 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: &[Role::Audio],
             severity: Severity::Info,
-            note: "a desktop needs it; measure with a graphics load",
+            note: "a desktop needs it: measure with a graphics load",
         }],
         remedies: &[Remedy::Decide(
             "systemctl isolate multi-user.target, where no screen is needed",
@@ -200,10 +202,11 @@ const CHECKS: &[Check] = &[
         name: "cache-partition",
         subject: "cache partitioning",
         severity: Severity::Info,
-        expected: "a separate share for the measured CPUs",
+        expected: "a cache partition for the measured CPUs",
         reads: &[RESCTRL, CPUINFO],
         judge: cache_partition,
-        why: "A neighbour that streams through memory evicts the application's lines.",
+        why: "A program on another CPU that reads much memory evicts the application's cache \
+              lines.",
         source: "Documentation/filesystems/resctrl.rst, before Linux 6.17 Documentation/arch/x86/resctrl.rst (mount -t resctrl resctrl /sys/fs/resctrl)",
         ..BASE
     },
@@ -266,7 +269,8 @@ const CHECKS: &[Check] = &[
                 format!("is {text}"),
             ))
         },
-        why: "A thread takes pages back every minute while a guest runs. It is a mitigation (iTLB multihit): see whether the processor needs it.",
+        why: "A kernel thread reclaims huge pages every minute while a guest runs. This \
+              mitigates iTLB multihit: check whether the processor needs it.",
         source: "Documentation/admin-guide/hw-vuln/multihit.rst",
         reboot: "options kvm nx_huge_pages=never in /etc/modprobe.d, if the processor is not affected",
         ..BASE
@@ -420,7 +424,7 @@ fn graphics(reader: &FactReader) -> Judged {
             line(&plain.join(", "))
         ))
     } else {
-        Verdict::Warn(format!("is driven by {}", line(&busy.join(", "))))
+        Verdict::Warn(format!("uses the driver {}", line(&busy.join(", "))))
     })
 }
 

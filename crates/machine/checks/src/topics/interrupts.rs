@@ -79,7 +79,11 @@ const CHECKS: &[Check] = &[
             }
             reader.saw(
                 ACTIONS.replace('#', "N"),
-                &format!("{} of {} have more than one name", shared.len(), all.len()),
+                &format!(
+                    "{} of {} are shared by several devices",
+                    shared.len(),
+                    all.len()
+                ),
             );
             Ok(match shared.len() {
                 0 => Verdict::Ok(format!("none of {}", all.len())),
@@ -108,7 +112,7 @@ const CHECKS: &[Check] = &[
         name: "threaded-napi",
         subject: "threaded NAPI",
         severity: Severity::Info,
-        expected: "1 where packets matter",
+        expected: "1 if network latency matters",
         reads: &[NAPI],
         judge: |reader| {
             if reader.role != Role::Network {
@@ -188,7 +192,8 @@ const CHECKS: &[Check] = &[
             Stance {
                 roles: SPINNING,
                 severity: Severity::Medium,
-                note: "nohz_full promises one a second at most where one thread runs",
+                note: "with nohz_full, a CPU with one runnable thread has at most one tick a \
+                       second",
             },
             Stance {
                 roles: PERIODIC,

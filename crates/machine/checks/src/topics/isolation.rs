@@ -40,7 +40,7 @@ const CHECKS: &[Check] = &[
             Stance {
                 roles: SPINNING,
                 severity: Severity::High,
-                note: "each thread needs a dedicated CPU",
+                note: "each real-time thread needs a dedicated CPU",
             },
             Stance {
                 roles: &[Role::Audio, Role::Lab],
@@ -232,7 +232,7 @@ const CHECKS: &[Check] = &[
         expected: "a mask without the measured CPUs",
         reads: &[WRITEBACK],
         judge: |reader| reader.mask_elsewhere(WRITEBACK),
-        why: "Dirty pages are written in long stretches of work.",
+        why: "Writing dirty pages takes long, uninterrupted work items.",
         source: "Documentation/core-api/workqueue.rst, WQ_SYSFS",
         remedies: &[instance("workqueue-cpus-of", "writeback")],
         ..BASE
@@ -241,7 +241,7 @@ const CHECKS: &[Check] = &[
         name: "power-efficient-work",
         subject: "workqueue.power_efficient",
         severity: Severity::Info,
-        expected: "Y where CPUs are isolated",
+        expected: "Y if CPUs are isolated",
         reads: &[POWER_EFFICIENT],
         judge: |reader| {
             reader.elsewhere()?;
@@ -356,8 +356,8 @@ fn nohz_full(reader: &FactReader) -> Judged {
     let without = reader.cpus.difference(&set);
     Ok(match reader.role.spins() {
         true if without.is_empty() => Verdict::Ok(format!("is CPU {set}")),
-        true => Verdict::Fail(format!("is without CPU {without}")),
-        false if set.is_empty() => Verdict::Ok("is without the measured CPUs".to_owned()),
+        true => Verdict::Fail(format!("does not include CPU {without}")),
+        false if set.is_empty() => Verdict::Ok("does not include the measured CPUs".to_owned()),
         false => Verdict::Warn(format!("is CPU {set}")),
     })
 }

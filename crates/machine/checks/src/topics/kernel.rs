@@ -50,7 +50,7 @@ const CHECKS: &[Check] = &[
                 },
             ))
         },
-        why: "Without it, sections of the kernel that cannot be preempted have no bound.",
+        why: "Without it, the length of the kernel's non-preemptible sections has no bound.",
         source: REAL_TIME,
         stances: WITHOUT_RT,
         reboot: "a PREEMPT_RT kernel: punctual kernel install-steps says how",
@@ -98,7 +98,8 @@ const CHECKS: &[Check] = &[
                 },
             )
         },
-        why: "A handler that is not a thread runs before every thread, even one of priority 99.",
+        why: "A handler that does not run in a thread precedes every thread, even one of \
+              priority 99.",
         source: "Documentation/admin-guide/kernel-parameters.txt, threadirqs",
         stances: &[Stance {
             roles: &[Role::Trading, Role::Telco, Role::Network],

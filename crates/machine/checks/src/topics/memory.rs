@@ -41,7 +41,7 @@ const CHECKS: &[Check] = &[
     Check {
         name: "huge-page-faults",
         subject: "defrag of transparent huge pages",
-        expected: "never, defer or madvise",
+        expected: "one of never, defer and madvise",
         setting: "thp-defrag",
         reads: &[THP],
         judge: |reader| {
@@ -119,7 +119,9 @@ const CHECKS: &[Check] = &[
         },
         why: "A page that was swapped out is read from disk at the next access: milliseconds. mlockall(2) protects the program that calls it, and no other.",
         source: "mlockall(2); swapon(8)",
-        remedies: &[Remedy::Decide("swapoff -a, where memory is enough for all")],
+        remedies: &[Remedy::Decide(
+            "swapoff -a, if the memory suffices without swap",
+        )],
         reboot: "no swap in /etc/fstab",
         ..BASE
     },
@@ -193,7 +195,8 @@ const CHECKS: &[Check] = &[
             let some = all.iter().any(|(_, count)| *count != "0");
             Ok(Verdict::mild(some, if some { "are set" } else { "none" }))
         },
-        why: "DPDK and its like keep packets in huge pages: fewer TLB misses, no page faults.",
+        why: "Programs such as DPDK keep packets in huge pages, which causes fewer TLB misses \
+              and no page faults.",
         source: "Documentation/admin-guide/mm/hugetlbpage.rst",
         reboot: "default_hugepagesz=1G hugepagesz=1G hugepages=N on the kernel's command line",
         ..BASE
@@ -209,7 +212,7 @@ const CHECKS: &[Check] = &[
         source: "mm/Kconfig, SLUB_CPU_PARTIAL; Documentation/ABI/testing/sysfs-kernel-slab, cpu_partial",
         remedies: &[consider(
             "slab-partial",
-            "it changes each of some hundred caches",
+            "it changes each of several hundred slab caches",
         )],
         ..BASE
     },
@@ -217,7 +220,7 @@ const CHECKS: &[Check] = &[
         name: "crash-kernel",
         subject: "crash kernel memory",
         severity: Severity::Info,
-        expected: "known: it takes memory, not time",
+        expected: "any value: it takes memory, not time",
         reads: &[CRASH],
         judge: |reader| {
             let bytes: u64 = reader.value(CRASH)?;

@@ -179,7 +179,7 @@ fn held_back(reader: &FactReader) -> Judged {
         reader.saw(file, text);
         let nanos: u64 = text
             .parse()
-            .map_err(|_| Missing::unknown(format!("{file} is no number")))?;
+            .map_err(|_| Missing::unknown(format!("{file} is not a number")))?;
         if nanos > 0 {
             held.push(format!("{card} up to {nanos} ns"));
         }

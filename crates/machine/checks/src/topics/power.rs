@@ -170,7 +170,7 @@ const CHECKS: &[Check] = &[
         name: "guest-halt-polling",
         subject: "guest halt polling",
         severity: Severity::Info,
-        expected: "more than 0 in a guest",
+        expected: "above 0 in a guest",
         setting: "haltpoll-ns",
         judge: |reader| {
             if !reader.is_virtual()? {
@@ -184,7 +184,7 @@ const CHECKS: &[Check] = &[
     Check {
         name: "smt",
         subject: "SMT",
-        expected: "off, or siblings that idle",
+        expected: "off, or with idle siblings",
         reads: &[SMT],
         judge: |reader| {
             let on = reader.value::<u32>(SMT)? == 1;
@@ -192,14 +192,14 @@ const CHECKS: &[Check] = &[
         },
         why: "Two hardware threads share the core's execution units and first-level caches; one can halve the speed of the other.",
         source: "Documentation/ABI/testing/sysfs-devices-system-cpu, smt; rtcqs",
-        remedies: &[consider("smt", "half of the CPUs go offline")],
+        remedies: &[consider("smt", "half of the CPUs are lost offline")],
         ..BASE
     },
     Check {
         name: "mitigations",
         subject: "processor mitigations in use",
         severity: Severity::Info,
-        expected: "known; not to be switched off for latency alone",
+        expected: "listed only: do not disable them for latency alone",
         reads: &[VULNERABILITIES],
         judge: |reader| {
             let all = reader.files(VULNERABILITIES)?;

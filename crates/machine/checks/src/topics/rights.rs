@@ -123,7 +123,7 @@ const CHECKS: &[Check] = &[
     Check {
         name: "group-quota",
         subject: "CPU quota of the control group",
-        expected: "none, of the group and those above it",
+        expected: "none, for the group and its ancestors",
         reads: &[V2_QUOTA, V1_QUOTA],
         judge: |reader| match reader.text(V2_QUOTA) {
             Ok(text) => quota(V2_QUOTA, text, |quota| quota.starts_with("max")),
@@ -218,7 +218,7 @@ const CHECKS: &[Check] = &[
         expected: "readable tracefs",
         reads: &[TRACING],
         judge: |reader| may(reader.tracefs(reader.text(TRACING)), "is readable"),
-        why: "Without it the cause of a late wake-up is not known.",
+        why: "Without it, the cause of a late wake-up is unknown.",
         source: "Documentation/trace/ftrace.rst",
         stances: &[Stance {
             roles: &[Role::Lab],

@@ -49,10 +49,11 @@ const CHECKS: &[Check] = &[
         name: "rt-throttling",
         subject: "real-time throttling",
         severity: Severity::Medium,
-        expected: "-1, or a thread that always sleeps in time",
+        expected: "-1, or a thread that always sleeps before the limit",
         reads: &[RESERVE],
         judge: throttling,
-        why: "A real-time thread that runs for 950 ms of a second is stopped for the other 50 ms.",
+        why: "The kernel stops a real-time thread that runs for 950 ms of a second for the other \
+              50 ms.",
         source: "sched(7), sched_rt_runtime_us; Documentation/scheduler/sched-rt-group.rst",
         stances: &[
             Stance {
@@ -76,7 +77,7 @@ const CHECKS: &[Check] = &[
         name: "fair-server",
         subject: "fair server",
         severity: Severity::Info,
-        expected: "runtime 0 where a real-time thread spins",
+        expected: "runtime 0 if a real-time thread spins",
         setting: "fair-server-runtime-ns",
         judge: fair_server,
         why: "Since 6.12 a deadline server gives starving normal threads 50 ms of each second, regardless of sched_rt_runtime_us.",
@@ -91,7 +92,7 @@ const CHECKS: &[Check] = &[
         name: "timer-migration",
         subject: "timer migration",
         severity: Severity::Info,
-        expected: "1 where threads spin on isolated CPUs, 0 where they sleep",
+        expected: "1 if threads spin on isolated CPUs, 0 if they sleep",
         setting: "timer-migration",
         judge: |reader| {
             let on: u32 = reader.value(reader.own)?;
@@ -267,7 +268,7 @@ const CHECKS: &[Check] = &[
         name: "stalld",
         subject: "stalld",
         severity: Severity::Info,
-        expected: "stalld where threads spin, none elsewhere",
+        expected: "stalld if threads spin, none otherwise",
         judge: |reader| {
             let runs = !reader.running(&["stalld"])?.is_empty();
             Ok(Verdict::mild(
@@ -361,7 +362,7 @@ fn kernel_threads(reader: &FactReader) -> Judged {
     let all: Vec<&TaskFact> = tasks.iter().filter(there).collect();
     if all.is_empty() {
         return Err(Missing::unknown(
-            "no such thread is shown: a container, or the facts of one?",
+            "no such thread is visible: is this a container, or are these the facts of one?",
         ));
     }
     let highest = all

@@ -49,7 +49,9 @@ fn since_boot(counts: &[(u32, &str)]) -> Judged {
     Ok(if hot.is_empty() {
         Verdict::Ok("none since boot".to_owned())
     } else {
-        Verdict::Warn(format!("CPU {hot} since boot: see whether the count rises"))
+        Verdict::Warn(format!(
+            "CPU {hot} since boot: check whether the count rises"
+        ))
     })
 }
 

@@ -55,7 +55,8 @@ const CHECKS: &[Check] = &[
                 Verdict::Warn(format!("is shared with CPU {shared}"))
             })
         },
-        why: "A neighbour that streams through memory evicts the application's lines: accesses then take 100 ns instead of 10.",
+        why: "A program on another CPU that reads much memory evicts the application's cache \
+              lines: accesses then take 100 ns instead of 10.",
         source: HARDWARE,
         ..BASE
     },
@@ -112,7 +113,7 @@ const CHECKS: &[Check] = &[
         name: "equal-cores",
         subject: "core types of the measured CPUs",
         severity: Severity::Medium,
-        expected: "all fast, or all small",
+        expected: "all of the fast type, or all of the small type",
         reads: &[FAST_CORES, SMALL_CORES, CAPACITY],
         judge: equal_cores,
         why: "On hybrid processors the same code takes twice as long on a small core, and its idle states differ.",

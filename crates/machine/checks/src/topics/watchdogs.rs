@@ -74,7 +74,7 @@ const CHECKS: &[Check] = &[
         name: "hung-tasks",
         subject: "hung task timeout",
         severity: Severity::Info,
-        expected: "0, or 600 and more",
+        expected: "0, or at least 600",
         setting: "hung-task-timeout-s",
         judge: |reader| reader.mild_number(reader.own, |n| n == 0 || n >= 600),
         why: "A kernel thread periodically walks all threads.",
@@ -191,7 +191,8 @@ const CHECKS: &[Check] = &[
                 Verdict::Warn(format!("without {}", lacking.join(", ")))
             })
         },
-        why: "Off, they cost nothing; without them a late wake-up cannot be explained in full.",
+        why: "While off, they cost nothing. Without them, a late wake-up cannot be fully \
+              explained.",
         source: "Documentation/trace/osnoise-tracer.rst, timerlat-tracer.rst, hwlat_detector.rst",
         reboot: "a kernel with CONFIG_OSNOISE_TRACER, CONFIG_TIMERLAT_TRACER and CONFIG_HWLAT_TRACER",
         ..BASE
@@ -199,7 +200,7 @@ const CHECKS: &[Check] = &[
     Check {
         name: "console-level",
         subject: "console log level",
-        expected: "a level of 4 or less",
+        expected: "level 4 or less",
         reads: &[PRINTK],
         judge: |reader| {
             let text = reader.text(PRINTK)?;
@@ -210,7 +211,8 @@ const CHECKS: &[Check] = &[
                 .ok_or_else(|| Missing::unknown(format!("{PRINTK} has no level")))?;
             Ok(Verdict::mild(level <= 4, format!("is {level}")))
         },
-        why: "Without PREEMPT_RT a message is written to the console where it arises, with preemption off.",
+        why: "Without PREEMPT_RT, the thread that prints a kernel message also writes it to the \
+              console, with preemption off.",
         source: "Documentation/core-api/printk-basics.rst; Documentation/admin-guide/sysctl/kernel.rst, printk",
         remedies: &[Remedy::Run("dmesg -n 4")],
         boot: &["loglevel"],
@@ -299,7 +301,7 @@ const CHECKS: &[Check] = &[
         expected: "8192 or more",
         setting: "selinux-cache",
         judge: selinux,
-        why: "A decision that is not in the cache is computed while the system call waits.",
+        why: "If a decision is not cached, the system call waits until it is computed.",
         ..BASE
     },
 ];

@@ -59,7 +59,7 @@ impl Allowance {
 /// Why functions of a file are unknown, or only some are known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoFunctions {
-    #[error("it is no ELF program ({0})")]
+    #[error("it is not an ELF program ({0})")]
     NotAProgram(object::Error),
     #[error("it is an ELF file of another kind")]
     OtherKind,

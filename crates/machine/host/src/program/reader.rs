@@ -141,7 +141,7 @@ fn in_words(status: ExitStatus) -> String {
 enum Unreadable {
     #[error(transparent)]
     Said(#[from] NoFunctions),
-    #[error("its reader said nothing that is understood")]
+    #[error("its reader's answer has an unknown format")]
     Garbled,
     #[error("its reader ended early")]
     Cut,
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn a_hostile_answer_is_refused() {
         let early = Err("its reader ended early".to_owned());
-        let garbled = Err("its reader said nothing that is understood".to_owned());
+        let garbled = Err("its reader's answer has an unknown format".to_owned());
         let said = |text: &str| received(text).map(|_| ());
         assert_eq!(said(""), early);
         assert_eq!(said("function 1 2 x\n"), early);

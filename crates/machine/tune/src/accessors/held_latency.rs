@@ -228,8 +228,9 @@ fn end(target: &Target<'_>) -> Result<(), TuneError> {
 }
 
 fn start(target: &Target<'_>, micros: i32) -> Result<(), TuneError> {
-    let program = std::env::current_exe()
-        .map_err(|source| holder_failed(format!("this program cannot be found: {source}")))?;
+    let program = std::env::current_exe().map_err(|source| {
+        holder_failed(format!("the path of this program is unknown: {source}"))
+    })?;
     let mut words = vec![program.into_os_string()];
     words.extend(arguments(target, micros));
     target

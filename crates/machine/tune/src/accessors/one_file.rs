@@ -33,7 +33,7 @@ impl OneFile {
     fn nowhere(self, instance: &str) -> TuneError {
         TuneError::NoInstance {
             setting: self.0.named(instance),
-            there: "no such name is possible".to_owned(),
+            there: "the name is not possible".to_owned(),
         }
     }
 

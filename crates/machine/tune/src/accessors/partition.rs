@@ -274,7 +274,7 @@ impl Access for Partition {
         }
         if context.online.difference(&cpus).is_empty() {
             return Err(TuneError::Cpus(format!(
-                "{}: CPU {cpus} are all CPUs: one must be left for the system",
+                "{}: CPU {cpus} are all CPUs: leave at least one for the system",
                 setting.name
             )));
         }

@@ -20,7 +20,7 @@ impl Access for Smt {
     fn absence(&self, _: &Setting, target: &Target<'_>) -> String {
         match target.text(CONTROL) {
             Some(state) => format!("{CONTROL} says '{state}'"),
-            None => format!("{CONTROL} is not there"),
+            None => format!("{CONTROL} does not exist"),
         }
     }
 

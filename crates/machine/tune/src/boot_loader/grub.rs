@@ -46,7 +46,7 @@ pub enum BadBlock {
     #[error("has no room for {NEXT}")]
     Full,
     /// It existed before.
-    #[error("is not there any more")]
+    #[error("no longer exists")]
     Gone,
 }
 
@@ -275,7 +275,7 @@ mod tests {
         for (why, text) in [
             (BadBlock::NotABlock, "/x: is not an environment block"),
             (BadBlock::Full, "/x: has no room for next_entry"),
-            (BadBlock::Gone, "/x: is not there any more"),
+            (BadBlock::Gone, "/x: no longer exists"),
         ] {
             let path = "/x".into();
             assert_eq!(BootError::Unexpected { path, why }.to_string(), text);

@@ -284,7 +284,7 @@ fn raspberry_pi_edits_the_firmwares_file() {
         (
             "cmdline=gone\n",
             &["cmdline.txt"],
-            "names gone, which is not there",
+            "names gone, which does not exist",
         ),
         ("cmdline=../../etc/passwd\n", &["cmdline.txt"], "not there"),
     ] {

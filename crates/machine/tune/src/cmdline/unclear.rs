@@ -36,7 +36,7 @@ pub enum Unclear {
         prefix: String,
     },
     /// The file with the parameters does not exist.
-    #[error("it names {file}, which is not there")]
+    #[error("it names {file}, which does not exist")]
     NotThere {
         /// The file, relative to the folder of the file that names it.
         file: String,

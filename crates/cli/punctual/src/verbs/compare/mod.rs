@@ -20,7 +20,7 @@ const LONG: &str = "Compare recordings of one probe: percentiles, missed periods
              and the probability that a wake-up of one is later than one of the other. Lists runs \
              that are too short, and differing settings of measurement and machine.\n\n\
              compare BASELINE CANDIDATE compares two runs;\n\
-             compare A1 A2 A3 A4 --with B1 B2 B3 B4 several runs a side.";
+             compare A1 A2 A3 A4 --with B1 B2 B3 B4 several runs per side.";
 
 const AFTER: &str = concat!(
     "Two runs: wake-ups within one second share the same disturbances, so they are not \
@@ -90,7 +90,7 @@ fn sides(first: Vec<String>, second: Vec<String>) -> Result<[Vec<String>; 2]> {
         (_, false) => Ok([first, second]),
         ([baseline, candidate], true) => Ok([vec![baseline.clone()], vec![candidate.clone()]]),
         (some, true) => Err(UsageError(format!(
-            "{} given: name a baseline and a candidate, or several runs a side as A1 A2 A3 A4 \
+            "{} given: name a baseline and a candidate, or several runs per side as A1 A2 A3 A4 \
              --with B1 B2 B3 B4",
             counted(some.len() as u64, "recording", "recordings")
         ))

@@ -129,14 +129,13 @@ impl Exec {
             dma_latency: self.dma_latency,
         };
         if wish.dma_latency.is_some() && self.pid.is_some() {
-            let text = "--dma-latency is held by the command; --pid has none (punctual tune holds \
-                        it without a command)";
+            let text = "--dma-latency needs a command that holds it; with --pid, use punctual tune";
             return Err(UsageError(text.to_owned()).into());
         }
         if let (Some(Policy::Deadline { .. }), Some(cpus)) = (&wish.policy, &wish.cpus) {
             return Err(UsageError(format!(
                 "--cpus {cpus} with --policy deadline: the kernel admits a deadline thread only \
-                 where it may run on all CPUs of its root domain; make a cpuset partition for it"
+                 if it may run on all CPUs of its root domain; make a cpuset partition for it"
             ))
             .into());
         }
@@ -202,7 +201,7 @@ impl Exec {
 fn become_command(words: &[String], wish: &Wish, host: &Host) -> Result<Exit> {
     let (program, arguments) = words
         .split_first()
-        .ok_or_else(|| UsageError("the command is missing".to_owned()))?;
+        .ok_or_else(|| UsageError("no command was given".to_owned()))?;
     if wish.mlock {
         lift_memlock(None)?;
     }

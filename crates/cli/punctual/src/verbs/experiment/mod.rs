@@ -122,7 +122,7 @@ fn carry_out(
     let to_stdout = report.as_ref().is_some_and(|(_, file)| file.is_stdout());
     if to_stdout && output.json {
         return Err(UsageError(
-            "only one format fits on stdout: name a file for the others".to_owned(),
+            "only one format can go to stdout: pass a file for the others".to_owned(),
         )
         .into());
     }
@@ -191,13 +191,13 @@ fn measure(
         Ok(step @ BootStep::Boot { .. }) => Ok(Some(step)),
         Ok(_) if experiment.state == ExperimentState::Stopped && resumable => {
             output::note(&format!(
-                "stopped; to go on: punctual experiment resume {id}"
+                "stopped; to continue: punctual experiment resume {id}"
             ));
             Ok(None)
         }
         Ok(_) => Ok(None),
         Err(error) if resumable && !is_usage(&error) => Err(failed(error)).with_context(|| {
-            format!("the experiment ended; to go on: punctual experiment resume {id}")
+            format!("the experiment ended; to continue: punctual experiment resume {id}")
         }),
         Err(error) => Err(failed(error)),
     }

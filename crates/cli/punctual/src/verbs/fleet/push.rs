@@ -21,7 +21,7 @@ use crate::verbs::{Run, Verb};
 pub(super) const VERB: Verb = Verb::new::<Push>("push");
 
 const LONG: &str = "Send the finished recordings of the store to a collector (punctual serve).\n\n\
-             Recordings that the collector has are not sent again. If it lost some, for example \
+             Recordings that the collector already has are skipped. If it lost some, for example \
              because a backup was restored, they are sent again: each call compares the latest \
              recordings with the collector, and --again compares all of them. \
              Samples and trace events stay on this machine. A recording that the collector refuses \
@@ -30,7 +30,7 @@ const LONG: &str = "Send the finished recordings of the store to a collector (pu
 
 const AFTER: &str = "Exit codes:\n  \
                0  all recordings are pushed\n  \
-               1  some are not: the next call sends them, or the collector refused them";
+               1  some are not pushed: the next call sends them, or the collector refused them";
 
 /// Send the recordings of this machine to a collector
 #[derive(Parser)]

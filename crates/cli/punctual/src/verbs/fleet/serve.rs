@@ -25,12 +25,12 @@ use crate::verbs::{Invalid, Run, Verb, named};
 
 pub(super) const VERB: Verb = Verb::new::<Serve>("serve");
 
-const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in the store, and take \
-             recordings that other machines push (punctual push).\n\n\
+const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in the store, and \
+                    receive recordings that other machines push (punctual push).\n\n\
              On a loopback address every user of this machine may read and push, unless --login \
              is given. On any other address each request needs a token (punctual serve enrol), and \
-             TLS. SIGTERM ends the server after the requests that are under way.\n\n\
-             --store takes a PostgreSQL database, too: postgres://USER@HOST/NAME, which several \
+             TLS. SIGTERM ends the server after the current requests.\n\n\
+             --store also accepts a PostgreSQL database: postgres://USER@HOST/NAME, which several \
              servers may share. Pass a password in PUNCTUAL_STORE: other users see arguments.";
 
 /// Serve a dashboard, an API and metrics over HTTP

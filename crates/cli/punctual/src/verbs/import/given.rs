@@ -54,7 +54,7 @@ impl Given {
         if let Some(at) = self.at {
             return Ok(Some((
                 at,
-                "the file has no date: its start was given with --at",
+                "the file has no date: its start comes from --at",
             )));
         }
         if !self.mtime {
@@ -70,7 +70,8 @@ impl Given {
         let started = changed
             .checked_sub(Duration::from(recording.duration_ns))
             .unwrap_or(changed);
-        let how = "the file has no date: its last change is taken for the end of the measurement";
+        let how = "the file has no date: its modification time is used as the end of the \
+                   measurement";
         Ok(Some((started, how)))
     }
 }

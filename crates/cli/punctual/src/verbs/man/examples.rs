@@ -47,7 +47,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual experiment resume",
-        "Go on with the newest experiment after an interruption.",
+        "Continue the newest experiment after an interruption.",
     ),
     (
         "punctual monitor check --plan monitor.toml",
@@ -63,7 +63,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual store backup /backup/punctual.db",
-        "Copy the store, also while a run writes.",
+        "Copy the store, even while a run writes to it.",
     ),
     (
         "punctual store merge other.db",
@@ -123,7 +123,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual app record motion -D 60s",
-        "Record the latencies that an application measures of its jobs.",
+        "Record the latencies that an application measures itself.",
     ),
     (
         "punctual doctor --role audio --json",
@@ -144,7 +144,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual explain --pid 1234 --event sched:sched_migrate_task",
-        "Show an event of your own with each outlier of an application.",
+        "Show an additional trace event with each outlier of an application.",
     ),
     (
         "punctual explain last",
@@ -172,7 +172,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual trend note add --at 2026-11-03 rebooted",
-        "Note what happened at a time; trends show it.",
+        "Add a note at a point in time; trends show it.",
     ),
     (
         "punctual facts diff last~1 last",
@@ -205,7 +205,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ("punctual delete last", "Delete the newest recording."),
     (
         "punctual tune plan control --cpus 2-3",
-        "Show what a profile would change.",
+        "Show which settings a profile would change.",
     ),
     ("punctual tune status", "Show which settings are in force."),
     ("punctual tune revert", "Restore all settings."),

@@ -82,7 +82,7 @@ fn spanned(delay: Delay) -> String {
             "from the thread's reading of the clock before the operation to its reading after the operation"
         }
         Delay::Wakeup | Delay::Taken | Delay::Job => {
-            "from when the thread could run to when it did"
+            "from the time when the thread became runnable to the time when it ran"
         }
     };
     format!("yes, {span}")

@@ -362,7 +362,7 @@ fn dma_latency(text: &str) -> Result<DmaLatency, Invalid> {
     }
     let latency = duration_or_zero(text)?;
     let micros = i32::try_from(latency.whole_micros())
-        .map_err(|_| format!("{latency} is longer than any idle state takes"))?;
+        .map_err(|_| format!("{latency} is above the exit latency of any idle state"))?;
     Ok(DmaLatency(Some(micros)))
 }
 

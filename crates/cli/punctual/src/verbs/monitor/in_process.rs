@@ -50,7 +50,7 @@ pub(super) fn once(name: &str, file: &PlanFile, context: &Context) -> Result<Exi
             .map(|series| series.name.as_str())
             .collect();
         let known = names.join(", ");
-        return Err(UsageError(format!("unknown series '{name}': one of {known}")).into());
+        return Err(UsageError(format!("unknown series '{name}': choose one of {known}")).into());
     };
     let store = context.store_to_change()?;
     let host = Host::live();

@@ -19,7 +19,7 @@ pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result
     let store = context.place_of_store()?;
     let folder = store.parent().unwrap_or(Path::new("/")).to_owned();
     let path = std::path::absolute(&file.plan)?;
-    let program = std::env::current_exe().context("this program cannot be found")?;
+    let program = std::env::current_exe().context("the path of this program is unknown")?;
     let housekeeping = housekeeping(&plan, &Host::live());
     let text = unit_file(&Unit {
         program: utf8(&program)?,

@@ -28,7 +28,7 @@ fn words(verified: Result<Verified, BootError>) -> Option<String> {
         }
         Ok(Verified::Again(lost, _, applied)) => {
             let again = format!(
-                "settings were not in force, applied again: {}",
+                "settings were not in force and are applied again: {}",
                 lost.join(", ")
             );
             let refused = applied.refused.iter().map(|one| one.setting.as_str());

@@ -18,8 +18,8 @@ pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
     let path = store.path().display();
     match serving(&store) {
         Serving::Service => {}
-        Serving::Nobody => bail!("no service records into {path}: nothing is watched"),
-        Serving::Unknown(why) => bail!("it is not known which service records into {path}: {why}"),
+        Serving::Nobody => bail!("no monitor service uses {path}: nothing is watched"),
+        Serving::Unknown(why) => bail!("which service uses {path} is unknown: {why}"),
     }
     let machine = punctual_host::Host::live().machine();
     let offered =
@@ -50,10 +50,13 @@ pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
     }
     let missing = [
         (offered.windows && windows.is_none()).then_some(
-            "the service kept no window of wake-ups: it is refused (punctual monitor slots \
-             --series watch)",
+            "the service stored no window of wake-ups: watching was refused (see punctual \
+             monitor slots --series watch)",
         ),
-        (offered.flight && kept.is_none()).then_some("the service kept no trace events in time"),
+        (offered.flight && kept.is_none()).then_some(
+            "the service did not save the trace events \
+            in time",
+        ),
     ];
     let mut complete = kept.is_none_or(|kept| kept.failed.is_none());
     for text in missing.into_iter().flatten() {

@@ -88,7 +88,7 @@ impl List {
 impl Decide {
     pub(super) fn run(self, context: &Context, decision: ChangeDecision) -> Result<Exit> {
         if self.why.trim().is_empty() {
-            return Err(UsageError("a decision needs a reason: give WHY".to_owned()).into());
+            return Err(UsageError("a decision needs a reason: pass WHY".to_owned()).into());
         }
         let store = context.store_to_change()?;
         let series = Series::load(&store, self.series.as_deref(), &self.span)?;

@@ -83,7 +83,7 @@ impl Add {
                 (Some(id), store.load(id)?.started, text)
             }
             _ => {
-                let text = "with --at give the text alone, in quotes";
+                let text = "with --at, pass only the text, in quotes";
                 return Err(UsageError(text.to_owned()).into());
             }
         };

@@ -140,7 +140,7 @@ impl Edit {
         add.extend(self.add.iter().cloned());
         let changes = Changes::new(&add, &self.remove).map_err(usage)?;
         if changes.is_empty() {
-            let text = "nothing to write: give a profile with boot parameters, --add or --remove";
+            let text = "nothing to write: pass a profile with boot parameters, --add or --remove";
             return Err(UsageError(text.to_owned()).into());
         }
         let mut edit = CmdlineEdit::plan(&host, &changes, self.loader.as_deref()).map_err(usage)?;
@@ -185,7 +185,7 @@ impl Edit {
         let plan = Plan::make(&request, &Host::live(), &context.tune_places()?.applied)?;
         let of_boot = |one: &&LeftOut| one.setting.starts_with("boot argument ");
         let left_out = plan.left_out.iter().filter(of_boot);
-        let notes = left_out.map(|one| format!("{} is left out: {}", one.setting, one.reason));
+        let notes = left_out.map(|one| format!("{} is skipped: {}", one.setting, one.reason));
         let add = plan.boot.iter().map(|one| one.argument.clone());
         Ok((add.collect(), notes.collect()))
     }

@@ -205,7 +205,7 @@ pub(super) fn plan(plan: &Plan) -> Document {
         0 => Section::default(),
         high => {
             let text = format!(
-                "{} of high risk: read what it can do.",
+                "{} of high risk: read its risks.",
                 counted(high as u64, "change", "changes")
             );
             Section::new(vec![Block::Text(Tone::Warning, text)])

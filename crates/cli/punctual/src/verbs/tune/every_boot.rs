@@ -90,7 +90,7 @@ impl Enable {
             return Err(UsageError(text.to_owned()).into());
         }
         if self.wished.profile.is_none() && self.wished.set.is_empty() {
-            let text = "nothing to enable: give a profile or --set SETTING=VALUE";
+            let text = "nothing to enable: pass a profile or --set SETTING=VALUE";
             return Err(UsageError(text.to_owned()).into());
         }
         let tune = BootTune {

@@ -327,7 +327,7 @@ fn profiles(name: Option<&str>, context: &Context) -> Result<Exit> {
         None => {
             // The error of this function lists the existing profiles.
             let profile = Profile::find(name)?;
-            return Err(UsageError(format!("{} is a file already", profile.name)).into());
+            return Err(UsageError(format!("{} already exists", profile.name)).into());
         }
     }
     Ok(Exit::Done)

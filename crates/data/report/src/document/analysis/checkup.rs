@@ -245,7 +245,7 @@ fn hardware_line(checkup: &Checkup) -> Option<String> {
     Some(match gaps.max_ns {
         None => format!("no gap in {}", gaps.measured_ns),
         Some(max) => format!(
-            "{} gaps in {}, the longest {max}: time taken from a spinning thread",
+            "{} gaps in {}, the longest {max}: time that a spinning thread lost",
             grouped(gaps.gaps),
             gaps.measured_ns
         ),

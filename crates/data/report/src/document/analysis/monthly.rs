@@ -74,10 +74,10 @@ impl Causes {
         }
         let explained = counted(self.explained, "run", "runs");
         blocks.push(Block::faint(match (self.explained, self.not_explained) {
-            (0, _) => "not known: no run recorded why wake-ups were late".to_owned(),
+            (0, _) => "unknown: no run recorded why wake-ups were late".to_owned(),
             (_, 0) => format!("outliers of {explained} were explained"),
             (_, without) => format!(
-                "outliers of {explained} were explained; causes are not known of {without} more"
+                "outliers of {explained} were explained; {without} more have no known cause"
             ),
         }));
         Section::titled("Causes", blocks)
