@@ -37,7 +37,7 @@ pub mod header {
     pub const CHANNELS: usize = 4;
     /// Number of channels in use; these come first.
     pub const CHANNELS_USED: usize = 5;
-    /// Buckets of a histogram ([`crate::grid::BUCKETS`]).
+    /// Buckets of a histogram ([`crate::buckets::BUCKETS`]).
     pub const BUCKETS: usize = 6;
     /// Entries of a ring ([`super::RING_ENTRIES`]).
     pub const RING_ENTRIES: usize = 7;

@@ -176,7 +176,7 @@ pub fn append_attribute(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     attributes.resize(odd, 0);
 }
 
-/// As [`put`], for an attribute that contains attributes.
+/// As [`append_attribute`], for an attribute that contains attributes.
 pub fn put_nest(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     append_attribute(attributes, number | NESTED, content);
 }

@@ -33,8 +33,9 @@ const EVENTS: [&str; 15] = [
     "irq_vectors",
 ];
 
-/// Records into a separate instance. trace-cmd resets function tracing, which is not needed here
-/// and which some kernels refuse: it sees plain files instead. It removes the instance itself.
+/// Records into a separate instance until stdin is closed. trace-cmd resets function tracing, which
+/// is not needed here and which some kernels refuse: it sees plain files instead. It removes the
+/// instance itself.
 const RECORD: &str = r#"
     set -e
     name=$1
@@ -46,7 +47,7 @@ const RECORD: &str = r#"
     for file in /proc/sys/kernel/ftrace_enabled "$instance"/set_ftrace_*; do
         [ ! -e "$file" ] || mount --bind plain "$file"
     done
-    trace-cmd record -q -o both.dat -B "$name" "$@" sleep 10
+    trace-cmd record -q -o both.dat -B "$name" "$@" cat
 "#;
 
 /// Starts trace-cmd and waits until it records, or has failed. The kernel calls the users of an
@@ -66,6 +67,7 @@ fn trace_cmd(place: &Sandbox) -> Option<Child> {
     command.args(["-C", "mono"]);
     command.args(EVENTS.iter().flat_map(|event| ["-e", event]));
     let command = command.current_dir(place.path(""));
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     assert!(eventually(|| {
         let records = std::fs::read_to_string(&enabled).is_ok_and(|on| on.starts_with('1'));
@@ -140,6 +142,7 @@ fn disagreements(place: &Sandbox, program: &std::path::Path) -> Option<Vec<Strin
         .map(|child| text(&child.wait_with_output().unwrap().stdout))
         .collect();
     assert!(own.0.wait().unwrap().success());
+    drop(recorder.stdin.take());
     let status = recorder.wait().unwrap();
     let refused = std::io::read_to_string(recorder.stderr.take().unwrap()).unwrap();
     if !status.success() {

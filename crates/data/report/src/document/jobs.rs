@@ -284,7 +284,7 @@ mod tests {
             "{note}"
         );
         assert!(note.contains("takes about 9.5%"), "{note}");
-        assert!(note.contains("an outlier may be among them"), "{note}");
+        assert!(note.contains("outliers may be among them"), "{note}");
         recording.duration_ns = Nanos::from_secs(2);
         let answer = sentence(&recording).unwrap();
         assert!(

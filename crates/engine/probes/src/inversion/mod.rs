@@ -21,7 +21,7 @@ use crate::{
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "inversion",
-    summary: "how long a high-priority thread waits for the lock of a low-priority thread",
+    summary: "how long a high-priority thread waits for a low-priority thread's lock",
     unit: "ns",
     documentation: include_str!("inversion.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time priority of at least 3; does not run without it",

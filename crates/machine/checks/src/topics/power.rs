@@ -192,7 +192,7 @@ const CHECKS: &[Check] = &[
         },
         why: "Two hardware threads share the core's execution units and first-level caches; one can halve the speed of the other.",
         source: "Documentation/ABI/testing/sysfs-devices-system-cpu, smt; rtcqs",
-        remedies: &[consider("smt", "half of the CPUs are lost offline")],
+        remedies: &[consider("smt", "half of the CPUs go offline")],
         ..BASE
     },
     Check {

@@ -307,7 +307,7 @@ fn unreadable_file_is_unknown_with_reason() {
             if ["topology-boot-cpu", "isolation-skewed-ticks"].contains(&finding.id.as_str()) {
                 continue;
             }
-            let named = finding.found.contains(REASON) || finding.found.contains("counted");
+            let named = finding.found.contains(REASON) || finding.found.contains("no counts");
             let known = match finding.state {
                 FindingState::Unknown => named,
                 FindingState::NotApplicable => finding.found.contains("not relevant"),

@@ -111,7 +111,7 @@ pub(super) const ROWS: &[Setting] = &[
     )
     .risk(
         Risk::High,
-        "Off: half of the CPUs are lost offline, and threads bound to them run elsewhere.",
+        "Off: half of the CPUs go offline, and threads bound to them run elsewhere.",
     )
     .from("Documentation/ABI/testing/sysfs-devices-system-cpu (smt/control)")
     .wanted("off")
