@@ -90,8 +90,8 @@ fn other_schema_is_refused_and_unchanged() {
     for earlier in [1, SCHEMA - 1] {
         becomes(earlier);
         let reason = format!(
-            "has schema {earlier}, this program reads schema {SCHEMA} only: take its recordings \
-             out with the program that made it (punctual export ID)"
+            "has schema {earlier}, this program reads schema {SCHEMA} only: export its recordings \
+             with the program that made it (punctual export ID)"
         );
         refused(&path, &reason);
     }

@@ -212,7 +212,7 @@ fn a_controller_gets_all_of_the_profile() {
     ] {
         assert_eq!(line(&plan, setting), expected, "{setting}");
     }
-    assert!(why_left_out(&plan, "compaction").contains("is not there"));
+    assert!(why_left_out(&plan, "compaction").contains("does not exist"));
     let boot: Vec<&str> = plan.boot.iter().map(|one| one.argument.as_str()).collect();
     assert_eq!(
         boot,

@@ -286,7 +286,11 @@ fn raspberry_pi_edits_the_firmwares_file() {
             &["cmdline.txt"],
             "names gone, which does not exist",
         ),
-        ("cmdline=../../etc/passwd\n", &["cmdline.txt"], "not there"),
+        (
+            "cmdline=../../etc/passwd\n",
+            &["cmdline.txt"],
+            "does not exist",
+        ),
     ] {
         let error = boot(config, others).unwrap_err().to_string();
         assert!(
