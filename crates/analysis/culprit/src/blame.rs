@@ -12,14 +12,15 @@ use crate::walk::walk;
 /// Result of the analysis of a late reaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its causes.
+    /// Causes of the latency, with their shares.
     pub blame: Blame,
-    /// The time from expected to actual, split by cause: in order, without gaps and never empty.
+    /// Stretches of the latency, one per cause, in order of time. They have no gaps between them,
+    /// and none is empty.
     pub segments: Vec<Segment>,
 }
 
-/// Returns the causes of a late reaction, and keeps in the window what a plot of it shows. The
-/// events that are added or dropped later do not change either.
+/// Returns the causes of a late reaction, and stores in the window the segments and the thread
+/// activity that a plot shows. Events that are added to the window or dropped later change neither.
 pub fn explain(window: &mut Window) -> Blame {
     let Found { blame, segments } = find(window);
     window.activity = thread_activity(window);
@@ -75,7 +76,7 @@ fn sums(stretches: &[CauseSpan]) -> Vec<Sum<'_>> {
         if found.is_none() {
             sums.push(Sum::new(source));
         }
-        // A stretch that continues the previous source with another detail is not counted again.
+        // A stretch that continues the previous source with another detail is not a new occurrence.
         sums[at].add(stretch, before != Some(at));
         before = Some(at);
     }
@@ -118,7 +119,7 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// Uses the detail with the largest part of the time.
+    /// Builds the share. Its detail is the one that took the most time.
     fn share(&self) -> Share {
         let detail = self.details.iter().rev().max_by_key(|(_, ns)| *ns);
         let cause = Cause {

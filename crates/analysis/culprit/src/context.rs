@@ -6,7 +6,7 @@ use punctual_model::{
     Comm, EventKind, GapReason, KernelPriority, Nanos, Task, Text, TraceEvent, Vector,
 };
 
-/// A stream with more nested handlers has lost their exit events.
+/// Maximum number of nested handlers. With more, exit events were lost.
 const DEEPEST: usize = 16;
 
 /// One hard interrupt in progress.
@@ -40,8 +40,8 @@ pub(crate) struct Context {
     pub(crate) nmi: u32,
     /// Idle state of the CPU, if it is idle.
     pub(crate) idle: Option<u32>,
-    /// Set if the last event of the current thread outside of handlers had interrupts disabled;
-    /// with the address that disabled them, if known.
+    /// `Some` if the last event of the current thread outside of handlers had interrupts disabled.
+    /// Contains the address that disabled them, if known.
     pub(crate) irqs_off: Option<Option<u64>>,
     /// Address at which preemption was disabled.
     pub(crate) preempt_off: Option<u64>,
@@ -78,7 +78,8 @@ impl Context {
             EventKind::VectorExit { vector } => {
                 self.pop(|handler| matches!(handler, Handler::Vector(of) if of == vector));
             }
-            // Also occurs in softirq context (soft timers); only the handler stack shows it.
+            // A timer function also runs in softirq context (soft timers). Only the handler stack
+            // tells the two apart.
             EventKind::HrtimerExpireEntry {
                 hrtimer, function, ..
             } if !self.handlers.is_empty() || event.has(TraceEvent::HARDIRQ) => {
@@ -116,8 +117,8 @@ impl Context {
         self.note_flags(event);
     }
 
-    /// An event names the current thread. If it differs from the expected one, a switch event was
-    /// lost.
+    /// Compares the current thread with the one that an event names. If they differ, a switch event
+    /// was lost.
     fn agree_on_current(&mut self, event: &TraceEvent, threads: &Threads) {
         let prev = match &event.kind {
             EventKind::Switch { prev, .. } => Some(*prev),
@@ -204,7 +205,8 @@ pub(crate) struct Threads {
     /// Time of each thread's last page fault, and whether it came from user space. No event shows
     /// when a fault ends.
     faults: BTreeMap<u32, (Nanos, bool)>,
-    /// Whether system call entries are recorded: if so, a thread without a known call is in none.
+    /// Whether system call entries are recorded. If so, a thread without a known call is in no
+    /// system call.
     syscalls: bool,
     in_user: BTreeMap<u32, bool>,
     /// Whether each thread was last seen running or being woken, rather than asleep.
@@ -235,7 +237,7 @@ impl Threads {
         })
     }
 
-    /// Tracks what threads do.
+    /// Tracks the activity of threads.
     pub(crate) fn apply(&mut self, event: &TraceEvent) {
         let doing = match &event.kind {
             EventKind::SysEnter { id, .. } => Doing::Syscall(*id),

@@ -1,4 +1,4 @@
-//! Finds late wake-ups in a stream of events.
+//! Late wake-ups in a stream of events.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ pub struct Late {
     pub cpu: u32,
     /// Events at the beginning and the end of the wait.
     pub delay: Delay,
-    /// When it was woken or switched out.
+    /// Time at which it was woken or switched out.
     pub expected: Nanos,
-    /// When it was switched in.
+    /// Time at which it was switched in.
     pub actual: Nanos,
     /// Start of the relevant events. Usually `expected`; for a stopped thread, the wake-up before
     /// it: a signal wakes a sleeping thread first, and it stops once it has a CPU.
@@ -33,7 +33,7 @@ impl Late {
     }
 }
 
-/// A completed wait of a watched thread, late or not.
+/// A completed wait of a watched thread, with its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// At or below the threshold.
@@ -47,7 +47,7 @@ pub enum Wait {
 pub struct WithoutEnd {
     /// The thread.
     pub tid: u32,
-    /// When it was woken or switched out.
+    /// Time at which it was woken or switched out.
     pub since: Nanos,
 }
 
@@ -70,8 +70,8 @@ enum Seen {
     Off,
 }
 
-/// A thread that was woken longer ago than this before it was stopped has run for a while, so older
-/// events are not needed.
+/// Maximum time from a wake-up to a stop signal's effect, for the wake-up to be part of the stop.
+/// After a longer time, the thread has run in between, and older events are not needed.
 const LONGEST_BEFORE_STOP: Nanos = Nanos::from_millis(100);
 
 /// Follows threads through a stream of scheduler events (`sched_waking`, `sched_wakeup`,
@@ -101,13 +101,13 @@ impl LateWakeUps {
         }
     }
 
-    /// Events before this time were lost: a thread that was waiting then may have run since.
+    /// Marks events before this time as lost. A thread that waited then may have run since.
     pub fn blind_until(&mut self, time: Nanos) {
         self.blind_until = self.blind_until.max(time);
         self.seen.clear();
     }
 
-    /// An event shows that the thread ran although no switch to it was recorded.
+    /// Reports that a thread ran although no switch to it was recorded.
     pub fn has_run(&mut self, tid: u32) {
         if let Some(waited) = self.waiting.remove(&tid) {
             self.has_no_end(tid, waited);
@@ -128,7 +128,7 @@ impl LateWakeUps {
                 self.woken(task.pid, event.time);
                 None
             }
-            // This is the same wake-up if `sched_waking` was recorded too.
+            // If `sched_waking` is also recorded, it belongs to the same wake-up.
             EventKind::Wakeup { task, .. } if watched(task.pid) => {
                 if !self.waiting.contains_key(&task.pid) {
                     self.woken(task.pid, event.time);
@@ -180,7 +180,7 @@ impl LateWakeUps {
 
     fn woken(&mut self, tid: u32, time: Nanos) {
         match self.waiting.get(&tid).copied() {
-            // A stopped thread is woken as well; its wait began when it was stopped.
+            // A stop also ends in a wake-up, but the wait began when the thread was stopped.
             Some(before) if before.delay == Delay::Taken => return,
             // No thread is woken twice without running in between.
             Some(before) => self.has_no_end(tid, before),
@@ -203,7 +203,7 @@ impl LateWakeUps {
         }
         let stopped = state.is_stopped() || state.is_traced();
         if state.is_runnable() || stopped {
-            // The switch in of a thread that is still waiting has no event.
+            // The thread was still waiting, so the switch to it has no event.
             let woken = match before {
                 Some(Seen::Running(Some(since))) => Some(since),
                 _ => waited.map(|waited| waited.since),

@@ -22,8 +22,9 @@ pub(crate) const fn does_nothing(delay: Delay) -> bool {
     matches!(delay, Delay::Timer | Delay::Call | Delay::Step)
 }
 
-/// The victim has the CPU and no event shows what it does. Short times count as its own. The system
-/// call of a probe is the work that is measured; its wait for the timer is not.
+/// Returns the cause of a time in which the victim has the CPU and no event shows its activity. A
+/// short time counts as the victim's own work. The system call of a probe also does, because it is
+/// the work that the probe measures; the wait for a timer does not.
 pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {
     let (scene, window) = (moment.scene, moment.scene.window);
     let victim = &scene.victim;
@@ -32,7 +33,7 @@ pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {
     let own = |activity: Option<_>| Cause::new(Source::OwnWork).with(activity.map(Detail::Doing));
     if does_nothing(window.delay) && !victim.slept {
         match window.delay {
-            // A page fault from before the step is over.
+            // A page fault from before the step has ended.
             Delay::Step if call => return own(doing),
             Delay::Step if moment.length <= RETURN => return own(None),
             _ if call || moment.length <= RETURN => return own(doing),
@@ -57,8 +58,8 @@ pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {
     untraced(moment, ran(thread))
 }
 
-/// No event for longer than any known activity takes. Lists all hypotheses that the events allow,
-/// and claims none.
+/// Returns the cause of a time without events that is longer than any known activity. It lists all
+/// hypotheses that the events allow, and claims none.
 pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
     let window = moment.scene.window;
     if !window.has(VECTORS) && !window.has(IRQ) {
@@ -96,7 +97,7 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
     })
 }
 
-/// The interrupt of a late timer comes right after the gap, within this time.
+/// Maximum time from the end of a gap to the interrupt of the late timer.
 const AT_END: Nanos = Nanos::from_micros(50);
 
 /// Returns whether the interrupt that ended the gap interrupted user space, according to its stack.
@@ -118,7 +119,7 @@ fn ended_in_user(moment: &Moment<'_, '_>) -> bool {
         .is_some_and(|functions| functions.is_empty())
 }
 
-/// Returns what a thread does in the kernel, as far as the events show it.
+/// Returns the kernel activity of a thread, as far as the events show it.
 pub(crate) fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<Activity> {
     let (threads, window) = (&moment.scene.threads, moment.scene.window);
     let call = threads.doing(pid).map(|doing| match doing {
@@ -135,7 +136,7 @@ pub(crate) fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<Activity> {
     }
 }
 
-/// The longest name of a function in a cause.
+/// Maximum length of a function's name in a cause.
 const LONGEST_SYMBOL: usize = 1_024;
 
 /// Returns the name of an address for a cause.

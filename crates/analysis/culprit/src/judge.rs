@@ -81,7 +81,7 @@ fn on_top(moment: &Moment<'_, '_>) -> Option<Cause> {
         .map(|vec| Cause::new(Source::Softirq(vec)).with(Detail::On(context.current)))
 }
 
-/// Returns whether another thread is involved, so that delays of that thread count as well.
+/// Returns whether the delay involves a second thread, whose delays then also count.
 const fn is_of_two(delay: Delay) -> bool {
     matches!(delay, Delay::Call | Delay::Step)
 }
@@ -98,7 +98,7 @@ fn interrupt(moment: &Moment<'_, '_>, outermost: &Handler) -> Cause {
             irq: *irq,
             name: name.clone(),
         },
-        // The events of its vector are not recorded.
+        // The events of its interrupt vector are not recorded, so the timer function is outermost.
         Handler::Timer { .. } => Source::Vector(punctual_model::Vector::LocalTimer),
     };
     let detail = match moment.context.handlers.last() {
@@ -206,7 +206,7 @@ fn rival(task: &Task, own: KernelPriority) -> Option<u32> {
     (!own.is_real_time() && !task.prio.is_real_time()).then_some(task.pid)
 }
 
-/// A thread of lower rank, or none, got the CPU while the victim was runnable.
+/// Returns the cause if a thread of lower rank, or none, got the CPU while the victim was runnable.
 fn passed_over(window: &Window, own: Option<KernelPriority>, task: &Task) -> Cause {
     let ordinary = !task.is_idle() && !task.prio.is_real_time();
     let source = match own {
@@ -233,9 +233,9 @@ pub(crate) fn by_real_time_limit(window: &Window, ordinary: bool) -> Source {
     }
 }
 
-/// The idle CPU was assigned to the victim, which ran eventually, but no event shows when: some
-/// kernels lose the events of a CPU's idle thread. So the time between wake-up and first
-/// instruction cannot be split.
+/// Returns the cause if the idle CPU was assigned to the victim and no event shows when the victim
+/// began to run. Some kernels lose the events of a CPU's idle thread. So the time between wake-up
+/// and first instruction cannot be split.
 fn no_switch_in(moment: &Moment<'_, '_>) -> Cause {
     Cause::unexplained(Unknown::NoSwitchIn(moment.cpu)).with(Detail::Together)
 }
@@ -310,7 +310,7 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
         }
         Why::First | Why::Again => {}
     }
-    // Unless a holder releases it, the victim sleeps for another reason.
+    // The holder does not release a lock, so the victim sleeps for another reason.
     let first = matches!(why, Why::First | Why::Lock { first: true, .. });
     let Some(waking) = scene.future.waking(moment.from) else {
         return if scene.window.has(WAKING) || scene.window.has(WAKEUP) {
@@ -328,7 +328,7 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
             let missing = handlers_missing(scene.window);
             Cause::not_recorded(Missing::WakeUp, &missing)
         }
-        // The timer interrupt has come; its softirq has not.
+        // The timer interrupt has raised its softirq, which has not run yet.
         WakeSource::Softirq if moment.context.timer_softirq_raised() => {
             match moment.context.current {
                 Some(task) if !task.is_idle() => {
@@ -359,7 +359,7 @@ fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
     let own = |activity| with_rank(Role::Waker, waker, activity);
     match () {
         () if current.pid == waker.pid => own(doing(moment, waker.pid)),
-        // The thread that the waker itself waits for is not searched.
+        // The waker sleeps. The thread that it waits for is not searched.
         () if moment.scene.threads.is_asleep(waker.pid) => own(Some(Activity::Asleep)),
         () if current.is_idle() && moment.length <= SHORT => Cause::new(Source::Scheduling),
         () if current.is_idle() => idle(moment),
@@ -367,8 +367,8 @@ fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
     }
 }
 
-/// Another thread has the CPU of the thread that the victim waits for. It may have a lower rank
-/// than the victim.
+/// Returns the cause if another thread has the CPU of the thread that the victim waits for. It may
+/// have a lower rank than the victim.
 fn in_its_way(moment: &Moment<'_, '_>, current: &Task, waker: &Task) -> Cause {
     let mut cause = other_thread(moment, current, waker.prio);
     if let Some(Detail::Rank(rank)) = &mut cause.detail {
@@ -421,8 +421,8 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
     if task.is_idle() {
         return idle(moment);
     }
-    // Only `irq_disable` itself proves it. The flag of another event applies to that moment only:
-    // many events are written with interrupts disabled.
+    // Only an `irq_disable` event proves a longer time with interrupts disabled. The flag of
+    // another event applies to that moment only: many events are written with interrupts disabled.
     if let Some(Some(place)) = moment.context.irqs_off {
         return Cause::new(Source::IrqsOff(Name::from(&task)))
             .with(Detail::At(symbol(moment.scene.window, place)));

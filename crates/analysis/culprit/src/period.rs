@@ -18,7 +18,8 @@ const FITTING: usize = 75;
 /// fits.
 const FILLED: u64 = 50;
 
-/// At most one case in this many may fit as well by chance.
+/// A period counts only if the probability that random intervals fit as well is below 1 in this
+/// number.
 const CHANCE: f64 = 1_000.0;
 
 /// Number of intervals that are tried as the period, each with its half and third.
@@ -27,7 +28,7 @@ const TRIED: usize = 64;
 /// Returns the period of a source at these times, if there is one. Some events may be missing, and
 /// unrelated ones may occur in between.
 pub fn find_period(source: &Source, times: &[Nanos]) -> Option<Period> {
-    // Limits times so that no sum overflows: 146 years.
+    // Limit of 146 years on each time, so that no sum overflows.
     let mut times: Vec<u64> = times.iter().map(|time| time.0.min(u64::MAX / 4)).collect();
     times.sort_unstable();
     let intervals: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -62,7 +63,7 @@ fn candidates(intervals: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-/// How well a period fits.
+/// Quality of the fit of a period.
 struct Fit {
     period: u64,
     tolerance: u64,
@@ -101,20 +102,20 @@ impl Fit {
     }
 }
 
-/// Returns whether random intervals would fit as well. Each falls within the tolerance of a
-/// multiple with a probability of twice the tolerance divided by the period. One interval always
-/// fits, because the period is derived from it.
+/// Returns whether random intervals would fit as well. A random interval falls within the tolerance
+/// of a multiple with a probability of twice the tolerance divided by the period. One interval
+/// always fits, because the period is derived from it.
 fn by_chance(chain: &Chain, period: u64, tolerance: u64) -> bool {
-    // Times are not exact: a spread of zero would prove too much.
+    // Times have a limited precision: a spread of zero would prove too much.
     let spread = tolerance.saturating_mul(2).max(period / 1_000) as f64 / period as f64;
     let free = chain.steps.len() as i32 - 1;
     let tried = 3.0 * TRIED as f64;
     spread.powi(free) * tried.min(3.0 * chain.steps.len() as f64) > 1.0 / CHANCE
 }
 
-/// Events at multiples of the period after their predecessor.
+/// Events at multiples of the period after their predecessors.
 struct Chain {
-    /// Time since the previous event, and how many periods that is.
+    /// Time since the previous event, and its number of periods.
     steps: Vec<(u64, u64)>,
 }
 

@@ -11,7 +11,7 @@ use crate::victim::{State, Thread, Why};
 /// Timer slack of a thread that has not set one (prctl(2), PR_SET_TIMERSLACK).
 const USUAL_SLACK: Nanos = Nanos::from_micros(50);
 
-/// State up to now, and the later events of the victim.
+/// State up to the current time, and the later events of the victim.
 pub(crate) struct Scene<'a> {
     pub(crate) window: &'a Window,
     pub(crate) future: LaterEvents,
@@ -67,7 +67,7 @@ impl<'a> Scene<'a> {
                 begins: true,
             } => self.contexts.entry(*cpu).or_default().gap = Some(*reason),
             TimelineEvent::Gap { cpu, reason, .. } => {
-                // Whatever happened in the gap is unknown.
+                // Changes during the gap are unknown.
                 if hides_changes(*reason) {
                     self.contexts.insert(*cpu, Context::default());
                     if *cpu == self.victim.cpu {

@@ -1,4 +1,4 @@
-//! The causes of a whole run.
+//! Sums of the causes over a whole run.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use punctual_model::{Blame, Cause, Nanos, Outlier, Period, Recording, ShareKind}
 
 use crate::period::find_period;
 
-/// Key of a source over a run: its words, without the IDs of threads.
+/// Key of a source over a run: its kind and its description without the IDs of threads.
 type Key = (ShareKind, String);
 
-/// Number of times per culprit that are searched for a period: the first ones.
+/// Maximum number of times per culprit that are searched for a period: the first ones.
 const TIMES: usize = 10_000;
 
 /// Limit on distinct sources, because thread names are unbounded. Further ones are summed as
 /// "others".
 const SOURCES: usize = 1_000;
 
-/// A probe sees a source only at its own wake-ups. A period shorter than this many wake-ups may
-/// just as well come from the probe's own period.
+/// Minimum length of a period in wake-ups of the probe. A probe sees a source only at its own
+/// wake-ups, so a shorter period may just as well come from the probe itself.
 const BEATS: u64 = 8;
 
 /// Sums causes over outliers in bounded memory.
@@ -63,7 +63,8 @@ impl Tally {
         let culprit = culprit.map(|share| key(&share.cause.source.without_ids()));
         for (key, (source, ns)) in sums {
             let is_culprit = culprit.as_ref() == Some(&key);
-            // Due times are multiples of the probe's period; end times are not.
+            // Without an end time of the culprit, the due time has to do, although due times are
+            // multiples of the probe's period.
             let at = blame.culprit_end_ns.unwrap_or(due);
             self.count((key, source), ns, number, is_culprit.then_some(at));
         }
@@ -129,7 +130,7 @@ fn key(source: &Source) -> Key {
     (source.kind(), source.who())
 }
 
-/// Fills in the causes of an interrupted run: they follow from the outliers that were kept.
+/// Adds the missing summary of causes to an interrupted run. It is computed from the kept outliers.
 pub fn complete(recording: &mut Recording) {
     let interval = recording.duration_parameter("interval_ns");
     if let Some(explanation) = &mut recording.explanation

@@ -15,16 +15,17 @@ use punctual_model::{HandlerOf, Nanos, SmiCount, StealCount, UnseenTheft, Usual,
 
 use crate::cause_span::CauseSpan;
 
-/// Code may run for this long without an event before it is checked.
+/// Time without an event that running code may take before it is checked.
 const QUIET: Nanos = Nanos::from_micros(10);
 
-/// Counter readings further apart than this do not apply to a late reaction in between.
+/// Maximum distance between two counter readings. Readings further apart do not apply to a late
+/// reaction in between.
 const AROUND: Nanos = Nanos::from_secs(1);
 
-/// A handler that runs longer than its 99.9th percentile by this factor is an anomaly.
+/// Factor above its 99.9th percentile from which the duration of a handler is an anomaly.
 const FAR_LONGER: u64 = 3;
 
-/// Minimum number of runs for a 99.9th percentile.
+/// Minimum number of runs of a handler for a 99.9th percentile.
 const ENOUGH_RUNS: u64 = 1_000;
 
 /// Splits the stretches that are charged to running code. Does not change the total length.
@@ -76,8 +77,8 @@ fn runs(cause: &Cause) -> bool {
     }
 }
 
-/// Judges each piece between two events of its CPU separately, because a theft lies within one.
-/// `times`: times of these events, in ascending order.
+/// Splits a stretch at the events of its CPU and judges each piece separately, because stolen time
+/// lies between two events. `times`: times of these events, in ascending order.
 fn split(window: &Window, stretch: &CauseSpan, times: &[Nanos], judged: &mut Vec<CauseSpan>) {
     let CauseSpan { from, to, .. } = *stretch;
     let first = times.partition_point(|time| *time <= from);
@@ -123,7 +124,7 @@ fn put_piece(
     } = Theft::from_window(window, stretch.cpu, (from, to));
     let stolen = Cause::new(Source::Stolen);
     let proven = to - least;
-    // In a gap, nothing is known to have had the CPU otherwise.
+    // No event in a gap shows what would have had the CPU otherwise.
     if cause.source == Source::Gap {
         put(from, proven, cause.clone());
         return put(proven, to, stolen);
@@ -258,7 +259,7 @@ fn smi_count(window: &Window, (from, to): (Nanos, Nanos)) -> Option<&SmiCount> {
     (smi.from <= from && smi.to >= to && (smi.count == 0 || close)).then_some(smi)
 }
 
-/// Returns what the counters of a CPU show around a span of time.
+/// Returns the increases of a CPU's counters around a span of time.
 pub(crate) fn counted(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> Counted {
     let steal = steal_count(window, cpu, time).map(|count| {
         let (mut risen, mut begin, mut end) = (Nanos::ZERO, time.0, time.1);

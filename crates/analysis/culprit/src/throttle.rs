@@ -1,6 +1,7 @@
 //! CPU quotas of control groups. A throttled thread is runnable, and no event shows why others run
-//! instead. The counters of its groups do (`cpu.stat`). A trace of another tool has no counters, but
-//! may show when the kernel refills quotas: only then can a throttled thread run again.
+//! instead. The counters of its control groups (`cpu.stat`) do. A trace of another tool has no
+//! counters, but may show when the kernel refills quotas: only then can a throttled thread run
+//! again.
 
 use std::ops::Range;
 
@@ -9,8 +10,9 @@ use punctual_model::{KernelPriority, Nanos, ShareKind, Task, Throttle, Window};
 
 use crate::cause_span::{CauseSpan, merged};
 
-/// Shorter waits are normal between ordinary threads, and a throttle on another CPU at the same
-/// time would look the same (kernel: `sched_cfs_bandwidth_slice_us`, 5 ms).
+/// Minimum length of a wait that is attributed to a quota. Shorter waits are normal between
+/// ordinary threads, and a throttle on another CPU at the same time would look the same (kernel:
+/// `sched_cfs_bandwidth_slice_us`, 5 ms).
 const SLICE: Nanos = Nanos::from_millis(5);
 
 /// Judges the stretches after the victim became runnable again, using the counters of its control
@@ -31,7 +33,7 @@ pub(crate) fn judge(window: &Window, mut stretches: Vec<CauseSpan>) -> Vec<Cause
     merged(stretches)
 }
 
-/// Cuts the stretch that contains a time.
+/// Splits the stretch that contains a time at that time.
 fn split_at(stretches: Vec<CauseSpan>, at: Nanos) -> Vec<CauseSpan> {
     let cut = |one: CauseSpan| {
         if one.from < at && at < one.to {
@@ -91,11 +93,11 @@ fn judge_wait(window: &Window, wait: &mut [CauseSpan]) {
     }
 }
 
-/// Names the quota of a group, if known, as the cause or, unless decided, as a possible one.
+/// Names the quota of `group` as the cause if `decided`, else as one of two possible causes.
 fn rewrite(stretch: &mut CauseSpan, group: Option<&str>, decided: bool) {
     let cause = &mut stretch.cause;
     let quota = Source::Throttled(Limit::Quota(group.map(str::to_owned)));
-    // An idle CPU was already classified as a throttle; now its group is known.
+    // An idle CPU was already classified as a throttle; now its control group is known.
     match cause.source {
         Source::Throttled(_) => return cause.source = quota,
         Source::Unexplained(Unknown::IdleInstead(_)) if decided => return cause.source = quota,

@@ -33,7 +33,8 @@ pub(crate) fn timeline_events<'a>(
     events: &'a [TraceEvent],
 ) -> Vec<(Nanos, TimelineEvent<'a>)> {
     let mut marks: Vec<(Nanos, TimelineEvent<'a>)> = Vec::with_capacity(events.len());
-    // Before the events of the same time, which are complete from there on.
+    // The boundaries of gaps come before events with the same time: from the end of a gap on,
+    // events are complete.
     for gap in &window.evidence.gaps {
         let (cpu, reason) = (gap.cpu, gap.reason);
         for (time, begins) in [(gap.from, true), (gap.to, false)] {
@@ -71,16 +72,16 @@ pub(crate) fn timeline_events<'a>(
     marks
 }
 
-/// How the victim is woken up.
+/// Context in which the victim is woken up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WakeSource {
-    /// By this thread, or by an interrupt on top of it that no recorded event shows.
+    /// The current thread, or an interrupt on top of it that no recorded event shows.
     Unknown,
-    /// By a hard interrupt: its timer expired.
+    /// A hard interrupt: the victim's timer expired.
     Interrupt,
-    /// In a softirq.
+    /// A softirq.
     Softirq,
-    /// By a thread.
+    /// A thread.
     Thread(Task),
 }
 
@@ -130,15 +131,15 @@ impl Waking {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LaterEvents {
     wakings: Vec<Waking>,
-    /// CPUs on which it was queued or began to run.
+    /// CPUs on which it was queued or began to run, with times.
     cpus: Vec<(Nanos, u32)>,
-    /// When it was last switched in.
+    /// Time of its last switch in.
     switched_in: Option<Nanos>,
-    /// When it was switched in.
+    /// Times at which it began to run.
     runs: Vec<Nanos>,
-    /// When it was put into the run queue of its CPU.
+    /// Times at which it was put into the run queue of its CPU.
     queued: Vec<Nanos>,
-    /// When a thread gave up an inherited priority, and which thread.
+    /// Threads that gave up an inherited priority, with times.
     given_up: Vec<(Nanos, u32)>,
 }
 
@@ -190,7 +191,8 @@ impl LaterEvents {
                 } if task.pid == tid => {
                     future.queued.push(*at);
                     future.cpus.push((*at, *target_cpu));
-                    // Used if there is no `sched_waking`: usually written in the same interrupt.
+                    // Replaces a missing `sched_waking`, which is usually written in the same
+                    // interrupt.
                     let known = future.wakings.last().is_some_and(|last| {
                         future.cpus.len() < 2 || last.at >= future.cpus[future.cpus.len() - 2].0
                     });
@@ -210,8 +212,8 @@ impl LaterEvents {
         future
     }
 
-    /// Returns the first wake-up at `time` or later. `None` if the victim runs before it: the
-    /// wake-up before that has no event.
+    /// Returns the first wake-up at `time` or later. Returns `None` if the victim runs before it,
+    /// because then an earlier wake-up has no event.
     pub(crate) fn waking(&self, time: Nanos) -> Option<&Waking> {
         let next = self.wakings.iter().find(|waking| waking.at >= time)?;
         let mut runs = self.runs.iter();

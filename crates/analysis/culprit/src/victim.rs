@@ -5,18 +5,18 @@ use punctual_model::{
     Delay, EventKind, KernelPriority, Nanos, Policy, Task, TaskState, TraceEvent, Window,
 };
 
-/// Reason for a sleep.
+/// Reason why the victim sleeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Waits for its timer, or for another wake-up.
+    /// It waits for its timer, or for another wake-up.
     First,
-    /// Waits for a lock. `chain`: the threads that inherited its priority. The first holds the
+    /// It waits for a lock. `chain`: the threads that inherited its priority. The first holds the
     /// requested lock, the next holds the lock that the first waits for, and so on. `first`:
-    /// without the lock, the state would be [`Why::First`].
+    /// whether the reason would be [`Why::First`] without the lock.
     Lock { chain: Vec<u32>, first: bool },
-    /// Waits for a page.
+    /// It waits for a page.
     Page,
-    /// Sleeps once more, for another reason.
+    /// It sleeps once more, for another reason.
     Again,
 }
 
@@ -44,22 +44,22 @@ pub(crate) enum State {
 pub(crate) struct Thread {
     pub(crate) tid: u32,
     pub(crate) state: State,
-    /// CPU on which it runs or waits; while it is being woken, its target CPU as far as known.
+    /// CPU on which it runs or waits. While it is being woken: its target CPU, if known.
     pub(crate) cpu: u32,
     pub(crate) prio: Option<KernelPriority>,
-    /// It has been woken or has run since it was due.
+    /// Whether it has been woken or has run since it was due.
     pub(crate) awake_since_due: bool,
-    /// It has slept since it was due, or was asleep at that time.
+    /// Whether it has slept since it was due, or was asleep at that time.
     pub(crate) slept: bool,
     /// Time of the page fault, if that was its last event. No event shows when a fault ends.
     pub(crate) fault: Option<Nanos>,
-    /// It was woken on its target CPU, so it was put into the run queue immediately.
+    /// Whether it was woken on its target CPU and so was put into the run queue immediately.
     pub(crate) woken_here: bool,
     /// Thread in the chain of [`Why::Lock`] that gave up its inherited priority.
     released: Option<u32>,
     /// Whether system calls of the thread are recorded.
     knows_calls: bool,
-    /// Threads of lower rank ran although it was in the queue.
+    /// Whether threads of lower rank ran although it was in the queue.
     pub(crate) passed_over: bool,
     /// Threads that inherited its priority and have not given it up: the chain of [`Why::Lock`].
     lent_to: Vec<u32>,
@@ -200,7 +200,7 @@ impl Thread {
         if event.pid != self.tid || event.pid == 0 {
             return;
         }
-        // It was ready before: the switch to it has no event.
+        // It runs, but the switch to it has no event.
         if matches!(self.state, State::Unknown | State::Woken | State::Queued) {
             (self.state, self.cpu) = (State::Running, event.cpu);
         }
@@ -211,7 +211,7 @@ impl Thread {
             EventKind::SysEnter { .. } | EventKind::SysExit { .. } => self.fault = None,
             _ => {}
         }
-        // A thread at one of these events waits for no lock; it already has it.
+        // A thread that writes one of these events runs, so it does not wait for a lock.
         let handler = TraceEvent::HARDIRQ | TraceEvent::SOFTIRQ | TraceEvent::NMI;
         if event.flags & handler == 0
             && matches!(
@@ -305,7 +305,7 @@ impl Thread {
 fn at_first(tid: u32, events: &[TraceEvent]) -> Option<(State, u32)> {
     events.iter().find_map(|event| match &event.kind {
         EventKind::Switch { prev, .. } if prev.pid == tid => Some((State::Running, event.cpu)),
-        // It was runnable, since an unknown time.
+        // It was runnable, but since when is unknown.
         EventKind::Switch { next, .. } if next.pid == tid => Some((State::Unknown, event.cpu)),
         EventKind::Waking { task, target_cpu }
         | EventKind::Wakeup {

@@ -17,11 +17,11 @@ pub struct Job {
     pub prio: KernelPriority,
     /// The CPU on which it completed the job.
     pub cpu: u32,
-    /// When its release wait ended.
+    /// End of its release wait.
     pub release: Nanos,
-    /// When the thread returned to its release wait.
+    /// Time at which the thread returned to its release wait.
     pub completion: Nanos,
-    /// CPU time between the two.
+    /// CPU time from release to completion.
     pub ran: Nanos,
 }
 
@@ -54,13 +54,13 @@ impl JobSeen {
         self.waits.count
     }
 
-    /// Returns where the thread waited, in descending order of time.
+    /// Returns the places where the thread waited, in descending order of total time.
     pub fn seen_waits(&self) -> Vec<SeenWaits> {
         self.waits.seen_waits()
     }
 }
 
-/// Returns the kind of a thread's wait; `None` if it cannot be the release.
+/// Returns the kind of a wait, given the thread and the call; `None` if it cannot be the release.
 pub(crate) type KindOf<'a> = &'a dyn Fn(u32, Call) -> Option<CallKind>;
 
 /// Numbers of some system calls on the recorded machine. 32-bit architectures have two numbers for
@@ -119,7 +119,7 @@ struct State {
 struct Open {
     release: Nanos,
     ran_before: Nanos,
-    /// The thread has not left its release wait yet.
+    /// Whether the thread has not left its release wait yet.
     fresh: bool,
 }
 
@@ -158,7 +158,7 @@ impl JobFinder {
             EventKind::SysEnter { .. } | EventKind::SysExit { .. } => (event.pid, None),
             _ => return Vec::new(),
         };
-        // If a wake-up is missing, the sleep before it would look like a job.
+        // Wake-ups up to this time may be missing, so the sleep before one would look like a job.
         if event.time < self.blind {
             return Vec::new();
         }
@@ -206,7 +206,8 @@ impl JobFinder {
         self.interrupt(|release| release < end);
     }
 
-    /// `counts`: whether an unfinished job with this release time counts as incomplete.
+    /// Ends all jobs in progress. `counts` returns whether a job with this release time counts as
+    /// incomplete.
     fn interrupt(&mut self, counts: impl Fn(Nanos) -> bool) {
         for thread in self.threads.values_mut() {
             let open = thread.state.open;
@@ -221,7 +222,7 @@ impl JobFinder {
                 ran,
                 ..State::default()
             };
-            // Kept events are replayed later, and the gap would look like a job.
+            // The kept events would be replayed later, and the interruption would look like a job.
             if let Some(learning) = &mut thread.learning {
                 learning.events.clear();
             }

@@ -101,7 +101,7 @@ fn job_spans_wake_up_to_release_wait() {
     assert_eq!(seen.waits(), 800);
     for job in &jobs {
         assert_eq!(job.response(), Nanos::from_micros(400));
-        // From 610 to 655 and from 870 to 1,000.
+        // The thread runs from 610 to 655 µs and from 870 to 1,000 µs.
         assert_eq!(job.ran, Nanos::from_micros(175));
     }
     assert_eq!(seen.execution.count(), 399);
@@ -124,7 +124,7 @@ fn a_wait_that_goes_on_releases_nothing() {
     events.extend([
         enter(at, NANOSLEEP),
         switch(at + 5, TID, SLEEPS, 9),
-        // A signal that stops it, and the restart of the call.
+        // A signal stops the thread, and the call is restarted.
         waking(at + 100),
         switch(at + 110, 9, RUNNABLE, TID),
         exit(at + 115, NANOSLEEP, -516),
@@ -169,7 +169,7 @@ fn what_was_lost_makes_no_job() {
     assert_eq!(count, 393);
     let (_, seen) = finder.seen().next().unwrap();
     assert_eq!((seen.incomplete, seen.at_once), (1, 0));
-    // For this thread, no other system call is needed; for another one, all are.
+    // This thread's release is known, so no other call of it is needed. Another thread needs all.
     assert_eq!(finder.calls(), [NANOSLEEP]);
     assert!(!finder.is_learning(TID) && finder.is_learning(8));
     let other = switch(500_000, 9, SLEEPS, 8);

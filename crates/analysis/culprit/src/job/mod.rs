@@ -58,7 +58,7 @@ pub fn keep_concerned(window: &mut Window) {
     });
 }
 
-/// Returns the times of the stacks of the longest sleeps, which are kept.
+/// Returns the times of the stacks to keep: those of the longest sleeps.
 fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
     const MOST: usize = 8;
     let events = sorted(window);
@@ -80,7 +80,8 @@ fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
     longest.filter_map(|span| at(span.from)).collect()
 }
 
-/// Returns the events in order of time, without those that do not explain anything themselves.
+/// Returns the events in order of time, without accounting events, which do not explain anything
+/// themselves.
 pub(crate) fn sorted(window: &Window) -> Cow<'_, [TraceEvent]> {
     let mut events = Cow::Borrowed(window.events.as_slice());
     if events.iter().any(TraceEvent::is_accounting) {

@@ -17,7 +17,7 @@ pub struct Call {
 /// Kind of system call, as needed for the choice of the release wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallKind {
-    /// Anything else.
+    /// Any other call.
     Other,
     /// Waits for one of many events: epoll, poll, select.
     Any,
@@ -43,9 +43,9 @@ pub struct SeenWaits {
     pub call: Call,
     /// Number of waits.
     pub count: u64,
-    /// Total time.
+    /// Total waiting time.
     pub total: Nanos,
-    /// Median interval between wake-ups, if they are regular.
+    /// Median interval between wake-ups, if most intervals are close to it.
     pub period: Option<Nanos>,
 }
 
@@ -58,11 +58,12 @@ const INTERVALS: usize = 512;
 /// Minimum number of intervals for a period.
 const FEWEST: usize = 4;
 
-/// A wait is not a release if the most frequent wait occurs more than this many times as often.
+/// Factor between the counts of two waits: a wait is not a release if another one occurs more than
+/// this many times as often.
 const RARE: u64 = 50;
 
-/// A regular wait is part of a job if the longest one takes more than this many times as long, even
-/// if it waits for a time.
+/// Factor between the lengths of two regular waits: a wait is part of a job if the longest one
+/// takes more than this many times as long, even if it waits for a time.
 const SHORT: u64 = 8;
 
 /// All waits of a thread, by place.

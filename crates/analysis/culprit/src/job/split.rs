@@ -14,7 +14,8 @@ use crate::cause_span::CauseSpan;
 use crate::events::{SWITCH, SYS_ENTER};
 use crate::judge::by_real_time_limit;
 
-/// An idle CPU that takes longer than this to run a waiting thread is not in idle exit.
+/// Maximum duration of an idle exit. If an idle CPU takes longer to run a waiting thread, there is
+/// another cause.
 const IDLE_EXIT: Nanos = Nanos::from_millis(1);
 
 /// Mask for operations of futex(2) (`include/uapi/linux/futex.h`), without their flags.
@@ -169,9 +170,9 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// An idle CPU has a thread waiting. This is idle exit up to a limit. If it takes longer, the
-    /// thread was held back; this is certain if the CPU went idle while the thread was in its run
-    /// queue.
+    /// Judges an idle CPU that a runnable thread waits for. Up to a limit, this is idle exit. If it
+    /// takes longer, the thread was held back; this is certain if the CPU went idle while the
+    /// thread was in its run queue.
     fn idle(
         &self,
         cpu: u32,
@@ -241,7 +242,7 @@ impl<'a> Split<'a> {
         self.push(span, cause);
     }
 
-    /// Returns the function that blocked; `None` if its name is unknown.
+    /// Returns the function in which the thread blocked; `None` if its name is unknown.
     fn blocked_at(&self, stack: &[u64]) -> Option<Text> {
         let stack = stack_of(stack, self.window);
         let first = stack.split(" < ").next().unwrap_or_default();

@@ -40,7 +40,7 @@ impl Span {
     }
 }
 
-/// A stack is written at most this long after its switch.
+/// Maximum time from a switch to the event with its stack.
 const STACK_AFTER: Nanos = Nanos::from_millis(1);
 
 /// Activity of a CPU: the current thread, and what is on top of it.
@@ -70,9 +70,9 @@ pub(crate) struct Tracks {
     knows_calls: bool,
     /// Stacks of threads at the moment they left their CPU.
     stacks: BTreeMap<u32, Vec<(Nanos, Vec<u64>)>>,
-    /// When each thread was put into the run queue of its CPU.
+    /// Times at which each thread was put into the run queue of its CPU.
     queued: BTreeMap<u32, Vec<Nanos>>,
-    /// When each thread was migrated, and its CPU before.
+    /// Times at which each thread was migrated, and its CPU before.
     moves: BTreeMap<u32, Vec<(Nanos, u32)>>,
     priorities: BTreeMap<u32, Vec<(Nanos, KernelPriority)>>,
     /// Stop signals by receiver: time, signal, sender.
@@ -155,7 +155,7 @@ impl Tracks {
         }
     }
 
-    /// Records data other than phases.
+    /// Records the data of an event that are not phases.
     fn note(&mut self, event: &TraceEvent) {
         let (tid, at) = (event.pid, event.time);
         match &event.kind {
@@ -320,7 +320,8 @@ impl Tracks {
         )
     }
 
-    /// Returns the CPUs on which a runnable thread waited, in order. It got the last one at `to`.
+    /// Returns the CPUs on which a runnable thread waited, in order. The last one is the CPU that
+    /// it got at `to`.
     pub(crate) fn waited_on(&self, tid: u32, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos, u32)> {
         let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
         let after = all.get(all.partition_point(|span| span.from < to));
@@ -384,8 +385,8 @@ impl Tracks {
         let Some((fault, user)) = after.checked_sub(1).map(|before| faults[before]) else {
             return false;
         };
-        // From user space, only a system call or a fault leads to a sleep. In a call, or if calls
-        // are not recorded, an old fault is over.
+        // In user space, only a system call or a fault leads to a sleep. If the thread is in a
+        // call, or if calls are not recorded, an old fault has ended.
         if at > fault + FAULT_TIME && !(user && self.knows_calls) {
             return false;
         }

@@ -5,8 +5,8 @@ use punctual_model::{EventKind, Nanos, Text, TraceEvent, Vector};
 
 use crate::context::{Context, Handler, SOFTIRQ_HRTIMER, SOFTIRQ_TIMER};
 
-/// A wake-up in the same handler within this time after a disk completed a request on the CPU is
-/// attributed to the disk.
+/// Maximum time from the completion of a disk request to a wake-up in the same handler, for the
+/// wake-up to be attributed to the disk.
 const OF_COMPLETION: Nanos = Nanos::from_micros(500);
 
 /// Softirq numbers (`include/linux/interrupt.h`).
@@ -43,7 +43,8 @@ pub(crate) fn waker(event: &TraceEvent, context: &Context, completed: Option<(Na
     if let Some(vec) = context.softirq.filter(|_| event.has(TraceEvent::SOFTIRQ)) {
         return match vec {
             SOFTIRQ_TIMER | SOFTIRQ_HRTIMER => By::Timer,
-            // Part of a thread's own call: the data that it sent arrives here.
+            // The softirq is part of a thread's own call: the data that the thread sent arrives
+            // here.
             NET_TX | NET_RX if !context.softirq_of_handler && !serves_softirqs(context) => {
                 By::Thread(event.pid)
             }

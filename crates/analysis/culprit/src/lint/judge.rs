@@ -64,9 +64,9 @@ fn blind(facts: &LintFacts) -> Option<Unseen> {
     }
 }
 
-/// Returns why a rule about these acts is unknown if no violation was observed.
+/// Returns why a rule about acts of these kinds is unknown if no violation was observed.
 fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&Unseen>) -> Option<Unseen> {
-    // The other kinds of a rule only add what other sources observe of the same acts.
+    // Only the first kind decides. The others add observations of the same acts by other sources.
     let unseen = (facts.unseen.iter()).find(|(kind, _)| kinds.first() == Some(kind));
     if let Some((_, why)) = unseen {
         return Some(Unseen::Fact(why.clone()));
@@ -174,7 +174,7 @@ fn priority(kernel: i32) -> String {
     }
 }
 
-/// include/linux/interrupt.h
+/// Returns the name of a softirq (include/linux/interrupt.h).
 fn softirq(number: u32) -> String {
     let names = [
         "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
@@ -228,7 +228,7 @@ fn clock(number: u32) -> String {
     }
 }
 
-/// include/uapi/linux/futex.h
+/// Returns the name of a futex operation (include/uapi/linux/futex.h).
 fn futex(operation: u64) -> String {
     match operation {
         0 => "FUTEX_WAIT".to_owned(),

@@ -4,20 +4,21 @@ use punctual_model::{LintFacts, LintThread, Nanos, Policy, Violation};
 
 use super::unseen::Unseen;
 
-/// The result of a rule about states.
+/// Result of a rule about the state of processes and threads.
 pub(crate) struct Found {
     pub(crate) violations: Vec<Violation>,
-    /// Why the state of some items is unknown. The absence of violations then proves nothing.
+    /// Reason why the state of some items is unknown. The absence of violations then proves
+    /// nothing.
     pub(crate) unknown: Option<Unseen>,
 }
 
-/// Resident stack below the stack pointer. With less, deeper calls cause page faults.
+/// Minimum resident stack below the stack pointer. With less, deeper calls cause page faults.
 const STACK_READY: u64 = 64 << 10;
 
-/// Locked memory may be smaller than resident memory by this much, for pages of the kernel.
+/// Tolerance when locked memory is compared with resident memory, for pages of the kernel.
 const UNLOCKED: u64 = 256 << 10;
 
-/// A thread that never waits is judged if it ran for at least this share of the time.
+/// Minimum share of the time that a thread without a wait must have run to violate the rule.
 const BUSY_PERCENT: u64 = 50;
 
 fn violation(tid: u32, comm: &str, what: String) -> Violation {
@@ -32,7 +33,7 @@ fn violation(tid: u32, comm: &str, what: String) -> Violation {
     }
 }
 
-/// Judges items one by one. Each has a violation, none, or a reason why it is unknown.
+/// Judges items one by one. Each result is a violation, none, or a reason why it is unknown.
 fn each<T>(
     items: impl IntoIterator<Item = T>,
     judge: impl Fn(T) -> Result<Option<Violation>, Unseen>,
@@ -130,7 +131,7 @@ pub(crate) fn never_waits(facts: &LintFacts) -> Found {
             });
         };
         let busy = used.0.saturating_mul(100) >= facts.duration.0.saturating_mul(BUSY_PERCENT);
-        // The budget of SCHED_DEADLINE ends each period.
+        // A SCHED_DEADLINE thread stops when its budget is used up, even without a wait.
         let runs_on = thread.policy != Policy::Deadline && waits == 0;
         let enough = facts.duration >= Nanos::from_millis(100);
         let what = format!("ran for {used} of {}, without a wait", facts.duration);

@@ -23,7 +23,7 @@ pub struct Rule {
     pub title: &'static str,
     /// Severity of a violation.
     pub severity: Severity,
-    /// Why it costs latency.
+    /// Reason why a violation costs latency.
     pub why: &'static str,
     /// Documentation that supports the rule.
     pub source: &'static str,

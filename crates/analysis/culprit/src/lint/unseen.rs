@@ -1,6 +1,6 @@
 //! Reasons why a rule is unknown, so that the absence of violations proves nothing.
 
-/// Why a rule without observed violations is unknown.
+/// Reason why a rule without observed violations is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unseen {
     /// There is nothing to judge.
@@ -18,7 +18,7 @@ pub(crate) enum Unseen {
     Stack {
         comm: String,
         tid: u32,
-        /// Why /proc hides it. `None` if it does not.
+        /// Reason why /proc hides it. `None` if /proc does not hide it.
         hidden: Option<String>,
     },
     #[error("{comm} ({tid}) did not exist during the whole run")]

@@ -13,7 +13,7 @@ const TIMER_ABSTIME: u64 = 1;
 const FUTEX_COMMAND: u64 = 0x7f;
 const INHERITING: [u64; 3] = [6, 11, 13];
 
-/// The most frequent wait of each thread, which is its release.
+/// The most frequent wait of each thread. It is taken as the thread's release.
 #[derive(Debug, Default)]
 pub(crate) struct Releases(BTreeMap<u32, (InCall, [u64; 2])>);
 
@@ -55,7 +55,7 @@ pub(crate) fn is_fault(placed: &PlacedAct, _: &Releases) -> bool {
     placed.act.kind == ActKind::Fault || placed.act.call == InCall::None
 }
 
-/// Calls with a file descriptor. Other calls take a path.
+/// Calls whose first argument is a file descriptor. Other calls take a path.
 const OF_FILE: [&str; 16] = [
     "read",
     "write",
@@ -145,12 +145,13 @@ pub(crate) fn is_futex_without_inheritance(placed: &PlacedAct, _: &Releases) -> 
 /// Returns whether the act is a wait that no other rule judges and that is not a release.
 pub(crate) fn is_other_wait(placed: &PlacedAct, releases: &Releases) -> bool {
     match call(placed) {
-        // Without a call it is a page fault. The exit of a thread is not judged.
+        // A sleep outside of any call is a page fault. The exit of a thread is not judged.
         "" => placed.act.call == InCall::Unknown,
         "exit" | "exit_group" => false,
         "nanosleep" | "clock_nanosleep" | "futex" | "futex_wait" | "futex_waitv" => false,
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => !releases.is_release(&placed.act),
-        // A timer that was armed once: its periods are as absolute as those of a clock.
+        // A timer that was armed once is a release: its periods are as absolute as those of a
+        // clock.
         "read" if clock_of_timer(placed).is_some() => !releases.is_release(&placed.act),
         _ => true,
     }

@@ -1,4 +1,4 @@
-//! How far the clocks of CPUs can differ, according to the trace itself.
+//! Limits on the difference between the clocks of CPUs, derived from the trace itself.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    /// A thread was woken by CPU `waker`, and ran on CPU `cpu` after `wait`.
+    /// Records that a thread was woken by CPU `waker` and ran on CPU `cpu` after `wait`.
     pub(super) fn note(&mut self, waker: u32, cpu: u32, wait: Nanos) {
         if waker != cpu {
             let shortest = self.shortest.entry((waker, cpu)).or_insert(wait);

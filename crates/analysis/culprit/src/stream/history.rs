@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use punctual_model::{EventGap, EventKind, GapReason, Nanos, SliceStart, TraceEvent};
 
-/// Events of one CPU before the window that are kept, to show what ran.
+/// Maximum number of events of one CPU that are kept from before the window, to show what ran.
 const LEAD: usize = 50;
 
-/// How far before the window the last switch of each CPU is searched.
+/// Number of events before the window in which the last switch of each CPU is searched.
 const SEARCHED: usize = 50_000;
 
-/// Gaps of a CPU that are remembered. Older ones are summed up.
+/// Maximum number of gaps that are kept per CPU. The oldest ones are merged.
 const GAPS: usize = 10_000;
 
 /// The recent events of all CPUs, limited in number.
@@ -25,7 +25,7 @@ pub(super) struct History {
     dropped: bool,
 }
 
-/// What is known about one CPU.
+/// Known state of one CPU.
 #[derive(Debug, Default)]
 struct Cpu {
     /// Time of its last event.
@@ -44,7 +44,7 @@ pub(super) struct TraceSlice {
     pub(super) gaps: Vec<EventGap>,
 }
 
-/// The CPUs on which the thread can have been.
+/// Returns the CPUs on which the thread can have been.
 pub(super) fn cpus_of(events: &[TraceEvent], tid: u32, cpu: u32) -> BTreeSet<u32> {
     let mut places = BTreeSet::from([cpu]);
     for event in events {
@@ -138,7 +138,7 @@ impl History {
         ran
     }
 
-    /// Events of a CPU before this time were lost.
+    /// Records that events of a CPU before this time were lost.
     pub(super) fn lost(&mut self, cpu: u32, until: Nanos) {
         let held_from = self.events.front().map_or(until, |first| first.time);
         let known = self.cpus.entry(cpu).or_default();
@@ -183,7 +183,8 @@ impl History {
         }
     }
 
-    /// Returns the part of a latency whose events are not held, or not in the trace.
+    /// Returns the gap before the oldest event that is held or in the trace, if the latency begins
+    /// in that gap.
     fn before(&self, cpu: u32, expected: Nanos) -> Option<EventGap> {
         let (begin, held) = (self.begin?, self.events.front()?.time);
         let (reason, until) = if self.dropped {
@@ -236,7 +237,7 @@ impl Cpu {
             && let Some(first) = self.gaps.pop_front()
             && let Some(second) = self.gaps.front_mut()
         {
-            // One gap over both claims less.
+            // One gap that covers both: this claims less.
             second.from = first.from.min(second.from);
         }
         self.gaps.push_back(gap);

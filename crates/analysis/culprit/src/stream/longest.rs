@@ -32,7 +32,7 @@ impl Longest {
         self.list.push(reaction);
         while self.list.len() > self.most || (self.events() > EVENTS && self.list.len() > 1) {
             let latencies = self.list.iter().map(|kept| kept.window.latency());
-            // Of equal ones, the earlier is kept.
+            // Of reactions with equal length, the earlier one is kept.
             let shortest = latencies
                 .enumerate()
                 .rev()

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use punctual_model::{EventKind, TraceEvent, Vector};
 
-/// Events that begin something, and those that end it. Without the second, the first would seem to
-/// last forever.
+/// Events that begin something, and the events that end it. Without the end, the activity would
+/// seem to last forever.
 const PAIRS: [(&str, &str); 8] = [
     ("irq:irq_handler_entry", "irq:irq_handler_exit"),
     ("irq:softirq_entry", "irq:softirq_exit"),

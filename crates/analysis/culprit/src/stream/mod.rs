@@ -42,33 +42,34 @@ use stated_latency::{StatedLatency, TimerlatSample, stated_latency, timerlat};
 use timers::{Expired, Timers};
 use waits::WaitsByThread;
 
-/// Number of events that are held. A window cannot have more.
+/// Maximum number of events that are held, and therefore of events in a window.
 const HELD: usize = 400_000;
 
-/// Threads that are followed. More can only come from a damaged trace.
+/// Maximum number of threads that are followed. More can only come from a damaged trace.
 const THREADS: usize = 1 << 20;
 
-/// Time before a reaction that is kept, to show what ran before.
+/// Length of the time before a reaction from which events are kept, to show what ran before.
 const BEFORE: Nanos = Nanos::from_millis(1);
 
-/// Time after a reaction that is kept.
+/// Length of the time after a reaction from which events are kept.
 const AFTER: Nanos = Nanos::from_micros(20);
 
-/// A program that measures its own latency writes it into the trace within this time.
+/// Maximum time from the end of a latency to the text in which the program writes it into the
+/// trace.
 const STATED_WITHIN: Nanos = Nanos::from_millis(1);
 
 /// A late reaction with the events around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reaction {
-    /// The events, and the ends of the latency.
+    /// The events, and the beginning and end of the latency.
     pub window: Window,
-    /// The text in the trace that states the latency, if one does.
+    /// Text in the trace that states the latency, if there is one.
     pub stated: Option<String>,
     /// CPU of the waker, if the latency begins with its event.
     waker: Option<u32>,
-    /// Sample of the kernel's tracer that states the latency.
+    /// Sample of the kernel's tracer that states the latency, if there is one.
     sample: Option<TracerSample>,
-    /// Timers that expired in the latency.
+    /// Last call of each timer function during the latency.
     timer_calls: LastCalls,
 }
 
@@ -83,7 +84,7 @@ pub struct TraceFacts<'a> {
     pub resolution: Nanos,
     /// Whether the architecture may have events of `irq_vectors`.
     pub may_have_vectors: bool,
-    /// Names of kernel addresses: of the beginning of functions, or of the addresses themselves.
+    /// Names of kernel addresses: of the start of each function, or of the exact addresses.
     pub symbols: &'a BTreeMap<u64, String>,
     /// Names of system calls.
     pub calls: &'a BTreeMap<i64, String>,
@@ -92,26 +93,26 @@ pub struct TraceFacts<'a> {
 /// Late reactions of a trace.
 #[derive(Debug)]
 pub struct LateFound {
-    /// In order of time.
+    /// Late reactions that were kept, in order of time.
     pub reactions: Vec<Reaction>,
-    /// Number of reactions that were asked for and are longer than the threshold, kept or not.
+    /// Number of selected reactions that are longer than the threshold, including those not kept.
     pub above: u64,
     /// Whether these are reactions of real-time threads only.
     pub real_time: bool,
-    /// Reactions of ordinary threads that were left out because there are real-time threads, and
-    /// the longest of them.
+    /// Number of reactions of ordinary threads that were left out because there are real-time
+    /// threads, and the longest of them.
     pub ordinary: (u64, Option<Late>),
     /// The waits of the selected threads.
     pub threads: Vec<ThreadWaits>,
-    /// The waits of further threads.
+    /// The waits of threads beyond the limit on separate figures.
     pub other_threads: Option<Histogram>,
-    /// Waits without an end event.
+    /// Number of waits without an end event.
     pub without_end: u64,
-    /// Waits of unknown length: events that may have interrupted them are missing.
+    /// Number of waits of unknown length: events that may have interrupted them are missing.
     pub incomplete: u64,
     /// Number of events.
     pub events: u64,
-    /// Number of gaps with lost events, and of lost events if the trace states it.
+    /// Number of gaps with lost events, and number of lost events if the trace states it.
     pub lost: (u64, u64),
     /// Number of switches that were not recorded although others were.
     pub contradictions: u64,
@@ -123,11 +124,12 @@ pub struct LateFound {
     pub missing: Vec<String>,
     /// Other information that the trace lacks.
     pub not_shown: Vec<NotShown>,
-    /// Whether a limit on the difference between clocks was needed and found. `None` if not needed.
+    /// Largest limit on the difference between the clocks of CPUs. The outer value is `None` if no
+    /// limit was needed, the inner one if none was found.
     pub clock_error: Option<Option<Nanos>>,
 }
 
-/// A reaction that has ended, before its events are taken.
+/// A reaction that has ended, but whose events are not collected yet.
 #[derive(Debug)]
 struct Ended {
     late: Late,
@@ -266,7 +268,7 @@ impl LateReactions {
         self.stated_latency((tid, cpu), latency, sample, text);
     }
 
-    /// Events of a CPU before `until` were lost.
+    /// Records that events of a CPU before `until` were lost.
     pub fn lost(&mut self, cpu: u32, count: Option<u64>, until: Nanos) {
         self.found.lost.0 += 1;
         self.found.lost.1 += count.unwrap_or(0);
@@ -317,7 +319,7 @@ impl LateReactions {
         }
     }
 
-    /// A thread has waited for a CPU.
+    /// Processes a completed wait of a thread for a CPU.
     fn waited(&mut self, mut late: Late) {
         let waker = self.woken.remove(&late.tid);
         let timer = self.expired.remove(&late.tid);
@@ -348,7 +350,7 @@ impl LateReactions {
         });
     }
 
-    /// A text or an event states that a thread was late.
+    /// Processes a text or an event that states that a thread was late.
     fn stated_latency(
         &mut self,
         (tid, cpu): (u32, u32),
@@ -371,7 +373,7 @@ impl LateReactions {
             actual: self.now,
             events_from: expected,
         };
-        // The wait in it is not another reaction.
+        // The wait for the CPU is part of the stated latency, not another reaction.
         self.open
             .retain(|one| one.late.tid != tid || one.late.actual < expected);
         self.real_time.remove(tid, expected);
@@ -385,8 +387,9 @@ impl LateReactions {
         });
     }
 
-    /// The unit of cyclictest's numbers. It slept until it was due, so a latency that begins before
-    /// it went to sleep is not in µs. It may have slept again since, while it waited for a lock.
+    /// Returns the latency that cyclictest printed as `number`, in µs or ns. cyclictest sleeps
+    /// until it is due, so if a latency in µs would begin before the thread went to sleep, the
+    /// number is in ns. The thread may have slept again since, while it waited for a lock.
     fn in_unit(&self, tid: u32, number: u64) -> Nanos {
         let micros = Nanos(number.saturating_mul(1_000));
         let asleep = self.slept.get(&tid).copied().or_else(|| {
@@ -400,7 +403,7 @@ impl LateReactions {
         }
     }
 
-    /// A reaction has ended. Its events are taken a little later.
+    /// Queues a reaction that has ended. Its events are collected a little later.
     fn ended(&mut self, ended: Ended) {
         if !self.wanted.has(&ended.late) {
             return;

@@ -10,26 +10,27 @@ use punctual_model::{
 use crate::events::{IRQ, SOFTIRQ, SWITCH, VECTORS, WAKING};
 use crate::noise;
 
-/// Longest time from the end of one thread to the start of the next, without another between.
+/// Maximum time from the end of one thread to the start of the next, if no other thread ran in
+/// between.
 const ADJACENT: Nanos = Nanos::from_micros(2);
 
-/// A sample of a tracer that a latency comes from.
+/// Tracer sample that states a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TracerSample {
-    /// Of timerlat. `woken`: when its interrupt came, if known.
+    /// A sample of timerlat. `woken`: time of the timer's interrupt, if known.
     Timerlat { woken: Option<Nanos> },
-    /// Of osnoise, whose thread never sleeps.
+    /// A sample of osnoise, whose thread never sleeps.
     Osnoise,
 }
 
-/// A run of a thread instead of the tracer's thread.
+/// A span in which another thread ran instead of the tracer's thread.
 struct Run {
     from: Nanos,
     to: Nanos,
     thread: Task,
 }
 
-/// Adds the events of the scheduler and of handlers that osnoise's events replace.
+/// Adds the scheduler and handler events that osnoise's events stand for.
 pub(super) fn complete(window: &mut Window, sample: TracerSample, recorded: &BTreeSet<String>) {
     let noises = ["osnoise:irq_noise", "osnoise:thread_noise"];
     if recorded.contains(SWITCH) || !noises.iter().all(|name| recorded.contains(*name)) {
@@ -41,7 +42,7 @@ pub(super) fn complete(window: &mut Window, sample: TracerSample, recorded: &BTr
         added.extend(waking(window, at));
     }
     window.events.extend(added);
-    // The sort is stable: an added event follows the one that it was made from.
+    // The sort is stable: an added event follows the event that it was derived from.
     window.events.sort_by_key(|event| event.time);
     let replaced = [SWITCH, WAKING, IRQ, SOFTIRQ, VECTORS];
     (window.missing_events).retain(|name| !replaced.contains(&name.as_str()));
@@ -68,7 +69,7 @@ fn event(window: &Window, time: Nanos, pid: u32, flags: u8, kind: EventKind) -> 
     }
 }
 
-/// The timer's interrupt wakes the thread, on top of the thread that the next event names.
+/// The timer's interrupt wakes the thread. It interrupts the thread that the next event names.
 fn waking(window: &Window, at: Nanos) -> Option<TraceEvent> {
     let cpu = window.victim.cpu;
     let mut events = window.events.iter();
@@ -106,8 +107,8 @@ fn switches(window: &Window, sample: TracerSample) -> Vec<TraceEvent> {
     switches
 }
 
-/// Returns when threads ran, in order of time. Their events are written at the end, and their
-/// durations exclude handlers.
+/// Returns the spans in which threads ran, in order of time. osnoise writes their events at the
+/// end, with durations that exclude handlers.
 fn runs(window: &Window) -> Vec<Run> {
     let cpu = window.victim.cpu;
     let noises = window.events.iter().filter(|event| event.cpu == cpu);

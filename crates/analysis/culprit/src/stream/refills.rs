@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use punctual_model::{EventKind, Nanos, TraceEvent};
 
-/// Maximum number of timer functions that are followed. A kernel has some hundred.
+/// Maximum number of timer functions that are followed. A kernel has a few hundred.
 const FUNCTIONS: usize = 1_000;
 
-/// Recent calls of each function that are kept. Quotas are refilled at most once per millisecond.
+/// Number of recent calls that are kept per function. Quotas are refilled at most once per
+/// millisecond.
 const CALLS: usize = 16;
 
 /// The timers that refill quotas (kernel: `kernel/sched/fair.c`).

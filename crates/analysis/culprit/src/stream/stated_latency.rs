@@ -2,12 +2,13 @@
 
 use punctual_model::Nanos;
 
-/// A latency that a text states. It ends when the text was written.
+/// A latency that a text in the trace states. The latency ends when the text was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StatedLatency {
-    /// `cyclictest -b`: µs, or ns with its option `-N`. The text does not say which.
+    /// A latency from `cyclictest -b`: in µs, or in ns with its option `-N`. The text does not
+    /// contain the unit.
     Cyclictest(u64),
-    /// The kernel's timerlat tracer, of its thread.
+    /// A latency of the thread of the kernel's timerlat tracer.
     Timerlat(TimerlatSample),
 }
 
@@ -31,9 +32,9 @@ fn cyclictest(text: &str) -> Option<StatedLatency> {
 /// A line of timerlat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TimerlatSample {
-    /// Number of the activation. The interrupt and the thread that it wakes have the same.
+    /// Number of the activation. The interrupt and the thread that it wakes have the same number.
     pub(super) activation: u64,
-    /// Whether the interrupt was late by this time, rather than the thread.
+    /// Whether the latency is that of the interrupt, rather than that of the thread.
     pub(super) in_interrupt: bool,
     pub(super) latency: Nanos,
 }

@@ -10,7 +10,7 @@ const MOST: usize = 100_000;
 /// A timer that woke its thread.
 #[derive(Clone, Debug)]
 pub(super) struct Expired {
-    /// When it should have expired: the earliest time that the thread requested.
+    /// Due time: the earliest time that the thread requested.
     pub(super) due: Nanos,
     /// The event that armed it. It shows the slack.
     pub(super) armed: TraceEvent,
@@ -23,7 +23,7 @@ struct Running {
     expired: Option<Expired>,
 }
 
-/// Joins the arming of timers with their expiry and with the thread that they wake.
+/// Links the arming of each timer to its expiry and to the thread that it wakes.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     armed: HashMap<u64, TraceEvent>,
@@ -70,7 +70,8 @@ impl Timers {
             }
             EventKind::Waking { task, .. } | EventKind::Wakeup { task, .. } => {
                 let expired = self.running.get(&event.cpu)?.expired.as_ref()?;
-                // A thread arms its own timer. Others only happen to be woken by it.
+                // Only the thread that armed the timer waits for it. Others are woken in it by
+                // chance.
                 let own = expired.armed.pid == task.pid;
                 return own.then(|| (task.pid, expired.clone()));
             }
@@ -95,11 +96,11 @@ fn expired(armed: TraceEvent, now_ns: i64, read: Nanos) -> Option<Expired> {
     else {
         return None;
     };
-    // Only a positive time can be a time; timers of the past are armed with 0.
+    // Zero or less is not a time: timers that were due in the past are armed with 0.
     let sound = softexpires_ns > 0 && expires_ns >= softexpires_ns;
     let late = u64::try_from(now_ns.checked_sub(softexpires_ns)?).ok()?;
     let due = Nanos(read.0.checked_sub(late)?);
-    // A timer that was armed for the past is due when it is armed.
+    // A timer whose time has already passed is due when it is armed.
     let due = due.max(armed.time);
     sound.then_some(Expired { due, armed })
 }

@@ -22,7 +22,7 @@ pub struct ThreadWaits {
 #[derive(Debug, Default)]
 pub(super) struct WaitsByThread {
     threads: BTreeMap<u32, ThreadWaits>,
-    /// Threads beyond the limit.
+    /// Waits of the threads beyond the limit.
     others: Option<Histogram>,
 }
 

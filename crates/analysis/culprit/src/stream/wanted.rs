@@ -1,23 +1,23 @@
-//! Which late reactions are asked for.
+//! Selection of late reactions.
 
 use punctual_model::{Comm, Nanos};
 
 use crate::Late;
 
-/// Which late reactions are asked for.
+/// Selection of the late reactions that are searched for.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Only longer ones. `None`: the longest ones.
+    /// Minimum length; only longer reactions are selected. `None` selects the longest ones.
     pub threshold: Option<Nanos>,
-    /// Maximum number that is kept, the longest.
+    /// Maximum number of reactions that are kept: the longest ones.
     pub most: usize,
-    /// Only of these threads. Empty: of all.
+    /// Threads whose reactions are selected. If empty, all threads.
     pub pids: Vec<u32>,
-    /// Only of threads with this name.
+    /// Name of the threads whose reactions are selected, if limited.
     pub comm: Option<Comm>,
-    /// Only those that ended on this CPU.
+    /// CPU on which selected reactions ended, if limited.
     pub cpu: Option<u32>,
-    /// Only those with a part in this span of time, on the clock of the trace.
+    /// Span of time, on the clock of the trace, that selected reactions overlap, if limited.
     pub between: Option<(Nanos, Nanos)>,
 }
 
@@ -25,7 +25,7 @@ impl Wanted {
     /// Number of reactions that are kept without a threshold.
     pub const LONGEST: usize = 20;
 
-    /// Selects the longest of all.
+    /// Selects the longest reactions of all threads.
     pub const fn longest() -> Self {
         Self {
             threshold: None,
@@ -42,7 +42,7 @@ impl Wanted {
         !self.pids.is_empty() || self.comm.is_some()
     }
 
-    /// Returns whether a reaction of any length is selected.
+    /// Returns whether a reaction matches the selection. The threshold is not checked.
     pub(super) fn has(&self, late: &Late) -> bool {
         let comm = self.comm.is_none_or(|comm| comm == late.comm);
         let pid = self.pids.is_empty() || self.pids.contains(&late.tid);

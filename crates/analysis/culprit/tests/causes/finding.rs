@@ -1,4 +1,4 @@
-//! Finds late wake-ups in a stream.
+//! Late wake-ups that are found in a stream of events.
 
 use punctual_culprit::{Late, LateWakeUps, Wait};
 use punctual_model::{Delay, Nanos};

@@ -13,17 +13,18 @@ use crate::stream::{RUNNABLE, SLEEPS, VICTIM, idle, make, task, victim};
 
 const MICRO: u64 = 1_000;
 
-/// A part of the wait of the victim.
+/// A part of the victim's wait, with its length in µs.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Interrupt(u64),
     Softirq(u64),
     Hog(u64),
-    /// The thread that ran before goes on.
+    /// The thread that ran before continues.
     Blocker(u64),
 }
 
-/// One reaction: what ran before, who wakes the victim, and what delays it.
+/// One reaction: whether the CPU was busy before, whether a timer wakes the victim, and the acts
+/// that delay it.
 #[derive(Clone, Debug)]
 struct Turn {
     busy: bool,
@@ -129,7 +130,7 @@ impl Machine {
         }
     }
 
-    /// The whole trace of these turns.
+    /// Returns the whole trace of these turns.
     fn run(turns: &[Turn]) -> Vec<TraceEvent> {
         let mut machine = Self {
             events: Vec::new(),
@@ -152,17 +153,17 @@ impl Machine {
     }
 }
 
-/// What is deleted from a trace.
+/// Parts that are deleted from a trace.
 #[derive(Clone, Debug)]
 struct Damage {
     /// Events that were not recorded.
     names: BTreeSet<&'static str>,
-    /// Spans of a CPU, in parts of the trace, that the tracer lost and says so.
+    /// Spans that the tracer reports as lost: CPU, begin and length, as fractions of the trace.
     spans: Vec<(u32, f64, f64)>,
-    /// Switches that are missing without a word. Not the first of the trace: nothing before it
-    /// contradicts.
+    /// Switches that are missing without notice. The first switch of the trace stays, because no
+    /// earlier event would contradict its absence.
     switches: BTreeSet<usize>,
-    /// The part of the trace before this is cut off.
+    /// Fraction of the trace that is cut off at its beginning.
     begin: f64,
 }
 
@@ -251,7 +252,7 @@ fn found(events: &[TraceEvent], damage: &Damage) -> LateFound {
     })
 }
 
-/// Time of each cause in a window.
+/// Returns the time of each cause in a window.
 fn causes(window: &Window) -> BTreeMap<(ShareKind, String), u64> {
     let mut causes = BTreeMap::new();
     for share in find(window).blame.shares {
@@ -291,7 +292,8 @@ fn check(turns: &[Turn], damage: &Damage) -> Result<(), TestCaseError> {
         let named = causes(window);
         prop_assert_eq!(named.values().sum::<u64>(), window.latency().0);
         let supported = causes(&full.window);
-        // A thread has the CPU also while a handler that was not recorded runs on top of it.
+        // While a handler that was not recorded runs on top of a thread, the thread seems to have
+        // the CPU.
         let handlers = supported
             .iter()
             .filter(|((kind, _), _)| matches!(kind, ShareKind::Interrupt | ShareKind::Softirq));
@@ -301,7 +303,7 @@ fn check(turns: &[Turn], damage: &Damage) -> Result<(), TestCaseError> {
             let known = supported.get(&(kind, who.clone())).copied();
             let on_top = match kind {
                 ShareKind::HigherPriority if hidden => known.map(|_| handlers),
-                // As long as the scheduler itself can take.
+                // The scheduler itself can take this long.
                 ShareKind::Scheduling if hidden => Some(10 * MICRO),
                 _ => None,
             };

@@ -78,7 +78,7 @@ fn own_work_calls_and_interrupts_are_shares() {
         .event(600.0, exit(READ))
         .event(700.0, fault(0x1000));
     let found = explained(&stream);
-    // 12 to 100, 150 to 400, 600 to 1,000.
+    // The thread is in user space from 12 to 100, from 150 to 400 and from 600 to 1,000 µs.
     assert_eq!(share(&found, ShareKind::OwnWork, "user space"), 738.0);
     assert_eq!(share(&found, ShareKind::SystemCall, "read"), 200.0);
     assert_eq!(share(&found, ShareKind::SystemCall, "clock_nanosleep"), 2.0);

@@ -1,4 +1,4 @@
-//! Causes that no program can induce on an ordinary machine, in made traces with known truth.
+//! Causes that no program can induce on an ordinary machine, in synthetic traces with known causes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,7 +135,7 @@ fn finish(finder: LateReactions, recorded: BTreeSet<String>) -> Reaction {
         .expect("a reaction")
 }
 
-/// Returns the time of a cause, after checking the sum of all.
+/// Returns the time of a cause, after a check that all shares add up to the latency.
 fn time_of(reaction: &Reaction, kind: ShareKind, who: &str) -> Nanos {
     let blame = find(&reaction.window).blame;
     let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
@@ -206,7 +206,7 @@ fn late_timer_of_an_idle_cpu_is_its_idle_exit() {
     cpu.event(EventKind::IdleExit { cpu_id: 1 });
     cpu.timer_wakes(victim());
     cpu.switch(RUNNABLE, victim());
-    // It went to sleep right after the thread did.
+    // The idle state is entered right after the thread went to sleep.
     let mut idle = cpu.events[entry - 1].clone();
     (idle.pid, idle.kind) = (
         0,
@@ -279,8 +279,8 @@ fn idle_cpu_beside_a_runnable_thread_is_a_quota() {
     assert_takes(&reaction, ShareKind::Throttled, "quota", 9_000);
 }
 
-/// A thread of equal rank runs meanwhile. It need not be the cause before the refill, but is after
-/// it.
+/// A thread of equal rank runs meanwhile. Before the refill it is only a possible cause; after it,
+/// the certain one.
 #[test]
 fn equal_rank_before_a_refill_is_undecided() {
     for (function, undecided) in [(REFILLS, 9_000), (REFILLS + 1, 0)] {
@@ -359,7 +359,8 @@ fn timerlat_alone_names_what_ran() {
             comm,
             prio: KernelPriority(120),
         });
-        // Due at 10,100 us, its interrupt 60 us later, and running 200 us after it was due.
+        // The sample is due at 10,100 µs. Its interrupt comes 60 µs later, and the thread runs 200
+        // µs after the due time.
         cpu.event(noise(irq(236, "local_timer"), 9_990.0, 9.0));
         cpu.now = 10_170.0;
         cpu.event(noise(irq(236, "local_timer"), 10_160.0, 10.0));

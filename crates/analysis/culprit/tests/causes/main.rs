@@ -1,4 +1,4 @@
-//! Tests of each cause with hand-made event streams: the blame and its wording.
+//! Tests of each cause with hand-made event streams: its shares and its wording.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,4 @@
-//! Events that were not recorded, were lost or never seen: the result states that the cause is
-//! unknown.
+//! Events that were not recorded, or were lost: the result states that the cause is unknown.
 
 use insta::assert_snapshot;
 use punctual_model::{EventKind, Nanos, NoiseSource};

@@ -26,7 +26,8 @@ fn strengthened_by_steal() {
     assert_snapshot!(stream.summary());
 }
 
-/// No event shows what would have had the CPU otherwise, so the hypervisor took it from nothing.
+/// In a gap, no event shows what would have had the CPU otherwise, so the time that the hypervisor
+/// stole is not taken from any other cause.
 #[test]
 fn stolen_time_in_gap_displaces_nothing() {
     let stream = stalled().change(|window| {

@@ -63,7 +63,7 @@ fn in_a_virtual_machine(window: &mut Window) {
     window.evidence.virtual_machine = Some(true);
 }
 
-/// Returns the summaries of all four outliers.
+/// Returns the summaries of all four streams after a change.
 fn all_with(change: impl Fn(&mut Window)) -> String {
     let summaries = all().map(|stream| stream.change(&change).summary());
     summaries.join("\n")
@@ -85,7 +85,7 @@ fn a_management_interrupt_came() {
     }));
 }
 
-/// The kernel's own counter: proven stolen time is charged to the hypervisor.
+/// The kernel's own counter proves stolen time, which is charged to the hypervisor.
 #[test]
 fn steal_is_known_to_the_nanosecond() {
     assert_snapshot!(all_with(|window| {
@@ -238,7 +238,7 @@ struct Truth {
     /// Pieces that run before the victim: kind, length in ns, and stolen time in ns.
     pieces: Vec<(Piece, u64, u64)>,
     knows: Knows,
-    /// Fraction of a tick that the steal time had reached before.
+    /// Steal time that had accumulated towards the next tick, in ns.
     phase: u64,
 }
 
@@ -385,8 +385,8 @@ const DOUBTED: u64 = 12_000;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
-    /// For any stolen time: nothing is charged more than it ran, unless the share states that it
-    /// cannot decide. A hypervisor is never charged more than it stole.
+    /// Whatever time was stolen, no code is charged more than it ran, unless the share states that
+    /// it cannot decide. A hypervisor is never charged more than it stole.
     #[test]
     fn nobody_innocent_is_accused(truth in truth()) {
         let window = truth.window();
