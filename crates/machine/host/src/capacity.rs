@@ -3,8 +3,8 @@
 use crate::facts;
 use crate::root::{Root, number};
 
-/// Returns the bytes available without swapping: `MemAvailable` of proc_meminfo(5), an estimate of
-/// the kernel.
+/// Returns the bytes of memory available without swapping: `MemAvailable` of proc_meminfo(5), which
+/// the kernel estimates.
 pub(crate) fn memory_available(root: &Root) -> Option<u64> {
     let meminfo = root.raw_text("/proc/meminfo").ok()?;
     let line = meminfo
@@ -26,8 +26,8 @@ pub(crate) fn pid_max(root: &Root) -> u32 {
         .unwrap_or(LARGEST_PID_MAX)
 }
 
-/// Returns the size in bytes of the largest last-level cache of an online CPU. The kernel numbers
-/// caches from the nearest. Virtual machines often have none in sysfs.
+/// Returns the size in bytes of the largest last-level cache of an online CPU. The kernel numbers a
+/// CPU's caches from the nearest to the farthest. Virtual machines often have no caches in sysfs.
 pub(crate) fn last_level_cache(root: &Root) -> Option<u64> {
     root.require_cpu_list(facts::ONLINE)
         .ok()?
@@ -46,7 +46,7 @@ pub(crate) fn load_averages(root: &Root) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-/// Returns the memory node of a CPU: the `node*` in its folder.
+/// Returns the memory node of a CPU: the number in the name of its folder's entry `node*`.
 pub(crate) fn node_of(root: &Root, cpu: u32) -> Option<u32> {
     let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
     root.numbered(&folder, "node").ok()?.first().copied()

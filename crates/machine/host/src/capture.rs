@@ -15,22 +15,24 @@ use crate::{Coalescing, Host, Unread, latency_holders};
 /// (`kernel/power/qos.c`).
 const DMA_LATENCY: &str = latency_holders::DEVICE;
 
-/// Maximum number of processes and threads; the largest `pid_max` is 4 million.
+/// Maximum number of processes and threads to store. `pid_max` allows up to 4 million.
 const TASKS_LIMIT: usize = 65_536;
 
-/// Not a file but the output of that command: the interrupt coalescing of received packets, queried
-/// from the kernel.
+/// Pattern that is not a file but a command with the same output: the interrupt coalescing of
+/// received packets, queried from the kernel.
 const COALESCING: &str = "ethtool -c *";
-/// Not a file but the processes that have [`DMA_LATENCY`] open.
+/// Pattern that is not a file but a command with the same output: the processes that have
+/// [`DMA_LATENCY`] open.
 const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
-/// Only the lines of CPUs are stored: the rest counts all interrupts of a machine.
+/// File of which only the lines of CPUs are stored. Its other lines count the interrupts of the
+/// whole machine.
 const STAT: &str = "/proc/stat";
-/// Network cards. Virtual interfaces such as the loopback have no device.
+/// Folder of the network interfaces. Virtual ones, such as the loopback, have no `device`.
 const CARDS: &str = "/sys/class/net";
 /// `ENODEV` of errno(3).
 const NO_DEVICE: i32 = 19;
 
-/// Source of the processes.
+/// Source of the list of processes, as facts name it.
 const TASKS: &str = "/proc/PID/{stat,status}";
 
 /// `PF_NO_SETAFFINITY` of `include/linux/sched.h`.
@@ -41,15 +43,18 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 impl Host {
     /// Reads the files of `patterns`, the facts, the processes and the kernel's configuration. A
     /// file that cannot be read is stored with the reason, so this never fails as a whole. It
-    /// measures nothing: `sample` is `None`. In a pattern, `#` matches a number and `*` any
-    /// characters within a name. `{cgroup}` and `{cgroup:cpu}` are the control group of this
-    /// process; `{cgroups}` and `{cgroups:cpu}` are that group and all above it, as lines with a
-    /// group and its text, the innermost first. Two patterns are not files: `ethtool -c *` is the
-    /// answer of each network card (see [`Coalescing`]), and `fuser /dev/cpu_dma_latency` the
-    /// processes that have that device open, if it limits anything.
+    /// measures nothing: `sample` is `None`.
+    ///
+    /// In a pattern, `#` matches a number and `*` any characters within a name. `{cgroup}` and
+    /// `{cgroup:cpu}` stand for the control group of this process. `{cgroups}` and `{cgroups:cpu}`
+    /// stand for that group and all groups above it; the text then has a line for each group, with
+    /// its name and the file's text, the innermost group first. Two patterns are not files:
+    /// `ethtool -c *` stands for the answer of each network card (see [`Coalescing`]), and `fuser
+    /// /dev/cpu_dma_latency` for the processes that have that device open, if it limits anything.
     pub fn capture(&self, patterns: &[&str]) -> FactSet {
         let mut files = BTreeMap::new();
-        // On a large machine, the processes are half of the work and mostly wait for the kernel.
+        // On a large machine, reading the processes is half of the work, and it mostly waits for
+        // the kernel.
         let (host, tasks) = std::thread::scope(|scope| {
             let tasks = scope.spawn(|| tasks(&self.root));
             for pattern in patterns {
@@ -180,8 +185,8 @@ fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
     }
 }
 
-/// Replaces `{cgroup}` (version 2) or `{cgroup:NAME}` (a controller of version 1) in a path by the
-/// control group of this process, from /proc/self/cgroup (cgroups(7)).
+/// Replaces `{cgroup}` (version 2) or `{cgroup:NAME}` (a controller of version 1) in a path with
+/// the control group of this process, from /proc/self/cgroup (cgroups(7)).
 fn with_group(root: &Root, pattern: &str) -> Result<String, Unread> {
     let Some((before, rest)) = pattern.split_once('{') else {
         return Ok(pattern.to_owned());
@@ -195,11 +200,11 @@ fn with_group(root: &Root, pattern: &str) -> Result<String, Unread> {
     }
 }
 
-/// Prefix of the placeholder for a control group and all above it.
+/// Start of the placeholder for a control group and all groups above it.
 const GROUPS: &str = "{cgroups";
 
 /// Reads a file of this process's control group and of each group above it, up to the root. Returns
-/// lines with the group's name and the text, for the groups that have the file.
+/// a line with the group's name and the file's text for each group that has the file.
 fn of_groups(root: &Root, pattern: &str) -> Result<String, Unread> {
     let (before, rest) = pattern.split_once(GROUPS).unwrap_or((pattern, "}"));
     let (mark, after) = rest.split_once('}').unwrap_or((rest, ""));
@@ -268,7 +273,7 @@ fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
         Err(reason) => return Fact::unknown(TASKS, reason.to_string()),
     };
     let tasks = pids.into_iter().take(TASKS_LIMIT).filter_map(|pid| {
-        // The process may have ended since.
+        // The process may have ended in the meantime.
         let stat = root.text(&format!("/proc/{pid}/stat")).ok()?;
         let status = root.text(&format!("/proc/{pid}/status"));
         task(pid, &stat, status.as_deref().unwrap_or_default())
@@ -433,7 +438,7 @@ mod tests {
         let facts = host.capture(&["/proc/cmdline"]);
         let json = serde_json::to_string(&facts).unwrap();
         assert_eq!(FactSet::from_json(&json).unwrap(), facts);
-        // JSON that was truncated anywhere.
+        // JSON truncated at any position.
         for end in (0..json.len()).step_by(97) {
             assert!(FactSet::from_json(json.get(..end).unwrap_or("{")).is_err());
         }

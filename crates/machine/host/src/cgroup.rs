@@ -17,11 +17,11 @@ const HIERARCHIES: [(Option<&str>, &str); 4] = [
     (None, "/sys/fs/cgroup/unified"),
 ];
 
-/// `cpu.stat` has only a few lines.
+/// Bytes to read of `cpu.stat`, which has only a few lines.
 const STAT_BYTES: usize = 4_096;
 
-/// Finds the group in the text of /proc/PID/cgroup: that of a controller of version 1, or that of
-/// version 2.
+/// Finds the group in the text of /proc/PID/cgroup: the group of a controller of version 1, or the
+/// group of version 2 if `controller` is `None`.
 pub(crate) fn group_in<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     let group = text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -48,9 +48,10 @@ pub(crate) fn is_in(root: &Root, tid: u32, group: &str) -> bool {
     })
 }
 
-/// Returns the file that keeps a thread (`self`, or a number) from real-time priority: its control
-/// group has no real-time runtime (`cpu.rt_runtime_us` is 0). The file exists only in version 1
-/// with CONFIG_RT_GROUP_SCHED. Returns `None` if there is no such file or it is not 0.
+/// Returns the file that keeps a thread (`self`, or a thread ID) from real-time priority:
+/// `cpu.rt_runtime_us` of its control group, if it is 0, which leaves the group no real-time
+/// runtime. The file exists only in version 1 with CONFIG_RT_GROUP_SCHED. Returns `None` if there
+/// is no such file or it is not 0.
 pub(crate) fn without_real_time(root: &Root, tid: &str) -> Option<String> {
     let text = root.raw_text(&format!("/proc/{tid}/cgroup")).ok()?;
     let group = group_in(&text, Some("cpu"))?;
@@ -62,9 +63,9 @@ pub(crate) fn without_real_time(root: &Root, tid: &str) -> Option<String> {
 /// The counters of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaCounts {
-    /// Quota periods while the group ran.
+    /// Quota periods in which the group ran.
     pub periods: u64,
-    /// Quota periods with throttling.
+    /// Quota periods in which the group was throttled.
     pub throttled: u64,
     /// Throttled time, summed over CPUs.
     pub throttled_time: Nanos,
@@ -79,16 +80,16 @@ struct Group {
     counts: QuotaCounts,
 }
 
-/// The control groups above some threads, with counters of their CPU quotas. Their files stay open,
-/// for frequent reads.
+/// The control groups of some threads and all groups above them, with counters of their CPU quotas.
+/// Their files stay open, for frequent reads.
 #[derive(Debug, Default)]
 pub struct Quotas {
     groups: Vec<Group>,
 }
 
 impl Quotas {
-    /// Opens all groups above these processes or threads (`self`, or a number), the innermost
-    /// first. Groups that cannot be read are left out: most have no such counters.
+    /// Opens the groups of these processes or threads (`self`, or an ID) and all groups above them,
+    /// the innermost first. Leaves out groups that cannot be read: most have no such counters.
     pub(crate) fn above(root: &Root, pids: impl Iterator<Item = String>) -> Self {
         let mut quotas = Self::default();
         for pid in pids {
@@ -108,7 +109,7 @@ impl Quotas {
         quotas
     }
 
-    /// Adds a group and those above it.
+    /// Adds a group and all groups above it.
     fn add_all(&mut self, root: &Root, mount: &str, group: &str) {
         let mut name = group;
         loop {
@@ -201,8 +202,8 @@ fn read(stat: &File) -> Option<QuotaCounts> {
     counts(&String::from_utf8_lossy(&bytes[..length]))
 }
 
-/// Parses the counters. Returns `None` if the group has none: in version 2 without the controller,
-/// and in the root of version 2.
+/// Parses the counters. Returns `None` if the group has none: in version 2, a group without the
+/// controller `cpu` and the root group have none.
 fn counts(text: &str) -> Option<QuotaCounts> {
     let value = |key: &str| {
         text.lines().find_map(|line| {

@@ -19,7 +19,7 @@ const DEVICE: u16 = 2;
 /// Longer than the name of any device (`IFNAMSIZ`).
 const NAME: usize = 16;
 
-/// The size of a parameter in a message.
+/// Type of a parameter in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
     /// One byte, 0 or 1.
@@ -28,24 +28,24 @@ enum Width {
     Number,
 }
 
-/// The parameters for received packets, with their names in ethtool(8): `ETHTOOL_A_COALESCE_…` of
-/// `include/uapi/linux/ethtool_netlink.h`.
+/// Parameters for received packets, with their names in ethtool(8) (`ETHTOOL_A_COALESCE_…` of
+/// `include/uapi/linux/ethtool_netlink.h`).
 const PARAMETERS: [(&str, u16, Width); 3] = [
     ("adaptive-rx", 11, Width::Switch),
     ("rx-usecs", 2, Width::Number),
     ("rx-frames", 3, Width::Number),
 ];
 
-/// The coalescing of received packets. A parameter that the driver lacks is `None`.
+/// Interrupt coalescing of received packets. A parameter that the driver does not report is `None`.
 ///
-/// Its text is `adaptive-rx off, rx-usecs 3, rx-frames 32`.
+/// It is displayed as `adaptive-rx off, rx-usecs 3, rx-frames 32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coalescing {
     /// Whether the driver adapts the parameters to the traffic.
     pub adaptive: Option<bool>,
-    /// Longest delay of an interrupt after a packet, in microseconds.
+    /// Longest delay from a packet to its interrupt, in microseconds.
     pub micros: Option<u32>,
-    /// Number of packets that end the delay.
+    /// Number of received packets that end the delay early.
     pub frames: Option<u32>,
 }
 
@@ -134,7 +134,7 @@ impl fmt::Display for Coalescing {
     }
 }
 
-/// A text that is not a [`Coalescing`].
+/// Error for a text that is not a [`Coalescing`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not of the form 'adaptive-rx off, rx-usecs 3, rx-frames 32'")]
 pub struct CoalescingError(String);

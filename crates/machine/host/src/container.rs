@@ -9,8 +9,8 @@ use crate::root::Root;
 /// Mount point of the hierarchies.
 pub(crate) const MOUNT: &str = "/sys/fs/cgroup";
 
-/// Folders below it for version 1 and the hybrid layout, with the members of a group. The first one
-/// that contains a group counts.
+/// Folders below [`MOUNT`] that can contain groups, for version 1 and the hybrid layout. The first
+/// one that contains a group is used.
 const HIERARCHIES: [&str; 9] = [
     "",
     "unified",
@@ -58,13 +58,14 @@ impl ControlGroup {
             "" => format!("{MOUNT}{name}"),
             hierarchy => format!("{MOUNT}/{hierarchy}{name}"),
         });
-        // The name of a version 1 hierarchy is not a group.
+        // The folder of a version 1 hierarchy is not a group.
         let is_group = |folder: &String| root.raw_text(&format!("{folder}/cgroup.procs")).is_ok();
         let folder = folders.into_iter().find(is_group)?;
         Some(Self { name, folder })
     }
 
-    /// Returns the processes in it and below it, or the threads if it is a threaded group.
+    /// Returns the processes in the group and the groups below it, or the threads if it is a
+    /// threaded group.
     pub(crate) fn members(&self, root: &Root) -> BTreeSet<u32> {
         let mut members = BTreeSet::new();
         collect(root, &self.folder, 0, &mut members);
@@ -87,7 +88,7 @@ fn collect(root: &Root, folder: &str, depth: usize, members: &mut BTreeSet<u32>)
     }
     for name in root.names(folder).unwrap_or_default() {
         let below = format!("{folder}/{name}");
-        // The files of a group are not folders.
+        // Names that are not folders are the files of a group.
         if !name.contains("cgroup.") && root.names(&below).is_ok() {
             collect(root, &below, depth + 1, members);
         }
@@ -117,8 +118,8 @@ impl fmt::Display for Container {
     }
 }
 
-/// Prefix and suffix of a part of a group's name, and the runtime that uses them. Between them is a
-/// container's ID of 64 hexadecimal digits.
+/// Prefix and suffix of a component of a group's name, and the runtime that uses them. A
+/// container's ID of 64 hexadecimal digits is between them.
 const BY_ID: [(&str, &str, &str); 7] = [
     ("docker-", ".scope", "docker"),
     ("libpod-", ".scope", "podman"),
@@ -129,7 +130,7 @@ const BY_ID: [(&str, &str, &str); 7] = [
     ("containerd-", ".scope", "containerd"),
 ];
 
-/// As [`BY_ID`], for runtimes with a name instead of an ID.
+/// Like [`BY_ID`], for runtimes that use a name instead of an ID.
 const BY_NAME: [(&str, &str, &str); 5] = [
     ("systemd-nspawn@", ".service", "systemd-nspawn"),
     ("machine-", ".scope", "systemd-nspawn"),
@@ -138,11 +139,12 @@ const BY_NAME: [(&str, &str, &str); 5] = [
     ("lxc.monitor.", "", "lxc"),
 ];
 
-/// Digits to show of an ID, as the runtimes do.
+/// Number of digits of an ID to show; the runtimes show as many.
 const SHORT: usize = 12;
 
 impl Container {
-    /// Identifies the container by the name of a control group. The innermost known part counts.
+    /// Identifies the container by the name of a control group. The innermost component that is
+    /// recognized decides.
     pub fn from_group(group: &str) -> Option<Self> {
         let parts: Vec<&str> = group.split('/').filter(|part| !part.is_empty()).collect();
         let known = |place: usize| Self::of_part(&parts, place);
@@ -172,8 +174,8 @@ impl Container {
             let runtime = match above {
                 "docker" => "docker",
                 "libpod_parent" => "podman",
-                // Kubernetes with cgroupfs does not name the runtime; most installations use this
-                // one.
+                // Kubernetes with cgroupfs does not name the runtime in the path; most
+                // installations use containerd.
                 above if above.starts_with("pod") => "containerd",
                 _ => return None,
             };
@@ -185,7 +187,7 @@ impl Container {
         if let Some(pod) = pod(part) {
             return make("kubernetes", &pod);
         }
-        // Slices group units and are not units themselves.
+        // A slice is a group of units and not a unit itself.
         let is_unit = part.ends_with(".service") || part.ends_with(".scope");
         is_unit.then(|| make("systemd", part))?
     }
@@ -199,7 +201,7 @@ fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the UID of a pod: `kubepods-burstable-pod1_2.slice`, or `pod1-2` (cgroupfs).
+/// Returns the UID of a pod from `kubepods-burstable-pod1_2.slice`, or from `pod1-2` (cgroupfs).
 fn pod(part: &str) -> Option<String> {
     let of_slice = part
         .strip_suffix(".slice")

@@ -1,4 +1,4 @@
-//! Errors of reading a required fact.
+//! Errors for required facts that cannot be read.
 
 use std::io;
 
@@ -20,7 +20,7 @@ pub enum HostError {
     CpuList {
         /// Path of the file, without the root path.
         path: String,
-        /// The reason.
+        /// The reason why the text is not a CPU list.
         source: CpuSetError,
     },
     /// The file is not a table.
@@ -28,7 +28,7 @@ pub enum HostError {
     Unexpected {
         /// Path of the file, without the root path.
         path: String,
-        /// The reason.
+        /// The reason why the text is not a table.
         reason: NoHeader,
     },
     /// The file has no such field.

@@ -7,22 +7,29 @@ use sha2::{Digest, Sha256};
 
 use crate::root::Root;
 
-/// Number of bytes of the hash to use: sixteen hexadecimal digits.
+/// Number of bytes of the hash that are used, as sixteen hexadecimal digits.
 const KEPT: usize = 8;
 
-/// Words of the kernel's command line that name the boot loader's files. They differ between boots
-/// on the same machine and have no effect.
+/// Words of the kernel's command line that name the boot loader's files. They can differ between
+/// boots of the same machine and have no effect on its behaviour.
 const BOOT_LOADER_WORDS: [&str; 3] = ["BOOT_IMAGE=", "initrd=", "kexec_jump_back_entry="];
 
-/// Returns sixteen hexadecimal digits that are equal for equal machines with equal settings: the
-/// start of SHA-256 over the facts that describe hardware, kernel, command line, firmware, clock
-/// source, frequency and idle settings, isolation, real-time limits, and whether there is swap.
+/// Returns sixteen hexadecimal digits that are equal for equal machines with equal settings. They
+/// are the start of the SHA-256 of the facts that describe hardware, kernel, command line,
+/// firmware, clock source, frequency and idle settings, isolation, real-time limits, and whether
+/// there is swap.
 ///
-/// It leaves out the host's name and distribution, and facts that change by themselves or with each
-/// boot (the exact amount of memory, the list of available clock sources). It also leaves out
-/// whether high-resolution timers are active, which only root can see and which follows from kernel
-/// and command line, and the source of a fact or the reason of its absence. An unknown fact is part
-/// of the fingerprint, so it can differ if fewer files are readable.
+/// The hash leaves out:
+///
+/// - the host's name and distribution;
+/// - facts that change by themselves or with each boot (the exact amount of memory, the list of
+///   available clock sources);
+/// - whether high-resolution timers are active: only root can see this, and it follows from kernel
+///   and command line;
+/// - the source of a fact, and the reason why it is unknown.
+///
+/// That a fact is unknown is part of the hash, so the fingerprint can differ if fewer files are
+/// readable.
 pub fn fingerprint(facts: &HostFacts) -> String {
     digits(&canonical_text(facts))
 }
@@ -38,8 +45,9 @@ pub(crate) fn digits(text: &str) -> String {
         })
 }
 
-/// Returns sixteen hexadecimal digits of a hash of machine-id(5) that no other program makes.
-/// Without that file, returns the machine's name, or `unknown` without both.
+/// Returns sixteen hexadecimal digits of a hash of machine-id(5). The hash is specific to this
+/// program, so that other programs do not compute the same. Without that file, returns the
+/// machine's name, or `unknown` without both.
 pub(crate) fn machine(root: &Root) -> String {
     match root.word("/etc/machine-id").value {
         Some(id) => digits(&format!("punctual recordings of {id}")),
@@ -121,7 +129,7 @@ fn cpu(lines: &mut Lines, cpu: &CpuFacts) {
     lines.value(&key("idle_states"), states);
 }
 
-/// Returns the kernel's command line without the boot loader's words.
+/// Returns the kernel's command line without [`BOOT_LOADER_WORDS`].
 fn settings_of(command_line: &str) -> String {
     let words: Vec<&str> = command_line
         .split_whitespace()

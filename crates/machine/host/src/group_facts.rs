@@ -1,5 +1,5 @@
-//! The limits of a control group: effective CPUs and quota, in both versions, and the
-//! `cgroup.procs` files to join it.
+//! The limits of a control group, in both versions: effective CPUs and quota. Also the
+//! `cgroup.procs` files through which a process joins it.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use crate::container::{Container, ControlGroup, MOUNT};
 use crate::root::Root;
 use crate::topology;
 
-/// Hierarchies that limit threads: mount point, controller in /proc/PID/cgroup (`None` for version
-/// 2), and a file that only the root has.
+/// Hierarchies that limit threads: mount point below [`MOUNT`], controller in /proc/PID/cgroup
+/// (`None` for version 2), and a file that exists in the hierarchy's root.
 const HIERARCHIES: [(&str, Option<&str>, &str); 5] = [
     ("", None, "cgroup.controllers"),
     ("/unified", None, "cgroup.controllers"),
@@ -20,16 +20,18 @@ const HIERARCHIES: [(&str, Option<&str>, &str); 5] = [
     ("/cpuset", Some("cpuset"), "cpuset.cpus"),
 ];
 
-/// The files to move a process into a group and back to its current one. Both take a PID.
+/// Files that move a process into a group and back. Writing a PID to one of them moves that
+/// process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupLocation {
-    /// File of the group to join.
+    /// `cgroup.procs` of the group to join.
     pub group: PathBuf,
-    /// File of the group that this process is in.
+    /// `cgroup.procs` of the group that this process is in now.
     pub home: PathBuf,
 }
 
-/// Returns the folder of the group in each hierarchy that has it, with the controller.
+/// Returns the folder of the group in each hierarchy that has the group, with the hierarchy's mount
+/// point and controller.
 fn folders(root: &Root, name: &str) -> Vec<(String, &'static str, Option<&'static str>)> {
     let mut found: Vec<(String, &str, Option<&str>)> = Vec::new();
     for (place, controller, marker) in HIERARCHIES {
@@ -46,7 +48,8 @@ fn folders(root: &Root, name: &str) -> Vec<(String, &'static str, Option<&'stati
     found
 }
 
-/// Returns the files to join a group. Empty if no hierarchy that limits anything has it.
+/// Returns the files to join a group: one pair for each hierarchy that limits threads and has the
+/// group.
 pub(crate) fn locations(root: &Root, group: &ControlGroup) -> Vec<GroupLocation> {
     let own = root.raw_text("/proc/self/cgroup").unwrap_or_default();
     let folders = folders(root, &group.name).into_iter();
@@ -103,7 +106,7 @@ fn cpuset(root: &Root, folders: &[(String, &str, Option<&str>)]) -> (Option<CpuS
         let partition = root.text(&format!("{folder}/cpuset.cpus.partition"));
         let flag = root.text(&format!("{folder}/cpuset.cpu_exclusive"));
         let exclusive = match (partition, flag) {
-            // `root invalid (...)` means that it has lost its CPUs.
+            // `root invalid (...)` means that the partition has lost its CPUs.
             (Ok(text), _) => Some(matches!(text.as_str(), "root" | "isolated")),
             (Err(_), Ok(text)) => Some(text == "1"),
             _ => None,
@@ -113,8 +116,8 @@ fn cpuset(root: &Root, folders: &[(String, &str, Option<&str>)]) -> (Option<CpuS
     (None, None)
 }
 
-/// Returns a group's folder and those above it, up to the hierarchy's root. In version 2, a group
-/// without its own cpuset uses that of the group above.
+/// Returns a group's folder and the folders above it, up to the hierarchy's root. In version 2, a
+/// group without its own cpuset uses that of the group above.
 fn up_from<'a>(folder: &'a str, place: &str) -> impl Iterator<Item = &'a str> {
     let root = MOUNT.len() + place.len();
     let above = move |folder: &&'a str| {
@@ -124,7 +127,8 @@ fn up_from<'a>(folder: &'a str, place: &str) -> impl Iterator<Item = &'a str> {
     std::iter::successors(Some(folder.trim_end_matches('/')), above)
 }
 
-/// Returns the tightest quota of the group and those above it, and whether any could be read.
+/// Returns the tightest quota of the group and all groups above it, and whether the limit of any of
+/// them could be read.
 fn quota(
     root: &Root,
     name: &str,

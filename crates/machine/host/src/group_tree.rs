@@ -1,5 +1,5 @@
-//! The control groups of the machine by the kernel's IDs: the inode numbers of their folders
-//! (`kernfs_node.id`, cgroups(7)).
+//! The control groups of the machine by the IDs that the kernel uses for them: the inode numbers of
+//! their folders (`kernfs_node.id`, cgroups(7)).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,17 +13,17 @@ const MOST: usize = 16_384;
 /// Maximum depth of nested groups.
 const DEEPEST: usize = 16;
 
-/// A hierarchy whose groups are used to tell threads apart in the kernel.
+/// The hierarchy of control groups whose IDs identify the group of a thread in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupHierarchy {
-    /// Version 2, also if it is mounted next to version 1.
+    /// Version 2, even if it is mounted next to version 1.
     Unified,
     /// The controller `cpu` of version 1.
     Scheduler,
 }
 
 impl GroupHierarchy {
-    /// Returns its controller in /proc/PID/cgroup.
+    /// Returns the hierarchy's controller in /proc/PID/cgroup.
     const fn controller(self) -> Option<&'static str> {
         match self {
             Self::Unified => None,
@@ -32,7 +32,7 @@ impl GroupHierarchy {
     }
 }
 
-/// Mount points of each hierarchy, and the file that only its root has.
+/// Mount points of each hierarchy below [`MOUNT`], and a file that only the hierarchy's root has.
 const PLACES: [(GroupHierarchy, &str, &str); 4] = [
     (GroupHierarchy::Unified, "", "cgroup.controllers"),
     (GroupHierarchy::Unified, "/unified", "cgroup.controllers"),
@@ -51,8 +51,9 @@ pub struct GroupTree {
 }
 
 impl GroupTree {
-    /// Finds the hierarchy with most groups that have members, or, with `path`, the one that has
-    /// this group. Returns `None` if there is none.
+    /// Finds the hierarchy with the largest number of groups that have members. With `path`,
+    /// considers only hierarchies that have this group, and chooses the one in which it has the
+    /// most members. Returns `None` if there is none.
     pub(crate) fn find(root: &Root, path: Option<&str>) -> Option<Self> {
         let wanted = match path {
             Some(path) => Some(ControlGroup::find(root, path)?.name),
@@ -76,7 +77,7 @@ impl GroupTree {
             Some(name) => tree.members(name),
             None => tree.used(),
         };
-        // Of equal hierarchies, the first counts.
+        // `max_by_key` returns the last of equal hierarchies, and the first one is preferred.
         let mut trees: Vec<Self> = trees.collect();
         trees.reverse();
         trees.into_iter().max_by_key(used)
@@ -99,13 +100,13 @@ impl GroupTree {
 
     /// Returns the name of a group by its ID.
     pub fn path(&self, id: u64) -> Option<&str> {
-        // 32-bit inode numbers are the lower half.
+        // On machines with 32-bit inode numbers, these are the lower half of the kernel's IDs.
         let found = self.paths.get(&id);
         let found = found.or_else(|| self.paths.get(&(id & u64::from(u32::MAX))));
         found.map(String::as_str)
     }
 
-    /// Returns the IDs of a group and those below it.
+    /// Returns the IDs of a group and all groups below it.
     pub fn below(&self, group: &str) -> BTreeSet<u64> {
         let group = group.trim_end_matches('/');
         let is_below = |name: &str| {
@@ -223,7 +224,7 @@ mod tests {
             ],
         ]
         .concat();
-        // More groups have members there.
+        // In this hierarchy, more groups have members.
         assert_eq!(found(&hybrid, None), Some((unified, "/t".to_owned())));
         assert_eq!(
             found(&hybrid, Some("/a")),

@@ -1,5 +1,5 @@
-//! The processes that hold /dev/cpu_dma_latency open. Its limit on idle states ends when the last
-//! one closes it.
+//! The processes that hold /dev/cpu_dma_latency open. The file limits idle states until the last of
+//! them closes it.
 
 use punctual_model::Reading;
 
@@ -10,15 +10,16 @@ use crate::root::Root;
 /// (`kernel/power/qos.c`).
 pub(crate) const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// The kernel's value for no limit (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
+/// Value with which the kernel expresses that there is no limit
+/// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
 const NO_LIMIT: i32 = 2_000_000_000;
 
-/// The name of this program, which is shown with its verb: one verb holds the file until it is
-/// ended, others while they measure.
+/// Name of this program. It is shown with its verb, because one verb holds the file until it is
+/// ended, and others only while they measure.
 const OWN: &str = "punctual";
 
-/// Returns lines of PID and name, `812 tuned`, or *absent* if there is no limit and therefore no
-/// holder.
+/// Returns lines with PID and name, such as `812 tuned`, or *absent* if there is no limit and
+/// therefore no holder.
 pub(crate) fn read(root: &Root) -> Reading {
     let limited = match root.bytes(DEVICE) {
         Ok(bytes) => bytes != NO_LIMIT.to_ne_bytes(),
@@ -33,7 +34,7 @@ pub(crate) fn read(root: &Root) -> Reading {
     for pid in crate::tasks::processes(root) {
         match holds(root, pid) {
             Ok(true) => holders.push(format!("{pid} {}", name(root, pid))),
-            // The process has ended since.
+            // The process has ended in the meantime.
             Ok(false) | Err(Unread::NotThere) => {}
             Err(_) => hidden += 1,
         }

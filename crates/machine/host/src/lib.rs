@@ -1,8 +1,8 @@
 //! Facts about the machine.
 //!
-//! **For:** the machine's hardware and settings ([`Host::facts`]), its CPUs and which of them may
-//! be used, and the kernel's counters ([`Host::counters`]). This is the only crate that reads
-//! /proc, /sys and the kernel configuration.
+//! **For:** the machine's hardware and settings ([`Host::facts`]), its CPUs and the subset that
+//! this process may use, and the kernel's counters ([`Host::counters`]). This is the only crate
+//! that reads /proc, /sys and the kernel configuration.
 //!
 //! **Knows:** the source of each fact on kernels of the last ten years, and the reasons why a fact
 //! can be missing. Every path is relative to a root, so that tests run on the recorded tree of
@@ -68,12 +68,13 @@ pub use unread::Unread;
 
 use root::Root;
 
-/// A machine: the one on which this runs, or the recorded tree of another.
+/// A machine: the one on which the program runs, or the recorded tree of another one.
 #[derive(Clone, Debug)]
 pub struct Host {
     root: Root,
-    /// Read once: on some kernels each read of /proc/cpuinfo interrupts every CPU to get its
-    /// frequency, and counters are read right before and after a measurement.
+    /// Vendor of the processor. It is read only once: on some kernels each read of /proc/cpuinfo
+    /// interrupts every CPU to get its frequency, and the counters, which depend on the vendor, are
+    /// read right before and after a measurement.
     vendor: OnceLock<Option<String>>,
 }
 
@@ -86,7 +87,7 @@ impl Host {
         }
     }
 
-    /// Returns the machine on which the program runs.
+    /// Returns the machine on which the program runs: a host whose root is `/`.
     pub fn live() -> Self {
         Self::new("/")
     }
@@ -105,13 +106,14 @@ impl Host {
         facts::facts(&self.root)
     }
 
-    /// Returns the distributions that this one derives from, the nearest first: `ID_LIKE` of
-    /// os-release(5).
+    /// Returns the distributions that this machine's distribution derives from, the nearest first:
+    /// `ID_LIKE` of os-release(5).
     pub fn distribution_like(&self) -> Vec<String> {
         facts::distribution_like(&self.root)
     }
 
-    /// Starts to watch idle states, frequencies, temperatures and energy of these CPUs.
+    /// Starts to watch the idle states and frequencies of these CPUs, and the machine's
+    /// temperatures and energy.
     pub fn watch_power(&self, cpus: CpuSet) -> PowerWatch {
         PowerWatch::begin(&self.root, cpus)
     }
@@ -154,7 +156,7 @@ impl Host {
         process::allowed(&self.root)
     }
 
-    /// Reads the kernel's counters. Read them before and after, and get the difference with
+    /// Reads the kernel's counters. Read them twice, and get the difference with
     /// [`Counters::since`].
     ///
     /// Reading the SMI count interrupts each CPU briefly, so do not call it during a measurement.
@@ -169,9 +171,9 @@ impl Host {
         vendor.as_deref()
     }
 
-    /// Returns the control groups above these processes or threads, with the counts of their CPU
-    /// quotas so far (`cpu.stat`, both versions of control groups). An empty list means this
-    /// process.
+    /// Returns the control groups of these processes or threads and all groups above them, with the
+    /// counters of their CPU quotas so far (`cpu.stat`, both versions of control groups). An empty
+    /// list of IDs means this process.
     pub fn quotas(&self, pids: &[u32]) -> Quotas {
         match pids {
             [] => Quotas::above(&self.root, ["self".to_owned()].into_iter()),
@@ -185,38 +187,39 @@ impl Host {
         ControlGroup::find(&self.root, path)
     }
 
-    /// Returns the control groups by the kernel's IDs, of the hierarchy with most groups that have
-    /// members, or, with `path`, of one that has this group. Returns `None` if there is none.
+    /// Returns the control groups of one hierarchy, by the kernel's IDs. Chooses the hierarchy with
+    /// the largest number of groups that have members; with `path`, it chooses among the
+    /// hierarchies that have this group. Returns `None` if there is none.
     pub fn group_tree(&self, path: Option<&str>) -> Option<GroupTree> {
         GroupTree::find(&self.root, path)
     }
 
-    /// Returns the CPUs and quota of a control group's threads.
+    /// Returns the CPUs and the quota that a control group gives to its threads.
     pub fn group_facts(&self, group: &ControlGroup) -> punctual_model::GroupFacts {
         group_facts::facts(&self.root, group)
     }
 
-    /// Returns the `cgroup.procs` files to move this process into a control group and back to its
-    /// current one, in each hierarchy that limits CPUs or their time and has the group.
+    /// Returns the `cgroup.procs` files that move this process into a control group and back to its
+    /// current one: one pair for each hierarchy that limits CPUs or their time and has the group.
     pub fn group_places(&self, group: &ControlGroup) -> Vec<GroupLocation> {
         group_facts::locations(&self.root, group)
     }
 
-    /// Returns the processes in a control group and below it, or the threads if it is a threaded
-    /// one.
+    /// Returns the processes in a control group and the groups below it, or the threads if it is a
+    /// threaded group.
     pub fn members(&self, group: &ControlGroup) -> std::collections::BTreeSet<u32> {
         group.members(&self.root)
     }
 
-    /// Returns whether a thread is in a control group, as named by [`Quotas`], or below it
-    /// (`/proc/TID/cgroup`).
+    /// Returns whether a thread is in a control group or below it (`/proc/TID/cgroup`). The group
+    /// has the name that [`Quotas`] gives it.
     pub fn is_in_group(&self, tid: u32, group: &str) -> bool {
         cgroup::is_in(&self.root, tid, group)
     }
 
     /// Returns the control group's file that keeps a thread from any real-time priority:
-    /// `cpu.rt_runtime_us` with 0. Returns `None` if there is none. Without `tid`, checks this
-    /// process.
+    /// `cpu.rt_runtime_us`, if it is 0. Returns `None` if there is no such file or it is not 0.
+    /// Without `tid`, checks this process.
     pub fn group_without_real_time(&self, tid: Option<u32>) -> Option<String> {
         let tid = tid.map_or("self".to_owned(), |tid| tid.to_string());
         cgroup::without_real_time(&self.root, &tid)
@@ -243,7 +246,7 @@ impl Host {
         SmiWatch::open(&self.root, vendor.as_deref(), cpu)
     }
 
-    /// Returns the kernel's functions by address. Each call reads them again.
+    /// Returns the kernel's functions by address. Each call reads the table again.
     pub fn symbols(&self) -> Symbols {
         Symbols::read(&self.root)
     }
@@ -253,26 +256,26 @@ impl Host {
         process::boot_id(&self.root)
     }
 
-    /// Returns an identifier of this installation for recordings: a hash of machine-id(5), which
-    /// must not be shown to others itself. Without that file, returns the machine's name.
+    /// Returns an identifier of this installation for recordings: a hash of machine-id(5), because
+    /// machine-id itself is confidential. Without that file, returns the machine's name.
     pub fn machine(&self) -> String {
         fingerprint::machine(&self.root)
     }
 
-    /// Returns the names of the namespaces of this process for PIDs and start times
-    /// (`/proc/self/ns`). In another namespace they refer to other processes, or none.
+    /// Returns the names of this process's namespaces for PIDs and start times (`/proc/self/ns`).
+    /// In other namespaces, PIDs and start times refer to other processes, or to none.
     pub fn namespaces(&self) -> Option<String> {
         process::namespaces(&self.root)
     }
 
-    /// Returns the start time of process `pid` in clock ticks (1/100 s) since boot. With the boot
-    /// ID, it distinguishes a process from a later one with the same PID. Returns `None` if the
-    /// process does not exist, is a zombie, or is hidden.
+    /// Returns the start time of process `pid` in clock ticks (1/100 s) since boot. Together with
+    /// the boot ID, it distinguishes a process from a later one with the same PID. Returns `None`
+    /// if the process does not exist, is a zombie, or is hidden.
     pub fn process_start(&self, pid: u32) -> Option<u64> {
         process::start(&self.root, pid)
     }
 
-    /// Identifies this process. A start time that cannot be read is 0.
+    /// Returns the identity of this process. A start time that cannot be read is 0.
     pub fn own_process(&self) -> ProcessId {
         let pid = std::process::id();
         ProcessId {
@@ -281,20 +284,21 @@ impl Host {
         }
     }
 
-    /// Returns whether that process exists and its PID was not reused.
+    /// Returns whether that process still exists, and another one has not reused its PID.
     pub fn has_process(&self, process: ProcessId) -> bool {
         self.process_start(process.pid) == Some(process.start)
     }
 
-    /// Returns the executable of a process, even if the file was replaced since. Returns `None` if
-    /// there is no such process, or the kernel hides it (proc_pid_exe(5)).
+    /// Returns the path of a process's executable, even if the file was replaced after the process
+    /// started. Returns `None` if there is no such process, or the kernel hides it
+    /// (proc_pid_exe(5)).
     pub fn program_of(&self, pid: u32) -> Option<String> {
         process::program_of(&self.root, pid)
     }
 
     /// Returns the user of process or thread `tid` if its real, effective, saved and file system
-    /// user IDs are the same (proc_pid_status(5)). Returns `None` if they differ, as while a
-    /// set-user-ID program runs, or are unknown.
+    /// user IDs are the same (proc_pid_status(5)). Returns `None` if they differ, for example while
+    /// a set-user-ID program runs, or are unknown.
     pub fn sole_user(&self, tid: u32) -> Option<u32> {
         process::sole_user(&self.root, tid)
     }
@@ -311,7 +315,7 @@ impl Host {
         self.root.link(&format!("/proc/{tid}/fd/{fd}")).ok()
     }
 
-    /// Returns the processes in ascending order.
+    /// Returns the IDs of all processes in ascending order.
     pub fn processes(&self) -> Vec<u32> {
         tasks::processes(&self.root)
     }
@@ -322,13 +326,14 @@ impl Host {
         support_files::all(&self.root)
     }
 
-    /// Returns the CPU time that the processes of `group` have used so far, including children that
-    /// they have waited for, in steps of a clock tick. Returns `None` if there is no such group.
+    /// Returns the CPU time that the processes of the process group `group` have used so far,
+    /// including children that they have waited for. Its resolution is a clock tick. Returns `None`
+    /// if there is no such group.
     pub fn group_cpu_time(&self, group: u32) -> Option<Nanos> {
         process::group_cpu_time(&self.root, group)
     }
 
-    /// Returns whether a process of `group` still runs. Zombies do not count.
+    /// Returns whether a process of the process group `group` still runs. Zombies do not count.
     pub fn group_runs(&self, group: u32) -> bool {
         process::group_runs(&self.root, group)
     }
@@ -390,12 +395,12 @@ impl Host {
     }
 
     /// Reads the code mappings of a process, to name the functions at its addresses. `reader` is
-    /// the command that runs [`serve_symbols`], for programs of other users.
+    /// the command that runs [`serve_symbols`]; it reads programs of other users.
     pub fn code_of(&self, pid: u32, reader: Option<Vec<OsString>>) -> ProgramCode {
         ProgramCode::read(&self.root, pid, reader)
     }
 
-    /// Reads the state of a process that matters to its real-time threads.
+    /// Reads the part of a process's state that matters to its real-time threads.
     pub fn lint_process(&self, pid: u32) -> LintProcess {
         lint::process(&self.root, pid)
     }
@@ -417,7 +422,7 @@ impl Host {
         lint::open_file(&self.root, pid, descriptor)
     }
 
-    /// Returns the process of a thread (`Tgid` of /proc/TID/status).
+    /// Returns the PID of a thread's process (`Tgid` of /proc/TID/status).
     pub fn process_of(&self, tid: u32) -> Option<u32> {
         lint::process_of(&self.root, tid)
     }

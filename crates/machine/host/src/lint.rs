@@ -1,4 +1,4 @@
-//! The state of a process that matters to its real-time threads (proc_pid_status(5),
+//! The part of a process's state that matters to its real-time threads (proc_pid_status(5),
 //! proc_pid_limits(5), proc_pid_smaps(5)).
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const CAP_IPC_LOCK: u32 = 14;
 /// `S_IFMT` of inode(7).
 const TYPE_OF_FILE: u32 = 0o170_000;
 
-/// The effective capabilities in /proc/PID/status.
+/// Key of the effective capabilities in /proc/PID/status.
 const CAPABILITIES: &str = "CapEff:";
 
 pub(crate) fn process(root: &Root, pid: u32) -> LintProcess {
@@ -73,7 +73,7 @@ enum NoState {
     EmptyLimit(&'static str),
 }
 
-/// Converts the reason to text, as recordings of a program store it.
+/// Converts the reason to text, because recordings of a program store it as text.
 fn in_words<T>(state: Result<T, NoState>) -> Result<T, String> {
     state.map_err(|why| why.to_string())
 }
@@ -89,8 +89,7 @@ fn field<'a>(status: &'a Result<String, Unread>, key: &'static str) -> Result<&'
     line.map(str::trim).ok_or(NoState::NoField(key))
 }
 
-/// Returns the soft limit of `Max realtime timeout      unlimited            unlimited
-/// us`.
+/// Returns the soft limit of a line such as `Max realtime timeout  unlimited  unlimited  us`.
 fn limit(limits: &Result<String, Unread>, name: &'static str) -> Result<Option<u64>, NoState> {
     let soft = field(limits, name)?.split_whitespace().next();
     match soft {
@@ -107,8 +106,8 @@ fn limit(limits: &Result<String, Unread>, name: &'static str) -> Result<Option<u
 }
 
 /// Returns the resident bytes below the stack pointer of each thread that waits in a system call.
-/// Threads that are running or may not be traced are left out. Reads the mappings only once,
-/// because those of thousands of threads are megabytes.
+/// Leaves out threads that are running or may not be traced. Reads the mappings only once, because
+/// for thousands of threads their text has megabytes.
 pub(crate) fn resident_stacks(root: &Root, pid: u32, tids: &[u32]) -> BTreeMap<u32, u64> {
     let pointers: Vec<(u32, u64)> = (tids.iter())
         .filter_map(|tid| Some((*tid, stack_pointer(root, pid, *tid)?)))
@@ -121,7 +120,7 @@ pub(crate) fn resident_stacks(root: &Root, pid: u32, tids: &[u32]) -> BTreeMap<u
     let resident = |pointer: u64| {
         let after = mappings.partition_point(|(start, _, _)| *start <= pointer);
         let (_, end, bytes) = *mappings.get(after.checked_sub(1)?)?;
-        // The used pages of a stack are the upper ones.
+        // A stack grows downwards: the pages from the stack pointer up to the end are in use.
         let above = end.checked_sub(pointer).filter(|above| *above > 0)?;
         Some(bytes.saturating_sub(above))
     };
@@ -130,7 +129,8 @@ pub(crate) fn resident_stacks(root: &Root, pid: u32, tids: &[u32]) -> BTreeMap<u
         .collect()
 }
 
-/// Parses `7 0x0 ... 0x7ffd1230 0x7f01`: the stack pointer is the last but one.
+/// Returns the stack pointer, the last but one number of /proc/PID/task/TID/syscall: `7 0x0 ...
+/// 0x7ffd1230 0x7f01`.
 fn stack_pointer(root: &Root, pid: u32, tid: u32) -> Option<u64> {
     let call = root.text(&format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let pointer = call.split_whitespace().rev().nth(1)?;
@@ -159,7 +159,7 @@ fn mappings(smaps: &str) -> Vec<(u64, u64, u64)> {
 }
 
 /// Returns the reason why stacks and open files of a process are hidden from this program
-/// (ptrace(2), proc(5)), or `None` if they are not.
+/// (ptrace(2), proc(5)), or `None` if they are visible.
 pub(crate) fn hidden(root: &Root, pid: u32) -> Option<String> {
     let refused = |result: io::Result<()>| {
         let kind = result.err().map(|error| error.kind());
@@ -177,8 +177,9 @@ pub(crate) fn hidden(root: &Root, pid: u32) -> Option<String> {
     why_hidden(pid, (refused(read), refused(traced)), user, own, yama)
 }
 
-/// `refused`: whether reading (PTRACE_MODE_READ) and tracing (PTRACE_MODE_ATTACH) are. `user` is
-/// that of the process, `own` that of this program.
+/// Returns the reason why a process may not be traced. The fields of `refused` say whether the
+/// kernel refused to let this program read (PTRACE_MODE_READ) and trace it (PTRACE_MODE_ATTACH).
+/// `user` is the user of the process, and `own` the user of this program.
 fn why_hidden(
     pid: u32,
     refused: (bool, bool),

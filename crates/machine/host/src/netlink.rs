@@ -1,4 +1,4 @@
-//! Queries a family of generic netlink, for values that are not in a file: netlink(7) and
+//! Queries to a family of generic netlink, for values that are not in a file: netlink(7) and
 //! `Documentation/userspace-api/netlink/intro.rst` of the kernel.
 
 use std::io;
@@ -29,15 +29,16 @@ const NESTED: u16 = 0x8000;
 /// `NLA_TYPE_MASK`.
 const NUMBER: u16 = 0x3fff;
 
-/// `struct nlmsghdr`, then `struct genlmsghdr`, then the attributes.
+/// Length of the headers in bytes: `struct nlmsghdr`, then `struct genlmsghdr`; the attributes
+/// follow them.
 const HEAD: usize = 16;
 const BODY: usize = HEAD + 4;
 /// Maximum length of the kernel's messages.
 const LARGEST: usize = 32 << 10;
-/// The kernel answers before the sending call returns; the time-out is a safeguard.
+/// The kernel answers before the sending call returns, so this time-out is only a safeguard.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A socket to one family.
+/// A socket for one family of generic netlink.
 #[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,
@@ -46,7 +47,7 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens the family of that name, such as `ethtool`, as version 1.
+    /// Opens the family with that name, such as `ethtool`, in its version 1.
     ///
     /// # Errors
     /// The kernel's error: `NotFound` if it has no such family.
@@ -81,7 +82,7 @@ impl Netlink {
         }
     }
 
-    /// Sends a command to the family that has no answer.
+    /// Sends a command that has no answer to the family, and waits for the acknowledgement.
     ///
     /// # Errors
     /// The kernel's error, as errno(3).
@@ -113,7 +114,7 @@ impl Netlink {
     }
 }
 
-/// The answer.
+/// The kernel's answer to a message.
 #[derive(Debug)]
 enum Answer {
     Attributes(Vec<u8>),
@@ -176,7 +177,7 @@ pub fn append_attribute(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     attributes.resize(odd, 0);
 }
 
-/// As [`append_attribute`], for an attribute that contains attributes.
+/// Adds an attribute that contains attributes. The rest is as in [`append_attribute`].
 pub fn put_nest(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     append_attribute(attributes, number | NESTED, content);
 }
@@ -188,7 +189,8 @@ pub fn text(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// The attributes in an answer, each with its number. Stops at an incomplete one.
+/// Iterator over the attributes of an answer, each with its number. It stops at an incomplete
+/// attribute.
 #[derive(Debug)]
 pub struct Attributes<'a>(pub &'a [u8]);
 

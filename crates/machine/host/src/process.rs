@@ -25,7 +25,7 @@ pub(crate) fn allowed(root: &Root) -> Result<CpuSet, HostError> {
     })
 }
 
-/// Returns the identifier of the current boot.
+/// Returns the kernel's identifier of the current boot.
 pub(crate) fn boot_id(root: &Root) -> Option<String> {
     root.word("/proc/sys/kernel/random/boot_id").value
 }
@@ -41,8 +41,8 @@ pub(crate) fn namespaces(root: &Root) -> Option<String> {
     })
 }
 
-/// Returns the executable of a process, without the suffix that the kernel appends if the file was
-/// replaced.
+/// Returns the path of a process's executable, without the suffix that the kernel appends if the
+/// file was replaced.
 pub(crate) fn program_of(root: &Root, pid: u32) -> Option<String> {
     let link = root.link(&format!("/proc/{pid}/exe")).ok()?;
     let kept = link.strip_suffix(" (deleted)").map(str::to_owned);
@@ -55,7 +55,7 @@ pub(crate) fn start(root: &Root, pid: u32) -> Option<u64> {
 }
 
 /// Reads the `stat` of a single thread, or of a process's first thread. The file `/proc/TID/stat`
-/// sums the times of all threads of the process, so reading it for each thread would take a time
+/// sums the times of all threads of the process, so reading it for every thread would take a time
 /// quadratic in their number (kernel: fs/proc/array.c, `do_task_stat`).
 fn own_stat(root: &Root, tid: u32) -> Option<String> {
     let read = |file: String| root.raw_text(&file).ok();
@@ -63,8 +63,8 @@ fn own_stat(root: &Root, tid: u32) -> Option<String> {
 }
 
 /// Parses field 22 of `/proc/PID/stat`, proc_pid_stat(5). Field 2, the command's name, can contain
-/// any character, including spaces and parentheses, so count from the last parenthesis; field 3
-/// follows it.
+/// any character, including spaces and parentheses. Fields are therefore counted from the last
+/// parenthesis, which is followed by field 3.
 fn start_time(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace();
@@ -85,8 +85,8 @@ pub(crate) fn sole_user(root: &Root, tid: u32) -> Option<u32> {
         .then_some(users[0])
 }
 
-/// The real, effective, saved and file system IDs of a process or thread: of its user
-/// (`Uid:`) or group (`Gid:`).
+/// Returns the real, effective, saved and file system IDs of a process or thread: the IDs of users
+/// if `key` is `Uid:`, of groups if it is `Gid:`.
 pub(crate) fn ids(root: &Root, tid: u32, key: &str) -> Option<[u32; 4]> {
     let status = root.raw_text(&format!("/proc/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
@@ -209,13 +209,13 @@ mod tests {
             assert_eq!(start_time(&format!("9 ({name}) {rest}")), Some(4711));
         }
         assert_eq!(start_time("9 (cat) S 1 2"), None);
-        // It has ended, but its parent has not waited for it.
+        // A zombie has ended, but its parent has not waited for it.
         let zombie = rest.replacen('S', "Z", 1);
         assert_eq!(start_time(&format!("9 (cat) {zombie}")), None);
         assert_eq!(start_time(""), None);
     }
 
-    /// The file of the process sums up all its threads: it is not read for each of them.
+    /// Only the thread's own file is read, because the process's file sums up all its threads.
     #[test]
     fn thread_file_is_read_not_process_file() {
         let folder = tempfile::tempdir().unwrap();

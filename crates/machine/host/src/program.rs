@@ -1,8 +1,9 @@
 //! The code of a running program: its mappings, and the functions in its ELF files.
 //!
-//! All input is from another process and is untrusted. The total number of bytes that are read of
-//! all its files and stored of them is limited (`Allowance`), a file is read only if it is the
-//! mapped one, and a process without privileges reads the files of other users (`reader`).
+//! All input is from another process and is untrusted. There is a limit (`Allowance`) for the total
+//! number of bytes that are read from all its files, and for the number of bytes that are stored. A
+//! file is read only if it is the mapped one. A process without privileges reads the files of other
+//! users (`reader`).
 
 mod functions;
 mod reader;
@@ -33,19 +34,19 @@ struct Region {
     path: String,
 }
 
-/// The code of a process.
+/// The code of a running process.
 #[derive(Debug)]
 pub struct ProgramCode {
     root: Root,
     pid: u32,
     regions: Vec<Region>,
-    /// Path of the program, as in its mappings.
+    /// Path of the program's executable, as in its mappings.
     executable: Option<String>,
     files: HashMap<((u32, u32), u64), Functions>,
     allowance: Allowance,
-    /// The command of a process that reads files of other users.
+    /// Command that starts a process which reads files of other users.
     reader: Option<Vec<OsString>>,
-    /// Why functions of a file are unknown.
+    /// Reasons why functions of files are unknown: a sentence for each file.
     unread: Vec<String>,
 }
 
@@ -87,7 +88,7 @@ impl ProgramCode {
         !self.regions.is_empty()
     }
 
-    /// Returns whether an address is in code.
+    /// Returns whether an address is in an executable mapping.
     pub fn is_code(&self, address: u64) -> bool {
         self.region(address).is_some()
     }
@@ -102,8 +103,8 @@ impl ProgramCode {
         let region = self.region(address);
         region.is_some_and(|region| match &self.executable {
             Some(executable) => region.path == *executable,
-            // If the executable is unknown, use the first mapping, which is the kernel's default
-            // for it.
+            // If the executable is unknown, use the file of the first mapping: the kernel usually
+            // maps the executable first.
             None => self
                 .regions
                 .first()
@@ -128,8 +129,8 @@ impl ProgramCode {
         file.read_exact_at(&mut before, place).is_ok() && ends_with_call(&before)
     }
 
-    /// Describes the location of an address. `is_return` means a return address, whose call is
-    /// before it.
+    /// Describes the location of an address. `is_return` means that it is a return address, so that
+    /// its call is before it.
     pub fn frame(&mut self, address: u64, is_return: bool) -> Frame {
         let unknown = Frame {
             address,
@@ -149,7 +150,8 @@ impl ProgramCode {
         }
         let functions = self.files.get(&key);
         let address_in_file = functions.and_then(|all| all.address(place));
-        // The call is before the return address, which can be in another function.
+        // The call is before the return address, and the function that contains it can be another
+        // one.
         let back = u64::from(is_return);
         let symbol = functions
             .zip(address_in_file)
@@ -163,7 +165,7 @@ impl ProgramCode {
         }
     }
 
-    /// Returns why functions of files are unknown: a sentence for each file.
+    /// Returns the reasons why functions of files are unknown: a sentence for each file.
     pub fn unread(&self) -> &[String] {
         &self.unread
     }
@@ -205,7 +207,7 @@ impl ProgramCode {
         }
     }
 
-    /// Opens the mapped file as its process sees it.
+    /// Opens the mapped file as the process sees it.
     fn open(&self, region: &Region) -> Option<File> {
         if !region.path.starts_with('/') {
             return None;
@@ -213,7 +215,7 @@ impl ProgramCode {
         let path = format!("/proc/{}/root{}", self.pid, region.path);
         let range = format!("{:x}-{:x}", region.start, region.end);
         let mapped = format!("/proc/{}/map_files/{range}", self.pid);
-        // A link in the path may lead outside the root of the process; the inode shows it.
+        // A link in the path may lead outside the root of the process, so compare the inode number.
         [mapped, path].iter().find_map(|path| {
             let is_mapped = |data: &Metadata| data.is_file() && data.ino() == region.inode;
             self.root.open_if(path, is_mapped).ok()
@@ -221,7 +223,8 @@ impl ProgramCode {
     }
 }
 
-/// Parses `55d0-55e0 r-xp 00001000 08:01 1234 /usr/bin/cat`. Accepts only code.
+/// Parses `55d0-55e0 r-xp 00001000 08:01 1234 /usr/bin/cat`. Returns `None` if the mapping is not
+/// executable.
 fn region(line: &str) -> Option<Region> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;

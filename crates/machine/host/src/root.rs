@@ -13,18 +13,18 @@ use rustix::fs::{Mode, OFlags};
 use crate::HostError;
 use crate::unread::{NoValue, Unparsed, Unread};
 
-/// Size limit of one file: /proc/interrupts of 512 CPUs is 2 MB. An unexpected file must not fill
-/// the memory.
+/// Size limit of one file in bytes. /proc/interrupts of 512 CPUs has 2 MB; an unexpected file must
+/// not fill the memory.
 const READ_LIMIT: u64 = 16 << 20;
 
-/// The file with the kernel's lockdown mode.
+/// File with the kernel's lockdown mode.
 pub(crate) const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 
-/// `EPERM` of errno(3): forbidden regardless of the file's mode. A missing permission in the mode
-/// gives `EACCES`.
+/// `EPERM` of errno(3): the operation is forbidden regardless of the file's mode. If the mode
+/// forbids it, the error is `EACCES`.
 const EPERM: i32 = 1;
 
-/// A root path. Files are named by their path on the machine itself, `/proc/…`, which is also the
+/// A root path. A file's name is its path on the machine itself, `/proc/…`; this name is also the
 /// source of a fact.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(PathBuf);
@@ -38,8 +38,8 @@ impl Root {
         &self.0
     }
 
-    /// Returns whether this is the machine that the program runs on. Only then do instructions and
-    /// system calls describe it.
+    /// Returns whether this is the machine on which the program runs. Only then do processor
+    /// instructions and system calls describe the same machine as the files.
     pub(crate) fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
@@ -50,15 +50,15 @@ impl Root {
 
     /// Opens a file, to read it more than once.
     pub(crate) fn open(&self, file: &str) -> io::Result<File> {
-        // A recorded tree may contain a named pipe without a writer.
+        // A recorded tree may contain a named pipe without a writer; opening it would block.
         OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
             .open(self.join(file))
     }
 
-    /// Opens the file if its status is the expected one. Does not open it otherwise: opening a
-    /// device can have an effect.
+    /// Opens the file if `is_expected` accepts its status. Does not open it otherwise, because
+    /// opening a device can have an effect.
     pub(crate) fn open_if(
         &self,
         file: &str,
@@ -99,8 +99,8 @@ impl Root {
         Ok(text.trim_matches(ends).to_owned())
     }
 
-    /// Reads eight bytes at `offset` as a little-endian number: the order of x86, the only
-    /// architecture with such a file.
+    /// Reads eight bytes at `offset` as a little-endian number. This is the byte order of x86, the
+    /// only architecture with such a file.
     pub(crate) fn u64_at(&self, file: &str, offset: u64) -> Result<u64, Unread> {
         let mut bytes = [0; 8];
         self.open(file)
@@ -225,7 +225,7 @@ impl Root {
             io::ErrorKind::PermissionDenied => match self.lockdown() {
                 // A locked-down kernel returns EPERM even to root: kernel_lockdown(7).
                 Some(mode) if error.raw_os_error() == Some(EPERM) => Unread::Lockdown(mode),
-                // securityfs is often not mounted, especially in containers; then lockdown cannot
+                // securityfs is often not mounted, especially in containers. Lockdown then cannot
                 // be confirmed.
                 None if error.raw_os_error() == Some(EPERM) && self.bytes(LOCKDOWN).is_err() => {
                     Unread::NotPermitted
@@ -258,7 +258,8 @@ pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, Unparsed> {
     }
 }
 
-/// Returns the marked word: in brackets, or in parentheses as in `/sys/kernel/debug/sched/preempt`.
+/// Returns the word that is marked as current: by brackets, or by parentheses as in
+/// `/sys/kernel/debug/sched/preempt`.
 fn marked(text: &str) -> Option<String> {
     text.split_whitespace().find_map(|word| {
         let inner = word

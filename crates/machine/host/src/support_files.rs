@@ -14,7 +14,7 @@ pub struct SupportFile {
     pub name: &'static str,
     /// Path on the machine.
     pub source: String,
-    /// Contents, or the reason why they are unknown.
+    /// Contents of the file, or the reason why they are unknown.
     pub content: Result<Vec<u8>, NoSupportFile>,
 }
 
@@ -25,12 +25,12 @@ pub enum NoSupportFile {
     /// It could not be read.
     #[error(transparent)]
     Unread(#[from] Unread),
-    /// It would be the kernel's configuration.
+    /// The file is the kernel's configuration, and none was found.
     #[error(transparent)]
     NoConfig(#[from] NoConfig),
 }
 
-/// Name in the bundle and path of each file.
+/// Name in the bundle and path on the machine of each file.
 const FILES: [(&str, &str); 9] = [
     ("cmdline.txt", "/proc/cmdline"),
     ("version.txt", "/proc/version"),
@@ -43,10 +43,10 @@ const FILES: [(&str, &str); 9] = [
     ("os-release.txt", "/etc/os-release"),
 ];
 
-/// Maximum length of a record of the kernel's log (`PRINTKRB_RECORD_MAX`).
+/// Maximum length of a record of the kernel's log in bytes (`PRINTKRB_RECORD_MAX`).
 const RECORD: usize = 8_192;
 
-/// Maximum size of the log.
+/// Maximum size of the log in bytes.
 const LOG_BYTES: usize = 16 << 20;
 
 pub(crate) fn all(root: &Root) -> Vec<SupportFile> {

@@ -1,4 +1,4 @@
-//! Names of the kernel's addresses and system calls.
+//! Names of the functions at the kernel's addresses, and of system calls.
 
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader};
@@ -7,15 +7,15 @@ use crate::root::Root;
 
 const KALLSYMS: &str = "/proc/kallsyms";
 
-/// Maximum number of symbols; kernels have some 200,000.
+/// Maximum number of symbols. A kernel has about 200,000.
 const MOST: usize = 4 << 20;
 
-/// The functions of the kernel and its modules, from /proc/kallsyms; some 5 MB.
+/// The functions of the kernel and its modules, from /proc/kallsyms. They need about 5 MB.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
-    /// Sorted addresses, with the offset of the name.
+    /// Addresses in ascending order, each with the offset of its name in `names`.
     addresses: Vec<(u64, u32)>,
-    /// Names, each preceded by its length.
+    /// Names, each preceded by a byte with its length.
     names: Vec<u8>,
 }
 
@@ -40,7 +40,8 @@ impl Symbols {
                 _ => break,
             }
         }
-        // Sort in place; the first of several names for one address stays.
+        // An unstable sort needs no extra memory. Of several names for one address, the first one
+        // in the table stays.
         symbols.addresses.sort_unstable();
         symbols.addresses.dedup_by_key(|place| place.0);
         symbols.addresses.shrink_to_fit();
@@ -91,11 +92,11 @@ impl Symbols {
         let length = usize::from(*self.names.get(at)?);
         let name = String::from_utf8_lossy(self.names.get(at + 1..at + 1 + length)?);
         let within = address - begin;
-        // Size limit of the last function.
+        // The end of the last function is unknown, so its size is limited.
         (within < 0x10_0000).then_some((name, within))
     }
 
-    /// Returns the start of the kernel's code (`_stext`).
+    /// Returns the start address of the kernel's code (`_stext`).
     pub fn text_begin(&self) -> Option<u64> {
         let name = b"_stext";
         let is_it = |place: &&(u64, u32)| {
@@ -107,9 +108,9 @@ impl Symbols {
     }
 }
 
-/// Returns the name of a system call on this machine's architecture. If 32-bit machines have two
-/// variants that differ by the size of their arguments, both get the name of the call on 64-bit
-/// machines.
+/// Returns the name of a system call on this machine's architecture. A 32-bit architecture can have
+/// two variants of a call that differ by the size of their arguments; both get the name of the call
+/// on 64-bit architectures.
 pub fn system_call_name(id: i64) -> Option<&'static str> {
     let number = usize::try_from(id).ok()?;
     syscalls::Sysno::new(number).map(|call| common_name(call.name()))
@@ -127,8 +128,8 @@ pub fn system_call_numbers(name: &str) -> Vec<i64> {
     calls.map(|call| i64::from(call.id())).collect()
 }
 
-/// Returns the name of a call on 64-bit machines (`arch/arm/tools/syscall.tbl`: calls with 64-bit
-/// times, with offsets in pages, or with a list of arguments instead of a structure).
+/// Returns the name of a call on 64-bit architectures. The 32-bit variants have 64-bit times,
+/// offsets in pages, or a list of arguments instead of a structure (`arch/arm/tools/syscall.tbl`).
 fn common_name(name: &'static str) -> &'static str {
     match name {
         "mmap2" => "mmap",

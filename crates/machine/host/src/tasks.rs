@@ -5,7 +5,8 @@ use punctual_model::{CpuSet, Nanos, Policy, Scheduling, TaskKind, TaskRecord, Ta
 use crate::counters::TICK_NS;
 use crate::root::Root;
 
-/// `PF_KTHREAD` of include/linux/sched.h: field 9 (flags) of a kernel thread.
+/// `PF_KTHREAD` of include/linux/sched.h. Field 9 (flags) has this bit if the thread is a kernel
+/// thread.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// Returns all threads, sorted by process and then by thread ID. Threads that end meanwhile are
@@ -93,7 +94,7 @@ fn kind_of(kernel: bool, comm: &str) -> TaskKind {
     }
 }
 
-/// Returns the interrupt of a threaded handler.
+/// Returns the number of the interrupt that a threaded handler serves.
 pub(crate) fn handled_interrupt(task: &TaskRecord) -> Option<u32> {
     if task.kind != TaskKind::Interrupt {
         return None;
@@ -128,7 +129,7 @@ fn scheduling(policy: u64, priority: u64) -> Scheduling {
 pub(crate) fn threads(root: &Root, pid: u32) -> Vec<(u32, String)> {
     let folder = format!("/proc/{pid}/task");
     let named = |tid: u32| {
-        // A thread that ended meanwhile has no name.
+        // A thread that has ended in the meantime has no name.
         let comm = root.raw_text(&format!("{folder}/{tid}/comm")).ok()?;
         Some((tid, comm.trim_end_matches('\n').to_owned()))
     };
@@ -138,7 +139,7 @@ pub(crate) fn threads(root: &Root, pid: u32) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// Returns the processes in ascending order.
+/// Returns the IDs of all processes in ascending order.
 pub(crate) fn processes(root: &Root) -> Vec<u32> {
     numbers(root, "/proc")
 }

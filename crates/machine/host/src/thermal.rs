@@ -1,4 +1,4 @@
-//! Temperatures of the thermal zones, and the trip points of the kernel.
+//! Temperatures of the thermal zones, and the trip points at which the kernel reacts.
 
 use crate::root::Root;
 
@@ -88,7 +88,7 @@ mod tests {
         put("thermal_zone2/temp", "27800\n");
         let root = Root::new(folder.path().to_owned());
         let cool = zones(&root);
-        // One zone has no temperature, another no trip point.
+        // Zone 1 has no temperature, and zone 2 has no trip point.
         assert_eq!(cool.len(), 2, "{cool:?}");
         assert_eq!(cool[0].trip_milli_celsius, Some(85_000));
         assert!(!cool[0].is_hot() && !cool[1].is_hot());

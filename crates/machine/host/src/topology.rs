@@ -30,14 +30,14 @@ pub(crate) fn topology(root: &Root) -> Result<Topology, HostError> {
     })
 }
 
-/// Returns the SMT siblings of these CPUs that are not among them.
+/// Returns the SMT siblings of these CPUs, without the CPUs themselves.
 pub(crate) fn siblings_outside(root: &Root, cpus: &CpuSet) -> CpuSet {
     let of = |cpu| root.cpu_list(&format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list"));
     let all = cpus.iter().filter_map(|cpu| of(cpu).value);
     outside(all, cpus)
 }
 
-/// Returns the CPUs that share the last-level cache with these but are not among them.
+/// Returns the CPUs that share the last-level cache with these CPUs, without the CPUs themselves.
 pub(crate) fn cache_sharers_outside(root: &Root, cpus: &CpuSet) -> CpuSet {
     let all = caches(root, cpus);
     let last = all.iter().map(|cache| cache.level).max();

@@ -14,7 +14,7 @@ pub enum Unread {
     /// A locked-down kernel refuses it even to root.
     #[error("lockdown ({0})")]
     Lockdown(String),
-    /// Refused even to root, but lockdown cannot be confirmed.
+    /// The kernel refuses it even to root, but lockdown cannot be confirmed.
     #[error("not permitted, despite its mode: missing capability or kernel lockdown")]
     NotPermitted,
     /// Another error, with the system's message.

@@ -59,7 +59,7 @@ fn this_process_has_a_start() {
     let start = host.process_start(std::process::id());
     assert!(start.is_some_and(|ticks| ticks > 0));
     assert_eq!(host.process_start(std::process::id()), start);
-    // Larger than any process ID (`/proc/sys/kernel/pid_max`, 2^22).
+    // PID that cannot exist: it is larger than any process ID (`/proc/sys/kernel/pid_max`, 2^22).
     assert_eq!(host.process_start(u32::MAX), None);
     assert_eq!(host.boot_id(), Host::live().boot_id());
 }
@@ -76,7 +76,7 @@ fn interrupts_come() {
         punctual_testing::skip_refused("interrupts come", line);
         return;
     }
-    // Idle CPUs stop their ticks, but the wake-ups of this thread are interrupts.
+    // Idle CPUs stop their ticks, but each wake-up of this thread needs a timer interrupt.
     let started = Instant::now();
     for _ in 0..100 {
         std::thread::sleep(Duration::from_millis(2));

@@ -20,7 +20,7 @@ fn a_whole_program_is_read() {
 }
 
 proptest! {
-    /// Some bytes of a real file are altered, and its end may be missing.
+    /// The file is a real program with some bytes altered, and its end may be missing.
     #[test]
     fn a_damaged_program_is_survived(
         patches in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),

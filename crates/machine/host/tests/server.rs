@@ -64,7 +64,7 @@ fn write_machine(root: &Path) {
         for (index, list) in [
             (0, format!("{core},{}", core + CORES)),
             (2, format!("{core},{}", core + CORES)),
-            // Above nine: the order is numerical, not alphabetical.
+            // The order is numerical, not alphabetical; this is visible from 10 on.
             (
                 10,
                 format!("{first}-{last},{}-{}", first + CORES, last + CORES),
@@ -233,7 +233,7 @@ fn interference_is_counted_by_cpu() {
         assert_eq!((cpu.steal_ns, cpu.throttled), (Some(Nanos::ZERO), Some(0)));
         assert_eq!(cpu.smis, Some(if cpu.cpu == 9 { 60 } else { 0 }));
     }
-    // One CPU whose register cannot be read gives one line and is unknown.
+    // A CPU whose register cannot be read gives one line, and its count is unknown.
     fs::remove_file(folder.path().join("dev/cpu/5/msr")).unwrap();
     let after = host.counters();
     assert_eq!(

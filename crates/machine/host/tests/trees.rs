@@ -17,25 +17,25 @@ fn cpus(list: &str) -> CpuSet {
     list.parse().unwrap()
 }
 
-/// PREEMPT_RT, isolated CPUs, fixed frequency, deep idle switched off.
+/// A machine with PREEMPT_RT, isolated CPUs, fixed frequency, and deep idle states switched off.
 #[test]
 fn controller() {
     insta::assert_json_snapshot!(tree("controller").facts());
 }
 
-/// A distribution's default: powersave, SMT, dynamic preemption.
+/// A distribution with its default settings: powersave, SMT, dynamic preemption.
 #[test]
 fn laptop() {
     insta::assert_json_snapshot!(tree("laptop").facts());
 }
 
-/// No cpufreq, no idle driver, no visible firmware.
+/// A virtual machine without cpufreq, idle driver and visible firmware.
 #[test]
 fn cloud() {
     insta::assert_json_snapshot!(tree("cloud").facts());
 }
 
-/// Arm: no model name, no DMI, no MSR, a kernel before 6.1, one CPU offline.
+/// An Arm board without model name, DMI and MSR, with a kernel before 6.1 and one CPU offline.
 #[test]
 fn arm_board() {
     insta::assert_json_snapshot!(tree("arm-board").facts());

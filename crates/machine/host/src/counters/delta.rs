@@ -8,22 +8,22 @@ use super::Counters;
 use super::stat::Stat;
 use super::table::{Row, Table};
 
-/// A clock tick of /proc/stat: `USER_HZ` is 100 on every architecture that Rust supports well
-/// (`include/uapi/asm-generic/param.h`; Alpha is not one of them).
+/// Length of a clock tick of /proc/stat in nanoseconds. `USER_HZ` is 100 on every architecture that
+/// Rust supports well (`include/uapi/asm-generic/param.h`; Alpha is not one of them).
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
-/// Most interrupt counters have 32 bits (`kstat_irqs`, `irq_cpustat_t`).
+/// Value at which an interrupt counter wraps: most have 32 bits (`kstat_irqs`, `irq_cpustat_t`).
 const WRAP: u64 = 1 << 32;
 
 impl Counters {
-    /// Returns the counts from `before` to `self`, over `duration`. Leaves out counters that did
-    /// not change, and marks the CPUs of `measured`.
+    /// Returns the increase of each counter from `before` to `self`; `duration` is the time between
+    /// them. Leaves out counters that did not change, and marks the CPUs of `measured`.
     ///
     /// A counter can also decrease. A 32-bit counter is assumed to have wrapped if the old value
-    /// was in the upper half and the new one is in the lower half. Otherwise it was reset (an
-    /// interrupt was released and requested again), and the new value is the lower bound of the
-    /// count. Steal time, throttling and context switches have 64 bits. If they decrease, as steal
-    /// time did on some kernels, the result is zero.
+    /// was in the upper half of its range and the new one is in the lower half. Otherwise it was
+    /// reset (an interrupt was released and requested again), and the new value is a lower bound of
+    /// the increase. Steal time, throttling and context switches have 64 bits. If they decrease, as
+    /// steal time did on some kernels, the result is zero.
     ///
     /// The interrupts of a CPU that came online or went offline in between are unknown, because the
     /// kernel shows only online CPUs; `unknown` lists them.
@@ -102,7 +102,7 @@ fn hotplugged(tables: Pair) -> (CpuSet, CpuSet) {
     (new.difference(&old), old.difference(&new))
 }
 
-/// Two tables, with the older one indexed by ID.
+/// Two tables, with the rows of the older one indexed by ID.
 struct ById<'a> {
     new: &'a Table,
     old: &'a Table,
@@ -120,8 +120,8 @@ fn by_id(tables: Pair) -> Option<ById> {
 }
 
 impl ById<'_> {
-    /// Returns the counters of one CPU that changed, or none for a CPU that is in only one of the
-    /// tables. A new row counted from zero.
+    /// Returns the counters of one CPU that changed, or none if only one of the tables has the CPU.
+    /// A row that only the newer table has counted from zero.
     fn for_cpu(&self, cpu: u32) -> Vec<CounterDelta> {
         let (Some(new), Some(old)) = (self.new.column(cpu), self.old.column(cpu)) else {
             return Vec::new();
@@ -143,7 +143,7 @@ impl ById<'_> {
     }
 }
 
-/// Returns a line for each changed counter of the whole machine: errors of the interrupt
+/// Returns a line for each changed counter of the whole machine: these are errors of the interrupt
 /// controller, which belong to no CPU.
 fn moved_machine_wide(tables: Pair) -> Vec<String> {
     let Some((new, old)) = tables else {
@@ -167,7 +167,7 @@ fn moved_machine_wide(tables: Pair) -> Vec<String> {
         .collect()
 }
 
-/// Returns both values of a CPU.
+/// Returns the new and the old value of a CPU.
 fn moved_of(new: &BTreeMap<u32, u64>, old: &BTreeMap<u32, u64>, cpu: u32) -> Option<(u64, u64)> {
     Some((*new.get(&cpu)?, *old.get(&cpu)?))
 }

@@ -19,11 +19,12 @@ use crate::root::{Root, number};
 use stat::Stat;
 pub(crate) use table::Table;
 
-/// The register of the SMI count on 64-bit Intel processors since Nehalem (`MSR_SMI_COUNT`, Intel's
-/// Software Developer's Manual, volume 4).
+/// Model-specific register with the SMI count of 64-bit Intel processors since Nehalem
+/// (`MSR_SMI_COUNT`, Intel's Software Developer's Manual, volume 4).
 const SMI_COUNT: u64 = 0x34;
 
-/// The kernel's counters at one time. Two of them give an interference: [`Counters::since`].
+/// Values of the kernel's counters at one time. [`Counters::since`] returns the difference of two
+/// of them.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// /proc/interrupts: a column for each online CPU.
@@ -36,13 +37,13 @@ pub struct Counters {
     throttled: BTreeMap<u32, u64>,
     /// System management interrupts of each CPU.
     smis: BTreeMap<u32, u64>,
-    /// Values that could not be read, with the reason, each once.
+    /// Reasons why values could not be read, each reason once.
     unknown: Vec<String>,
 }
 
 impl Counters {
-    /// Reads all counters. `vendor` is the processor's vendor: for other vendors, the register has
-    /// another meaning.
+    /// Reads all counters. `vendor` is the processor's vendor: on processors of other vendors than
+    /// Intel, the SMI count's register has another meaning.
     pub(crate) fn read(root: &Root, vendor: Option<&str>) -> Self {
         let mut counters = Self::default();
         counters.interrupts = counters.note_table(root, "interrupts", "/proc/interrupts");
@@ -62,7 +63,7 @@ impl Counters {
         const MSR: &str = "/dev/cpu/*/msr";
         match vendor {
             Some("GenuineIntel") => {
-                // The upper half of the register is reserved.
+                // The upper 32 bits of the register are reserved.
                 let count = |file: &str| {
                     let count = root.u64_at(file, SMI_COUNT)?;
                     Ok::<_, Unread>(count & u64::from(u32::MAX))
@@ -77,12 +78,13 @@ impl Counters {
         counters
     }
 
-    /// Returns the values that could not be read, with the reason.
+    /// Returns the values that could not be read, each with the reason.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
     }
 
-    /// Returns the online CPUs, from the first file that has them.
+    /// Returns the online CPUs, or the CPUs that have counters if the list of online CPUs cannot be
+    /// read.
     fn cpus(&self, root: &Root) -> CpuSet {
         root.cpu_list(ONLINE)
             .value

@@ -13,8 +13,8 @@ pub(super) struct Stat {
     pub(super) context_switches: Option<u64>,
 }
 
-/// Index of `steal` among the numbers of a `cpuN` line: user nice system idle iowait irq softirq
-/// steal (proc_stat(5)).
+/// Index of `steal` among the numbers of a `cpuN` line, which are user nice system idle iowait irq
+/// softirq steal (proc_stat(5)).
 const STEAL: usize = 7;
 
 impl Stat {

@@ -17,7 +17,7 @@ pub(crate) struct Table {
 /// One counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// `24`, `LOC`, `TIMER`.
+    /// ID of the counter, such as `24`, `LOC` or `TIMER`.
     pub(crate) id: String,
     /// Chip, trigger and device, such as `IO-APIC 4-edge ttyS0`, or the ID if the kernel shows no
     /// more.
@@ -26,13 +26,13 @@ pub(crate) struct Row {
     counts: Vec<u64>,
 }
 
-/// Rows that x86 and Arm print with a single count for the whole machine. On a machine with one CPU
-/// they look like the others.
+/// IDs of rows that x86 and Arm print with a single count for the whole machine. On a machine with
+/// one CPU these rows look like the others.
 const MACHINE_WIDE: [&str; 3] = ["ERR", "MIS", "Err"];
 
 impl Table {
-    /// Parses a table. Fails only if the header is missing. Skips other lines; the first of two
-    /// rows with the same ID counts.
+    /// Parses a table. Fails only if the header is missing. Skips lines that are not rows, and the
+    /// second of two rows with the same ID.
     pub(crate) fn parse(text: &str) -> Result<Self, NoHeader> {
         let mut lines = text.lines();
         let cpus: Vec<u32> = lines
@@ -56,7 +56,7 @@ impl Table {
                 table.add(id, rest);
             }
         }
-        // The sort is stable: the named rows stay in order.
+        // The sort is stable: the named rows stay in the kernel's order.
         table
             .rows
             .sort_by_key(|row| row.id.parse::<u64>().unwrap_or(u64::MAX));

@@ -9,7 +9,7 @@ use punctual_model::Nanos;
 use super::{SMI_COUNT, TICK_NS};
 use crate::root::Root;
 
-/// The counters of one CPU.
+/// Values of the counters of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCounts {
     /// Interrupts of all kinds, including NMIs (`/proc/interrupts`). `None` if the file or the
@@ -25,7 +25,7 @@ pub struct CpuCounts {
 /// Reads the counters of one CPU repeatedly. Its files stay open, and it allocates no memory after
 /// the first read.
 ///
-/// Read it on that CPU: reading the register of another CPU interrupts that CPU.
+/// Read it in a thread on that CPU: reading the register of another CPU interrupts that CPU.
 #[derive(Debug)]
 pub struct CpuWatch {
     cpu: u32,
@@ -128,8 +128,8 @@ impl SmiWatch {
         watch.read().is_some().then_some(watch)
     }
 
-    /// Returns the count, which has 32 bits, or `None` if it can no longer be read. Interrupts that
-    /// CPU, unless it is the one that runs this.
+    /// Returns the count, which has 32 bits, or `None` if it can no longer be read. Reading
+    /// interrupts that CPU, unless the caller runs on it.
     pub fn read(&self) -> Option<u64> {
         smi_count(&self.0)
     }
@@ -138,7 +138,7 @@ impl SmiWatch {
 fn smi_count(file: &File) -> Option<u64> {
     let mut bytes = [0; 8];
     file.read_exact_at(&mut bytes, SMI_COUNT).ok()?;
-    // The upper half is reserved.
+    // The upper 32 bits are reserved.
     Some(u64::from_le_bytes(bytes) & u64::from(u32::MAX))
 }
 
@@ -185,8 +185,8 @@ fn number(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns the sum of the CPU's column. Rows that are not per CPU (`ERR`, `MIS`) have only the
-/// first column and do not belong to this CPU.
+/// Returns the sum of the CPU's column. Skips rows that are not per CPU (`ERR`, `MIS`): they have
+/// only one number, which does not belong to the CPU of the first column.
 fn interrupts_of(text: &[u8], cpu: u32) -> Option<u64> {
     let mut lines = text.split(|&byte| byte == b'\n');
     let header = lines.next()?;
@@ -210,7 +210,7 @@ fn interrupts_of(text: &[u8], cpu: u32) -> Option<u64> {
     Some(sum)
 }
 
-/// Returns the eighth number of the `cpuN` line, proc_stat(5).
+/// Returns the steal time of a CPU: the eighth number of its `cpuN` line, proc_stat(5).
 fn steal_of(text: &[u8], cpu: u32) -> Option<Nanos> {
     let ticks = text
         .split(|&byte| byte == b'\n')
@@ -279,8 +279,8 @@ mod tests {
         let cpu = host.allowed().unwrap().first().unwrap();
         let mut watch = host.watch(cpu);
         let first = watch.read();
-        // A timer interrupt occurs at the end of a sleep at the latest, here or on another CPU. No
-        // counter decreases.
+        // A timer interrupt ends the sleep at the latest, on this CPU or another one. No counter
+        // decreases.
         std::thread::sleep(std::time::Duration::from_millis(20));
         let second = watch.read();
         assert!(second.interrupts >= first.interrupts);

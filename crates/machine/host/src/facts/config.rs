@@ -10,8 +10,8 @@ use crate::Unread;
 use crate::fingerprint::digits;
 use crate::root::Root;
 
-/// First words, after `CONFIG_`, of the options that matter for latency. The rest of the option's
-/// name begins with `_`.
+/// First words, after `CONFIG_`, of the names of options that matter for latency. The option's name
+/// either ends there or continues with `_`.
 const KEPT: &[&str] = &[
     "BPF",
     "BUG",
@@ -81,10 +81,12 @@ const KEPT: &[&str] = &[
     "ZSWAP",
 ];
 
-/// Only the option itself, because there are hundreds of drivers with this prefix.
+/// Names that must match completely, because hundreds of options for drivers begin with the same
+/// word.
 const ALONE: &[&str] = &["DRM"];
 
-/// Maximum number of characters of a value; names of files and versions are longer.
+/// Maximum number of characters of a stored value. Values with names of files and versions are
+/// longer.
 const VALUE: usize = 80;
 
 /// The kernel's configuration, or the reason why none was found.
@@ -98,16 +100,16 @@ struct Found {
 /// The state of one option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting<'a> {
-    /// `CONFIG_X=…`, without quotes around the value.
+    /// Value of `CONFIG_X=…`, without surrounding quotes.
     Set(&'a str),
-    /// Missing, or `# CONFIG_X is not set`.
+    /// The option is missing, or `# CONFIG_X is not set`.
     NotSet,
 }
 
 impl KernelConfig {
-    /// Searches where kernels and distributions store it: in the kernel itself
-    /// (`CONFIG_IKCONFIG_PROC`), in /boot (Debian, Fedora, SUSE), and next to the modules (Fedora,
-    /// Arch).
+    /// Finds the configuration in the places that kernels and distributions use: in the kernel
+    /// itself (`CONFIG_IKCONFIG_PROC`), in /boot (Debian, Fedora, SUSE), and next to the modules
+    /// (Fedora, Arch).
     pub(super) fn find(root: &Root, release: Option<&str>) -> Self {
         let mut reasons = Vec::new();
         for file in places(release) {
@@ -125,7 +127,7 @@ impl KernelConfig {
         }))
     }
 
-    /// Returns the path of the file that was found, or else the usual path.
+    /// Returns the path of the file that was found, or the usual path if none was found.
     pub(super) fn source(&self) -> &str {
         self.0
             .as_ref()
@@ -161,8 +163,8 @@ impl KernelConfig {
         .collect()
     }
 
-    /// Returns the state of `option`, which starts with `CONFIG_`, or why no configuration was
-    /// found.
+    /// Returns the state of `option`, which starts with `CONFIG_`, or the reason why no
+    /// configuration was found.
     pub(super) fn get(&self, option: &str) -> Result<Setting<'_>, &NoConfig> {
         let found = self.0.as_ref()?;
         Ok(found
@@ -188,7 +190,7 @@ impl Found {
     }
 }
 
-/// Returns whether recordings store an option, named without `CONFIG_`.
+/// Returns whether recordings store an option. Its name lacks `CONFIG_`.
 pub(crate) fn matters(option: &str) -> bool {
     ALONE.contains(&option)
         || KEPT.iter().any(|word| {
@@ -197,7 +199,8 @@ pub(crate) fn matters(option: &str) -> bool {
         })
 }
 
-/// Returns the text of a configuration, compressed or not, or the reason why it is not one.
+/// Returns the text of a configuration, compressed or not, or the reason why the bytes are not a
+/// configuration.
 pub(super) fn read(root: &Root, file: &str) -> Result<String, NotAConfig> {
     let bytes = root.bytes(file).map_err(|error| root.reason(&error))?;
     let bytes = unpacked(&bytes)?;

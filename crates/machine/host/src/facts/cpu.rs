@@ -1,4 +1,4 @@
-//! Each CPU.
+//! Facts about each CPU.
 
 use punctual_model::{CpuFacts, CpuSet, Fact, IdleState, Nanos, ProcessorFacts};
 
@@ -7,7 +7,7 @@ use crate::Unread;
 use crate::root::{Root, number, word};
 use crate::unread::{NoValue, Unparsed};
 
-/// Returns the facts of each present CPU in ascending order.
+/// Returns the facts about each present CPU in ascending order.
 pub(super) fn facts(root: &Root, processor: &ProcessorFacts, info: &CpuInfo) -> Vec<CpuFacts> {
     let online = processor.online.get();
     let mut cpus: CpuSet = info
@@ -20,7 +20,8 @@ pub(super) fn facts(root: &Root, processor: &ProcessorFacts, info: &CpuInfo) -> 
     }
     cpus.iter()
         .map(|cpu| match online {
-            // The files of an offline CPU do not exist; "not there" would be misleading.
+            // The files of an offline CPU do not exist, but the reason "not there" would be
+            // misleading.
             Some(online) if !online.contains(cpu) => offline(cpu),
             _ => one(root, cpu),
         })
@@ -87,7 +88,8 @@ enum NoIdleStates {
     File { file: String, why: NoValue },
 }
 
-/// Returns the idle states in ascending order, all or none: a list with a gap would look complete.
+/// Returns the idle states in ascending order, or none if one of them cannot be read: a list with a
+/// gap would look complete.
 fn idle_states(root: &Root, folder: &str) -> Fact<Vec<IdleState>> {
     let states = || {
         let numbers = root.numbered(folder, "state")?;

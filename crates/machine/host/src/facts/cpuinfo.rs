@@ -1,5 +1,5 @@
-//! /proc/cpuinfo: blocks of `key : value` lines, whose keys differ by architecture
-//! (`arch/*/kernel/cpu/proc.c` and similar files).
+//! Parser of /proc/cpuinfo. The file consists of blocks of `key : value` lines, whose keys differ
+//! by architecture (`arch/*/kernel/cpu/proc.c` and similar files).
 
 use crate::Unread;
 use crate::root::Root;
@@ -14,7 +14,7 @@ impl CpuInfo {
         Self(root.text(CPUINFO))
     }
 
-    /// Returns the reason why it could not be read.
+    /// Returns the reason why the file could not be read.
     pub(super) fn unreadable(&self) -> Option<&Unread> {
         self.0.as_ref().err()
     }
@@ -38,8 +38,8 @@ impl CpuInfo {
         self.values(key).next()
     }
 
-    /// Returns whether the processor has `flag`, or `None` if it lists no flags, that is, if it is
-    /// not x86.
+    /// Returns whether the processor has `flag`. Returns `None` if it lists no flags, as on
+    /// architectures other than x86.
     pub(super) fn flag(&self, flag: &str) -> Option<bool> {
         Some(self.first("flags")?.split_whitespace().any(|f| f == flag))
     }
@@ -65,7 +65,7 @@ fn hexadecimal(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Makers of Arm cores by `CPU implementer` (`arch/arm64/include/asm/cputype.h`).
+/// Names of the makers of Arm cores by `CPU implementer` (`arch/arm64/include/asm/cputype.h`).
 const ARM_IMPLEMENTERS: &[(u32, &str)] = &[
     (0x41, "Arm"),
     (0x42, "Broadcom"),
@@ -83,7 +83,7 @@ const ARM_IMPLEMENTERS: &[(u32, &str)] = &[
     (0xc0, "Ampere"),
 ];
 
-/// Cores designed by Arm by `CPU part` (`arch/arm64/include/asm/cputype.h`,
+/// Names of the cores designed by Arm by `CPU part` (`arch/arm64/include/asm/cputype.h`,
 /// `arch/arm/include/asm/cputype.h`).
 const ARM_PARTS: &[(u32, &str)] = &[
     (0xc05, "Cortex-A5"),

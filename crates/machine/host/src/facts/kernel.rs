@@ -1,4 +1,4 @@
-//! The kernel, its configuration and its boot options.
+//! Facts about the kernel, its configuration and its boot options.
 
 use punctual_model::{Fact, KernelFacts};
 
@@ -33,7 +33,8 @@ pub(super) fn facts(root: &Root, release: Fact<String>, config: &KernelConfig) -
     }
 }
 
-/// Returns `uname -m`: a file since Linux 6.1, before that a system call.
+/// Returns the output of `uname -m`, from a file since Linux 6.1 and from the system call before
+/// that.
 fn architecture(root: &Root) -> Fact<String> {
     let file = root.word(ARCHITECTURE);
     if file.value.is_none() && root.is_live() {
@@ -58,8 +59,9 @@ fn hz(config: &KernelConfig) -> Fact<u32> {
     }
 }
 
-/// /proc/timer_list shows whether they are active, but only root can read it. Without it, the clock
-/// resolution decides on this machine. On another machine, only their absence can be certain.
+/// Returns whether high-resolution timers are active. /proc/timer_list shows it, but only root can
+/// read that file. Without it, this machine's clock resolution decides. For a recorded machine,
+/// only their absence can be certain.
 fn high_resolution_timers(
     root: &Root,
     command_line: &Fact<String>,
@@ -85,11 +87,11 @@ fn high_resolution_timers(
     }
 }
 
-/// Source of [`is_fine`].
+/// Source of the fact that [`is_fine`] provides.
 const RESOLUTION: &str = "clock_getres(CLOCK_MONOTONIC)";
 
-/// Returns whether the clock resolution is a nanosecond. It is with high-resolution timers; without
-/// them, it is a tick (`hrtimer_resolution` of kernel/time/hrtimer.c).
+/// Returns whether the clock resolution is a nanosecond. High-resolution timers have this
+/// resolution; without them, it is a tick (`hrtimer_resolution` of kernel/time/hrtimer.c).
 fn is_fine() -> bool {
     let resolution = rustix::time::clock_getres(rustix::time::ClockId::Monotonic);
     resolution.tv_sec == 0 && resolution.tv_nsec == 1

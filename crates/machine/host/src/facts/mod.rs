@@ -53,7 +53,7 @@ pub(crate) fn vendor(root: &Root) -> Option<String> {
     processor::vendor(root, &CpuInfo::read(root)).value
 }
 
-/// Returns the text of the kernel's configuration and its file.
+/// Returns the text of the kernel's configuration, and the file that contains it.
 pub(crate) fn kernel_config(root: &Root) -> Fact<String> {
     match find_config(root) {
         (file, Ok(text)) => Fact::known(text, file),
@@ -61,8 +61,8 @@ pub(crate) fn kernel_config(root: &Root) -> Fact<String> {
     }
 }
 
-/// Returns the file with the kernel's configuration, or its usual path, and the text, or the reason
-/// why there is none.
+/// Returns the path of the file with the kernel's configuration, or its usual path, and the text or
+/// the reason why there is none.
 pub(crate) fn find_config(root: &Root) -> (String, Result<String, NoConfig>) {
     let release = root.word("/proc/sys/kernel/osrelease");
     let config = KernelConfig::find(root, release.get().map(String::as_str));

@@ -9,13 +9,13 @@ pub enum NotAConfig {
     /// It could not be read.
     #[error(transparent)]
     Unread(#[from] Unread),
-    /// It is compressed and damaged, with the decoder's message.
+    /// It is compressed and damaged. The fields are the format and the decoder's message.
     #[error("damaged {0}: {1}")]
     Damaged(&'static str, String),
     /// Its compression format is not supported.
     #[error("is packed by {0}: unpack it first")]
     Packed(&'static str),
-    /// Uncompressed, it is larger than any configuration.
+    /// After decompression, it is larger than any configuration.
     #[error("is larger than 8 MiB when unpacked, and so no configuration")]
     TooLong,
     /// It is another kind of text.
@@ -30,7 +30,7 @@ pub enum NoConfig {
     /// None of the usual files exists.
     #[error("no kernel configuration found")]
     NoFile,
-    /// Files that exist, and why they cannot be used.
+    /// Some of the usual files exist, but none can be used; each has its reason.
     #[error("{}", each(.0))]
     NoneUsable(Vec<(String, NotAConfig)>),
 }

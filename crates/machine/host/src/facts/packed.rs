@@ -1,5 +1,5 @@
-//! Compressed configurations: gzip in the kernel; xz (Debian's linux-config-*), zstd or others in
-//! packages of distributions.
+//! Decompression of configurations. The kernel contains its own as gzip; packages of distributions
+//! use xz (Debian's linux-config-*), zstd or others.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -13,15 +13,15 @@ use super::no_config::NotAConfig;
 /// limit.
 const UNPACKED_LIMIT: u64 = 8 << 20;
 
-/// Memory limits of the decoders: a little more than `xz -9` and `zstd -19` require.
+/// Memory limits of the decoders, a little more than `xz -9` and `zstd -19` require.
 const XZ_KIB: u32 = 96 << 10;
 const ZSTD_WINDOW_LOG: u32 = 26;
 
-/// First bytes of compressed files.
+/// Magic numbers: the first bytes of compressed files.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const XZ: &[u8] = b"\xfd7zXZ\0";
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// Formats that are recognized but not supported.
+/// Magic numbers of formats that are recognized but not supported.
 const OTHERS: [(&[u8], &str); 5] = [
     (b"BZh", "bzip2"),
     (&[0x04, 0x22, 0x4d, 0x18], "lz4"),
@@ -56,7 +56,7 @@ fn read<'a>(
     decoder: io::Result<impl Read>,
 ) -> Result<Cow<'a, [u8]>, NotAConfig> {
     let mut all = Vec::new();
-    // One more byte distinguishes a text of exactly this size from a longer one.
+    // Reading one more byte distinguishes a text of exactly this size from a longer one.
     decoder
         .and_then(|decoder| decoder.take(UNPACKED_LIMIT + 1).read_to_end(&mut all))
         .map_err(|error| NotAConfig::Damaged(packer, error.to_string()))?;

@@ -6,10 +6,10 @@ use super::config::KernelConfig;
 use crate::root::Root;
 use crate::unread::Unparsed;
 
-/// The output of `uname -v`, as a file.
+/// File with the output of `uname -v`.
 pub(super) const VERSION: &str = "/proc/sys/kernel/version";
 const REALTIME: &str = "/sys/kernel/realtime";
-/// The effective model of a kernel with PREEMPT_DYNAMIC, since Linux 5.12.
+/// File with the effective model of a kernel with PREEMPT_DYNAMIC, since Linux 5.12.
 const DYNAMIC: &str = "/sys/kernel/debug/sched/preempt";
 
 /// Values of `preempt=` and of the file above (`kernel/sched/core.c`,
@@ -43,8 +43,8 @@ fn says_rt(version: &str) -> bool {
     words.contains(&"PREEMPT_RT") || words.windows(2).any(|pair| pair == ["PREEMPT", "RT"])
 }
 
-/// Returns the effective model. Sources by priority: the running kernel's file, command line,
-/// configuration, version.
+/// Returns the effective model, from the first of these sources that has it: the running kernel's
+/// file, the command line, the configuration, the version.
 pub(super) fn model(
     root: &Root,
     rt: &Fact<bool>,
@@ -65,7 +65,7 @@ pub(super) fn model(
     let words: Vec<&str> = text.split_whitespace().collect();
     let dynamic = words.contains(&"PREEMPT_DYNAMIC");
     let says = ["PREEMPT", "PREEMPT_LAZY"].map(|word| words.contains(&word));
-    // Other kernels ignore the parameter.
+    // Kernels without PREEMPT_DYNAMIC ignore the parameter.
     if let Some(chosen) = command_line.get().and_then(|line| boot_choice(line))
         && dynamic
     {
@@ -89,7 +89,7 @@ pub(super) fn model(
     match (dynamic, says) {
         (true, _) => unknown("PREEMPT_DYNAMIC: the model in force is unknown"),
         (_, [_, true]) => Fact::known("lazy".to_owned(), VERSION),
-        // A lazy kernel is also preemptible, with the same version text.
+        // A kernel with lazy preemption has the same version text as a fully preemptible one.
         (_, [true, _]) if may_be_lazy(root) => unknown("PREEMPT can be full or lazy"),
         (_, [true, _]) => Fact::known("full".to_owned(), VERSION),
         _ => unknown("without PREEMPT it is none or voluntary"),
@@ -105,7 +105,7 @@ fn boot_choice(line: &str) -> Option<&str> {
 }
 
 /// Returns whether the kernel may have lazy preemption, which Linux 6.13 added. A release that
-/// cannot be parsed may be later.
+/// cannot be parsed may be a later one.
 fn may_be_lazy(root: &Root) -> bool {
     let release = root.word("/proc/sys/kernel/osrelease").value;
     let version = release.as_deref().and_then(|release| {

@@ -1,4 +1,4 @@
-//! Facts of the processor as a whole.
+//! Facts about the processor as a whole.
 
 use punctual_model::{CpuSet, Fact, ProcessorFacts};
 
@@ -36,7 +36,8 @@ fn model(info: &CpuInfo) -> Fact<String> {
             .collect();
         return Fact::known(names.join(" + "), CPUINFO);
     }
-    // x86 and LoongArch, MIPS, PowerPC, RISC-V, 32-bit Arm before part numbers.
+    // Keys by architecture: x86 and LoongArch, MIPS, PowerPC, RISC-V, 32-bit Arm before it had part
+    // numbers.
     first_of(
         info,
         &[
@@ -95,7 +96,7 @@ fn nohz_full(root: &Root, config: &KernelConfig) -> Fact<CpuSet> {
     }
 }
 
-/// Returns the first of these keys that is in /proc/cpuinfo.
+/// Returns the value of the first of these keys that is in /proc/cpuinfo.
 fn first_of(info: &CpuInfo, keys: &[&str]) -> Fact<String> {
     match keys.iter().find_map(|key| info.first(key)) {
         Some(value) => Fact::known(value.to_owned(), CPUINFO),

@@ -6,16 +6,16 @@ use super::cpuinfo::{CPUINFO, CpuInfo};
 use crate::root::Root;
 
 const DMI: &str = "/sys/class/dmi/id";
-/// Two paths of the same file; the first is missing without procfs.
+/// Two paths of the same table; without procfs, the first does not exist.
 const DEVICE_TREE: [&str; 2] = [
     "/proc/device-tree/model",
     "/sys/firmware/devicetree/base/model",
 ];
-/// Xen and IBM hypervisors provide their name here.
+/// File in which Xen and IBM hypervisors provide their name.
 const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
 
-/// Vendors and models of virtual machines in DMI or the device tree: the beginning of the name in
-/// lower case, and the hypervisor.
+/// Vendors and models of virtual machines in DMI or the device tree: the start of the name in lower
+/// case, and the hypervisor.
 const VIRTUAL_MACHINES: &[(&str, &str)] = &[
     ("kvm", "KVM"),
     ("qemu", "QEMU"),
@@ -71,7 +71,7 @@ fn machine(root: &Root) -> Fact<String> {
     }
 }
 
-/// Detects the hypervisor by the firmware's names.
+/// Detects the hypervisor by the vendor and model that the firmware reports.
 fn firmware_hypervisor(root: &Root, machine: &Fact<String>) -> Option<Fact<String>> {
     let product = root.word(&format!("{DMI}/product_name"));
     // Bare-metal machines of Amazon and others also have the vendor's name.
@@ -91,9 +91,9 @@ fn firmware_hypervisor(root: &Root, machine: &Fact<String>) -> Option<Fact<Strin
         })
 }
 
-/// x86 processors have a flag for a hypervisor; some hypervisors hide it but not their firmware. On
-/// other architectures the firmware's names decide: a board is bare metal unless its name is that
-/// of a known virtual machine.
+/// Returns whether the machine is virtual. x86 processors have a flag that means a hypervisor. Some
+/// hypervisors hide the flag but not their firmware. On other architectures the names in the
+/// firmware decide: a board is bare metal unless its name is that of a known virtual machine.
 fn virtual_machine(
     root: &Root,
     info: &CpuInfo,

@@ -4,10 +4,10 @@ use punctual_model::EnergyUse;
 
 use crate::root::{Root, number};
 
-/// kernel: Documentation/power/powercap/powercap.rst.
+/// Folder of the power capping framework (kernel: Documentation/power/powercap/powercap.rst).
 const POWERCAP: &str = "/sys/class/powercap";
 
-/// kernel: Documentation/hwmon/sysfs-interface.rst.
+/// Folder of hardware monitors (kernel: Documentation/hwmon/sysfs-interface.rst).
 const HWMON: &str = "/sys/class/hwmon";
 
 /// The value of an energy counter.
@@ -57,8 +57,8 @@ pub(super) fn read(root: &Root) -> Vec<Energy> {
     all
 }
 
-/// Returns the energy used by each domain. A counter below its start value has wrapped once. If its
-/// range is not known, the domain is left out.
+/// Returns the energy that each domain used between two readings. A counter that is below its start
+/// value has wrapped once. If its range is unknown, the domain is left out.
 pub(super) fn since(end: &[Energy], start: &[Energy]) -> Vec<EnergyUse> {
     let of = |end: &Energy| {
         let start = start.iter().find(|start| start.domain == end.domain)?;

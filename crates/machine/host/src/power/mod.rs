@@ -15,7 +15,7 @@ use perf::Perf;
 const CPUS: &str = "/sys/devices/system/cpu";
 const HWMON: &str = "/sys/class/hwmon";
 
-/// The values read at the start of a run, and the running counters.
+/// Values read at the start of a run, and hardware counters that count during it.
 pub struct PowerWatch {
     root: Root,
     cpus: CpuSet,
@@ -46,7 +46,7 @@ struct Idle {
 impl PowerWatch {
     pub(crate) fn begin(root: &Root, cpus: CpuSet) -> Self {
         let start = Reading::read(root, &cpus);
-        // The counters of perf belong to the running machine.
+        // The counters of perf exist only on the running machine, not in a recorded tree.
         let perf = if root.is_live() {
             Perf::open(root, &cpus, start.energy.is_empty())
         } else {
@@ -60,8 +60,8 @@ impl PowerWatch {
         }
     }
 
-    /// Returns the differences until now. Fills in the counts of system management interrupts if
-    /// the processor's register could not be read.
+    /// Returns the differences since the start. Fills in the counts of system management interrupts
+    /// if the processor's register could not be read.
     pub fn finish(&mut self, interference: &mut Interference) {
         let end = Reading::read(&self.root, &self.cpus);
         let mut power = end.since(&self.start);

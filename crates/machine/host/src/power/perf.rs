@@ -29,7 +29,7 @@ struct Joules {
 }
 
 impl Perf {
-    /// Opens the counters that exist, including those of energy if `energy` is set.
+    /// Opens the counters that exist. Opens energy counters only if `energy` is set.
     pub(super) fn open(root: &Root, cpus: &CpuSet, energy: bool) -> Self {
         let mut perf = Self::default();
         let events = |pmu: &str| {
@@ -95,7 +95,7 @@ impl Perf {
         self.counted = (!smis.is_empty()).then_some(smis);
         for joules in &mut self.energy {
             match joules.counter.read() {
-                // An emulated machine has such counters, but they do not advance.
+                // An emulated machine has energy counters, but they do not advance.
                 Ok(0) => power
                     .unknown
                     .push(format!("{}: it does not count", joules.domain)),
@@ -119,13 +119,13 @@ impl Perf {
         power.unknown.append(&mut self.unknown);
     }
 
-    /// Returns the system management interrupts by CPU, after `finish`.
+    /// Returns the number of system management interrupts by CPU. It is known only after `finish`.
     pub(super) fn smis(&self) -> Option<&BTreeMap<u32, u64>> {
         self.counted.as_ref()
     }
 }
 
-/// Returns the CPUs on which to read a PMU, one for each package or core.
+/// Returns the CPUs on which to read the counters of a PMU: one for each package or core.
 fn masked(root: &Root, pmu: &str) -> CpuSet {
     let mask = root.text(&format!("{DEVICES}/{pmu}/cpumask"));
     mask.ok()
@@ -147,7 +147,7 @@ mod counter {
             .map_err(io::Error::other)?
             .build()
             .map_err(io::Error::other)?;
-        // These PMUs do not support exclusions.
+        // These PMUs cannot exclude the kernel or the hypervisor.
         let mut builder = Builder::new(built);
         builder
             .any_pid()

@@ -1,4 +1,4 @@
-//! The functions of an ELF file. It belongs to a foreign process, and is hostile.
+//! The functions of an ELF file. The file belongs to another process and is untrusted.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -11,7 +11,7 @@ use object::{ObjectKind, SymbolKind};
 /// Maximum number of symbols of one file.
 pub(super) const MOST_SYMBOLS: usize = 1 << 20;
 
-/// Maximum length of a name; those of C++ templates can be long.
+/// Maximum length of a name in characters. Names of C++ templates can be longer.
 pub(super) const LONGEST_NAME: usize = 200;
 
 /// Maximum number of segments of one file.
@@ -20,16 +20,16 @@ pub(super) const MOST_SEGMENTS: usize = 64;
 /// Maximum length of a build ID in bytes.
 pub(super) const LONGEST_BUILD_ID: usize = 64;
 
-/// Maximum number of bytes to read of all files of a program.
+/// Maximum number of bytes to read from all files of a program.
 const MOST_READ: u64 = 64 << 20;
 
-/// Time limit of the readers of all files of a program.
+/// Time limit for the readers of all files of a program together.
 const MOST_TIME: Duration = Duration::from_secs(10);
 
 /// Maximum number of bytes to store for addresses and names of a program's functions.
 pub(super) const MOST_KEPT: u64 = 64 << 20;
 
-/// How much of the files of a program may still be read and kept, in bytes, and how long
+/// The number of bytes of a program's files that may still be read and kept, and the time that
 /// readers may still take.
 #[derive(Clone, Debug)]
 pub(super) struct Allowance {
@@ -39,7 +39,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Of a program none of whose files was read.
+    /// Returns the allowance of a program of which no file has been read.
     pub(super) fn whole() -> Self {
         Self {
             read: MOST_READ,
@@ -48,7 +48,7 @@ impl Allowance {
         }
     }
 
-    /// Takes what an entry of this name needs.
+    /// Subtracts the bytes that an entry with this name needs.
     pub(super) fn keep(&mut self, name: &str) -> Result<(), NoFunctions> {
         let bytes = (size_of::<(u64, u64, String)>() + name.len()) as u64;
         self.kept = (self.kept.checked_sub(bytes)).ok_or(NoFunctions::TooMany)?;
@@ -56,7 +56,7 @@ impl Allowance {
     }
 }
 
-/// Why functions of a file are unknown, or only some are known.
+/// The reason why functions of a file are unknown, or only some are known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoFunctions {
     #[error("it is not an ELF program ({0})")]
@@ -73,13 +73,13 @@ pub(super) enum NoFunctions {
     Reader(String),
 }
 
-/// A file that is read up to the allowance. A larger read fails before the cache allocates
-/// memory for it and fills that with zeros.
+/// A file that can be read only up to the allowance. A read beyond it fails before the cache
+/// allocates memory for it and fills that memory with zeros.
 #[derive(Clone, Copy)]
 struct Bounded<'a> {
     cache: &'a ReadCache<File>,
     left: &'a Cell<u64>,
-    /// Whether something was not read because of the limit.
+    /// Whether the limit prevented a read.
     refused: &'a Cell<bool>,
 }
 
@@ -103,7 +103,7 @@ impl<'a> ReadRef<'a> for Bounded<'a> {
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
-        // The cache searches at most 4096 bytes.
+        // The cache searches at most 4096 bytes for the delimiter.
         let found = self.cache.read_bytes_at_until(range, delimiter);
         self.take(found.map_or(4096, |bytes| bytes.len() as u64 + 1))?;
         found
@@ -113,17 +113,17 @@ impl<'a> ReadRef<'a> for Bounded<'a> {
 /// The functions of one file.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
-    /// Segments: offset in the file, size, address.
+    /// Segments, each with its offset in the file, size and address.
     pub(super) segments: Vec<(u64, u64, u64)>,
-    /// Sorted addresses with size and name.
+    /// Functions, each with address, size and name, sorted by address.
     pub(super) functions: Vec<(u64, u64, String)>,
     pub(super) build_id: Option<String>,
-    /// Why not all functions are known.
+    /// The reason why not all functions are known.
     pub(super) incomplete: Option<NoFunctions>,
 }
 
 impl Functions {
-    /// Reads a file here, with the rights of this process.
+    /// Reads a file in this process, with its rights.
     pub(super) fn read(file: File, allowance: &mut Allowance) -> Result<Self, NoFunctions> {
         let (left, refused) = (Cell::new(allowance.read), Cell::new(false));
         let bounded = Bounded {
@@ -163,7 +163,8 @@ impl Functions {
             }
             if let Ok(name) = symbol.name() {
                 let entry = (symbol.address(), symbol.size(), readable(name));
-                // Many symbols can have one long name.
+                // Each symbol needs memory of its own for the name, and many symbols can refer to
+                // one long name.
                 if let Err(why) = allowance.keep(&entry.2) {
                     functions.incomplete = Some(why);
                     break;
@@ -180,7 +181,7 @@ impl Functions {
         Ok(functions)
     }
 
-    /// The address that a place of the file is linked for.
+    /// Returns the address for which the bytes at an offset of the file are linked.
     pub(super) fn address(&self, place: u64) -> Option<u64> {
         let fits =
             |(offset, size, _): &&(u64, u64, u64)| place >= *offset && place - offset < *size;
@@ -193,7 +194,7 @@ impl Functions {
         let after = self.functions.partition_point(|entry| entry.0 <= address);
         let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
         let within = address - start;
-        // A size of 0 means a function in assembly.
+        // Functions in assembly often have the size 0.
         if *size > 0 && within >= *size {
             return None;
         }
@@ -222,7 +223,8 @@ mod tests {
         assert!(matches!(read, Err(NoFunctions::NotAProgram(_))), "{read:?}");
     }
 
-    /// Makes an ELF file with a symbol table of `symbols` symbols named `name`.
+    /// Returns an ELF file with a table of `symbols` symbols, all named `name`. The table is a hole
+    /// in the file unless `written`.
     fn with_symbols(symbols: u64, name: &str, written: bool) -> File {
         let (table, entry) = (64 + 3 * 64 + 4096, 24);
         let mut head = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
@@ -279,7 +281,7 @@ mod tests {
         let why = Functions::read(file, &mut allowance).unwrap_err();
         assert_eq!(why, NoFunctions::TooLarge);
         assert!(allowance.read > MOST_READ / 2, "{allowance:?}");
-        // Other tests run at the same time and take memory.
+        // Other tests run at the same time in this process and take memory.
         let taken = peak_kib() - before;
         assert!(taken < 1 << 20, "{taken} KiB");
     }

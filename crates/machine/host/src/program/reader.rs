@@ -1,8 +1,8 @@
 //! Reads files of other users' programs in a separate process without privileges.
 //!
-//! A hostile file may exploit a fault of the parser. The reader is this program, started again
-//! by a hidden verb. It has the user and group of the watched program, no capabilities, and
-//! little memory and time. Its stdin is the open file. Its answer is as hostile as the file.
+//! A hostile file may exploit a fault of the parser. The reader is this program, started again by a
+//! hidden verb. It has the user and group of the watched program, no capabilities, and limits on
+//! memory and time. Its stdin is the open file. Its answer is as untrusted as the file.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -26,17 +26,18 @@ use super::functions::{
 use crate::process::ids;
 use crate::root::Root;
 
-/// Limit of the reader's address space in bytes: what is read and kept, twice, and the
-/// program.
+/// Limit of the reader's address space in bytes: twice the bytes that it reads and keeps, and the
+/// program itself.
 const MOST_MEMORY: u64 = 512 << 20;
 
 /// Limit of the reader's CPU time in seconds.
 const MOST_CPU_TIME: u64 = 5;
 
-/// How long a reader that has closed its stdout may take to end.
+/// Time limit for a reader to end after it has closed its stdout.
 const END: Duration = Duration::from_secs(1);
 
-/// Limit of a line of the reader in bytes: a name of 4 bytes a character, two numbers.
+/// Maximum length of a line from the reader in bytes: a name with 4 bytes per character, and two
+/// numbers.
 const LONGEST_LINE: u64 = 4 * LONGEST_NAME as u64 + 64;
 
 /// A user and a group.
@@ -46,10 +47,10 @@ pub(super) struct Owner {
     group: u32,
 }
 
-/// Returns the user and group to read a file of a process as. Returns `None` if the process
-/// and the file belong to the user of this program, which then reads the file itself.
+/// Returns the user and group that the reader of a process's file must have. Returns `None` if the
+/// process and the file belong to the user of this program, which then reads the file itself.
 pub(super) fn foreign(root: &Root, pid: u32, file: &File) -> Result<Option<Owner>, NoFunctions> {
-    // The files of a recorded tree are those of its owner.
+    // The owner of a recorded tree also owns its files.
     if !root.is_live() {
         return Ok(None);
     }
@@ -65,8 +66,8 @@ pub(super) fn foreign(root: &Root, pid: u32, file: &File) -> Result<Option<Owner
     Ok(other_than(geteuid().as_raw(), users, groups, of_file))
 }
 
-/// The first owner that is not `own`: of the process, or where `own` is root, of the
-/// file.
+/// Returns the first owner that is not the user `own`, among those of the process. If there is none
+/// and `own` is root, returns the owner of the file if that is another user.
 fn other_than(own: u32, users: [u32; 4], groups: [u32; 4], of_file: Owner) -> Option<Owner> {
     let of_process = users.into_iter().zip(groups);
     let mut owners = of_process.map(|(user, group)| Owner { user, group });
@@ -74,7 +75,8 @@ fn other_than(own: u32, users: [u32; 4], groups: [u32; 4], of_file: Owner) -> Op
     of_process.or((own == 0 && of_file.user != 0).then_some(of_file))
 }
 
-/// Has a reader read a file, as its owner.
+/// Starts a reader with the user and group of `owner`, and returns the functions that it finds in
+/// the file.
 pub(super) fn read_as(
     owner: Owner,
     file: File,
@@ -113,7 +115,8 @@ pub(super) fn read_as(
     })
 }
 
-/// Ends a reader. If `ends`, waits for it first. Returns its status if it ended by itself.
+/// Ends a reader. If `ends`, it is expected to end by itself and gets some time for this. Returns
+/// its status if it did.
 fn end(child: &mut Child, ends: bool) -> Option<ExitStatus> {
     let deadline = Instant::now() + END;
     let mut status = None;
@@ -121,7 +124,7 @@ fn end(child: &mut Child, ends: bool) -> Option<ExitStatus> {
         status = child.try_wait().ok().flatten();
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Nothing that it may still write matters.
+    // Output that it may still write is not needed.
     let _ = child.kill();
     let _ = child.wait();
     status
@@ -136,7 +139,7 @@ fn in_words(status: ExitStatus) -> String {
     }
 }
 
-/// Why the answer of a reader is not usable.
+/// The reason why the answer of a reader is not usable.
 #[derive(Debug, thiserror::Error)]
 enum Unreadable {
     #[error(transparent)]
@@ -171,9 +174,8 @@ impl Read for Timed {
     }
 }
 
-/// The lines of a reader: `segment OFFSET SIZE ADDRESS`, `build-id HEX`,
-/// `function ADDRESS SIZE NAME`, `incomplete REASON` or `unknown REASON`, `read BYTES`,
-/// `end`.
+/// Parses the lines of a reader: `segment OFFSET SIZE ADDRESS`, `build-id HEX`, `function ADDRESS
+/// SIZE NAME`, `incomplete REASON` or `unknown REASON`, `read BYTES`, `end`.
 fn receive(mut lines: impl BufRead, allowance: &mut Allowance) -> Result<Functions, Unreadable> {
     let mut functions = Functions::default();
     let mut answer = Ok(());
@@ -202,13 +204,13 @@ fn receive(mut lines: impl BufRead, allowance: &mut Allowance) -> Result<Functio
         }
     }
     answer?;
-    // A reader that was taken over may have sorted them wrong.
+    // A hostile file may have taken over the reader, so its order cannot be trusted.
     functions.functions.sort();
     functions.functions.dedup_by_key(|function| function.0);
     Ok(functions)
 }
 
-/// Takes in a line about the file.
+/// Adds a line about the file to `functions`.
 fn take(
     key: &str,
     rest: &str,
@@ -237,33 +239,34 @@ fn take(
     Ok(())
 }
 
-/// Why the reader could not give up its privileges.
+/// The reason why the reader could not give up its privileges.
 #[derive(Debug, thiserror::Error)]
 pub enum NotDropped {
     /// A system call failed.
     #[error("its reader cannot become user {user}: {call}: {source}")]
     Call {
-        /// The call.
+        /// Name of the system call.
         call: &'static str,
-        /// The user that it was to become.
+        /// The user that the reader should become.
         user: u32,
         /// The system error.
         source: io::Error,
     },
-    /// The privileges are still there.
+    /// All system calls succeeded, but the process still has privileges.
     #[error("its reader is still user {user} or has capabilities")]
     StillThere {
-        /// The user that it is.
+        /// The user that the reader still is.
         user: u32,
     },
 }
 
-/// The reader: becomes this user and group permanently, reads the program that is its stdin,
-/// and writes its functions. `read` and `kept`: how many bytes of it may be read and kept.
-/// The process must have one thread, as others would keep their privileges.
+/// Runs the reader: becomes this user and group permanently, reads the program from stdin, and
+/// writes its functions to `output`. `read` and `kept` are the numbers of bytes that may be read
+/// and kept. The process must have a single thread, because other threads would keep their
+/// privileges.
 ///
 /// # Errors
-/// Nobody reads what is written. Everything else is in the answer.
+/// `output` cannot be written, or stdin cannot be used. All other errors are part of the answer.
 pub fn serve_symbols(
     (user, group): (u32, u32),
     (read, kept): (u64, u64),
@@ -303,7 +306,7 @@ fn write(functions: &Functions, output: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// A text that ends no line.
+/// Returns the text without control characters, so that it is part of one line, and truncated.
 fn one_line(text: &str) -> String {
     let clean = text.chars().map(|c| if c.is_control() { '?' } else { c });
     clean.take(LONGEST_NAME).collect()
@@ -366,11 +369,11 @@ mod tests {
         assert_eq!(with(0, [0; 4], FILE), None);
         assert_eq!(with(1_000, [1_000; 4], FILE), None);
         assert_eq!(with(0, [1_000; 4], FILE), owner(1_000));
-        // A program that changes its user.
+        // The process changed one of its user IDs.
         assert_eq!(with(0, [1_000, 0, 0, 0], FILE), owner(1_000));
         assert_eq!(with(0, [0, 0, 1_000, 0], FILE), owner(1_000));
         assert_eq!(with(1_000, [0; 4], FILE), owner(0));
-        // A process of root that runs a file of another user.
+        // A process of root can run a file of another user.
         let theirs = Owner { user: 7, group: 7 };
         assert_eq!(with(0, [0; 4], theirs), owner(7));
         assert_eq!(with(1_000, [1_000; 4], theirs), None);
@@ -433,7 +436,7 @@ mod tests {
         let many = "function 1 2 x\n".repeat(10);
         let refused = receive(many.as_bytes(), &mut allowance).unwrap_err();
         assert_eq!(refused.to_string(), NoFunctions::TooMany.to_string());
-        // Addresses that overflow.
+        // The addresses in this answer overflow.
         let found = received("segment 0 18446744073709551615 1\nread 1\nend\n").unwrap();
         assert_eq!(found.address(u64::MAX - 1), Some(u64::MAX));
     }
@@ -460,7 +463,7 @@ mod tests {
         assert!(cpu.contains("s of CPU time"), "{cpu}");
         let slow = read_by("exec sleep 60", Duration::from_millis(50));
         assert_eq!(slow, "its reader took too long");
-        // Others hold the pipe open when it has ended.
+        // The reader has ended, but its child process still holds the pipe open.
         let slow = read_by("sleep 5 & exit 0", Duration::from_millis(50));
         assert_eq!(slow, "its reader took too long");
         let none = read_as(
