@@ -1,8 +1,8 @@
 //! Measures the audit of a machine with 64 CPUs: reading its facts and judging them, without the
 //! part that counts for a fixed time.
 //!
-//! `cargo bench -p punctual-checks --bench large_machine`. The whole command may take 150 ms on the
-//! machine where it runs; here the files are in memory.
+//! Run it with `cargo bench -p punctual-checks --bench large_machine`. The limit for the whole
+//! command is 150 ms on the machine that it audits; here the files are in memory.
 
 // A benchmark stops at the first error.
 #![allow(clippy::unwrap_used)]
@@ -18,7 +18,7 @@ use punctual_checks::{Request, audit, patterns};
 use punctual_host::Host;
 use tempfile::TempDir;
 
-/// Processes and kernel threads: about 17 for each CPU, and services.
+/// Number of processes and kernel threads: about 17 for each CPU, and those of services.
 const TASKS: u32 = 1_400;
 
 fn main() {

@@ -1,4 +1,4 @@
-//! The kernel's command line.
+//! Parser of the kernel's command line.
 
 /// Splits the kernel's command line into words. Double quotes protect spaces
 /// (Documentation/admin-guide/kernel-parameters.rst). Words after `--` are for init.

@@ -16,7 +16,8 @@ use crate::{Check, Role, TOPICS, Topic};
 pub struct Request {
     /// Purpose of the machine.
     pub role: Role,
-    /// CPUs whose latency matters. `None` selects the isolated ones, or all if there are none.
+    /// CPUs whose latency matters. `None` selects the isolated CPUs, or all CPUs if none is
+    /// isolated.
     pub cpus: Option<CpuSet>,
 }
 
@@ -36,14 +37,14 @@ pub enum AuditError {
     NoCpu,
 }
 
-/// Clock cycles of the rule of thumb: the OSADL found that the worst case of its tuned PREEMPT_RT
-/// machines is near 10^5 cycles (40 to 50 µs at 2.4 GHz).
+/// Worst-case latency in clock cycles, as a rule of thumb: the OSADL found that the worst case of
+/// its tuned PREEMPT_RT machines is near 10^5 cycles (40 to 50 µs at 2.4 GHz).
 const WORST_CYCLES: u64 = 100_000;
 
 /// Runs every check on the facts. Reads nothing else.
 ///
 /// # Errors
-/// CPUs that the machine does not have.
+/// The request names CPUs that are not online, or no CPU.
 pub fn audit(facts: &FactSet, request: &Request) -> Result<Audit, AuditError> {
     let (cpus, because) = measured(facts, request)?;
     let others = online(facts).map_or_else(CpuSet::new, |all| all.difference(&cpus));
@@ -82,7 +83,7 @@ pub fn audit(facts: &FactSet, request: &Request) -> Result<Audit, AuditError> {
 /// or all.
 ///
 /// # Errors
-/// CPUs that the machine does not have.
+/// The request names CPUs that are not online, or no CPU.
 pub fn measured_cpus(facts: &FactSet, request: &Request) -> Result<CpuSet, AuditError> {
     measured(facts, request).map(|(cpus, _)| cpus)
 }
@@ -193,7 +194,8 @@ fn outcome(judged: Judged) -> (FindingState, String) {
 const CPUINFO: &str = "/proc/cpuinfo";
 const MAX_FREQUENCY: &str = "/sys/devices/system/cpu/cpu#/cpufreq/cpuinfo_max_freq";
 
-/// Applies the rule of thumb, using the lowest of the measured CPUs' maximum frequencies.
+/// Estimates the longest latency by the rule of thumb, from the lowest of the measured CPUs'
+/// maximum frequencies.
 fn expectation(facts: &FactSet, cpus: &CpuSet) -> Expectation {
     let frequency = frequency(facts, cpus);
     Expectation {

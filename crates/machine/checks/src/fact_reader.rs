@@ -1,4 +1,4 @@
-//! Gives checks access to the facts, and records what they read as evidence.
+//! Gives checks access to the facts, and records the facts that they read as evidence.
 
 mod booted;
 mod by_cpu;
@@ -49,7 +49,7 @@ impl Verdict {
 /// The reason why a check cannot judge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// The machine has nothing of this kind.
+    /// The machine has nothing that the check could judge.
     NotApplicable(String),
     /// A required fact could not be read or was not captured.
     Unknown(String),
@@ -65,7 +65,8 @@ impl Missing {
     }
 }
 
-/// Maximum number of characters to show of a file: evidence is a line, not a page.
+/// Maximum number of characters of a file's text to show as evidence, so that it is a line and not
+/// a page.
 const SHOWN: usize = 120;
 
 /// Access to the facts of a machine for a single check.
@@ -173,7 +174,7 @@ impl<'a> FactReader<'a> {
         Ok(Verdict::new(good(number), format!("is {number}")))
     }
 
-    /// As [`number`](Self::number), but returns *warn* instead of *fail*.
+    /// Checks a file like [`number`](Self::number), but returns *warn* instead of *fail*.
     pub(crate) fn mild_number(&self, file: &str, good: impl Fn(i64) -> bool) -> Judged {
         let number: i64 = self.value(file)?;
         Ok(Verdict::mild(good(number), format!("is {number}")))
@@ -217,8 +218,8 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Returns the files of a pattern, or the reason why there are none. They are not recorded as
-    /// evidence: record the relevant ones with [`saw`](Self::saw).
+    /// Returns the files of a pattern, or the reason why there are none. Does not record them as
+    /// evidence: the check records the relevant ones with [`saw`](Self::saw).
     pub(crate) fn files(&self, pattern: &str) -> Result<Vec<(&'a str, &'a str)>, Missing> {
         let start = pattern.find(['*', '#']).unwrap_or(pattern.len());
         let prefix = &pattern[..start];
@@ -251,7 +252,7 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Returns the CPUs for everything else.
+    /// Returns the CPUs that are not measured and can run everything else.
     ///
     /// # Errors
     /// *Not applicable* if every CPU is measured.
@@ -275,7 +276,7 @@ impl<'a> FactReader<'a> {
         Ok(self.leaves_alone(&cpus))
     }
 
-    /// As [`mask_elsewhere`](Self::mask_elsewhere), for a CPU list.
+    /// Checks a CPU list like [`mask_elsewhere`](Self::mask_elsewhere).
     pub(crate) fn list_elsewhere(&self, file: &str) -> Judged {
         self.elsewhere()?;
         let cpus: CpuSet = self.value(file)?;
@@ -325,7 +326,7 @@ impl<'a> FactReader<'a> {
     }
 
     /// Returns whether a systemd unit starts at boot. `links` is a pattern of the links that
-    /// `systemctl enable` makes. False does not exclude that the unit is started in another way.
+    /// `systemctl enable` makes. Even if it returns false, the unit may be started in another way.
     pub(crate) fn starts_at_boot(&self, links: &str) -> bool {
         // An entry for the pattern itself means that nothing matched.
         if self.facts.files.contains_key(links) {
@@ -338,7 +339,7 @@ impl<'a> FactReader<'a> {
         !found.is_empty()
     }
 
-    /// Returns the counts of the measured CPUs and the duration of counting.
+    /// Returns the counts of the measured CPUs and the time over which they were counted.
     pub(crate) fn counted(&self) -> Result<(Vec<&'a CpuInterference>, Nanos), Missing> {
         let sample = self.facts.sample.as_ref().ok_or_else(|| {
             Missing::unknown("no counts: sampling is off, or the facts contain no counts")
@@ -368,7 +369,7 @@ impl<'a> FactReader<'a> {
         self.either(fact, "PREEMPT_RT", "not PREEMPT_RT")
     }
 
-    /// Returns a boolean fact, and records it with a word for each value.
+    /// Returns a boolean fact, and records it as evidence with the word for its value.
     fn either(&self, fact: &'a Fact<bool>, yes: &str, no: &str) -> Result<bool, Missing> {
         match fact.value {
             Some(value) => {
@@ -379,7 +380,8 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// For a file that every machine has: if it is missing, it was not captured.
+    /// Turns *not applicable* into *unknown*. Use it for a file that every machine has: if it is
+    /// missing, it was not captured.
     pub(crate) fn always<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
         judged.map_err(|missing| match missing {
             Missing::NotApplicable(why) => Missing::Unknown(why),
@@ -387,8 +389,8 @@ impl<'a> FactReader<'a> {
         })
     }
 
-    /// For a file of tracefs: if it is missing, tracefs is not mounted, and the state of the tracer
-    /// is unknown.
+    /// Turns *not applicable* into *unknown*. Use it for a file of tracefs: if it is missing,
+    /// tracefs is not mounted, and the state of the tracer is unknown.
     pub(crate) fn tracefs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
         judged.map_err(|missing| match missing {
             Missing::NotApplicable(_) => {
@@ -398,8 +400,8 @@ impl<'a> FactReader<'a> {
         })
     }
 
-    /// For a file of debugfs that every such kernel has: if it is missing, debugfs is not mounted
-    /// or is locked down, and the value is unknown.
+    /// Turns *not applicable* into *unknown*. Use it for a file of debugfs that every such kernel
+    /// has: if it is missing, debugfs is not mounted or is locked down, and the value is unknown.
     pub(crate) fn debugfs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
         judged.map_err(|missing| match missing {
             Missing::NotApplicable(_) => Missing::unknown(
@@ -430,8 +432,8 @@ impl<'a> FactReader<'a> {
     }
 }
 
-/// Formats a path for users: `N` for a number, `/GROUP` for the control group of the process
-/// that captured the facts, `/GROUPS` for that group and those above it.
+/// Formats a path for users: `N` stands for a number, `/GROUP` for the control group of the process
+/// that captured the facts, and `/GROUPS` for that group and all groups above it.
 pub(crate) fn shown(path: &str) -> String {
     path.replace('#', "N")
         .replace("{cgroup}", "/GROUP")

@@ -8,16 +8,16 @@ pub struct Distribution {
     pub name: &'static str,
     /// Values of `ID` in os-release(5) that belong to the family.
     pub ids: &'static [&'static str],
-    /// Name for users.
+    /// Name that is shown to users.
     pub title: &'static str,
-    /// Shell commands or comments. `{arch}` is the processor's name in Debian, `{machine}` that of
-    /// `uname -m`.
+    /// Shell commands or comments. `{arch}` stands for Debian's name of the architecture,
+    /// `{machine}` for the output of `uname -m`.
     pub steps: &'static [&'static str],
-    /// The source, and which part of it was looked up when.
+    /// Source of the steps, and the date when each part of it was looked up.
     pub source: &'static str,
 }
 
-/// There are no steps for this distribution.
+/// Error for a distribution without known steps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no steps are known for the distribution '{0}': give --distribution {names}, or build a kernel with punctual kernel fragment",
@@ -25,7 +25,7 @@ pub struct Distribution {
 )]
 pub struct InstallError(String);
 
-/// All families.
+/// All families of distributions with known steps.
 pub const DISTRIBUTIONS: &[Distribution] = &[
     Distribution {
         name: "debian",
@@ -214,7 +214,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
     },
 ];
 
-/// Steps to verify after the reboot that the kernel is running.
+/// Steps after the reboot, to verify that the real-time kernel is running.
 const AFTER: &str = "\
 # After the boot:
 uname -v                      # has PREEMPT_RT in it
@@ -223,12 +223,12 @@ punctual doctor               # kernel-preempt-rt is ok; see the rest
 punctual measure timer -D 60s # and what it is worth
 ";
 
-/// Returns the steps of a distribution, given its name on the command line or its `ID` in
-/// os-release(5). If that is unknown, uses the first known name in `like` (its `ID_LIKE`) and adds
-/// a remark.
+/// Returns the steps for a distribution. `distribution` is its name on the command line or its `ID`
+/// in os-release(5). If that is unknown, uses the first known name in `like` (its `ID_LIKE`) and
+/// adds a remark. `machine` is the output of `uname -m`.
 ///
 /// # Errors
-/// None of the names is known.
+/// Neither `distribution` nor a name in `like` is known.
 pub fn steps(distribution: &str, like: &[String], machine: &str) -> Result<String, InstallError> {
     let of = |name: &str| {
         let known = |family: &&Distribution| family.name == name || family.ids.contains(&name);

@@ -1,8 +1,9 @@
-//! The audit: finds what costs latency in a machine's state.
+//! The audit: finds the causes of latency in a machine's state.
 //!
-//! **For:** judging a set of facts ([`audit`]): about a hundred checks, each with its evidence, the
-//! reason why it matters, the source of that, and what to do. Also judges a kernel's configuration
-//! before it is built ([`kernel`]), and explains how to install a real-time kernel ([`install`]).
+//! **For:** judging a set of facts ([`audit`]) by about a hundred checks. Each finding has its
+//! evidence, the reason why it matters, the source of that reason, and a remedy. Also judges a
+//! kernel's configuration before it is built ([`kernel`]), and explains how to install a real-time
+//! kernel ([`install`]).
 //!
 //! **Knows:** the effect of each setting on latency, in tables: one file per topic in `topics`, and
 //! the kernel's options in `kernel/options.rs`. The generic code (`engine`, `fact_reader`) does not
@@ -47,20 +48,20 @@ pub struct Check {
     pub subject: &'static str,
     /// Severity, unless the role's stance differs.
     pub severity: Severity,
-    /// Setting of the table that it reads, judges and sets to the recommended value; empty if it
-    /// needs more than that.
+    /// Name of the setting that the check reads, judges and sets to the recommended value; empty if
+    /// it needs more than that.
     pub setting: &'static str,
     /// Expected state, in words.
     pub expected: &'static str,
-    /// Files that it reads in addition to those of its setting: paths, with `#` for a number and
-    /// `*` for any name, or `ethtool -c *` for a query to the kernel. Facts that every recording
-    /// has, the kernel's options and the tasks are not listed.
+    /// Files that the check reads in addition to those of its setting: paths, with `#` for a number
+    /// and `*` for any name, or `ethtool -c *` for a query to the kernel. Facts that every
+    /// recording has, the kernel's options and the tasks are not listed.
     pub reads: &'static [&'static str],
     /// Judges the facts.
     pub(crate) judge: fn(&FactReader) -> Judged,
-    /// The reason why it costs latency.
+    /// The reason why another state costs latency.
     pub why: &'static str,
-    /// Source of that reason; empty if the setting has it.
+    /// Source of that reason; empty if it is the source of the setting.
     pub source: &'static str,
     /// Differences for some roles.
     pub stances: &'static [Stance],
@@ -70,20 +71,22 @@ pub struct Check {
     /// Kernel parameters that make the change permanent.
     pub boot: &'static [&'static str],
     /// Instructions for a permanent change, if neither the settings in `remedies` nor `boot`
-    /// provide them. With `boot`, the steps after that. Otherwise empty.
+    /// provide them. If `boot` is not empty, the text that follows its parameters. Empty if not
+    /// needed.
     pub reboot: &'static str,
-    /// A better text than `reboot` for this machine, made from its facts; `None` if there is none.
+    /// Function that returns a better text than `reboot` for this machine, made from its facts;
+    /// `None` if there is none.
     pub(crate) here: fn(&FactReader) -> Option<String>,
 }
 
 impl Check {
-    /// Returns all files that it reads.
+    /// Returns all files that the check reads.
     pub fn files(&self) -> Vec<&'static str> {
         let own = setting(self.setting).map_or_else(Vec::new, Setting::paths);
         own.into_iter().chain(self.reads.iter().copied()).collect()
     }
 
-    /// Returns the source of its reason.
+    /// Returns the source of the check's reason.
     pub fn documented(&self) -> &'static str {
         match (self.source, setting(self.setting)) {
             ("", Some(setting)) => setting.source,
@@ -91,15 +94,15 @@ impl Check {
         }
     }
 
-    /// Returns instructions for a permanent change if its settings do not provide them, else an
-    /// empty text. `{cpus}` and `{others}` stand for CPUs. Parameters that exist only on other
-    /// architectures are left out.
+    /// Returns instructions for a permanent change if the settings of the check do not provide
+    /// them, otherwise an empty text. `{cpus}` and `{others}` stand for CPUs. Parameters that exist
+    /// only on other architectures are left out.
     pub fn permanent(&self, architecture: Option<&str>) -> String {
         let rows = self.boot.iter().filter_map(|name| boot_parameter(name));
         let rows = rows.filter(|row| row.fits(architecture));
         let arguments: Vec<String> = rows.map(|row| row.argument("{cpus}", "{others}")).collect();
         match arguments.as_slice() {
-            // With `boot`, the text of `reboot` is about those parameters.
+            // If `boot` has parameters, the text of `reboot` is about them.
             [] if !self.boot.is_empty() => String::new(),
             [] => self.reboot.to_owned(),
             all => format!(
@@ -122,9 +125,9 @@ impl Check {
 /// The differences of a check for some roles.
 #[derive(Debug)]
 pub struct Stance {
-    /// The roles.
+    /// The roles to which it applies.
     pub roles: &'static [Role],
-    /// Severity for them.
+    /// Severity for these roles.
     pub severity: Severity,
     /// The difference, and the guides that disagree.
     pub note: &'static str,

@@ -6,8 +6,8 @@ use punctual_model::{Reading, Setting, Values, path_matches};
 
 type Files = BTreeMap<String, Reading>;
 
-/// Returns the files of a setting and the one that lists its values. For settings that are more
-/// than files, the entry is not a path and contains a space or `PID`.
+/// Returns the files of a setting and the file that lists its possible values. Leaves out entries
+/// that are not paths: they contain a space or `PID`.
 pub(crate) fn deciding(row: &'static Setting) -> Vec<&'static str> {
     let mut all = row.paths();
     if let Values::Offered(list) = row.values {
@@ -19,7 +19,8 @@ pub(crate) fn deciding(row: &'static Setting) -> Vec<&'static str> {
 
 /// Returns whether a setting can have this value now. Files that were not read do not exclude it.
 pub(crate) fn can_be_set(row: &'static Setting, value: &str, files: &Files) -> bool {
-    // A locked-down kernel refuses its file even to root; a file's mode does not.
+    // If the mode of a file forbids reading it, root can still set it. A locked-down kernel refuses
+    // it even to root.
     let refuses = |reading: &Reading| match reading {
         Reading::Text(_) => false,
         Reading::Absent => true,
@@ -32,14 +33,14 @@ pub(crate) fn can_be_set(row: &'static Setting, value: &str, files: &Files) -> b
     !row.paths().into_iter().any(lacking) && is_offered(row, value, files)
 }
 
-/// Returns whether the parameter or file that sets it at each boot can have an effect.
+/// Returns whether the parameter or file that makes the setting at each boot can have an effect.
 pub(crate) fn can_be_booted(
     row: &'static Setting,
     value: &str,
     files: &Files,
     version: Option<&str>,
 ) -> bool {
-    // Other kernels ignore `preempt=` (kernel/sched/core.c, setup_preempt_mode).
+    // Kernels without PREEMPT_DYNAMIC ignore `preempt=` (kernel/sched/core.c, setup_preempt_mode).
     let dynamic = |text: &str| text.split(' ').any(|word| word == "PREEMPT_DYNAMIC");
     let obeyed = row.name != "preempt" || version.is_none_or(dynamic);
     obeyed && is_offered(row, value, files)

@@ -7,7 +7,8 @@ use crate::kernel::{OPTIONS, Wanted};
 use crate::remedy::described;
 use crate::{ROLES, Stance, TOPICS};
 
-/// Returns every check with its files, its expected state, its reason, and the source of that.
+/// Returns every check with its files, its expected state, its reason, and the source of the
+/// reason.
 pub fn page() -> String {
     let checks: usize = TOPICS.iter().map(|topic| topic.checks.len()).sum();
     let mut text = format!(

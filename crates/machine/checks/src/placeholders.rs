@@ -1,4 +1,4 @@
-//! Placeholders in commands: the CPUs of this audit.
+//! Replaces the placeholders in commands with the CPUs of this audit.
 
 use punctual_model::CpuSet;
 

@@ -28,7 +28,7 @@ pub struct Set {
     pub instance: &'static str,
     /// Value; empty for the recommended value of the role.
     pub value: &'static str,
-    /// Decision to make before; empty for none.
+    /// Decision that the user must make before the change; empty for none.
     pub decide: &'static str,
 }
 
@@ -47,7 +47,7 @@ pub(crate) const fn instance(setting: &'static str, instance: &'static str) -> R
     })
 }
 
-/// Changes the setting to its recommended value, after the user has decided so.
+/// Changes the setting to its recommended value after the user has agreed.
 pub(crate) const fn consider(setting: &'static str, decide: &'static str) -> Remedy {
     Remedy::Set(Set {
         setting,
@@ -57,7 +57,7 @@ pub(crate) const fn consider(setting: &'static str, decide: &'static str) -> Rem
     })
 }
 
-/// Changes the setting to a value of this check, after the user has decided so.
+/// Changes the setting to a value of this check after the user has agreed.
 pub(crate) const fn to(setting: &'static str, value: &'static str, decide: &'static str) -> Remedy {
     Remedy::Set(Set {
         setting,
@@ -81,7 +81,7 @@ pub(crate) struct For<'a> {
 
 impl Set {
     /// Returns the setting and the change to make. Returns `None` if the role needs no change, or
-    /// if no CPUs are left for the rest.
+    /// if no CPUs are left for everything else.
     fn wanted(&self, audience: For<'_>) -> Option<(&'static Setting, punctual_model::Remedy)> {
         let row = setting(self.setting)?;
         let value = match self.value {
@@ -110,7 +110,7 @@ fn needs_cpus(value: &str) -> bool {
 }
 
 impl For<'_> {
-    /// As [`Set::wanted`], but also returns `None` if this machine cannot be set so.
+    /// Like [`Set::wanted`], but also returns `None` if this machine does not accept the change.
     fn now(&self, set: &Set) -> Option<(&'static Setting, punctual_model::Remedy)> {
         let (row, remedy) = set.wanted(*self)?;
         can_be_set(row, &remedy.value, self.files).then_some((row, remedy))
@@ -164,7 +164,7 @@ pub(crate) fn permanently(remedies: &[Remedy], audience: For<'_>) -> Option<Stri
     let mut lines: Vec<String> = Vec::new();
     for remedy in remedies {
         if let Remedy::Set(set) = remedy
-            // The row's instructions apply to all instances.
+            // The instructions of a setting apply to all its instances.
             && set.instance.is_empty()
             && let Some((row, remedy)) = set.wanted(audience)
             && can_be_booted(row, &remedy.value, audience.files, audience.version)

@@ -14,10 +14,10 @@ try() {
 }
 ";
 
-/// Returns a script for sh(1) that makes all changes for problems that take effect now. It changes
-/// settings by one `punctual tune apply`, so that `punctual tune revert` can undo them, and the
-/// rest by commands. Comments contain permanent changes and decisions for the user. Texts from the
-/// machine only appear in comments, without line ends.
+/// Returns a script for sh(1) that makes all changes that take effect now and resolve a problem.
+/// One `punctual tune apply` changes the settings, so that `punctual tune revert` can undo them;
+/// other commands change the rest. Comments contain permanent changes and decisions for the user.
+/// Texts from the machine only appear in comments, without line ends.
 pub fn fix_script(audit: &Audit) -> String {
     let mut text = format!(
         "#!/bin/sh\n\
@@ -73,7 +73,7 @@ pub fn fix_script(audit: &Audit) -> String {
     text
 }
 
-/// The beginning of the commands that `fix_script` combines.
+/// Start of the commands that `fix_script` combines into one.
 const APPLY: &str = "punctual tune apply";
 
 fn permanently<'a>(problems: impl Iterator<Item = &'a Finding>) -> String {

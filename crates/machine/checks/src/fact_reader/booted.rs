@@ -1,4 +1,4 @@
-//! The kernel's build configuration and command line.
+//! Access to the kernel's build configuration and command line.
 
 use punctual_model::CpuSet;
 
@@ -7,8 +7,8 @@ use crate::boot::{boot_words, same_parameter};
 use crate::kernel::{self, OptionState};
 
 impl<'a> FactReader<'a> {
-    /// Returns all values of a parameter on the kernel's command line. The last one counts. A bare
-    /// word has the value "".
+    /// Returns all values of a parameter on the kernel's command line, in their order. A parameter
+    /// without `=` has the value "".
     pub(crate) fn boot_all(&self, name: &str) -> Result<Vec<&'a str>, Missing> {
         let command_line = &self.host().kernel.command_line;
         let Some(text) = command_line.get() else {
@@ -33,7 +33,8 @@ impl<'a> FactReader<'a> {
         Ok(values)
     }
 
-    /// As [`boot_all`](Self::boot_all), but returns the last value.
+    /// Returns the last of the values from [`boot_all`](Self::boot_all), which is the effective
+    /// one.
     pub(crate) fn boot(&self, name: &str) -> Result<Option<&'a str>, Missing> {
         Ok(self.boot_all(name)?.last().copied())
     }
@@ -83,10 +84,11 @@ impl<'a> FactReader<'a> {
         self.host().kernel.architecture.get().map(String::as_str)
     }
 
-    /// Returns whether a parameter is given and has an effect. It needs a kernel with `option`.
+    /// Returns whether a parameter is given and has an effect. It has one only in a kernel with
+    /// `option`.
     ///
     /// # Errors
-    /// *Unknown* if the parameter is given but the option is not known.
+    /// *Unknown* if the parameter is given but the state of the option is not known.
     pub(crate) fn obeys(&self, parameter: &str, option: &str) -> Result<Obeyed, Missing> {
         if self.boot(parameter)?.is_none() {
             return Ok(Obeyed::NotGiven);

@@ -1,4 +1,4 @@
-//! Files that exist once for each CPU.
+//! Access to files that exist once for each CPU.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ impl<'a> FactReader<'a> {
     }
 }
 
-/// Makes `/sys/…/cpu2-3/…` of `/sys/…/cpu#/…`.
+/// Returns `/sys/…/cpu2-3/…` for `/sys/…/cpu#/…` and the CPUs 2 and 3.
 fn on(pattern: &str, cpus: &CpuSet) -> String {
     pattern.replacen('#', &cpus.to_string(), 1)
 }

@@ -21,11 +21,12 @@ use punctual_model::SPINNING;
 /// The desired state of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Built in.
+    /// The option is built in.
     On,
-    /// Not set.
+    /// The option is not set.
     Off,
-    /// Off if threads sleep until their time, on if they spin.
+    /// The option is off if the role's threads sleep between their activations, and on if they
+    /// spin.
     OnToSpin,
 }
 
@@ -36,7 +37,7 @@ pub struct KernelOption {
     pub option: &'static str,
     /// Desired state.
     pub wanted: Wanted,
-    /// How much it matters.
+    /// Severity of another state than the desired one.
     pub severity: Severity,
     /// The reason why it costs latency.
     pub why: &'static str,
@@ -46,7 +47,8 @@ pub struct KernelOption {
     pub switch: &'static [Remedy],
     /// Name in earlier kernels; empty if it did not change.
     pub formerly: &'static str,
-    /// First version that has it, if that is less than ten years old; else (0, 0).
+    /// First version that has the option, if that version is less than ten years old; otherwise (0,
+    /// 0).
     pub since: (u32, u32),
     /// Another option that this one requires to have any effect; empty for none.
     pub needs: &'static str,
@@ -54,7 +56,7 @@ pub struct KernelOption {
     pub with: &'static [&'static str],
     /// Options that select this one regardless of the configuration.
     pub selected_by: &'static [&'static str],
-    /// Check that examines the same on a running machine; empty for none.
+    /// Check that examines the same property on a running machine; empty for none.
     pub seen_by: &'static str,
     /// Differences for some roles.
     pub stances: &'static [Stance],
@@ -72,15 +74,16 @@ fn files_of(switch: &[Remedy]) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// Returns whether a check of the running machine covers the option of this finding better.
+/// Returns whether a check of the running machine judges the same property better than this finding
+/// about an option.
 pub(crate) fn is_seen_otherwise(finding: &Finding) -> bool {
     OPTIONS
         .iter()
         .any(|option| !option.seen_by.is_empty() && id(option.option) == finding.id)
 }
 
-/// Judges a configuration, with one finding for each option. `running` are the readings of the
-/// machine that runs it; `None` before it is built.
+/// Judges a configuration, with one finding for each option. `running` contains the readings of the
+/// machine that runs this kernel; it is `None` before the kernel is built.
 pub fn findings(
     config: &Fact<String>,
     role: Role,
@@ -93,8 +96,8 @@ pub fn findings(
         .collect()
 }
 
-/// Judges only a configuration, as an audit of a machine without CPUs. `machine` is the one that
-/// runs it, if there is one; otherwise `name` names the configuration.
+/// Judges only a configuration, like an audit of a machine without CPUs. `machine` is the machine
+/// that runs this kernel, if there is one. `name` is shown in place of the host's name.
 pub fn audit(config: &Fact<String>, role: Role, machine: Option<&FactSet>, name: &str) -> Audit {
     let mut findings = findings(config, role, machine.map(|facts| &facts.files));
     findings.sort_by_key(Finding::order);
@@ -120,9 +123,10 @@ pub fn audit(config: &Fact<String>, role: Role, machine: Option<&FactSet>, name:
     }
 }
 
-/// Finding for an option that a partial configuration of the running kernel does not mention.
+/// State of an option that a partial configuration of the running kernel does not mention.
 const PART: &str = "is not in this configuration, which is a fragment";
-/// As [`PART`], for a kernel that is not built yet.
+/// State of an option that a partial configuration of a kernel does not mention, if the kernel is
+/// not built yet.
 const DEFCONFIG: &str = "is not in this configuration, which is a defconfig or a fragment: run \
                          make olddefconfig first";
 
@@ -213,7 +217,7 @@ fn finding(
         &[]
     };
     let (none, nothing) = (CpuSet::new(), BTreeMap::new());
-    // No CPU is relevant for switching it off.
+    // Switching an option off concerns no particular CPU.
     let audience = For {
         role,
         cpus: &none,
@@ -240,10 +244,11 @@ fn finding(
     }
 }
 
-/// Returns the finding for an option that is missing from a configuration, unless it is just that
-/// this kernel does not have it.
+/// Returns the state and its description for an option that a configuration does not mention.
+/// Returns `None` if the configuration is complete and the kernel is new enough to have the option:
+/// then it is just not set.
 fn unmentioned(option: &KernelOption, text: &str, runs: bool) -> Option<(FindingState, String)> {
-    // Its default may be on or off.
+    // The default of the option may be on or off.
     if !is_whole(text) {
         let found = if runs { PART } else { DEFCONFIG };
         return Some((FindingState::Unknown, found.to_owned()));
@@ -302,7 +307,8 @@ pub fn fragment(role: Role) -> String {
     );
     for option in OPTIONS {
         let on = wants_on(option.wanted, role);
-        // An informative option that should be off may still be useful.
+        // The fragment does not switch off an option that is only informative, because it may be
+        // useful.
         if !on && option.severity == Severity::Info {
             continue;
         }
@@ -339,7 +345,7 @@ mod tests {
         Fact::known(text.to_owned(), "/boot/config-1")
     }
 
-    /// Makes a complete configuration of this version with these lines.
+    /// Returns a complete configuration of this version that contains these lines.
     fn whole(version: &str, lines: &str) -> String {
         let others: String = (0..400).map(|n| format!("CONFIG_X{n}=y\n")).collect();
         format!("#\n# Linux/x86 {version} Kernel Configuration\n#\n{lines}{others}")
@@ -413,7 +419,7 @@ mod tests {
             let without = found(&without, name, Role::Control);
             assert_eq!(without.state, FindingState::NotApplicable);
         }
-        // A line for it in a defconfig shows that the kernel has it.
+        // A line for the option in a defconfig shows that the kernel has it.
         let part = found(&format!("# {name} is not set\n"), name, Role::Control);
         assert_eq!(part.state, FindingState::Fail);
     }
@@ -443,7 +449,8 @@ mod tests {
     #[test]
     fn partial_configuration_is_no_proof() {
         let name = "CONFIG_CPU_FREQ";
-        // A long defconfig has no heading, and a few lines can have one.
+        // A long defconfig is partial because it lacks the heading, and a few lines are partial
+        // even with the heading.
         let defconfig: String = (0..1_500).map(|n| format!("CONFIG_X{n}=y\n")).collect();
         let heading = "# Linux/arm64 6.1.0 Kernel Configuration\nCONFIG_X=y\n".to_owned();
         for part in ["CONFIG_X=y\n".to_owned(), defconfig, heading] {

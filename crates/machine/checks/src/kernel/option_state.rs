@@ -12,7 +12,7 @@ pub enum OptionState<'a> {
     Set(&'a str),
     /// `# CONFIG_X is not set`.
     Off,
-    /// Not mentioned: this kernel does not have the option, or a dependency of it is off.
+    /// The option is not mentioned: this kernel does not have it, or a dependency of it is off.
     Unmentioned,
 }
 
@@ -54,10 +54,10 @@ pub fn option_state<'a>(text: &'a str, option: &str) -> OptionState<'a> {
         .unwrap_or(OptionState::Unmentioned)
 }
 
-/// Returns whether a configuration is complete, as the kernel's own tools write it, so that an
-/// option it does not mention does not exist in this kernel. A defconfig contains only differences
-/// from the defaults, and no heading (scripts/kconfig/confdata.c, `conf_write_defconfig`). The
-/// smallest kernel (`make tinyconfig`) has several hundred options.
+/// Returns whether a configuration is complete, as the kernel's own tools write it. An option that
+/// a complete configuration does not mention does not exist in this kernel. A defconfig contains
+/// only differences from the defaults, and no heading (scripts/kconfig/confdata.c,
+/// `conf_write_defconfig`). The smallest kernel (`make tinyconfig`) has several hundred options.
 pub fn is_whole(text: &str) -> bool {
     const LEAST: usize = 300;
     let named = |line: &&str| line.trim_start_matches("# ").starts_with("CONFIG_");
@@ -73,8 +73,8 @@ pub(super) fn built_as(text: &str) -> Option<&str> {
     })
 }
 
-/// All options of a configuration, parsed once: it has 300 kB, and [`option_state`] searches it for
-/// each option.
+/// All options of a configuration. The text, which has 300 kB, is parsed only once, whereas
+/// [`option_state`] searches it for each option.
 pub(super) struct Configuration<'a> {
     options: HashMap<&'a str, OptionState<'a>>,
     whole: bool,

@@ -27,7 +27,7 @@ const BASE: KernelOption = KernelOption {
 /// The kernel's documentation of its configuration for real time.
 const REAL_TIME: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
 
-/// Roles that can do without PREEMPT_RT, and how far.
+/// Differences for roles that can do without PREEMPT_RT, to a certain degree.
 pub(crate) const WITHOUT_RT: &[Stance] = &[
     Stance {
         roles: &[Role::Trading, Role::Network],
@@ -45,7 +45,7 @@ pub(crate) const WITHOUT_RT: &[Stance] = &[
 pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_PREEMPT_RT",
-        // In the patches for Linux 5.2 and earlier.
+        // Name in the patches for Linux 5.2 and earlier.
         formerly: "CONFIG_PREEMPT_RT_FULL",
         wanted: Wanted::On,
         severity: Severity::Fatal,
@@ -139,7 +139,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_CPU_FREQ_GOV_SCHEDUTIL",
-        // drivers/cpufreq/Kconfig.x86.
+        // These options select it in drivers/cpufreq/Kconfig.x86.
         selected_by: &["CONFIG_X86_INTEL_PSTATE", "CONFIG_X86_AMD_PSTATE"],
         why: "A governor that follows the load makes latency depend on it; a tool may select it unasked.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",

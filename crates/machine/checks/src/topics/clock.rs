@@ -34,9 +34,10 @@ const FAST: [&str; 10] = [
     "stick",
     "tick",
 ];
-/// Clock sources as fast, through a page that the hypervisor maintains.
+/// Clock sources that are as fast as [`FAST`], because the hypervisor maintains a page for them.
 const GUEST: [&str; 3] = ["kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
-/// Clock sources that are slow on every machine: on a bus, in a hypervisor, or the tick itself.
+/// Clock sources that are slow on every machine: they are on a bus, in a hypervisor, or the tick
+/// itself.
 const SLOW: [&str; 7] = [
     "hpet",
     "acpi_pm",
@@ -48,9 +49,9 @@ const SLOW: [&str; 7] = [
 ];
 /// Clock sources that count in steps of 30.5 µs (drivers/clocksource/timer-ti-32k.c).
 const COARSE: [&str; 1] = ["32k_counter"];
-/// Timers of chips whose processors have no counter: TI's AM335x (`dmtimer`; `gp_timer` and
-/// `timer2` in earlier kernels), Exynos 4, i.MX, Zynq and others with Cortex-A5, A8 or A9
-/// (drivers/clocksource). Each access is a system call that reads a register of the chip.
+/// Timers of systems-on-chip whose processors have no counter: TI's AM335x (`dmtimer`; `gp_timer`
+/// and `timer2` in earlier kernels), Exynos 4, i.MX, Zynq and others with Cortex-A5, A8 or A9
+/// (drivers/clocksource). Reading one takes a system call, which reads a register of the chip.
 const OF_CHIP: [&str; 7] = [
     "dmtimer",
     "gp_timer",
@@ -60,7 +61,7 @@ const OF_CHIP: [&str; 7] = [
     "mxc_timer1",
     "arm_global_timer",
 ];
-/// Event devices that the CPUs share because they are outside of the CPUs.
+/// Event devices that are outside of the CPUs, so that the CPUs share them.
 const SHARED: [&str; 4] = ["hpet", "pit", "acpi_pm", "bc_hrtimer"];
 
 const CHECKS: &[Check] = &[
@@ -185,7 +186,7 @@ fn source(reader: &FactReader) -> Judged {
     if is(&SLOW) {
         return Ok(Verdict::Fail(format!("is {source}")));
     }
-    // The kernel's list begins with the best (kernel/time/clocksource.c).
+    // The kernel lists the best clock source first (kernel/time/clocksource.c).
     let best = match reader.text(AVAILABLE) {
         Ok(text) => text.split_whitespace().next(),
         Err(_) => None,

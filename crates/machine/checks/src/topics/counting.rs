@@ -77,7 +77,7 @@ pub(super) fn from(cpu: &CpuInterference, wanted: Source) -> u64 {
         .sum()
 }
 
-/// Checks that the rate on each measured CPU is at most the limit per second.
+/// Checks that the rate per second on each measured CPU does not exceed the limit.
 pub(super) fn counted(
     reader: &FactReader,
     what: &str,
@@ -85,8 +85,8 @@ pub(super) fn counted(
     limit: impl Fn(&FactReader) -> f64,
 ) -> Judged {
     let (cpus, duration) = reader.counted()?;
-    // A table that could not be read, or a CPU that went on- or offline meanwhile, gives no counts.
-    // That does not mean zero.
+    // The counts are missing, not zero, if a table could not be read or a CPU came online or went
+    // offline during the count.
     let unreadable = format!("{what}: /proc/");
     let moved = format!("{what} of CPU ");
     let sample = reader.facts.sample.iter().flat_map(|s| &s.unknown);

@@ -26,7 +26,7 @@ const BIOS_VENDOR: &str = "/sys/class/dmi/id/bios_vendor";
 const BIOS_VERSION: &str = "/sys/class/dmi/id/bios_version";
 const BIOS_DATE: &str = "/sys/class/dmi/id/bios_date";
 const DRM: &str = "/sys/class/drm/card#/device/uevent";
-/// Drivers of frame buffers without an engine, or for guests.
+/// Drivers of frame buffers without a graphics engine, or for guests.
 const PLAIN: [&str; 9] = [
     "simple-framebuffer",
     "efi-framebuffer",
@@ -41,7 +41,7 @@ const PLAIN: [&str; 9] = [
 const TLP_AT_BOOT: &str = "/etc/systemd/system/*.wants/tlp.service";
 const CPUPOWER_AT_BOOT: &str = "/etc/systemd/system/*.wants/cpupower.service";
 const FWUPD_TIMER: &str = "/etc/systemd/system/*.wants/fwupd-refresh.timer";
-/// Units that apply their settings at boot and then exit.
+/// Units that apply their settings at boot and then exit, with their names for users.
 const MANAGERS_AT_BOOT: [(&str, &str); 2] = [
     ("tlp (at boot)", TLP_AT_BOOT),
     ("cpupower (at boot)", CPUPOWER_AT_BOOT),
@@ -380,7 +380,8 @@ fn bios(reader: &FactReader) -> Judged {
         .into_iter()
         .filter_map(|file| reader.text(file).ok())
         .collect();
-    // MM/DD/YYYY (SMBIOS 3, BIOS Release Date); two-digit years are of the last century.
+    // The format is MM/DD/YYYY (SMBIOS 3, BIOS Release Date). Years of two digits belong to the
+    // 20th century.
     let year: i64 = date
         .rsplit('/')
         .next()

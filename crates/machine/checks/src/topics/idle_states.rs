@@ -9,14 +9,14 @@ use crate::{BASE, Check, Remedy, Stance};
 pub(super) const DMA_LATENCY: &str = path_of("dma-latency-us");
 const CPUIDLE: &str = "Documentation/admin-guide/pm/cpuidle.rst";
 const RESUME: &str = path_of("resume-latency-us");
-/// Lists processes by PID and name (fuser(1)).
+/// Pattern of the processes that hold the device open, by PID and name, as from fuser(1).
 const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
 
-/// No process requests a limit: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, µs.
+/// Value in µs if no process requests a limit: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`.
 pub(super) const NO_REQUEST: i64 = 2_000_000_000;
 
-/// Idle states with a shorter exit latency are considered harmless: C1 takes 1 to 2 µs on x86, the
-/// first state of Arm cores a few.
+/// Exit latency above which an idle state is harmful. C1 takes 1 to 2 µs on x86, and the first
+/// state of Arm cores a few µs.
 const SHALLOW: Nanos = Nanos::from_micros(10);
 
 pub(super) const CHECK: Check = Check {
@@ -83,10 +83,10 @@ pub(super) fn polls(reader: &FactReader) -> Result<bool, Missing> {
     Ok(x86 && reader.boot("idle")? == Some("poll"))
 }
 
-/// Judges deep states that are only disabled while a process keeps /dev/cpu_dma_latency open. They
-/// return when the last such process closes it.
+/// Judges deep states that are disabled only while a process keeps /dev/cpu_dma_latency open. They
+/// become available again when the last such process closes it.
 fn held_off(reader: &FactReader, us: i64, found: &str) -> Judged {
-    /// Services that hold it until a user ends them or requests another limit.
+    /// Programs that hold the device open until a user ends them or requests another limit.
     const LASTING: [&str; 2] = ["tuned", "punctual hold-latency"];
     let limited = format!("are limited to {us} µs");
     let holders = reader.text(HOLDERS).map_err(|missing| {

@@ -327,8 +327,9 @@ fn devices(reader: &FactReader) -> Judged {
     })
 }
 
-/// Returns whether none of these interrupts occurred while the CPUs were watched. The queue of a
-/// CPU without input or output is silent, regardless of its affinity.
+/// Returns whether none of these interrupts occurred while the CPUs were watched. A device's queue
+/// for a CPU causes no interrupts if that CPU does no input or output, regardless of the
+/// interrupt's affinity.
 fn silent(reader: &FactReader, handled: &[(&str, &str, &str)]) -> bool {
     let Ok((cpus, duration)) = reader.counted() else {
         return false;

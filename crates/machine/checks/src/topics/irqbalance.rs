@@ -62,8 +62,8 @@ fn judge(reader: &FactReader) -> Judged {
     })
 }
 
-/// Returns the banned CPUs from its environment, with the name of the variable. The list takes
-/// precedence over the mask unless it is empty. `-` is not a list and bans nothing.
+/// Returns the CPUs that irqbalance's environment bans, with the name of the variable. The list
+/// takes precedence over the mask unless it is empty. The value `-` is not a list and bans nothing.
 fn given(reader: &FactReader) -> Result<Option<(CpuSet, &'static str)>, Missing> {
     const LIST: &str = "IRQBALANCE_BANNED_CPULIST";
     const MASK: &str = "IRQBALANCE_BANNED_CPUS";
@@ -101,7 +101,7 @@ fn given(reader: &FactReader) -> Result<Option<(CpuSet, &'static str)>, Missing>
     }
 }
 
-/// Returns the CPUs that it bans by default.
+/// Returns the CPUs that irqbalance bans by default.
 fn by_default(reader: &FactReader) -> CpuSet {
     let processor = &reader.host().processor;
     let both = [&processor.isolated, &processor.nohz_full];

@@ -260,8 +260,8 @@ const CHECKS: &[Check] = &[
         judge: |reader| {
             reader.elsewhere()?;
             let foreign = |task: &&TaskFact| {
-                // Real-time threads there are the application or are reported by
-                // scheduler-other-rt.
+                // A real-time thread on these CPUs is the application, or scheduler-other-rt
+                // reports it.
                 let ordinary = ![1, 2, 6].contains(&task.policy);
                 !task.kernel && ordinary && task.pid != 1 && reader.cpus.contains(task.last_cpu)
             };
@@ -343,7 +343,7 @@ fn nohz_full(reader: &FactReader) -> Judged {
     let fact = &reader.host().processor.nohz_full;
     let set = match reader.fact(fact) {
         Ok(set) => set.intersection(reader.cpus),
-        // The file exists only if the kernel supports this.
+        // The file exists only if the kernel supports nohz_full.
         Err(_) if fact.unknown.as_deref() == Some("not there") => {
             return if reader.role.spins() {
                 Ok(Verdict::Fail("is not supported by this kernel".to_owned()))

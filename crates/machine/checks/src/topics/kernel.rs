@@ -65,8 +65,8 @@ const CHECKS: &[Check] = &[
             let model = reader.fact(&reader.host().kernel.preempt_model)?;
             Ok(match model.as_str() {
                 "full" | "rt" => Verdict::Ok(format!("is {model}")),
-                // It only delays ordinary threads: resched_curr_lazy of kernel/sched/core.c is
-                // called by the fair class.
+                // Lazy preemption delays only ordinary threads: the fair class calls
+                // resched_curr_lazy of kernel/sched/core.c.
                 "lazy" => Verdict::Ok(
                     "is lazy: real-time threads preempt at once, ordinary ones at the tick"
                         .to_owned(),

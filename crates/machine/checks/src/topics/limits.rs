@@ -1,5 +1,5 @@
-//! How a user of this machine gets real-time priority and locked memory without root: groups with
-//! these rights in limits.conf(5), or the package that creates one.
+//! Advice how a user of this machine gets real-time priority and locked memory without root: by
+//! groups with these rights in limits.conf(5), or by the package that creates such a group.
 
 use crate::Role;
 use crate::fact_reader::FactReader;
@@ -10,8 +10,8 @@ pub(super) const LIMIT_FILE: &str = "/etc/security/limits.conf";
 pub(super) const REALTIME_KIT: &str =
     "/usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service";
 
-/// Distributions (ID of os-release(5)) with a package that creates a group with these rights, the
-/// command to install it, and the group.
+/// Distributions (ID of os-release(5)) with a package that creates a group with these rights; then
+/// the command to install the package, and the group.
 const PACKAGES: [(&str, &str, &str); 3] = [
     ("arch", "sudo pacman -S realtime-privileges", "realtime"),
     ("manjaro", "sudo pacman -S realtime-privileges", "realtime"),
@@ -46,8 +46,8 @@ pub(super) fn grant(reader: &FactReader, item: &str) -> String {
     }
 }
 
-/// Returns a remark if RealtimeKit is installed, which needs no root. Its defaults are in
-/// rtkit-daemon(8), `--max-realtime-priority` and `--rttime-usec-max`.
+/// Returns a remark if RealtimeKit is installed, because users need no root for it. Its defaults
+/// are in rtkit-daemon(8), `--max-realtime-priority` and `--rttime-usec-max`.
 pub(super) fn kit(reader: &FactReader) -> &'static str {
     match reader.text(REALTIME_KIT) {
         Ok(_) => {

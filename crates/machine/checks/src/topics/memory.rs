@@ -295,7 +295,7 @@ fn slab_partial(reader: &FactReader) -> Judged {
 }
 
 fn writeback(reader: &FactReader) -> Judged {
-    // The one that is not 0 is in effect.
+    // Only one of the two limits is in effect: the one that is not 0.
     if let Ok(bytes) = reader.value::<u64>(DIRTY_BYTES)
         && bytes > 0
     {

@@ -17,11 +17,13 @@ pub(super) const TOPIC: Topic = Topic {
     checks: CHECKS,
 };
 
-/// Cards have a device; loopback, bridges and tunnels do not.
+/// Files that exist only for network cards: they have a device; loopback, bridges and tunnels do
+/// not.
 const CARD: &str = "/sys/class/net/*/device/uevent";
 const QUEUE: &str = path_of("rps-cpus");
 const FLUSH: &str = path_of("gro-flush-ns");
-/// Not a file but each card's answer: `adaptive-rx off, rx-usecs 3, rx-frames 32`.
+/// Pattern that is not a file but each card's answer, such as `adaptive-rx off, rx-usecs 3,
+/// rx-frames 32`.
 const COALESCING: &str = "ethtool -c *";
 
 /// Roles that wait for packets.

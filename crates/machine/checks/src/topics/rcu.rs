@@ -25,7 +25,7 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
         )));
     }
     let listed = match nocbs {
-        // Without a list, it only prepares CPUs to be offloaded later.
+        // Without a list, the parameter only allows offloading CPUs later.
         None | Some("") => CpuSet::new(),
         Some(list) => reader.boot_cpus("rcu_nocbs", list)?,
     };
@@ -43,7 +43,7 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
         Some("") => format!("are run on CPU {open}: rcu_nocbs is given without a list"),
         _ => format!("are run on CPU {open}"),
     });
-    // Each of them replaces the default.
+    // Each of the two parameters replaces the default.
     if nocbs.is_some() || !full.is_empty() {
         return Ok(run);
     }
@@ -85,12 +85,13 @@ fn nohz_full(reader: &FactReader) -> CpuSet {
     reader.fact(fact).cloned().unwrap_or_default()
 }
 
-/// Returns whether the kernel can offload, according to its configuration. Without that, according
-/// to a file (CONFIG_NO_HZ_FULL selects the option) or to the threads that do it.
+/// Returns whether the kernel can offload, according to its configuration. If the configuration is
+/// unknown, the file nohz_full (CONFIG_NO_HZ_FULL selects the option) or threads that run callbacks
+/// prove it.
 fn built(reader: &FactReader) -> Option<bool> {
     let fact = &reader.host().processor.nohz_full;
     let file = fact.get().is_some() && fact.source.ends_with("/nohz_full");
-    // CPUs in the file prove it, regardless of the configuration that was found.
+    // CPUs in the file nohz_full prove it, whatever configuration was found.
     if fact.get().is_some_and(|cpus| !cpus.is_empty()) {
         return Some(true);
     }

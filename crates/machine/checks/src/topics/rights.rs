@@ -94,8 +94,8 @@ const CHECKS: &[Check] = &[
             Ok(if outside.is_empty() {
                 Verdict::Ok(format!("CPU {allowed}"))
             } else {
-                // Isolation removes them from the default affinity. A program that requests them
-                // gets them, unless a cpuset forbids it.
+                // Isolation removes CPUs from the default affinity. A program that requests these
+                // CPUs gets them, unless a cpuset forbids it.
                 Verdict::Warn(format!(
                     "without CPU {outside}: the program must set its affinity, and its cpuset must allow it"
                 ))
@@ -266,7 +266,7 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// Checks whether a file may be read. Here a refusal is the answer.
+/// Checks whether a file may be read. A refusal is a result here, not a missing fact.
 fn may(read: Result<&str, Missing>, yes: &str) -> Judged {
     match read {
         Ok(_) => Ok(Verdict::Ok(yes.to_owned())),
@@ -275,7 +275,7 @@ fn may(read: Result<&str, Missing>, yes: &str) -> Judged {
     }
 }
 
-/// Returns the effective CPUs of the control group: those of the innermost cpuset.
+/// Returns the effective CPUs of the control group, which are those of the innermost cpuset.
 fn group_cpus(reader: &FactReader) -> Result<CpuSet, Missing> {
     let (file, text) = match reader.text(V2_CPUS) {
         Err(Missing::NotApplicable(_)) => (V1_CPUS, reader.text(V1_CPUS)?),
@@ -292,7 +292,7 @@ fn groups(text: &str) -> impl Iterator<Item = (&str, &str)> {
         .map(|line| line.split_once(' ').unwrap_or((line, "")))
 }
 
-/// Checks the quotas of the group and those above it.
+/// Checks the quotas of the group and all groups above it.
 fn quota(file: &str, text: &str, is_none: impl Fn(&str) -> bool) -> Judged {
     if groups(text).any(|(_, quota)| quota.is_empty()) {
         let why = format!("{} reads '{}'", shown(file), line(text));

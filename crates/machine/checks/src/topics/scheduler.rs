@@ -35,13 +35,13 @@ const BY_THE_CLOCK: [&str; 9] = [
     "tracker-miner-f",
 ];
 
-/// Kernel threads that process work which others queued on a CPU.
+/// Kernel threads that process work which other threads queued on a CPU.
 const WORKING_OFF: [&str; 4] = ["ksoftirqd", "ktimers", "rcuc", "rcub"];
 
 /// The first version with a fair server.
 const FAIR_SINCE: (u32, u32) = (6, 12);
 
-/// SCHED_FIFO and SCHED_RR, sched(7).
+/// Numbers of the policies SCHED_FIFO and SCHED_RR, sched(7).
 const REAL_TIME: [u32; 2] = [1, 2];
 
 const CHECKS: &[Check] = &[

@@ -5,13 +5,14 @@ use punctual_model::{CpuSet, Severity};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::{BASE, Check};
 
-/// Only on Intel (arch/x86/kernel/cpu/mce/therm_throt.c).
+/// File that exists only for Intel processors (arch/x86/kernel/cpu/mce/therm_throt.c).
 const COUNT: &str = "/sys/devices/system/cpu/cpu#/thermal_throttle/core_throttle_count";
-/// The firmware of the Raspberry Pi, in its own kernels. Current state: bits 1 and 2 (frequency
-/// capped, throttled) and 3 (soft temperature limit). From bit 16 on: the same since boot.
+/// State from the firmware of the Raspberry Pi, in its own kernels. Bits 1 and 2 (frequency capped,
+/// throttled) and 3 (soft temperature limit) are the current state. The same bits from bit 16 on
+/// are the state since boot.
 const RASPBERRY_PI: &str = "/sys/devices/platform/soc/soc:firmware/get_throttled";
 const KIND: &str = "/sys/class/thermal/cooling_device#/type";
-/// 0 if it does not slow anything down.
+/// Current state of a cooling device. It is 0 if the device does not slow anything down.
 const STATE: &str = "/sys/class/thermal/cooling_device#/cur_state";
 
 pub(super) const CHECK: Check = Check {

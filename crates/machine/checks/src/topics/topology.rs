@@ -200,7 +200,7 @@ fn one_node(reader: &FactReader) -> Judged {
     Ok(match list.as_slice() {
         [] => return Err(Missing::unknown("no node has the measured CPUs")),
         [one] => Verdict::Ok((*one).to_owned()),
-        // If all CPUs of a machine are measured, so are all its nodes.
+        // If all CPUs of a machine are measured, they necessarily are on all its nodes.
         more if reader.others.is_empty() => {
             Verdict::Warn(format!("{} (all CPUs)", more.join(", ")))
         }

@@ -29,14 +29,14 @@ fn machine() -> FactSet {
     }
 }
 
-/// A complete configuration with these lines: if it does not mention an option, the kernel does not
-/// have it.
+/// Returns a complete configuration with these lines. If it does not mention an option, the kernel
+/// does not have it.
 fn whole_config(lines: &str) -> String {
     let others: String = (0..300).map(|n| format!("CONFIG_X{n}=y\n")).collect();
     format!("# Linux/x86 6.12.0 Kernel Configuration\n{others}{lines}\n")
 }
 
-/// `pid name user|kernel|bound policy priority last-cpu allowed`.
+/// Parses `pid name user|kernel|bound policy priority last-cpu allowed`.
 fn task(text: &str) -> TaskFact {
     let words: Vec<&str> = text.split_whitespace().collect();
     TaskFact {
@@ -51,7 +51,7 @@ fn task(text: &str) -> TaskFact {
     }
 }
 
-/// One second of counting on CPU 2, with no counts yet.
+/// Returns the counts of CPU 2 over one second, which are empty at first.
 fn sample(facts: &mut FactSet) -> &mut CpuInterference {
     let sample = facts.sample.get_or_insert_with(|| Interference {
         duration_ns: Nanos::from_secs(1),
@@ -65,7 +65,7 @@ fn sample(facts: &mut FactSet) -> &mut CpuInterference {
     &mut sample.cpus[0]
 }
 
-/// `id:count`, or `id:count:name`.
+/// Parses `id:count`, or `id:count:name`.
 fn counter(text: &str) -> CounterDelta {
     let mut parts = text.splitn(3, ':');
     let (id, count) = (parts.next().unwrap(), parts.next().unwrap());
@@ -123,7 +123,7 @@ fn change(facts: &mut FactSet, request: &mut Request, name: &str, value: &str) {
             let lines = value.replace("\\n", "\n");
             facts.kernel_config.value = Some(whole_config(&lines));
         }
-        // No configuration, or a partial one.
+        // The configuration is either missing or partial.
         "configuration" if value == "unknown" => {
             facts.kernel_config = Fact::unknown("/boot/config", "not there");
         }
@@ -303,7 +303,8 @@ fn unreadable_file_is_unknown_with_reason() {
             cpus: Some("2-3".parse().unwrap()),
         };
         for finding in audit(&facts, &request).unwrap().findings {
-            // The measured CPUs and the choices of the machine are known nevertheless.
+            // The measured and the online CPUs are known nevertheless, and these checks need no
+            // more.
             if ["topology-boot-cpu", "isolation-skewed-ticks"].contains(&finding.id.as_str()) {
                 continue;
             }
@@ -351,7 +352,7 @@ fn each_check_is_described_in_full() {
             for text in [check.subject, check.expected, check.why, check.documented()] {
                 assert!(!text.is_empty(), "{id}");
             }
-            // A noun, not the desired state.
+            // The subject is a noun, not the desired state.
             for wish in ["No ", "no ", "The ", " is ", " are ", " not "] {
                 assert!(!check.subject.contains(wish), "{id}: {}", check.subject);
             }

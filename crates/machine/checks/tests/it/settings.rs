@@ -1,4 +1,5 @@
-//! Every setting in guides and tools is judged by a finding, or there is a reason why not.
+//! Tests that a finding judges every setting in guides and tools, or that there is a reason why
+//! not.
 
 use std::collections::BTreeSet;
 

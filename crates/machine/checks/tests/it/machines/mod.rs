@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// 64 CPUs, two nodes, two threads per core. Most of node 1 is isolated for spinning threads.
+/// Writes a server with 64 CPUs, two nodes and two threads per core. Most CPUs of node 1 are
+/// isolated for spinning threads.
 pub(crate) fn server(root: &Path) {
     let put = |file: String, text: &str| {
         let path = root.join(file.trim_start_matches('/'));
@@ -94,7 +95,8 @@ pub(crate) fn server(root: &Path) {
             format!("/sys/class/net/eth0/queues/rx-{n}/rps_cpus"),
             "00000000,00000000",
         );
-        // One queue of the card for each CPU; the kernel set their affinities.
+        // The card has one queue for each CPU; the kernel has set the affinity of each queue's
+        // interrupt.
         let irq = 100 + n;
         let place = if n == 20 { n } else { n % 17 };
         put(
