@@ -7,10 +7,10 @@
 //! in an event stream; [`LateReactions`], which finds late reactions in a foreign trace and collects
 //! the events around them.
 //!
-//! **Knows:** the domain model, and what the kernel's events mean.
+//! **Knows:** the domain model, and the meaning of the kernel's events.
 //!
-//! **Must not know:** Linux's files, where events come from, how a blame is displayed. All
-//! functions are pure: nothing here makes a system call.
+//! **Must not know:** Linux's files, the source of the events, the display of a blame. All functions
+//! are pure: nothing here makes a system call.
 //!
 //! # How a latency is split
 //! The events are processed in order of time. Each event updates the known state of its CPU (the

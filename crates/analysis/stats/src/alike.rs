@@ -1,4 +1,4 @@
-//! Whether two recordings were measured with the same settings, and on the same machine.
+//! Checks whether two recordings were measured with the same settings, and on the same machine.
 
 mod facts;
 
@@ -21,14 +21,14 @@ pub(crate) struct Known {
     pub(crate) mixed: Vec<String>,
 }
 
-/// A setting of all runs of one side.
+/// Value of a setting over all runs of one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Setting {
     /// Unknown for at least one run.
     Unknown,
     /// The same in all runs.
     Same(String),
-    /// These different values.
+    /// Different values, listed here.
     Mixed(String),
 }
 
@@ -69,8 +69,8 @@ fn merged(
         .collect()
 }
 
-/// Collects the differences between the two sides, and the facts known for only one side. Facts
-/// known for neither are included unless they are left out.
+/// Collects the differences between the two sides, and the facts known for only one side.
+/// `leave_out`: whether to omit facts that are known for neither side.
 fn set_apart(
     [a, b]: &[Merged; 2],
     differences: &mut Vec<Difference>,
@@ -103,7 +103,7 @@ pub(crate) fn known(sides: [&[&Recording]; 2]) -> Known {
     if machines.iter().any(unknown) {
         known.not_known.push("machine".to_owned());
     } else {
-        // A fact that neither side knows probably exists on neither.
+        // A fact that is unknown on both sides probably does not exist on either machine.
         set_apart(&machines, &mut known.machine, &mut known.not_known, true);
     }
     for (name, side) in ["baseline", "candidate"].into_iter().zip(0..2) {
@@ -120,11 +120,12 @@ pub(crate) fn known(sides: [&[&Recording]; 2]) -> Known {
     known
 }
 
-/// Returns how a recording was measured, by name. `None` if its source does not contain a value.
+/// Returns the settings of a measurement by name. A value is `None` if the recording's source does
+/// not contain it.
 pub(crate) fn measurement(recording: &Recording) -> BTreeMap<String, Option<String>> {
     let mut rows = BTreeMap::new();
     let asked = recording.probe.parameters.iter();
-    // For these, the effective values of the threads count, below.
+    // Policy and priority are taken from the threads below, which have the effective values.
     for (key, value) in asked.filter(|(key, _)| !["policy", "priority"].contains(&key.as_str())) {
         let (name, shown) = match (key.strip_suffix("_ns"), value.as_u64()) {
             (Some(name), Some(ns)) => (name, Nanos(ns).to_string()),
@@ -262,7 +263,7 @@ pub(crate) fn cautions(sides: [&[&Recording]; 2]) -> Vec<String> {
     said
 }
 
-/// Returns each run with its name in sentences.
+/// Returns each run with the name that sentences use for it.
 fn named<'a>(sides: [&[&'a Recording]; 2]) -> Vec<(String, &'a Recording)> {
     let side = |name: &str, runs: &[&'a Recording]| -> Vec<(String, &'a Recording)> {
         let called = |run: &Recording| match runs.len() {
@@ -361,7 +362,7 @@ mod tests {
         let differ = &known([&[&a], &[&b]]).machine;
         assert_eq!(names(differ), ["tune"]);
         assert_eq!(differ[0].candidate, "control for CPU 2-3");
-        // Measured by a version that did not record it: unknown, but not a difference.
+        // A version that did not record the setting: it is unknown, but not a difference.
         a.tune = None;
         let known = known([&[&a], &[&b]]);
         assert!(known.machine.is_empty());

@@ -26,7 +26,7 @@ pub(crate) struct Blocks {
     pub(crate) intervals: Vec<Segment>,
 }
 
-/// Why a run has no blocks. The caller adds the name of the run.
+/// Reason why a run has no blocks. The caller adds the name of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoBlocks {
     #[error("has no time series")]
@@ -45,7 +45,7 @@ const fn rows(number: usize) -> &'static str {
     }
 }
 
-/// The target for [`inflation`]: blocks are made this long, if the run is long enough.
+/// Wanted value of [`inflation`]. Blocks are made long enough for it if the run allows.
 const INFLATION_WANTED: f64 = 1.2;
 
 /// Returns the intervals of the time series in order. Each combines all `threads`.
@@ -75,8 +75,8 @@ pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<
 }
 
 /// Joins intervals to the shortest possible blocks. The correlation of neighbouring intervals is
-/// estimated from the run. The required length follows for a process that forgets geometrically.
-/// `longrun` handles the correlation that remains between blocks, for each figure.
+/// estimated from the run. The required length follows for a process whose correlation decays
+/// geometrically. `longrun` handles the correlation that remains between blocks, for each figure.
 ///
 /// # Errors
 /// Fails if there are too few intervals.
@@ -99,9 +99,9 @@ pub(crate) fn join(intervals: Vec<Segment>) -> Result<Blocks, NoBlocks> {
     })
 }
 
-/// Returns how much larger the variance of a mean over a long run is than blocks of `length` show.
-/// The share `memory` of each interval stays in the next. The result is the sum of all
-/// autocorrelations, divided by the weighted sum of those within a block.
+/// Returns the ratio of the variance of a mean over a long run to the variance that blocks of
+/// `length` show. Neighbouring intervals have the autocorrelation `memory`. The result is the sum
+/// of all autocorrelations, divided by the weighted sum of those within a block.
 pub(crate) fn inflation(memory: f64, length: usize) -> f64 {
     let whole = (1.0 + memory) / (1.0 - memory);
     let length = length as f64;
@@ -127,7 +127,7 @@ fn chunks(intervals: &[Segment], length: usize) -> Vec<Segment> {
         .collect()
 }
 
-/// Returns how much of an interval stays in the next: the maximum over the quantiles.
+/// Returns the correlation of an interval with the next one: the maximum over the quantiles.
 fn memory(intervals: &[Segment]) -> f64 {
     let mut all = Segment::default();
     intervals.iter().for_each(|interval| all.join(interval));
@@ -140,8 +140,8 @@ fn memory(intervals: &[Segment]) -> f64 {
     LOOKED_AT.iter().map(of_quantile).fold(0.0, f64::max)
 }
 
-/// Returns how much of each value stays in the next, 0 to just below 1, corrected for the bias of
-/// small samples (Kendall, Biometrika 41, 1954).
+/// Returns the correlation of each value with the next one, 0 to just below 1, corrected for the
+/// bias of small samples (Kendall, Biometrika 41, 1954).
 pub(crate) fn memory_of(values: &[f64]) -> f64 {
     let number = values.len() as f64;
     let seen = |lag: usize| {
@@ -218,8 +218,9 @@ mod tests {
 
     #[test]
     fn what_blocks_do_not_show_is_known() {
-        // Half stays: the whole sum is 1 + 2 (1/2 + 1/4 + ...) = 3. Blocks of 2 contain 1 + 2 * 1/2
-        // * 1/2 = 1.5 of it, and blocks of 4 contain 1 + 2 (3/8 + 2/16 + 1/32) = 2.0625.
+        // With a correlation of one half, the whole sum is 1 + 2 (1/2 + 1/4 + ...) = 3. Blocks of 2
+        // contain 1 + 2 * 1/2 * 1/2 = 1.5 of it, and blocks of 4 contain 1 + 2 (3/8 + 2/16 + 1/32)
+        // = 2.0625.
         assert_eq!(inflation(0.5, 1), 3.0);
         assert!((inflation(0.5, 2) - 2.0).abs() < 1e-12);
         assert!((inflation(0.5, 4) - 3.0 / 2.0625).abs() < 1e-12);
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn uncorrelated_intervals_make_short_blocks() {
-        // Alternating, so that neighbours differ.
+        // Values alternate, so that neighbours differ.
         let values: Vec<i64> = (0..60).map(|n| 500 + 40 * (n * 7 % 5)).collect();
         let blocks = join(stretches(&values)).unwrap();
         assert_eq!((blocks.length, blocks.each.len()), (1, 60));
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_wanders_makes_long_blocks() {
-        // Rises for 100 intervals, falls for 100, many times.
+        // Values rise for 100 intervals and fall for 100, many times.
         let wave = |n: i64| 400 + 4 * (n % 200 - 100).abs();
         let values: Vec<i64> = (0..6_000).map(wave).collect();
         let blocks = join(stretches(&values)).unwrap();

@@ -1,5 +1,5 @@
-//! Carry-over: whether a block affects the next one. The tests in [`pairs`](crate::pairs) assume
-//! that it does not.
+//! Carry-over: the effect of a block on the next one. The tests in [`pairs`](crate::pairs) assume
+//! that there is none.
 //!
 //! The random order determines both the arm of a block and the arm of the previous block. Counts
 //! are therefore modelled as a product of two shares within their round: one for the arm, and one
@@ -39,7 +39,7 @@ pub struct CarryOver {
     pub low: f64,
     /// Upper end of its 95% confidence interval.
     pub high: f64,
-    /// The chance of a ratio as far from 1 without carry-over.
+    /// Probability of a ratio as far from 1 without carry-over.
     pub p: f64,
     /// Combined effect of the arm on its own block and on the next.
     pub total: f64,

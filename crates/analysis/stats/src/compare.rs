@@ -106,7 +106,8 @@ fn judge_runs(
         let (figure, (p, adjusted)) = each.next()?;
         let (figure, p, adjusted) = (figure.as_ref()?, (*p)?, (*adjusted)?);
         let (low, high) = permute::interval(figure, |a, b| b - a)?;
-        // The test describes the difference of medians, and the interval contains it.
+        // The test is about the difference of medians, so the interval must contain that
+        // difference.
         let found = found.unwrap_or(low * unit);
         let positive = figure[0].iter().all(|value| *value > 0.0);
         let ratio = positive
@@ -142,7 +143,7 @@ fn judge_runs(
     permuted.arrangements
 }
 
-/// Marks each figure that could have been judged: there are too few runs.
+/// Gives the reason "too few runs" to each figure that is unknown without a reason.
 fn too_few_runs(channels: &mut [Channel]) {
     for channel in channels {
         let quantiles = channel.quantiles.iter_mut().map(|one| &mut one.not_known);
@@ -219,7 +220,7 @@ fn overall(channels: &[Channel]) -> Change {
             quantiles.chain(channel.rates.iter().map(|one| one.change))
         })
     };
-    // In the order of importance.
+    // Changes are ordered by importance.
     match changes().min().unwrap_or(Change::Unknown) {
         Change::NoneFound if channels.iter().any(is_open) => Change::Unknown,
         change => change,

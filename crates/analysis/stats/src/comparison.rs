@@ -45,7 +45,7 @@ pub enum Unit {
     Run,
 }
 
-/// Missing data for a figure, and how much would be enough.
+/// Data that a figure lacks, and the amount that would be enough.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Shortfall {
     /// The affected figures. Empty: all.
@@ -117,14 +117,15 @@ pub struct Side {
     pub duration_ns: Option<Nanos>,
     /// The fingerprint of machine and settings. Empty if too little is known.
     pub fingerprint: String,
-    /// How it ended.
+    /// State of the recording at its end. For several runs, the state of the first unfinished one,
+    /// if there is one.
     pub completion: Completion,
     /// Number of samples.
     pub recorded: u64,
-    /// The largest latency. It is not compared, because maxima of the same machine differ as much
-    /// from run to run.
+    /// The largest latency. It is not compared, because maxima differ as much between runs of the
+    /// same machine.
     pub max_ns: Option<Nanos>,
-    /// Upper bound of how often it is exceeded. Null if unknown.
+    /// Upper bound of the rate at which the largest latency is exceeded. Null if unknown.
     pub bound: Option<Bound>,
 }
 
@@ -167,7 +168,7 @@ pub struct Channel {
     pub blocks: Option<[u64; 2]>,
     /// Number of intervals of the time series in a block, for each side.
     pub block_intervals: Option<[u64; 2]>,
-    /// Why blocks are missing.
+    /// Reason why blocks are missing. Null if they are not.
     pub no_blocks: Option<String>,
     /// The requested quantiles.
     pub quantiles: Vec<Quantile>,
@@ -215,9 +216,10 @@ pub struct Quantile {
     pub ratio: Option<f64>,
     /// The estimated difference in ns. Null if unknown.
     pub estimate: Option<Estimate>,
-    /// Why it is unknown.
+    /// Reason why the estimate is unknown. Null if it is known.
     pub not_known: Option<String>,
-    /// Length of a run that would be enough. Null if it was judged, or that is unknown.
+    /// Length of a run that would be enough. Null if the figure was judged, or if that length is
+    /// unknown.
     #[serde(default)]
     pub measure_ns: Option<Nanos>,
     /// Values of each run of baseline and candidate, if there are several.
@@ -230,7 +232,7 @@ pub struct Quantile {
 /// A count that should be zero, per million.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {
-    /// The thing that is counted: `missed`, `from 100 µs on`.
+    /// Name of the count: `missed`, `from 100 µs on`.
     pub what: String,
     /// The threshold, for samples with at least this latency.
     pub from_ns: Option<Nanos>,
@@ -240,9 +242,10 @@ pub struct Rate {
     pub candidate: Option<RateOfSide>,
     /// The estimated difference per million. Null if unknown.
     pub estimate: Option<Estimate>,
-    /// Why it is unknown.
+    /// Reason why the estimate is unknown. Null if it is known.
     pub not_known: Option<String>,
-    /// Length of a run that would be enough. Null if it was judged, or that is unknown.
+    /// Length of a run that would be enough. Null if the count was judged, or if that length is
+    /// unknown.
     #[serde(default)]
     pub measure_ns: Option<Nanos>,
     /// The result.
@@ -265,7 +268,7 @@ pub struct RateOfSide {
 }
 
 /// The probability that a random wake-up of the candidate is later than one of the baseline. Equal
-/// ones count half, so it is a half if there is no difference.
+/// latencies count half, so it is a half if there is no difference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Later {
     /// The probability. Null without samples.
@@ -281,7 +284,7 @@ impl Side {
     pub(crate) fn from_runs(runs: &[&Recording]) -> Option<Self> {
         let first = runs.first()?;
         let one = runs.len() == 1;
-        // The value that all runs have in common.
+        // Returns the value of all runs if it is the same, otherwise `None`.
         fn common<'a, T: PartialEq>(
             runs: &[&'a Recording],
             of: impl Fn(&'a Recording) -> T,
@@ -317,7 +320,7 @@ impl Side {
                 .iter()
                 .filter_map(punctual_model::Histogram::max)
                 .max(),
-            // A bound is about a single run.
+            // A bound applies to a single run only.
             bound: one.then(|| first.verdict.bound.clone()).flatten(),
         })
     }

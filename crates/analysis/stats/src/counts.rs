@@ -78,7 +78,7 @@ impl Scale {
         let value = self.value(lower, width);
         match self.values.binary_search(&value) {
             Ok(place) => place,
-            // An interval's bucket that is in no histogram: use the next one up.
+            // The bucket of an interval is in no histogram, so use the next higher value.
             Err(place) => place.min(self.values.len() - 1),
         }
     }
@@ -230,22 +230,22 @@ impl Counts {
         sum(&self.each[place.min(self.each.len())..])
     }
 
-    /// Returns the probability that a random sample of `other` is later than one of this. Equal
-    /// ones count half (Mann and Whitney, Annals of Mathematical Statistics 18, 1947; Vargha and
-    /// Delaney 2000). `None` if one has no samples, or if unknown latencies of both may change it
-    /// by more than [`UNKNOWN_SHARE`].
+    /// Returns the probability that a random sample of `other` is later than one of `self`. Equal
+    /// latencies count half (Mann and Whitney, Annals of Mathematical Statistics 18, 1947; Vargha
+    /// and Delaney 2000). Returns `None` if one has no samples, or if unknown latencies of both may
+    /// change the result by more than [`UNKNOWN_SHARE`].
     pub(crate) fn later(&self, other: &Self) -> Option<f64> {
         let all = |counts: &Self| counts.total() as f64 + counts.early as f64;
         let pairs = all(self) * all(other);
         let mut earlier = self.early as f64;
-        // Early ones are equal to each other, and earlier than all others.
+        // Early samples count as equal to each other, and as earlier than all others.
         let mut won = 0.5 * earlier * other.early as f64;
         for (mine, theirs) in self.each.iter().zip(&other.each) {
             won += *theirs as f64 * (earlier + 0.5 * *mine as f64);
             earlier += *mine as f64;
         }
-        // The order of two latencies beyond the resolution is unknown. They count half, and the
-        // true value may be zero or one.
+        // The order of two latencies beyond the resolution is unknown. Such a pair counts half, and
+        // the true value may be zero or one.
         let last = |counts: &Self| counts.each.last().map_or(0.0, |count| *count as f64);
         let unknown = 0.5 * last(self) * last(other);
         (pairs > 0.0 && unknown <= UNKNOWN_SHARE * pairs).then(|| won / pairs)
@@ -282,7 +282,7 @@ mod tests {
             let exact = a.quantile(quantile).map(|ns| ns.0);
             assert_eq!(counts.quantile(&scale, quantile), exact, "{quantile}");
         }
-        // This is the end of the last bucket. The maximum is known separately.
+        // The quantile is the end of the last bucket. The maximum is known separately.
         assert_eq!(counts.quantile(&scale, 1.0), Some(98_799));
         assert_eq!(
             Counts::new(&scale, &histogram_of(&[]), 0).quantile(&scale, 0.5),
@@ -298,8 +298,8 @@ mod tests {
         assert!((a.later(&b).unwrap() - 5.0 / 9.0).abs() < 1e-12);
         assert!((b.later(&a).unwrap() - 4.0 / 9.0).abs() < 1e-12);
         assert_eq!(a.later(&a), Some(0.5));
-        // Early ones: of (-1, 5) by (-2, 7), only 7 wins, twice, and the pair of early ones counts
-        // half.
+        // Early samples: of (-1, 5) by (-2, 7), only 7 wins, twice, and the pair of early samples
+        // counts half.
         let (_, a, b) = both(&histogram_of(&[-1, 5]), &histogram_of(&[-2, 7]));
         assert_eq!(a.later(&b), Some(2.5 / 4.0));
         let (_, a, none) = both(&histogram_of(&[1]), &histogram_of(&[]));
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(a.later(&b), None);
         let (_, a, b) = both(&histogram_of(&[5_000, 41_000]), &unknown(71_020, 107_000));
         assert_eq!((a.later(&b), b.later(&a)), (Some(1.0), Some(0.0)));
-        // A few of many are beyond the last row of both.
+        // A few of many samples are beyond the last row of both.
         let beyond = |count| {
             let mut one = unknown(count, 400_000);
             one.add_row(Nanos(10_000), 1_000);
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(coarse.each, [2, 0, 1, 1]);
         assert_eq!(coarse.quantile(&scale, 0.75), Some(7_000));
         assert_eq!(coarse.quantile(&scale, 0.9), None);
-        // From 5 µs on: includes the row of 5 µs, and a bucket that begins there.
+        // The count from 5 µs on includes the row of 5 µs, and a bucket that begins there.
         assert_eq!(scale.from(Nanos(5_000)), 1);
         assert_eq!(scale.from(Nanos(4_001)), 1);
     }

@@ -5,7 +5,7 @@ use crate::counts::{Counts, Scale};
 /// A figure of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Figure {
-    /// A quantile, ns.
+    /// A quantile, in ns.
     Quantile(f64),
     /// The share of the periods that were missed.
     Missed,

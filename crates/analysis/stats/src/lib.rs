@@ -1,14 +1,13 @@
 //! Comparison of recordings, rates of late episodes, experiments on one variable.
 //!
-//! **For:** whether one machine, kernel or setting reacts earlier than another,
-//! by how much, and how sure that is ([`compare`]); and whether the two were
-//! measured alike at all.
+//! **For:** deciding whether one machine, kernel or setting reacts earlier than another, by how
+//! much, and with which confidence ([`compare`]); and checking whether the two were measured alike
+//! at all.
 //!
 //! **Knows:** the domain model, and the statistics.
 //!
-//! **Must not know:** files, terminals, the store, Linux. All of it is a pure
-//! function of its arguments: the same recordings give the same answer, on each
-//! machine.
+//! **Must not know:** files, terminals, the store, Linux. All functions are pure: the same
+//! recordings give the same answer on every machine.
 //!
 //! # Why wake-ups are not counted as independent
 //! Wake-ups within a second share the disturbances of that second: a load, a frequency, a burst of
@@ -80,10 +79,10 @@ pub use comparison::{
     Rate, RateOfSide, Shortfall, Side, Unit,
 };
 
-/// Why two recordings cannot be compared.
+/// Reason why two recordings cannot be compared.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CompareError {
-    /// They measured different things.
+    /// The recordings are of different probes.
     #[error(
         "'{baseline}' and '{candidate}' measure different things: compare recordings of one probe"
     )]
@@ -96,13 +95,13 @@ pub enum CompareError {
     /// A side has no run.
     #[error("baseline and candidate need at least one recording each")]
     NoRun,
-    /// There is nothing to compare.
+    /// A recording has no latencies.
     #[error("recording {id} holds no latencies: there is nothing to compare")]
     Nothing {
         /// The short ID of the recording.
         id: String,
     },
-    /// Each mechanism is measured separately, and they have none in common.
+    /// Each mechanism is measured separately, and the two recordings have no mechanism in common.
     #[error(
         "the recordings have no method of measuring in common: the baseline has {baseline}, the \
          candidate {candidate}"

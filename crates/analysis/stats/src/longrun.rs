@@ -19,10 +19,10 @@ const WAVES: usize = 8;
 /// The smallest number of waves, if there are enough blocks.
 const FEWEST_WAVES: usize = 3;
 
-/// The variance of the run's mean exceeds the mean of all waves by this multiple of the excess of
-/// the slowest two. It is derived for a level that forgets in half of the run (Ornstein and
-/// Uhlenbeck): the mean has 0.567 of the variance, and these two waves have 0.190 each. Four would
-/// lose clear differences.
+/// Multiple of the excess of the slowest two waves by which the variance of the run's mean exceeds
+/// the mean of all waves. It is derived for a level that wanders with a correlation time of half of
+/// the run (Ornstein and Uhlenbeck): the mean has 0.567 of the variance, and these two waves have
+/// 0.190 each. A multiple of four would lose clear differences.
 const DRIFT: f64 = 3.0;
 
 /// If the slowest two waves exceed this multiple of all waves, only these two count, with two
@@ -46,7 +46,7 @@ pub(crate) struct LongRun {
     pub(crate) too_slow: bool,
     /// Number of intervals that would be enough in that case. `None` if unknown.
     pub(crate) intervals_needed: Option<usize>,
-    /// The share that the figure is or depends on.
+    /// The share of samples that the figure is, or depends on.
     share: f64,
     /// The variance of that share.
     variance: f64,
@@ -78,8 +78,8 @@ struct Part {
 
 fn of_figure(figure: Figure, run: &Blocks, counts: &Counts) -> LongRun {
     match figure {
-        // A quantile moves like the share of samples beyond it. If many samples equal it, consider
-        // both sides.
+        // A quantile varies as the share of samples beyond it does. If many samples equal it, the
+        // shares on both sides are considered.
         Figure::Quantile(quantile) => match counts.place_of(quantile) {
             Some(place) => {
                 let sides = [place, place + 1].map(|place| of_parts(run, above(place)));
@@ -103,8 +103,8 @@ fn of_figure(figure: Figure, run: &Blocks, counts: &Counts) -> LongRun {
     }
 }
 
-/// Returns the share of `other` that is earlier, for an early sample and by index. Equal ones count
-/// half.
+/// Returns the share of `other` that is earlier: for an early sample, and for each value by its
+/// index. Equal latencies count half.
 fn later_than(other: &Counts) -> (f64, Vec<f64>) {
     let all = other.total().saturating_add(other.early).max(1) as f64;
     let mut before = other.early as f64;
@@ -146,8 +146,8 @@ pub(crate) fn quantile_p(
         }
     };
     let of_figure = |figure: &Figure| match figure {
-        // Later than its value, or equal: if many samples equal it, one of them may be
-        // uninformative.
+        // Both shares are tested: later than the quantile, and later or equal. If many samples
+        // equal it, one of the two may be uninformative.
         Figure::Quantile(quantile) => {
             let place = both.place_of(*quantile)?;
             Some(p_at(place).min(p_at(place + 1)))
@@ -190,8 +190,8 @@ fn of_parts(run: &Blocks, part: impl Fn(&Segment) -> Part) -> LongRun {
         .collect();
     let memory = memory_of(&shares);
     let left = inflation(memory, run.length);
-    // Few intervals give an uncertain estimate of the correlation. Its upper bound decides about
-    // refusal.
+    // With few intervals, the estimate of the correlation is uncertain, so its upper bound decides
+    // whether the figure is judged.
     let error = ((1.0 - memory * memory) / shares.len().max(1) as f64).sqrt();
     let at_most = if memory > 0.0 {
         (memory + error).min(0.99)
@@ -209,7 +209,8 @@ fn of_parts(run: &Blocks, part: impl Fn(&Segment) -> Part) -> LongRun {
         .collect();
     let (slow, waves) = long_run(&apart);
     let blocks = apart.len() as f64;
-    // Draws show the variance of n values as if their mean were known.
+    // The variance of draws is too small by the factor (n - 1) / n, because draws use the mean of
+    // the n values.
     let known = blocks / (blocks - 1.0).max(1.0);
     let wider = known * left.max(slow);
     let square: f64 = apart.iter().map(|value| value * value).sum();
@@ -296,11 +297,11 @@ mod tests {
 
     #[test]
     fn the_slowest_waves_are_what_counts() {
-        // A single value is equal in each wave, as without correlation.
+        // A single value contributes equally to each wave, as if there were no correlation.
         let spike = centred((0..64).map(|n| if n == 20 { 1.0 } else { 0.0 }));
         let (slow, waves) = long_run(&spike);
         assert!((0.5..2.0).contains(&slow) && waves == 3, "{slow}");
-        // Alternating: the fastest possible wave, and almost nothing in the slow ones.
+        // Alternating values: the fastest possible wave, and almost nothing in the slow ones.
         let fast = centred((0..64).map(|n| f64::from(n % 2)));
         assert!(long_run(&fast).0 < 0.1, "{:?}", long_run(&fast));
         // If all variation is in the sixth wave (a cosine of six half turns), six waves are used.

@@ -26,8 +26,8 @@ const DRAWS: u32 = 100_000;
 pub const WEALTH_DECIDES: f64 = 20.0;
 
 /// Returns the probability of such a difference by chance: the two-sided sign-flip randomisation
-/// test on (b - a)/sqrt(a + b). Exact up to 20 pairs with events. Beyond, from 100,000 random signs
-/// drawn from `seed`. 1 without events.
+/// test on (b - a)/sqrt(a + b). The result is exact up to 20 pairs with events, and from 100,000
+/// random signs drawn from `seed` for more pairs. It is 1 without events.
 pub fn sign_flip(pairs: &[PairCounts], seed: u64) -> f64 {
     let scores: Vec<f64> = (pairs.iter())
         .filter(|(a, b)| a != b)
@@ -123,7 +123,7 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end of its confidence interval.
     pub high: f64,
-    /// How much more the counts vary than those of independent events, at least 1.
+    /// Ratio of the variance of the counts to that of independent events, at least 1.
     pub dispersion: f64,
 }
 
@@ -242,7 +242,7 @@ pub fn events_needed(times: f64, dispersion: f64) -> Option<u64> {
         return None;
     }
     let share = times / (1.0 + times);
-    // Twice the normal approximation is beyond the last dip in power.
+    // The search starts well above the normal approximation, beyond the last dip in power.
     let normal = 7.849 * (1.0 + times).powi(2) / times / times.ln().powi(2);
     let from = ((1.5 * normal) as u64 + 20).min(MOST);
     let enough = |events: &u64| power(*events, share) >= 0.8;
@@ -258,8 +258,8 @@ pub fn events_needed(times: f64, dispersion: f64) -> Option<u64> {
 }
 
 /// Returns the probability of a count as far from its expectation as `count` of `all`, if each
-/// counts with the chance `share`: twice the smaller tail of the binomial distribution. 1 without
-/// any.
+/// counts with the chance `share`: twice the smaller tail of the binomial distribution. Returns 1
+/// if `all` is 0.
 pub fn binomial_p(count: u64, all: u64, share: f64) -> f64 {
     let Ok(law) = Binomial::new(share, all) else {
         return 1.0;
@@ -277,7 +277,7 @@ fn power(events: u64, share: f64) -> f64 {
     let (Ok(even), Ok(uneven)) = (Binomial::new(0.5, events), Binomial::new(share, events)) else {
         return 0.0;
     };
-    // The largest count that is rare below half.
+    // Finds the largest count below half that is still rare.
     let rare = |count: &u64| even.cdf(*count) <= 0.025;
     let (mut low, mut high) = (0, events / 2);
     if !rare(&0) {

@@ -13,10 +13,11 @@ use fastrand::Rng;
 /// A figure of each run: those of the baseline, then those of the candidate.
 pub(crate) type ByRun = [Vec<f64>; 2];
 
-/// Up to this many permutations, all are enumerated. Above, this many are drawn.
+/// Maximum number of permutations. If there are no more, all are enumerated; otherwise this many
+/// are drawn.
 const MOST: u64 = 50_000;
 
-/// Significant p-values are below this.
+/// Limit of significance for p-values.
 pub(crate) const CHANCE: f64 = 0.05;
 
 /// The results of all permutations for the figures.
@@ -84,7 +85,7 @@ pub(crate) fn test(figures: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> Pe
     } else {
         let mut random = Rng::with_seed(seed);
         let mut places: Vec<usize> = (0..all).collect();
-        // The observed order is one of them.
+        // The observed order is one of the permutations.
         look(&first);
         for _ in 1..MOST {
             random.shuffle(&mut places);
@@ -206,8 +207,8 @@ mod tests {
 
     #[test]
     fn figures_are_judged_together() {
-        // A second figure in the same order costs nothing. One in another order doubles the
-        // p-value.
+        // A second figure in the same order does not change the p-value. One in another order
+        // doubles it.
         let one = figure(&[1., 2., 3., 4.], &[5., 6., 7., 8.]);
         let found = test(&[one.clone(), one.clone()], [4, 4], 1);
         assert_eq!(found.adjusted, [Some(2.0 / 70.0); 2]);

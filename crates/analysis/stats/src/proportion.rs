@@ -25,7 +25,7 @@ pub(crate) fn exact_interval(count: u64, all: u64) -> Option<(f64, f64)> {
         _ => beta_quantile(0.025, seen, others + 1.0)?,
     };
     let high = match count {
-        // The closed form.
+        // Without events, the bound has a closed form.
         0 => -f64::exp_m1(f64::ln(0.025) / others),
         _ => beta_quantile(0.975, seen + 1.0, others)?,
     };

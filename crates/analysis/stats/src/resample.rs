@@ -1,4 +1,4 @@
-//! Results of other runs like these two, by the block bootstrap.
+//! Block bootstrap: simulates further runs like these two.
 
 use fastrand::Rng;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
@@ -8,16 +8,17 @@ use crate::counts::{Counts, Scale};
 use crate::figure::Figure;
 use crate::longrun::{self, LongRun};
 
-/// The draws: each figure of each pair of runs.
+/// Figures of each simulated pair of runs.
 pub(crate) struct Drawn {
-    /// By figure: baseline and candidate.
+    /// Values of baseline and candidate, by figure.
     figures: Vec<[Vec<Option<f64>>; 2]>,
     /// The probability that the candidate is later.
     later: Vec<Option<f64>>,
-    /// By figure, and last for the probability that the candidate is later: the variation of
-    /// baseline and candidate over their whole length.
+    /// Variation of baseline and candidate over their whole length, by figure. The last entry is
+    /// for the probability that the candidate is later.
     long_run: Vec<[LongRun; 2]>,
-    /// For quantiles, by figure: the probability of such different shares of later samples.
+    /// For quantiles, by figure: the probability that the shares of later samples differ this much
+    /// by chance.
     shares: Vec<Option<f64>>,
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct Judged {
     pub(crate) p: f64,
 }
 
-/// Why a figure is not judged.
+/// Reason why a figure is not judged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Unjudged {
     /// The reason in words.
@@ -52,8 +53,8 @@ impl Unjudged {
 }
 
 impl Judged {
-    /// Combines it with a second p-value. The larger one counts, and the interval must not claim
-    /// more.
+    /// Combines the result with a second p-value. The larger p-value counts, and the interval must
+    /// not claim more.
     fn at_least(mut self, p: f64) -> Self {
         self.p = self.p.max(p);
         if p > 0.05 {
@@ -169,11 +170,11 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// With fewer draws than this on the other side of zero, their number is not used.
+/// Minimum number of draws on the other side of zero from which a p-value is derived.
 const FEW_CROSSING: usize = 20;
 
-/// The spread of a difference, and how well it is known. Percentiles of draws are too narrow for
-/// two reasons: blocks do not show all of the variation, and the t distribution is wider than the
+/// The spread of a difference, and its reliability. Percentiles of draws are too narrow for two
+/// reasons: blocks do not show all of the variation, and the t distribution is wider than the
 /// normal one (Hesterberg, The American Statistician 69, 2015, section 5.4).
 struct Spread {
     /// The standard error of the difference.
@@ -222,7 +223,7 @@ impl Spread {
     /// Returns the two-sided probability of such a `difference` by chance.
     fn p(&self, sorted: &[f64], difference: f64) -> f64 {
         let number = sorted.len() as f64;
-        // The draw that would be at zero after widening.
+        // Value that a draw must have to be at zero after widening.
         let zero = difference - difference / self.wider;
         let crossing = match difference > 0.0 {
             _ if difference == 0.0 => return 1.0,
@@ -331,7 +332,7 @@ mod tests {
         );
         let (low, high) = judged.ratio.unwrap();
         assert!(low > 1.5 && high < 2.2, "{judged:?}");
-        // Neither misses any: no difference, and no ratio to zero.
+        // Neither side missed periods: there is no difference, and no ratio to zero.
         let missed = drawn.judge(1, [0.0, 0.0]).unwrap();
         assert_eq!(
             (missed.difference, missed.ratio, missed.p),

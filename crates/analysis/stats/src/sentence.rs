@@ -4,8 +4,8 @@ use punctual_model::SignedNanos;
 
 use crate::{Change, Comparison, Estimate, Quantile, Rate};
 
-/// Returns the answer in words: what is higher or lower and by how much, what is not significant,
-/// and what is inconclusive.
+/// Returns the answer in words: first the figures that are higher or lower, with amounts, then
+/// those without a significant difference, and those that are inconclusive.
 pub(crate) fn comparison_sentence(comparison: &Comparison) -> String {
     let mut parts = Vec::new();
     let mut nothing = Vec::new();

@@ -50,7 +50,7 @@ pub struct Separator {
     pub unknown: usize,
 }
 
-/// How facts separate machines.
+/// Result of a search for facts that separate machines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Separation {
     /// Facts that differ between machines and have a common value on some, by ascending p-value.
@@ -62,7 +62,7 @@ pub struct Separation {
     pub permutations: u64,
 }
 
-/// For each machine, the index of its value among the levels.
+/// Index of each machine's value among the levels. `None` if the value is unknown.
 type Split = Vec<Option<usize>>;
 
 /// Ranks facts by how well they separate the figures of machines. Ranks nothing with fewer than

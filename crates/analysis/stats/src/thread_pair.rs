@@ -14,14 +14,14 @@ use crate::{Change, Channel, CompareError, Estimate, Later, Options, Quantile, R
 /// is too uncertain.
 const LEAST_ABOVE: f64 = 10.0;
 
-/// Why a quantile with fewer samples is not judged.
+/// Reason that is shown for a quantile with fewer samples.
 const FEW_ABOVE: &str = "too few samples above it";
 
 /// Names of the sides.
 const NAMES: [&str; 2] = ["baseline", "candidate"];
 
-/// The resampling draws, or why there are none. The reason is empty for several runs a side, which
-/// are judged by permutations.
+/// The resampling draws, or the reason why there are none. The reason is empty for several runs a
+/// side, which are judged by permutations.
 type Judge = Result<Drawn, Unjudged>;
 
 /// Returns whether this many samples are enough for an interval of a quantile.
@@ -91,7 +91,7 @@ pub(crate) struct Work<'a> {
     sides: Sides<'a>,
     pair: Pair,
     options: &'a Options,
-    /// For each side, all runs together.
+    /// Latencies of all runs of each side together.
     histograms: [Histogram; 2],
     scale: Scale,
     counts: [Counts; 2],
@@ -99,7 +99,7 @@ pub(crate) struct Work<'a> {
     runs: [Vec<Counts>; 2],
 }
 
-/// The figures of a channel, each by run, which are permuted.
+/// The figures of a channel. Each has a value for each run, and these values are permuted.
 pub(crate) type ByFigure = Vec<Option<ByRun>>;
 
 /// Returns the latencies and the number of missed periods of some threads.
@@ -257,8 +257,8 @@ impl<'a> Work<'a> {
             (medians, medians, Some(runs))
         } else {
             let on_scale = [0, 1].map(|side| self.value(&self.counts[side], quantile));
-            // Values as `show` formats them, limited by the maximum. The difference is on the
-            // common scale.
+            // Values as `show` formats them, limited by the maximum. The difference is taken on the
+            // common scale instead.
             let values = [0, 1].map(|side| {
                 let max = self.histograms[side].max();
                 on_scale[side].map(|value| max.map_or(value, |max| value.min(max)))
@@ -336,7 +336,7 @@ impl<'a> Work<'a> {
                     return None;
                 }
                 let length = run.duration_ns.0 as f64 * needed / counts.total() as f64;
-                // Some more than needed, because runs differ.
+                // Ask for 5% more than needed, because runs differ.
                 longest = longest.max(Nanos((length * 1.05) as u64));
             }
         }
@@ -379,7 +379,7 @@ impl<'a> Work<'a> {
             ([Some(a), Some(b)], drawn)
                 if a.count + b.count == 0 && (drawn.is_ok() || self.is_of_runs()) =>
             {
-                // Neither side has any, so there is nothing to test.
+                // Neither side has any events, so there is nothing to test.
                 return Rate {
                     change: Change::NoneFound,
                     ..unknown(what, from_ns, sides)
@@ -413,8 +413,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Returns the estimate in the figure's unit, or why there is none, and the required length of
-    /// a run. Significance is decided together with all other figures.
+    /// Returns the estimate in the figure's unit, or the reason why there is none and the required
+    /// length of a run. Significance is decided together with all other figures.
     fn apart(
         &self,
         judged: Result<Judged, Unjudged>,

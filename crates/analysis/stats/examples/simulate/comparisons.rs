@@ -17,7 +17,7 @@ const KINDS: [(&str, Kind); 7] = [
     ("rare mixture", Kind::Rare),
 ];
 
-/// Lengths of a run, each with its number of rows.
+/// Length of a run and length of a row of its time series, in ms.
 const LENGTHS: [(u64, u64); 2] = [(2_500, 50), (10_000, 200)];
 
 /// Counts of the results of many comparisons.

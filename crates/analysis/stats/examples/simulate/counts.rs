@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::wander::normal;
 
-/// How counts with the same rate vary.
+/// Distribution of the counts of runs with the same rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Poisson,
@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Mixed(f64),
 }
 
-/// A count with this mean.
+/// Returns a random count with this mean.
 pub(crate) fn count(kind: Kind, mean: f64, random: &mut Rng) -> u64 {
     match kind {
         Kind::Poisson => poisson(mean, random),
@@ -32,7 +32,8 @@ fn poisson(mean: f64, random: &mut Rng) -> u64 {
     count
 }
 
-/// Marsaglia and Tsang, ACM Transactions on Mathematical Software 26, 2000.
+/// Returns a gamma variate (Marsaglia and Tsang, ACM Transactions on Mathematical Software 26,
+/// 2000).
 fn gamma(shape: f64, random: &mut Rng) -> f64 {
     if shape < 1.0 {
         let below = (1.0 - random.f64()).powf(1.0 / shape);

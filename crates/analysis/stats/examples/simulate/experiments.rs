@@ -114,7 +114,7 @@ fn experiments(kind: Kind, times: f64, machines: u64) -> Said {
     said
 }
 
-/// The test that assumes independent events.
+/// Returns whether a test that assumes independent events finds a difference.
 fn differs(b: u64, a: u64) -> bool {
     binomial_p(b, a + b, 0.5) < 0.05
 }

@@ -6,7 +6,7 @@ use punctual_model::Nanos;
 /// Approximate number of episodes a second of a machine: six a minute.
 const RATE: f64 = 0.1;
 
-/// How late periods are distributed over time.
+/// Distribution of late periods over time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Late {
     /// Independent of each other.
@@ -15,10 +15,11 @@ pub(crate) enum Late {
     SparseBursts,
     /// A burst of 20 every ten seconds.
     PeriodicBursts,
-    /// Each causes 0.7 others, 3 s later on average.
+    /// Each late period causes 0.7 others, 3 s later on average.
     SelfExciting,
-    /// A bad mode: its rate relative to the good mode, its mean length, and the mean time between
-    /// bad modes, in s.
+    /// The machine alternates between a good and a bad mode. The parameters are the rate of the bad
+    /// mode relative to the good mode, its mean length in s, and the mean time between bad modes in
+    /// s.
     BadMode(f64, f64, f64),
     /// The rate wanders. The parameters are the spread of its logarithm, and its memory in s.
     Wander(f64, f64),
@@ -87,7 +88,7 @@ fn bursts(begins: &[f64], random: &mut Rng) -> Vec<f64> {
 }
 
 fn cascades(seconds: f64, random: &mut Rng) -> Vec<f64> {
-    // The time before the run in which a cascade may begin.
+    // Length of the time before the run in which a cascade may begin, in s.
     let before = 200.0;
     let mut times = steady(0.3 * RATE, seconds + before, random);
     let mut next = 0;

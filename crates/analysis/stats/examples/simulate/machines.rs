@@ -4,7 +4,7 @@ use punctual_model::{
     Histogram, IntervalRow, Nanos, Recording, RecordingId, Series, SignedNanos, testing,
 };
 
-/// How the late periods of a machine are distributed.
+/// Distribution of the late periods of a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     /// Wake-ups are independent.
@@ -65,7 +65,8 @@ pub(crate) fn exponential(random: &mut fastrand::Rng) -> f64 {
     -(1.0 - random.f64()).ln()
 }
 
-/// A process that wanders and forgets in `memory` steps (Ornstein and Uhlenbeck).
+/// An Ornstein-Uhlenbeck process: it wanders around its mean, with a correlation time of `memory`
+/// steps.
 pub(crate) struct Wander {
     keeps: f64,
     now: f64,

@@ -1,4 +1,4 @@
-//! How often the bounds of `check` hold, and the verdicts that result.
+//! Coverage of the bounds of `check`, and the verdicts that result from them.
 
 use punctual_model::{Decision, EPISODE_GAP, ERROR, Episodes, Looks, Nanos, Rate};
 
@@ -37,14 +37,15 @@ pub(crate) const KINDS: [(&str, Late, f64); 12] = [
 /// Lengths of runs, in s.
 const LENGTHS: [u64; 3] = [60, 600, 3_600];
 
-/// Ratio between a limit and the truth.
+/// Ratio between a limit and the true rate.
 const NEAR: f64 = 1.1;
 
-/// For measuring until proven: the longest time in min, and the ratio between limits and truth.
+/// Longest time of a measurement until proven, in min, and the ratio between its limits and the
+/// true rate.
 const LONGEST: u64 = 64;
 const FAR: f64 = 1.5;
 
-/// Verdicts about a limit at this multiple of the truth: held, broken and not proven.
+/// Numbers of verdicts about one limit: held, broken and not proven.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Verdicts {
     pub(crate) held: u64,
@@ -68,10 +69,10 @@ impl Verdicts {
 /// The results of machines of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
-    /// Mean number of episodes in a run: the truth.
+    /// Mean number of episodes in a run, which is the true value.
     pub(crate) truth: f64,
-    /// Runs whose upper bound is not below the truth, or that give none; and likewise the lower
-    /// bound.
+    /// Number of runs whose upper bound is at least the true value, or that have no upper bound;
+    /// and the same for the lower bound.
     pub(crate) upper: u64,
     pub(crate) lower: u64,
     /// Runs without a bound.

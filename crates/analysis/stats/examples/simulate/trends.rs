@@ -1,4 +1,5 @@
-//! Change points of simulated series: how often one is found without a step, and with one.
+//! Change points of simulated series: false alarms in series without a step, and detections of a
+//! step.
 
 use fastrand::Rng;
 use punctual_stats::changes::{LEAST_RUNS, Values};
@@ -22,7 +23,7 @@ const KINDS: [(&str, Kind); 3] = [
 
 const MEANS: [f64; 4] = [0.05, 0.5, 5.0, 50.0];
 
-/// Results of the series of one condition.
+/// Results of many series with the same kind and mean of counts.
 #[derive(Default)]
 struct Row {
     false_points: f64,

@@ -22,7 +22,7 @@ impl Wander {
     }
 }
 
-/// Box and Muller.
+/// Returns a normal variate (Box and Muller, Annals of Mathematical Statistics 29, 1958).
 pub(crate) fn normal(random: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.f64()).cos()

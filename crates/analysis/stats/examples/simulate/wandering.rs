@@ -1,5 +1,4 @@
-//! Levels that wander, drift or follow seasons: how often a step is found in them, with and without
-//! a real one.
+//! Levels that wander, drift or follow seasons: false alarms, and detections of a real step.
 
 use fastrand::Rng;
 use punctual_stats::changes::{Course, LEAST_RUNS, Values, courses_of};
@@ -15,15 +14,15 @@ const SPREAD: f64 = 0.3;
 /// A usual figure, in ns.
 const USUAL: f64 = 50_000.0;
 
-/// How the level of a series moves, in standard deviations of its noise.
+/// Movement of the level of a series, in standard deviations of its noise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moves {
     Nothing,
-    /// Linearly by this much from the first run to the last.
+    /// A straight line that rises by this much from the first run to the last.
     Line(f64),
-    /// As a wave with this amplitude and this period in runs.
+    /// A wave with this amplitude and this period in runs.
     Wave(f64, f64),
-    /// As a step to a multiple of the level, at run 112.
+    /// A step to this multiple of the level, at run 112.
     Step(f64),
 }
 

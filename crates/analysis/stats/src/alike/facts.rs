@@ -91,7 +91,7 @@ fn collect(path: &str, value: &Value, rows: &mut BTreeMap<String, Option<String>
     }
 }
 
-/// The keys of a fact.
+/// JSON keys that a fact may have.
 const FACT: [&str; 3] = ["value", "source", "unknown"];
 
 /// Returns `C6 (133 µs, off)`.

@@ -1,4 +1,4 @@
-//! Whether a step is significant although neighbouring runs are correlated.
+//! Confirms steps: decides whether a step is significant although neighbouring runs are correlated.
 //!
 //! The level of a machine wanders, so runs are not exchangeable, and permutations find steps in
 //! series that have none. A step must therefore also be larger than such wandering explains. The
@@ -17,7 +17,7 @@ use super::{LEAST_RUNS, critical, spikes::median};
 pub struct Strongest {
     /// The first run of the new level.
     pub at: usize,
-    /// The difference of the two means by its standard error for independent runs.
+    /// Difference of the two means, divided by its standard error for independent runs.
     pub statistic: f64,
     /// The lag-1 autocorrelation of the residuals, corrected for the two means that were removed.
     pub phi: f64,
@@ -141,7 +141,7 @@ fn reduced(levels: &[f64], places: &mut Vec<usize>, level: f64) -> Vec<(usize, f
     }
 }
 
-/// Returns the probability of each step. It is more than 1 for steps that a smooth curve explains.
+/// Returns the p-value of each step. For a step that a smooth curve explains, it is above 1.
 fn judged(levels: &[f64], places: &[usize], phi: f64) -> Vec<f64> {
     let runs = levels.len() as f64;
     let smooth = smooth(levels, places, phi, TOGETHER);
@@ -149,7 +149,8 @@ fn judged(levels: &[f64], places: &[usize], phi: f64) -> Vec<f64> {
         let (from, to) = super::ends(places, index, levels.len());
         let statistic = statistic(&levels[from..*at], &levels[*at..to]);
         if smooth[index] {
-            // Remove the least pronounced step first.
+            // Among such steps, the least pronounced one gets the largest value, so that it is
+            // removed first.
             return 1.0 + 1.0 / (1.0 + statistic);
         }
         let here = (to - from) as f64;
@@ -198,8 +199,8 @@ fn clipped(levels: &[f64], places: &[usize]) -> Vec<f64> {
     each.collect()
 }
 
-/// Steps must be better by this much, so that a slow drift is rarely taken for one (calibrated:
-/// `cargo xtask simulate --only wandering`).
+/// Margin of the information criterion by which steps must be better, so that a slow drift is
+/// rarely taken for a step (calibrated: `cargo xtask simulate --only wandering`).
 const SURE: f64 = 3.0;
 
 /// Number of consecutive steps that are compared with a smooth curve together, because drift looks
@@ -240,7 +241,7 @@ fn is_smooth(levels: &[f64], steps: &[usize], phi: f64) -> bool {
     if by_steps <= 0.0 {
         return false;
     }
-    // Levels and places.
+    // Number of parameters of the steps: levels and places.
     let of_steps = 2.0 * steps.len() as f64 + 1.0;
     let is_better = |columns: &[Vec<f64>]| {
         let gain = runs

@@ -5,7 +5,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::confirm::{mean, of_residuals, power, rest_of};
 use super::{LEAST_RUNS, Values};
 
-/// A slope needs at least this many independent runs.
+/// Minimum number of independent runs for a slope.
 const LEAST_INDEPENDENT: f64 = 4.0;
 
 /// A slow movement since the last step, as a straight line through the levels.
@@ -41,7 +41,7 @@ pub(super) fn since(values: &Values, levels: &[f64], from: usize, level: f64) ->
     let residuals: Vec<f64> = each()
         .map(|(at, level)| level - middle - slope * place(at))
         .collect();
-    // A bend is not correlation, so remove it before estimating.
+    // A curve in the levels would look like correlation, so remove it before the estimate.
     let powers = [0, 1, 2, 3].map(|by| (0..levels.len()).map(power(levels.len(), by)).collect());
     let phi = of_residuals(&rest_of(levels, &powers), powers.len(), levels.len());
     let independent = runs * (1.0 - phi) / (1.0 + phi);

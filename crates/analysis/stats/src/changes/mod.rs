@@ -30,17 +30,17 @@ pub const LEAST_RUNS: usize = 4;
 /// The accepted probability of a false split.
 pub const ALPHA: f64 = 0.001;
 
-/// Number of permutations plus one that a split by one likelihood needs at [`ALPHA`].
+/// Number of permutations, plus one, that [`ALPHA`] requires for a split by one likelihood.
 const PERMUTATIONS: u64 = 1_000;
 
-/// Limit of the permuted runs for one split, so that long series get fewer permutations.
+/// Maximum number of permuted runs for one split. Long series therefore get fewer permutations.
 const EFFORT: u64 = 12_000_000;
 
-/// The share of trends without a step or drift that show one, in all of their series together. With
-/// fewer than three series, each gets a third.
+/// Accepted share of trends without a step or drift in which one is found in any series. With fewer
+/// than three series, each gets a third.
 const WRONG: f64 = 0.03;
 
-/// Tolerance of comparisons with limits.
+/// Factor for comparisons with limits, to tolerate rounding errors.
 const NEARLY: f64 = 1.0 + 1e-9;
 
 /// The scanned values, one for each run.
@@ -203,7 +203,7 @@ pub fn courses_of(families: &[Vec<Values>], seed: u64) -> Vec<Vec<Course>> {
 }
 
 /// Returns the splits that permutations accept in each series, in order of place. The p-value of a
-/// family is the smallest of its series. [`confirm`] corrects for their number.
+/// family is the smallest of its series. [`confirm`] corrects for the number of series.
 fn candidates_of(families: &[Vec<Values>], judged: usize, seed: u64) -> Vec<Vec<Vec<Split>>> {
     let tests = judged as u64;
     let whole: Vec<Vec<Option<Split>>> = (families.iter())

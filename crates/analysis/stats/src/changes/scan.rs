@@ -8,7 +8,7 @@ use super::LEAST_RUNS;
 /// sufficiently accurate (Besag and Clifford, Biometrika 78, 1991).
 const EXTREME_ENOUGH: u64 = 10;
 
-/// Largest number of places that are tried for a split in a permutation.
+/// Maximum number of places that are tried for a split in a permutation.
 const PLACES: usize = 1_024;
 
 /// Ratios that differ by less are treated as equal.
@@ -33,7 +33,7 @@ pub(super) enum By {
     Spread,
 }
 
-/// Runs as pairs that can be added: events and exposure, or a centred rank and 1.
+/// Runs as pairs of numbers that can be summed: events and exposure, or a centred rank and 1.
 pub(super) struct Pairs {
     each: Vec<(f64, f64)>,
     is_counts: bool,
@@ -49,12 +49,12 @@ struct Excess {
 }
 
 impl Excess {
-    /// Estimates it by moments of neighbours, which a change of level hardly affects. `None` if
-    /// they vary no more than Poisson counts.
+    /// Estimates the variation by moments of neighbours, which a change of level hardly affects.
+    /// Returns `None` if the counts vary no more than Poisson counts.
     fn new(each: &[(f64, f64)]) -> Option<Self> {
         let (events, exposure) = sum(each);
         let mean = events / each.len() as f64;
-        // Start at one more, so that it is not zero.
+        // The sums start at one more, so that they are not zero.
         let (mut beyond, mut squares) = (0.0, mean * mean);
         for pair in each.windows(2) {
             let ((a, here), (b, there)) = (pair[0], pair[1]);
@@ -73,7 +73,7 @@ impl Excess {
         })
     }
 
-    /// Returns how much lower the log likelihood of a range is than for Poisson counts, without
+    /// Returns the reduction of a range's log likelihood compared with Poisson counts, without
     /// terms that are the same for all splits.
     fn lower(self, (events, exposure): (f64, f64)) -> f64 {
         if events <= 0.0 || exposure <= 0.0 {
@@ -241,7 +241,7 @@ fn smaller(drawn: &[[f64; 2]]) -> (f64, By) {
         all.sort_by(|a, b| b.total_cmp(a));
         all
     });
-    // Counts the values that are as large.
+    // Rank by each likelihood: the number of values that are at least as large.
     let ranks = |ratios: &[f64; 2]| {
         [0, 1].map(|by| sorted[by].partition_point(|other| *other >= ratios[by] - NEAR))
     };

@@ -10,7 +10,7 @@ const ALPHA: f64 = 0.001;
 /// logarithms): one run in 4,000 if maxima have an extreme-value distribution.
 const RANGES: f64 = 4.5;
 
-/// It must also exceed it by this factor, so that nearly equal maxima have no spikes.
+/// Minimum factor above the third quartile, so that nearly equal maxima have no spikes.
 const FACTOR: f64 = 1.25;
 
 /// Returns the runs of a segment with more events than the others explain: negative binomial, with

@@ -180,7 +180,7 @@ fn critical_values_rise_with_what_hangs_together() {
     let p = |statistic, phi| critical::p_of(statistic, 224, phi);
     assert!(p(6.0, 0.0) < 0.001 && p(6.0, 0.3) < 0.005 && p(6.0, 0.7) > 0.1);
     assert!(p(0.0, 0.0) == 1.0 && p(f64::INFINITY, 0.9) == 0.0);
-    // Beyond the table, its edge applies.
+    // Values beyond the table get the result of its edge.
     assert_eq!(p(6.0, 1.0), p(6.0, 2.0));
     assert_eq!(
         critical::p_of(5.0, 1_024, 0.5),

@@ -1,5 +1,5 @@
-//! Whether a sequence of counts is stationary. A tail can be fitted only if counts neither depend
-//! on the past nor change their level.
+//! Tests whether a sequence of counts is stationary. A tail can be fitted only if counts neither
+//! depend on the past nor change their level.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 

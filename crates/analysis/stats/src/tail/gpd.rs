@@ -84,7 +84,7 @@ impl Gpd {
         }
     }
 
-    /// Returns the excess that one of `number` exceeds.
+    /// Returns the excess that is exceeded once in `number` on average.
     pub fn level(&self, number: f64) -> f64 {
         if self.shape.abs() < FLAT {
             self.scale * number.ln()

@@ -2,7 +2,7 @@
 
 use super::{LEAST, ROWS};
 
-/// Why a tail has no remark.
+/// Reason why a tail has no remark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoTail {

@@ -12,15 +12,14 @@ use punctual_model::{Histogram, Nanos, Recording, TailRemark, ThreadRecord};
 pub use gpd::{Gpd, fit};
 pub use missing::NoTail;
 
-/// The tail begins above this quantile. The fit must be the same above the others.
+/// The tail begins above this quantile. The fits above the other quantiles must be the same.
 const BEGINS: f64 = 0.995;
 const OTHERS: [f64; 2] = [0.99, 0.9975];
 
 /// Length of the extrapolated time, in multiples of the measurement.
 const AHEAD: u64 = 10;
 
-/// Smallest number of samples above the threshold for a fit. If there are many more, a part is
-/// used.
+/// Smallest number of samples above the threshold for a fit, and the largest number that is used.
 const LEAST: u64 = 100;
 const MOST: usize = 1_000;
 
@@ -30,7 +29,7 @@ const ROWS: usize = 20;
 /// Number of simulated tails for the interval and the goodness-of-fit test.
 const DRAWS: u64 = 200;
 
-/// A gate refuses below this p-value.
+/// Limit of the p-values of all gates. Below it, a gate refuses the tail.
 const CHANCE: f64 = 0.05;
 
 /// Returns the remark on the selected threads, or why there is none.
@@ -202,13 +201,13 @@ mod tests {
 
     #[test]
     fn a_steady_tail_is_carried_on() {
-        // The level that one of 600,000 exceeds.
+        // The level that is exceeded once in 600,000 samples on average.
         let truth = 3_000.0 + 2_000.0 * 600_000f64.ln();
         let steady = |seed| drawn(seed, |_, random| 3_000.0 + 2_000.0 * exponential(random));
         let found: Vec<TailRemark> = (0..20)
             .filter_map(|seed| remark(&steady(seed), |_| true).ok())
             .collect();
-        // Three gates at 5% refuse some.
+        // Each of the three gates refuses about 5% by chance.
         assert!(found.len() >= 14, "{}", found.len());
         let holds = |one: &&TailRemark| {
             let [low, high] = [one.low_ns, one.high_ns].map(|level| level.0 as f64);

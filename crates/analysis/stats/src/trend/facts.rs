@@ -14,7 +14,7 @@ pub fn facts_of(host: &HostFacts) -> Facts {
     alike::host_facts(host)
 }
 
-/// Returns how a recording was measured, and what `punctual tune` had set.
+/// Returns the settings of a measurement, and the settings that `punctual tune` had applied.
 pub fn measured_how(recording: &Recording) -> Facts {
     let mut settings: Facts = (alike::measurement(recording).into_iter())
         .map(|(name, value)| (format!("measurement.{}", name.replace(' ', "_")), value))
@@ -116,8 +116,8 @@ fn options_of(host: &HostFacts, names: &BTreeSet<&String>) -> Facts {
         .collect()
 }
 
-/// Returns the states that an audit found for these. Findings that it does not list are ok or do
-/// not apply.
+/// Returns the states of these findings in an audit. A finding that the audit does not list is ok
+/// or does not apply.
 fn findings_of(audit: &StoredAudit, names: &BTreeSet<&String>) -> Facts {
     let state = |name: &String| {
         let found = audit.findings.iter().find(|one| one.id == *name);

@@ -9,13 +9,13 @@ use super::{
 };
 use crate::changes::{self, Course, LEAST_RUNS, Step, Values};
 
-/// Steps and drifts of p50 or p99 by a smaller factor are not listed.
+/// Minimum factor of a step or drift of p50 or p99 that is listed.
 const LEAST_FACTOR: f64 = 1.1;
 
-/// The tail, p99, p50.
+/// Number of families of series: the tail, p99 and p50.
 pub(super) const FAMILIES: usize = 3;
 
-/// Events of a million periods.
+/// Number of periods that event rates refer to.
 const MILLION: f64 = 1e6;
 
 /// One series that is followed.
@@ -145,7 +145,7 @@ impl<'a> Followings<'a> {
         let level = |from: usize, to: usize| level(&member.values, from, to);
         let (before, after) = (level(start, step.at), level(step.at, end(number + 1)));
         let worse = after > before;
-        // It is over as soon as a later level is closer to the old one than to this one.
+        // The step is over as soon as a later level is closer to the old level than to the new one.
         let stands = (number + 1..listed.len()).all(|later| {
             let level = level(listed[later].at, end(later + 1)).max(f64::MIN_POSITIVE);
             let middle = before.max(f64::MIN_POSITIVE) * after;
@@ -274,8 +274,7 @@ impl<'a> Followings<'a> {
         all.into_iter().map(spike).collect()
     }
 
-    /// Runs that stand out between two steps by their count above the threshold that is
-    /// shown.
+    /// Returns the runs between two steps whose count above the shown threshold stands out.
     fn spiked_counts(&self, tail: &[Course]) -> Vec<usize> {
         let members = self.families[0].iter().zip(tail);
         let mut shown = members.filter(|(member, _)| member.threshold == self.thresholds.shown);

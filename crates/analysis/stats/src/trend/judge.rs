@@ -1,4 +1,4 @@
-//! From runs to a trend.
+//! Derives a trend from runs.
 
 use std::collections::BTreeMap;
 

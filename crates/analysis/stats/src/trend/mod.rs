@@ -73,7 +73,7 @@ pub struct Trend {
     pub from: Option<Timestamp>,
     /// Start of the last run.
     pub to: Option<Timestamp>,
-    /// Circumstances of the newest run. Absent if not looked up.
+    /// Circumstances of the newest run. Absent if they were not looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_on: Option<MeasuredOn>,
     /// The verdict.
@@ -328,7 +328,7 @@ pub struct FactChange {
 pub struct Hole {
     /// Its due time.
     pub due: Timestamp,
-    /// Why it did not run.
+    /// Reason why it did not run.
     pub reason: String,
 }
 
@@ -376,7 +376,8 @@ impl Group {
         }
     }
 
-    /// Converts a level of the tail, which is per million, to late periods of a usual run.
+    /// Converts a level of the tail from late periods per million to late periods of a run with the
+    /// median number of periods.
     pub fn a_run(&self, level: f64) -> f64 {
         let mut due: Vec<u64> = self.runs.iter().map(|run| run.due).collect();
         due.sort_unstable();
@@ -384,7 +385,7 @@ impl Group {
         level * usual as f64 / 1e6
     }
 
-    /// Returns its runs among all judged runs, the oldest first.
+    /// Returns the runs of this group among all judged runs, the oldest first.
     pub fn pick<'a>(&self, runs: &'a [Run]) -> Vec<&'a Run> {
         let first = self.runs.first().map(|run| run.started);
         let mut own: Vec<&Run> = (runs.iter())

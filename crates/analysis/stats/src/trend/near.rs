@@ -7,8 +7,8 @@ use super::facts::differing;
 use super::{FactChange, FactDifference, NearFact, Run};
 use crate::changes::LEAST_RUNS;
 
-/// Smallest number of runs that are searched before and after a change point. If counts vary much,
-/// its position is off by some runs.
+/// Minimum number of runs that are searched before and after a change point. If counts vary much,
+/// its position is off by a few runs.
 const REACH: usize = 2 * LEAST_RUNS;
 
 /// A fact whose value differs from its previous known value.

@@ -74,7 +74,7 @@ impl Rows {
 }
 
 impl FromIterator<(u64, u64)> for Rows {
-    /// The edges must be in ascending order.
+    /// Stores buckets by their lower edges, which must be in ascending order.
     fn from_iter<I: IntoIterator<Item = (u64, u64)>>(rows: I) -> Self {
         let mut bytes = Vec::new();
         let mut push = |mut number: u64| {
@@ -95,7 +95,8 @@ impl FromIterator<(u64, u64)> for Rows {
 }
 
 impl Run {
-    /// Returns how many due periods are known to exceed `limit`, without those in its bucket.
+    /// Returns the number of due periods that are known to exceed `limit`. Periods in its own
+    /// bucket are not included.
     pub fn above(&self, limit: Nanos) -> u64 {
         let above = self.rows.iter().filter(|(lower, _)| *lower > limit.0);
         above.fold(0, |sum, (_, count)| sum.saturating_add(count))
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(rows.iter().collect::<Vec<_>>(), all);
         assert!(!rows.is_empty() && Rows::default().is_empty());
         assert_eq!(Rows::default().iter().count(), 0);
-        // As many bytes as numbers, if the edges are close.
+        // If the edges are close, each number takes one byte.
         let close: Rows = (1_000..2_000).map(|edge| (edge, 50)).collect();
         assert!(close.0.len() < 2_010, "{}", close.0.len());
     }

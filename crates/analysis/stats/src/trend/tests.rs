@@ -143,7 +143,7 @@ fn rise_of_rare_lateness_is_found() {
     let runs = rare(80, 40);
     let trend = judge(&runs, question());
     let group = &trend.groups[0];
-    // The level of the fifth highest is in the bulk.
+    // The fifth highest latency of a run is in the bulk.
     assert!(group.threshold_ns.unwrap() < Nanos(50_000), "{group:?}");
     assert_eq!(trend.verdict, TrendVerdict::Worse, "{}", trend.sentence);
     let worse: Vec<&ChangePoint> = group.changes.iter().filter(|one| one.worse).collect();
@@ -199,7 +199,7 @@ fn causes_are_listed_by_their_distance() {
         change.facts[2].sentence().ends_with(", 1 run after"),
         "{change:?}"
     );
-    // Each is a change of facts, even across a gap.
+    // Each change counts as a change of facts, even across a gap.
     assert_eq!(trend.facts.len(), 4);
 }
 
@@ -390,7 +390,7 @@ fn words_of_a_command_line_are_compared() {
         found[0].sentence(),
         "kernel command line: processor.max_cstate=1 added"
     );
-    // An unknown value differs from none.
+    // An unknown value is not a difference.
     let unknown: Facts = before.keys().map(|name| (name.clone(), None)).collect();
     assert_eq!(difference(&before, &unknown), []);
 }

@@ -4,7 +4,7 @@ use crate::machines::{Kind, Machine, machine};
 use punctual_model::Nanos;
 use punctual_stats::{Change, Options, compare};
 
-/// Returns how many of the pairs are reported to differ.
+/// Returns the number of pairs that are reported to differ.
 fn found(baseline: Machine, candidate: Machine, pairs: u64) -> usize {
     let options = Options {
         quantiles: vec![0.5, 0.9, 0.99, 0.999],

@@ -10,13 +10,13 @@ use punctual_model::{
 pub(crate) struct Machine {
     pub(crate) seconds: u64,
     pub(crate) each: u64,
-    /// How much of a second's level stays in the next, 0 to 1.
+    /// Autocorrelation of the level from one second to the next, 0 to 1.
     pub(crate) memory: f64,
     /// Spread of the level, in ns.
     pub(crate) spread: f64,
-    /// Added to each latency, ns.
+    /// Constant that is added to each latency, in ns.
     pub(crate) shift: f64,
-    /// Multiplies the noise above the minimum latency.
+    /// Factor for the noise above the minimum latency.
     pub(crate) scale: f64,
     /// Missed periods in a thousand, in every other second.
     pub(crate) missed: u64,

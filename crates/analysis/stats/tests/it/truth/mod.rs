@@ -21,8 +21,8 @@ fn comparison_between(a: &Recording, b: &Recording) -> Comparison {
     compare(a, b, &options()).unwrap()
 }
 
-/// Returns how many of `pairs` pairs of the same machine are reported to differ, and in how many
-/// the median alone would be.
+/// Returns the number of pairs of the same machine, out of `pairs`, that are reported to differ,
+/// and the number that the median alone would report.
 fn alarms(machine: Machine, pairs: u64) -> (u64, u64) {
     (0..pairs).fold((0, 0), |(alarms, of_median), pair| {
         let comparison = comparison_between(&machine.run(2 * pair), &machine.run(2 * pair + 1));
@@ -139,7 +139,7 @@ fn intervals_hold_the_truth() {
     let held = (0..100).filter(|pair| {
         let comparison =
             comparison_between(&USUAL.run(1_000 + 2 * pair), &shifted.run(1_001 + 2 * pair));
-        // Nothing is claimed about a run that happens to wander all the time.
+        // A run that happens to wander all the time gets no estimate.
         let Some(estimate) = comparison.channels[0].quantiles[0].estimate else {
             return true;
         };
@@ -259,7 +259,7 @@ fn too_little_is_unknown_and_said_why() {
         why.contains("candidate has 5 rows") && why.contains("10 are needed"),
         "{why}"
     );
-    // Reported once for all, with the length that would be enough.
+    // The shortfall is reported once for all figures, with the length that would be enough.
     let short = &comparison.shortfalls;
     assert_eq!(short[0].why, why);
     assert_eq!(short[0].measure_ns, Some(Nanos::from_secs(20)));

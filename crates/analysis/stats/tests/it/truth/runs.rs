@@ -13,7 +13,7 @@ fn started(machine: Machine, runs: u64, seed: u64) -> Vec<Recording> {
         random.u64(..);
         let shift = machine.shift + 400.0 * normal(&mut random);
         let mut run = Machine { shift, ..machine }.run(seed.wrapping_mul(1_000) + nth);
-        // Alternating.
+        // The runs of both sides alternate.
         run.started += jiff::SignedDuration::from_mins(2 * nth as i64 + (seed % 2) as i64);
         run
     };
@@ -74,7 +74,7 @@ fn runs_show_difference_too_few_claim_nothing() {
     let runs = median.runs_ns.as_ref().unwrap();
     assert_eq!((runs[0].len(), runs[1].len()), (4, 4));
     assert_eq!(comparison.candidate.runs.len(), 4);
-    // Three a side: however far apart they are, 2 of 20 permutations are as far.
+    // With three runs a side, 2 of 20 permutations are as extreme, however far apart the sides are.
     let comparison = of_runs(&started(SHORT, 3, 2), &started(shifted, 3, 3));
     assert_eq!(comparison.change, Change::Unknown);
     let short = &comparison.shortfalls;
