@@ -23,8 +23,8 @@ pub struct Additions<'a> {
 struct ThreadAdditions<'a> {
     cpu: Option<u32>,
     label: Option<&'a str>,
-    /// Null if another tool measured and did not record it. This also applies to the other counts
-    /// of the sample accounting.
+    /// Null if the recording is from another tool that did not record it. This also applies to the
+    /// other counts of the sample accounting.
     expected: Option<u64>,
     missed: Option<u64>,
     early: u64,

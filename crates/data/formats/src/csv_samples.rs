@@ -47,8 +47,8 @@ fn write_thread(export: &Export<'_>, thread: u32, out: &mut dyn Write) -> Result
     let result = export.samples.for_each(thread, &mut |chunk| {
         read += chunk.len() as u64;
         for sample in chunk {
-            // Written without the CSV writer, because numbers need no quoting and a long run has
-            // many lines.
+            // Lines are written without the CSV writer, because numbers need no quoting and a long
+            // run has many lines.
             let (expected, latency) = (sample.expected.0, sample.latency.0);
             if let Err(error) = writeln!(out, "{thread},{cpu},{expected},{latency}") {
                 output_error = Some(error);

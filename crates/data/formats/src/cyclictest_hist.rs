@@ -58,8 +58,8 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     Ok(text.write(out)?)
 }
 
-/// Returns the cycle numbers of a thread's overflows listed in the file of another tool, if that
-/// file had the same number of rows.
+/// Returns the cycle numbers of a thread's overflows that the file of another tool listed. Empty if
+/// that file had another number of rows.
 fn imported_cycles(export: &Export<'_>, place: usize, limit: usize) -> Vec<u64> {
     let rows = export.recording.threads[place].histogram.unplaced_from();
     let mut tables = export.recording.tables.iter();
@@ -109,8 +109,8 @@ fn overflow_cycles(
             Ok(())
         })
         .map_err(FormatError::Samples)?;
-    // A sample dropped on its way to the store shifts all numbers after it, so they are then
-    // unknown.
+    // If a sample was dropped on its way to the store, all numbers after it are shifted and
+    // therefore unknown.
     let thread = &export.recording.threads[place];
     let complete = cycle == thread.histogram.count() && seen == overflows;
     Ok(if complete { cycles } else { Vec::new() })

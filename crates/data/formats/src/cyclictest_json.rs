@@ -112,7 +112,8 @@ fn date(recording: &Recording, after: Option<Duration>) -> String {
         return UNKNOWN.to_owned();
     };
     let moment = recording.started;
-    // Beyond the year 9999 only if a file was tampered with.
+    // The addition fails only if the recording was tampered with: its end is then after the year
+    // 9999.
     let moment = moment.saturating_add(after).unwrap_or(moment);
     moment.strftime("%a, %d %b %Y %H:%M:%S %z").to_string()
 }

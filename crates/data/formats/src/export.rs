@@ -12,7 +12,7 @@ use crate::{FormatError, SampleSource};
 pub struct Format {
     /// Name on the command line: `cyclictest-json`.
     pub name: &'static str,
-    /// One-line description.
+    /// Description in one line.
     pub summary: &'static str,
     /// Usual file extension, without the dot.
     pub extension: &'static str,
@@ -99,8 +99,8 @@ pub struct ExportOptions {
     pub sparse_rows: bool,
     /// `cyclictest-json`, `rt-dataset`: add the key `punctual`. Strict readers reject it.
     pub extra_key: bool,
-    /// Formats with [`micro_rows`](Format::micro_rows): number of rows of 1 µs, like cyclictest's
-    /// `-h`. Latencies at or above it are overflows. From 1 to [`MAX_ROWS`](crate::MAX_ROWS).
-    /// `None` for enough rows for the largest latency.
+    /// Formats with [`micro_rows`](Format::micro_rows): number of rows of 1 µs, from 1 to
+    /// [`MAX_ROWS`](crate::MAX_ROWS), like cyclictest's `-h`. Latencies of at least this number of
+    /// µs are overflows. `None` means enough rows for the largest latency.
     pub histogram_us: Option<usize>,
 }

@@ -108,7 +108,7 @@ fn write_group(
     // Thread and CPU numbers are far below 2^31.
     let threads = vec![thread as i32; samples.len()];
     let cpus = vec![cpu.map_or(0, |cpu| cpu as i32); samples.len()];
-    // The definition level tells which rows have a value: all or none.
+    // A row has a value if its definition level is 1. Either all rows have one or none has.
     let levels = vec![i16::from(cpu.is_some()); samples.len()];
     let expected: Vec<i64> = samples.iter().map(|s| s.expected.0 as i64).collect();
     let latency: Vec<i64> = samples.iter().map(|s| s.latency.0).collect();
@@ -182,8 +182,8 @@ fn properties(recording: &Recording) -> WriterProperties {
     builder.build()
 }
 
-/// Output of the library, which requires a writer that can move to another thread; ours may not.
-/// Drained after each row group.
+/// Output buffer for the library, which requires a writer that can be sent to another thread. The
+/// actual writer may not be. The buffer is drained after each row group.
 #[derive(Clone, Default)]
 struct Spool(Arc<Mutex<Vec<u8>>>);
 
@@ -256,11 +256,11 @@ mod tests {
 
     #[test]
     fn it_reads_back() {
-        // More than one row group for the first thread.
+        // The first thread has more than one row group.
         let all = vec![samples(300_001), samples(3)];
         let recording = recording_with(300_004);
         let bytes = parquet(&recording, &CollectedSamples(all.clone())).unwrap();
-        // Differences of a few bits instead of two numbers of eight bytes.
+        // Each sample takes differences of a few bits, instead of two numbers of eight bytes.
         assert!(bytes.len() < 300_004 * 5, "{}", bytes.len());
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         let metadata = reader.metadata().file_metadata();

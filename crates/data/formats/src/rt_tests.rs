@@ -38,15 +38,16 @@ pub struct HistogramColumn {
 }
 
 impl HistogramColumn {
-    /// Returns the column of a thread, in rows of `unit`; the cycle numbers are unknown. Exact if
-    /// no row of the histogram is wider than `unit`; otherwise a row contains the samples of the
-    /// wider one. An imported sample of unknown latency is an overflow, and a figure that the other
-    /// tool did not record is 0.
+    /// Returns the column of a thread, in rows of `unit`. The cycle numbers are unknown. The column
+    /// is exact if no row of the histogram is wider than `unit`; otherwise a row contains the
+    /// samples of the wider one. An imported sample of unknown latency is an overflow, and a figure
+    /// that the other tool did not record is 0.
     pub fn new(thread: &ThreadRecord, unit: Nanos, limit: usize) -> Self {
         let histogram = &thread.histogram;
         let unit = unit.0.max(1);
         let whole = |time: Option<Nanos>| time.map_or(0, |time| time.0 / unit);
-        // Rounded down, unlike the mean in nanoseconds, which is rounded to the nearest.
+        // The original rounds the mean down, unlike the mean in nanoseconds, which is rounded to
+        // the nearest.
         let mean = (histogram.sum().0 / unit).checked_div(histogram.count());
         let mut column = Self {
             overflows: histogram.overflow().saturating_add(histogram.unplaced()),
@@ -97,7 +98,7 @@ impl HistogramText {
     /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { columns, .. } = self;
-        // With one thread, a sum would be a duplicate; the rows contain it anyway.
+        // With one thread, a column for the sum would only repeat the column of the thread.
         let with_sum = self.sum && columns.len() > 1;
         let max = columns.iter().map(|column| column.max).max();
         let overflows = columns.iter().map(|column| column.overflows);
@@ -182,7 +183,7 @@ impl HistogramColumn {
             write!(out, "{blank}{cycle:05}")?;
         }
         let others = self.overflows.saturating_sub(known.len() as u64);
-        // A list that fills all its places is followed by "00000 others".
+        // If the list has as many cycles as there are rows, "00000 others" follows.
         if others > 0 || known.len() == limit {
             write!(out, " # {others:05} others")?;
         }
@@ -205,7 +206,7 @@ fn summary(
     writeln!(out)
 }
 
-/// A number written with a given number of decimals, for files that do not use two.
+/// A number with a given number of decimals, for files that do not use two decimals.
 #[derive(Clone, Debug)]
 pub struct Decimals(pub f64, pub usize);
 
@@ -234,7 +235,7 @@ pub struct JsonHead<'a> {
     pub end_time: String,
     /// Exit code of the program.
     pub return_code: i32,
-    /// The machine it ran on.
+    /// The machine on which the program ran.
     pub host: &'a HostFacts,
 }
 
@@ -288,7 +289,7 @@ impl<'a, T> JsonThreads<'a, T> {
     }
 }
 
-/// uname(2), and whether `/sys/kernel/realtime` contains 1.
+/// The values of uname(2), and whether `/sys/kernel/realtime` contains 1.
 #[derive(Serialize)]
 struct SystemInfo<'a> {
     sysname: &'static str,
@@ -331,7 +332,8 @@ pub fn write_rt_tests_json<B: Serialize>(
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Layout::default());
     file.serialize(&mut serializer)?;
-    // The file may be a terminal, and the command line may contain any text.
+    // Control characters are escaped: the file may be a terminal, and the command line may contain
+    // any text.
     writeln!(out, "{}", escape_json(&String::from_utf8_lossy(&bytes)))?;
     Ok(())
 }

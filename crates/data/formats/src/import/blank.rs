@@ -12,8 +12,8 @@ use super::Source;
 /// The unit of most tools: whole microseconds.
 pub(crate) const MICROSECOND: Nanos = Nanos(1_000);
 
-/// Maximum number of threads read: more than any of these tools starts, and with 73 KB per
-/// histogram no danger to the memory.
+/// Maximum number of threads that are read. None of these tools starts more, and with 73 KB per
+/// histogram they fit into memory.
 pub(crate) const THREADS: usize = 2_048;
 
 /// Returns a recording with a known origin and all other values unknown. `format` is the name of
@@ -38,7 +38,7 @@ pub(crate) fn blank(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
             format: format.to_owned(),
             tool: tool.to_owned(),
             file: source.name().to_owned(),
-            // Without samples, the times of samples cannot be unknown.
+            // Without samples, there are no times that could be unknown.
             unknown: (Unknown::ALL.iter().map(|(unknown, _)| *unknown))
                 .filter(|unknown| *unknown != Unknown::Times)
                 .collect(),
@@ -69,8 +69,8 @@ pub(crate) fn fact_of<T>(source: &Source<'_>, value: T) -> Fact<T> {
     Fact::known(value, source.name())
 }
 
-/// Creates a thread with only a histogram; its sample accounting is the number recorded. Without a
-/// CPU it is labelled `thread N`, because it may have been pinned.
+/// Creates a thread with only a histogram. Its sample accounting contains the number of recorded
+/// samples. Without a CPU it is labelled `thread N`, because it may have been pinned.
 pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> ThreadRecord {
     let recorded = histogram.recorded();
     ThreadRecord {

@@ -46,8 +46,8 @@ impl Counted {
             .ok_or(Malformed::SamplesTooManyInRows)
     }
 
-    /// Returns the end of the last filled row: the lower bound of samples in no row, if the tool
-    /// gives no other.
+    /// Returns the end of the last filled row. It is the lower bound of samples in no row, if the
+    /// tool gives no other bound.
     pub(crate) fn end(&self) -> Nanos {
         let last = self.rows.last_key_value();
         last.map_or(Nanos::ZERO, |(lower, _)| {
@@ -107,7 +107,8 @@ impl Counted {
             }
         }
         let min = self.min.map_or(first.unwrap_or(0), |min| min.0) as f64;
-        // The mean of values rounded down is not itself rounded down.
+        // `max` is rounded down, but the mean may be exact, so it can be up to one unit above
+        // `max`.
         let max = (self.max).map_or(f64::INFINITY, |max| max.0 as f64 + self.unit.0 as f64);
         if let Some(mean) = self.mean
             // A mean rounded down to its unit may be below the row of the minimum.
@@ -119,8 +120,8 @@ impl Counted {
     }
 }
 
-/// Returns the width of our histogram bucket that begins at `lower`, from 1 µs on: it keeps three
-/// significant digits.
+/// Returns the width of the histogram bucket of punctual that begins at `lower`, from 1 µs on: a
+/// bucket keeps three significant digits.
 fn bucket_width(lower: u64) -> u64 {
     let digits = lower.checked_ilog10().unwrap_or(0);
     10u64.pow(digits.saturating_sub(2))

@@ -63,7 +63,7 @@ struct Text {
     columns: Option<usize>,
     /// Sum of each column.
     sums: Vec<u64>,
-    /// The row after the last.
+    /// Number of the row after the last one.
     next: u64,
     fine: u64,
     total: Option<Vec<u64>>,
@@ -128,7 +128,7 @@ impl Text {
         let Some(comment) = line.strip_prefix("# ") else {
             return match line {
                 "" => Ok(()),
-                // Lines below the last one that every file has.
+                // The line of overflows is the last one that every file has. Words may follow it.
                 _ if self.overflows.is_some() && self.words.take(line.as_bytes()).is_ok() => Ok(()),
                 _ if self.min.is_some() => Err(Malformed::BelowHistogram(shown(line.as_bytes()))),
                 _ => self.row(line),
@@ -226,7 +226,7 @@ impl Text {
         self.histograms[column].add_row(Nanos(row * unit.one.0), count);
     }
 
-    /// Returns one unit of all figures.
+    /// Returns the unit of all figures.
     fn one(&self) -> Nanos {
         self.unit.map_or(MICROSECOND, |unit| unit.one)
     }
@@ -290,7 +290,7 @@ impl Text {
             _ => {}
         }
         if self.unit.is_none() {
-            // All samples are beyond the rows, or there are none.
+            // Either all samples are beyond the rows, or there are none.
             let counted = [&self.overflows, &self.total].into_iter().flatten();
             let has = |place: usize| counted.clone().any(|line| line.get(place) > Some(&0));
             let of_threads = (0..).zip(min).filter(|(place, _)| has(*place));
@@ -324,8 +324,8 @@ impl Text {
         Ok(())
     }
 
-    /// Returns whether the overflows of a thread cannot be all of its samples. They must be if no
-    /// row is filled.
+    /// Returns whether the file lacks rows: no row of the thread is filled, but its overflows
+    /// cannot be all of its samples.
     fn lacks_rows(&self, place: usize) -> bool {
         let figure = |line: &Option<Vec<u64>>| {
             let figure = line.as_ref().and_then(|line| line.get(place));
@@ -338,7 +338,8 @@ impl Text {
         }
         let listed = self.cycles.get(place).map(|(listed, _)| listed);
         let beyond = |cycle: &u64| u128::from(*cycle) >= samples;
-        // With so few samples, the mean is at least that of one maximum and minima for the rest.
+        // If all samples are overflows, their cycle numbers are below `samples`, and the mean is at
+        // least that of one maximum and of minima for the rest.
         listed.is_some_and(|listed| listed.iter().any(beyond))
             || (avg + 1) * samples <= max + (samples - 1) * min
     }
@@ -402,7 +403,8 @@ impl Text {
             return Err(Malformed::MaximumInRows { overflows, max });
         }
         let too_large = |name, value| Malformed::FigureTooLarge { name, value };
-        // The sum of the rows is exact, while the line is rounded down.
+        // If the mean of the rows agrees with the printed mean, the rows are more exact, because
+        // the printed mean is rounded down.
         let exact_mean = if overflows == 0 && rows_mean == Some(avg) {
             None
         } else {

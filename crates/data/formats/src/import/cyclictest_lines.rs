@@ -50,7 +50,8 @@ fn recognise(head: &Head<'_>) -> bool {
     found || is_nonsense(head)
 }
 
-/// Recognises lines of a run with invalid figures, so that they are rejected with the reason.
+/// Returns whether a file contains thread lines with invalid figures. They are recognised, so that
+/// the file is rejected with the reason.
 fn is_nonsense(head: &Head<'_>) -> bool {
     head.lines().any(|line| {
         let line = plain(line.as_bytes());
@@ -167,7 +168,7 @@ impl Lines {
                 self.words.take(bytes)
             };
         }
-        // Printed before the threads start.
+        // cyclictest prints this line before its threads start.
         if text.starts_with("# /dev/cpu_dma_latency set to") && !self.last.is_empty() {
             return Err(Malformed::SecondRunBegins);
         }

@@ -51,12 +51,12 @@ fn recognise(head: &Head<'_>) -> bool {
 /// Samples per batch of one thread.
 const BATCH: usize = 1_024;
 
-/// State of one thread while reading.
+/// State of one thread during reading.
 struct Channel {
     number: u64,
     tally: Tally,
     next: u64,
-    /// Cycles without a line.
+    /// Number of cycles without a line.
     gaps: u64,
     batch: Vec<Sample>,
 }
@@ -74,7 +74,7 @@ struct Channels {
     /// CPU of each thread that the file names.
     cpus: BTreeMap<u64, u32>,
     words: WordsBelow,
-    /// Cycles of all threads before the last words.
+    /// Number of cycles of all threads when the last words below the figures began.
     above_words: Option<u64>,
     break_value: Option<u64>,
 }
@@ -113,7 +113,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
         if at == end && at > 0 {
             continue;
         }
-        // Reads any other line; finally, the one that crosses the end of the buffer.
+        // Reads any other line, including a line that continues after the end of the buffer.
         match source.next_line()? {
             None => break,
             Some(line) => {
@@ -127,7 +127,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
     channels.recording(source, sink)
 }
 
-/// Returns the smallest latency of these lines, and the first interval given.
+/// Returns the smallest latency of these lines, and the first interval that they state.
 fn smallest(head: &[u8]) -> (Option<u64>, Option<u64>) {
     let (mut least, mut interval_us) = (None::<u64>, None);
     for line in head.split(|byte| *byte == b'\n') {
@@ -239,7 +239,7 @@ impl Channels {
     ) -> Result<(), Failure> {
         let trimmed = plain(bytes);
         if !complete && !trimmed.is_empty() && !is_prompt(trimmed) {
-            // The latency may have had more digits.
+            // The line may be truncated within the latency.
             return Err(Malformed::LineTruncated.into());
         }
         if let Some(row) = sample(trimmed) {
@@ -267,7 +267,7 @@ impl Channels {
         }
     }
 
-    /// Returns the cycles of all threads so far; it grows with each sample.
+    /// Returns the number of cycles of all threads so far. It grows with each sample.
     fn cycles(&self) -> u64 {
         let next = self.channels.iter().map(|channel| channel.next);
         next.fold(0, u64::saturating_add)

@@ -13,7 +13,7 @@ use super::{ImportError, SampleSink, Source};
 pub struct Import {
     /// Name on the command line: `cyclictest-hist`.
     pub name: &'static str,
-    /// One-line description.
+    /// Description in one line.
     pub summary: &'static str,
     /// Description of the imported content, missing values and rejected files: a few paragraphs for
     /// the documentation.

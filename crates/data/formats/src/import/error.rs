@@ -34,7 +34,7 @@ pub enum ImportError {
     Foreign {
         /// The file.
         file: String,
-        /// The kind of file, and what to do.
+        /// Name of this kind of file, and a remedy.
         what: &'static str,
     },
     /// More than one format matches.
@@ -62,7 +62,7 @@ pub enum ImportError {
         file: String,
         /// The location.
         location: Location,
-        /// The problem, and what to do.
+        /// Description of the problem, and a remedy.
         reason: String,
     },
     /// The samples could not be stored.

@@ -1,6 +1,6 @@
-//! Files that cannot be imported, and what to do with them.
+//! Files that cannot be imported, with a remedy for each.
 
-/// First bytes, kind of file, and what to do.
+/// First bytes of the file, name of this kind of file, and a remedy.
 const FOREIGN: [(&[u8], &str); 11] = [
     (
         b"\x1f\x8b",

@@ -46,7 +46,7 @@ struct Text {
     samples: Vec<u64>,
 }
 
-/// Maximum number of samples: more than a run of weeks lists.
+/// Maximum number of samples: a run of weeks lists fewer.
 const MOST: usize = 4_000_000;
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
@@ -140,7 +140,7 @@ impl Text {
     }
 }
 
-/// Returns the larger of both gaps of a sample, in µs.
+/// Returns the larger of the two gaps of a sample, in µs.
 fn sample(line: &str) -> Result<u64, Malformed> {
     let field = |name: &'static str| {
         let mut fields = line.split(',').map(str::trim);

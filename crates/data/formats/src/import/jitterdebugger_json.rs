@@ -33,7 +33,7 @@ priority, the load, and other events.",
 const ROWS_END: Nanos = Nanos(1_000_000);
 
 fn recognise(head: &Head<'_>) -> bool {
-    // A recording of punctual also contains these words.
+    // A recording of punctual also contains these keys, so its own keys must be absent.
     head.is_json_with(&["version", "cpu", "histogram", "count"])
         && !["\"thread\"", "\"schema\""]
             .iter()
@@ -92,7 +92,7 @@ fn read_system(
             *fact = fact_of(source, text.to_owned());
         }
     }
-    // uname -v contains it (`scripts/mkcompile_h` of the kernel).
+    // The output of `uname -v` contains the preemption model (`scripts/mkcompile_h` of the kernel).
     let version = kernel.version.get().map_or("", String::as_str);
     if version.contains("PREEMPT_RT") || version.contains("PREEMPT RT") {
         kernel.preempt_rt = fact_of(source, true);
@@ -149,7 +149,8 @@ mod tests {
         assert_eq!(second.quantile(0.9999), second.max());
         assert_eq!(second.quantile(0.9995), None);
         assert_eq!(second.mean(), Some(Nanos(15_360)));
-        // Computed from the rows if they contain all samples, otherwise from the two decimals.
+        // The sum is computed from the rows if they contain all samples, otherwise from the mean
+        // with its two decimals.
         assert_eq!(first.sum(), Nanos::from_micros(43_449));
         assert_eq!(recording.threads[1].cpu, Some(1));
         let release = recording.host.kernel.release.get().unwrap();

@@ -46,7 +46,7 @@ struct Line {
     cpu: u32,
     samples: u64,
     min: u64,
-    /// In hundredths of a microsecond.
+    /// Mean in hundredths of a microsecond.
     mean: u64,
     max: u64,
 }
@@ -137,7 +137,7 @@ impl Line {
             samples,
             min: latency("Min", min.trim())?,
             mean: match samples {
-                // Zero divided by zero in the original.
+                // Without samples, jitterdebugger prints the result of zero divided by zero.
                 0 => 0,
                 _ => hundredths(mean.trim())?,
             },

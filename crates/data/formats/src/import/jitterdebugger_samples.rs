@@ -34,7 +34,7 @@ const RECORD: usize = 28;
 /// Maximum latency that is read: the range of a histogram.
 const LATEST_US: u64 = MAX_TRACKABLE_NS / 1_000;
 
-/// The latest time, in seconds: three hundred years of uptime.
+/// Latest time that is accepted, in seconds: three hundred years of uptime.
 const LATEST_S: u64 = 10_000_000_000;
 
 /// One record.

@@ -36,7 +36,8 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         source.bad_at(place, error.to_string())
     })?;
     if recording.completion == Completion::Running {
-        // A recording that is still running writes to another store.
+        // The recording was still running when it was exported. Its later samples are in another
+        // store.
         recording.completion = Completion::Interrupted;
     }
     let threads = recording.threads.len();

@@ -1,4 +1,4 @@
-//! Problems with a value, a line or a file. The reader adds file and line.
+//! Problems with a value, a line or a file. The reader adds the file name and the line number.
 
 use punctual_model::Nanos;
 
@@ -323,7 +323,7 @@ impl Malformed {
 mod tests {
     use super::*;
 
-    /// All messages without a value. Users and their scripts rely on them.
+    /// All messages that contain no value. Users and their scripts rely on their text.
     #[test]
     fn fixed_messages_stay_as_they_are() {
         let messages = [

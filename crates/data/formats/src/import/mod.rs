@@ -116,7 +116,8 @@ pub fn recognise(file: &str, head: &Head<'_>) -> Result<&'static Import, ImportE
         let file = file.to_owned();
         return Err(ImportError::Foreign { file, what });
     }
-    // As it is read: without quotation marks, indentation and words above it.
+    // Formats are recognised from the stripped text: without quotation marks, indentation and words
+    // above the header.
     let bare = Pasted::from_head(head, is_recognised).map(|pasted| pasted.head(head));
     let bare = bare
         .as_deref()

@@ -214,7 +214,7 @@ impl Text {
     }
 }
 
-/// More than the maximum of oslat, which is 1024 of its unit.
+/// Maximum number of buckets that are read, above the limit of oslat, which is 1024.
 const MOST_BUCKETS: usize = 65_536;
 
 /// Parses ` 0 1 5`.

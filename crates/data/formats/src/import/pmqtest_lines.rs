@@ -98,7 +98,7 @@ fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), Malformed> {
                     number,
                 });
             }
-            // Its figures follow on a separate line.
+            // The figures of the pair follow on a separate line.
             pairs.insert(number, pair);
             Ok(())
         }

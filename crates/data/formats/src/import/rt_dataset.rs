@@ -98,7 +98,7 @@ fn read_host(
         .collect();
     if !lines.is_empty() {
         let real_time = lines.iter().any(|line| {
-            // The second is the name used by older patches.
+            // `CONFIG_PREEMPT_RT_FULL` is the name in older patches.
             ["CONFIG_PREEMPT_RT=y", "CONFIG_PREEMPT_RT_FULL=y"].contains(line)
         });
         host.kernel.preempt_rt = fact_of(source, real_time);

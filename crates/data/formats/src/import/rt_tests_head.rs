@@ -90,7 +90,8 @@ pub(crate) fn additions(
     let Some(ours) = file.maybe_object("punctual")? else {
         return Ok(());
     };
-    // Only the keys of an export; another program may use the same name.
+    // Only the keys of an export of punctual are read. Another program may write a key with this
+    // name.
     let Some(threads) = ours.maybe_object("thread")? else {
         return Ok(());
     };
@@ -149,8 +150,8 @@ fn precise(
     let fits = |fine: Option<Nanos>, coarse: Option<Nanos>| {
         fine.filter(|fine| coarse.is_none_or(|c| c.whole_micros() == fine.whole_micros()))
     };
-    // If the file has no minimum, the first row is used. From 1 ms on, rows written by punctual are
-    // one percent wide.
+    // If the file has no minimum, the first row stands for it. From 1 ms on, rows that punctual
+    // wrote are one percent wide.
     let in_first_row = |fine: &Nanos, row: Nanos| {
         row >= Nanos::from_millis(1) && *fine >= row && fine.0 - row.0 <= row.0 / 100
     };
@@ -158,8 +159,9 @@ fn precise(
     let within = given.filter(|fine| histogram.min().is_some_and(|row| in_first_row(fine, row)));
     let min = fits(given, histogram.min()).or(within);
     let max = fits(maybe("max_ns")?, histogram.max());
-    // The mean of the file has few digits, and is missing if samples are in no row. Ours is more
-    // exact if it is within the rounding of the rows (1 µs, from 1 ms on one percent).
+    // The mean of the file has few digits, and is missing if samples are in no row. The sum of
+    // punctual is more exact. It is used if it agrees within the rounding of the rows (1 µs, from 1
+    // ms on one percent).
     let near = |sum: &Nanos| {
         let fine = sum.0.checked_div(histogram.count());
         let coarse = histogram.mean();

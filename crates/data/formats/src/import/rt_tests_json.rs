@@ -41,7 +41,7 @@ fn recognise(head: &Head<'_>) -> bool {
     head.is_json_with(&["file_version", "rt_test_version:"])
 }
 
-/// Content of each thread of a file.
+/// Kind of figures that a file has for each thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// cyclictest and similar tools.
@@ -86,7 +86,8 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     }
     let (tool, probe, kind) = tool(&file, &all.object(numbers[0].1)?)?;
     let mut recording = head(source, &file, IMPORT.name, tool, probe)?;
-    // The original writes its switch here: 1 for figures in nanoseconds.
+    // The tools write the value of their switch for nanoseconds here, not a resolution: 1 means
+    // figures in ns.
     let unit = match file.maybe_count("resolution_in_ns")? {
         Some(1) => Nanos(1),
         _ => MICROSECOND,
@@ -141,7 +142,7 @@ fn tool(
         let name = word.rsplit('/').next().unwrap_or(word);
         TOOLS.iter().find(|(known, ..)| *known == name)
     });
-    // The second and third words: punctual compat cyclictest.
+    // The tool may be the third word: `punctual compat cyclictest`.
     let named = words.by_ref().take(3).flatten().next();
     let usual = TOOLS.iter().find(|(_, _, of)| *of == kind);
     match (named.filter(|(.., of)| *of == kind), usual, kind) {
@@ -152,8 +153,9 @@ fn tool(
     }
 }
 
-/// Up to 2.4, signaltest writes the CPU of the first thread for each thread. If all are the same,
-/// forgets those of the others. Returns whether all are known.
+/// Forgets the CPUs of all threads but the first, if all threads have the same CPU: up to 2.4,
+/// signaltest writes the CPU of the first thread for each thread. Returns whether all CPUs are
+/// known.
 fn forget_copied_cpus(threads: &mut [ThreadRecord]) -> bool {
     let first = threads[0].cpu;
     if threads.iter().any(|thread| thread.cpu != first) {

@@ -85,7 +85,7 @@ struct Reading {
     /// Version of rteval.
     version: String,
     tool: Option<Tool>,
-    /// Figures of the open core or system element.
+    /// Figures of the core or system element that is being read.
     group: Group,
     /// Samples of the whole system.
     system: Option<u64>,
@@ -108,7 +108,7 @@ struct Core {
 }
 
 impl Reading {
-    /// Handles an element at its end: the last of the open ones.
+    /// Handles the end of an element, which is the last of the open ones.
     fn element(&mut self, open: &[Element]) -> Result<(), Malformed> {
         let path: Vec<&str> = open.iter().map(|element| element.name.as_str()).collect();
         let Some(last) = open.last() else {
@@ -206,7 +206,7 @@ impl Reading {
     }
 
     fn load(&mut self, element: &Element) {
-        // `run="0"`: configured but not run.
+        // `run="0"` means that the tool was configured but not run.
         if element.attribute("run") == Some("0") {
             return;
         }
@@ -410,7 +410,7 @@ fn core_thread(
     if lost {
         counted.beyond = 1;
         counted.from = counted.end().max(end.unwrap_or(Nanos::ZERO));
-        // The maximum is within the rows, but no row is filled there.
+        // The maximum would be within the rows, but no row is filled there.
         if counted.max.is_some_and(|max| max < counted.from) {
             return Err(Malformed::MaximumInNoBucket);
         }
@@ -453,7 +453,7 @@ mod tests {
     use super::super::testing::{read_text, refused};
     use super::*;
 
-    // Written by hand after rteval's source.
+    // These files were written by hand, based on rteval's source.
     const CYCLICTEST: &str = include_str!("../../tests/fixtures/rteval-cyclictest.xml");
     const TIMERLAT: &str = include_str!("../../tests/fixtures/rteval-timerlat.xml");
 
@@ -523,7 +523,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         let with = |from: &str, to: &str| {
             assert!(CYCLICTEST.contains(from), "{from}");
-            // In the figures of the cores, if it is also there.
+            // Replaces the text in the figures of the cores if it occurs there.
             let cores = CYCLICTEST.find("<core").unwrap();
             let place = CYCLICTEST[cores..].find(from).map(|place| cores + place);
             let place = place.unwrap_or_else(|| CYCLICTEST.find(from).unwrap());

@@ -98,7 +98,7 @@ const KIND_OSNOISE: Kind = Kind {
     coarse: true,
 };
 
-/// The lines after the rows, in order.
+/// Names of the lines after the rows, in order.
 const SUMMARY: [&str; 5] = ["over", "count", "min", "avg", "max"];
 
 /// One column of the file.
@@ -153,7 +153,7 @@ fn read(
             "the file ends before its line '{missing}:': it is truncated"
         )));
     }
-    // The rest repeats the columns, except for two notes.
+    // The rest of the file repeats the columns. Only two notes in it are used.
     while let Some(line) = source.next_line()? {
         let text = line.text();
         if text.trim_end() == kind.title || text.starts_with("Index ") {
@@ -161,7 +161,7 @@ fn read(
         }
         note(&text, &mut recording);
     }
-    // A wake-up is counted in a column of each kind.
+    // Each wake-up is counted once in every kind of column.
     let kinds = table.columns.iter().map(|column| column.what);
     recording.probe.alike = kinds.collect::<BTreeSet<_>>().len() == 1;
     if let Some(duration) = table.duration {
@@ -316,7 +316,7 @@ fn figures<'t>(
 }
 
 fn count(figure: &str, source: &Source<'_>) -> Result<u64, ImportError> {
-    // `parse` also accepts "+3".
+    // `parse` would also accept "+3".
     let digits = figure.bytes().all(|byte| byte.is_ascii_digit());
     let count = figure.parse().ok().filter(|_| digits);
     count.ok_or_else(|| source.bad(format!("'{}' is not a count", shown(figure))))
@@ -393,8 +393,8 @@ fn set_width(table: &mut Table, kind: &Kind, recording: &mut Recording) {
     });
     let mut width = edges.fold(0, greatest_common_divisor);
     if width == 0 {
-        // A single row that begins at 0: it contains the largest latency of the columns without
-        // samples beyond it.
+        // The only row begins at 0, so its width is unknown. It must contain the largest latency of
+        // the columns without samples beyond it.
         let within = table
             .columns
             .iter()

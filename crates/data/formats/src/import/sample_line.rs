@@ -23,7 +23,8 @@ pub(crate) fn line(bytes: &[u8]) -> Option<Row> {
     let (thread, is_thread) = columns(line, 0);
     let (cycle, is_cycle) = columns(line, 9);
     let (latency, is_latency) = columns(line, 18);
-    // No short-circuiting: a single branch per line, which is always taken.
+    // Operators without short-circuiting give a single branch per line, which is almost always
+    // taken.
     let good = is_thread
         & is_cycle
         & is_latency
@@ -57,7 +58,7 @@ fn columns(line: &[u8; LINE], at: usize) -> (u64, bool) {
         // No digit precedes a space, and the last column is a digit.
         & ((digits << 8) & !digits == 0)
         & (digits >> 56 == 1);
-    // Combine neighbours: eight digits into four pairs, two fours, one number.
+    // Combine neighbours: eight digits to four pairs, to two groups of four, to one number.
     let pairs = (values * 10 + (values >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     let number = (fours * 10_000 + (fours >> 32)) & 0xffff_ffff;

@@ -13,7 +13,7 @@ use super::{ImportError, Location, Malformed};
 /// Usual number of bytes read at once.
 const BLOCK: usize = 256 * 1024;
 
-/// Longest line: a histogram row of 8192 CPUs takes less than 100 KiB.
+/// Maximum length of a line. A histogram row of 8192 CPUs takes less than 100 KiB.
 const LONGEST_LINE: usize = 1024 * 1024;
 
 /// Maximum size of a file that is read as a whole: JSON files contain histograms, not samples.
@@ -92,7 +92,7 @@ impl<'a> Source<'a> {
         Ok(match pasted {
             Some(pasted) => pasted.head(&head),
             None => {
-                // A line that continues after the first bytes may contain other figures.
+                // The last line may be incomplete, and its rest may contain other figures.
                 let last = head.bytes.iter().rposition(|byte| *byte == b'\n');
                 let end = last.map_or(0, |last| last + 1);
                 head.bytes[..if head.whole { head.bytes.len() } else { end }].to_vec()

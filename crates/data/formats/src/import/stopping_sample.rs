@@ -5,7 +5,7 @@ use punctual_model::{Completion, Histogram, Nanos, Recording};
 
 use super::blank::thread;
 
-/// Label of a thread with only such a sample.
+/// Label of a thread that has only such a sample.
 pub(crate) const STOPPED: &str = "thread that stopped the run";
 
 /// Ends the recording at a sample with this latency. The file may name its thread. If the latency
@@ -81,7 +81,7 @@ mod tests {
         ];
         assert_eq!(maxima(&recording), expected);
         assert_eq!(recording.completion, Completion::Break);
-        // A sample already contained in a figure of this thread is not added.
+        // If a figure of this thread already contains the sample, it is not added.
         let held = LINES.replace("value: 52", "value: 30");
         let recording = read_text(&cyclictest_lines::IMPORT, &held).unwrap();
         assert_eq!(

@@ -6,8 +6,8 @@ use punctual_model::{Histogram, Nanos, SignedNanos};
 /// that.
 const ROWS: usize = 1_000;
 
-/// Counts latencies of whole microseconds or nanoseconds: common ones in plain rows, at the cost of
-/// an addition, all others directly in the histogram.
+/// Counts latencies of whole microseconds or nanoseconds. Counting a common latency costs one
+/// addition in a plain row. All others are counted directly in the histogram.
 pub(crate) struct Tally {
     unit: Nanos,
     rows: Box<[u64; ROWS]>,

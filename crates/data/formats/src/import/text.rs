@@ -56,7 +56,8 @@ pub(crate) fn is_other_line(line: &[u8]) -> bool {
     line.is_empty() || BEGINNINGS.iter().any(|begin| line.starts_with(begin))
 }
 
-/// Words below the figures: a reply in a mail, a shell prompt, further lines of a log.
+/// Words below the figures: for example a reply in a mail, a shell prompt, or further lines of a
+/// log.
 #[derive(Debug, Default)]
 pub(crate) struct WordsBelow(Option<String>);
 
@@ -169,8 +170,8 @@ pub(crate) fn in_order(min: u64, avg: u64, max: u64) -> Result<(), Malformed> {
     }
 }
 
-/// Returns the text between `before` and the next of `after` (or the end), and moves `rest` past
-/// it.
+/// Returns the text between `before` and the next `after` (or the end of the line, if `after` is
+/// empty), and moves `rest` past it.
 pub(crate) fn field<'a>(rest: &mut &'a str, before: &str, after: &str) -> Option<&'a str> {
     let (_, behind) = rest.split_once(before)?;
     let end = match after {

@@ -111,7 +111,7 @@ impl ThreadLine {
         }
     }
 
-    /// Returns the interval if no latency, read as microseconds, is shorter than it.
+    /// Returns the interval if every latency, read as microseconds, is at least as long.
     pub(crate) fn always_late(&self) -> Option<u64> {
         let least = self.least()?;
         self.interval_us.filter(|interval| least >= *interval)
@@ -148,7 +148,7 @@ fn is_nanos(interval: &str, min: &str, act: &str, avg: &str) -> Option<bool> {
     [act, avg].into_iter().find_map(|text| match column(text) {
         (..8, _) => Some(false),
         (_, true) => Some(true),
-        // Wider than its column only because of the figure.
+        // A large figure can also make its column wider.
         (_, false) => None,
     })
 }

@@ -7,7 +7,8 @@ use punctual_model::{Nanos, Outlier, Segment, Share, Window};
 use super::PerfettoWriter;
 use super::message::{DebugAnnotation, TrackDescriptor, TrackEvent, Type, Value};
 
-/// The track that contains those of the late threads. Theirs have the numbers after it.
+/// Number of the track that contains the tracks of the late threads, which have the numbers after
+/// it.
 const REACTIONS: u64 = 1;
 
 /// The tracks of late threads.
@@ -22,11 +23,12 @@ struct Lane {
 }
 
 impl<W: Write> PerfettoWriter<W> {
-    /// Writes an outlier with its causes. `window`: `None` if its events are not kept. `stated`: the
-    /// text in a trace that states the latency. Call it in the order of their start.
+    /// Writes an outlier with its causes. `window` is `None` if the outlier's events are not kept.
+    /// `stated` is the text in a trace that states the latency. Outliers must be written in the
+    /// order of their start.
     ///
     /// # Errors
-    /// If the output fails.
+    /// Returns the errors of the output.
     pub fn outlier(
         &mut self,
         outlier: &Outlier,

@@ -6,24 +6,24 @@ use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TraceEvent};
 use super::event::{self, Handler};
 use super::message::{Event, FtraceEvent};
 
-/// The thread that is shown where events are missing, one for each CPU: they count down from this
-/// number, which the kernel never assigns.
+/// ID of the thread that is shown while events are missing. There is one for each CPU: they count
+/// down from this number, which the kernel never assigns.
 const NOT_RECORDED: u32 = i32::MAX as u32;
 
 /// A bit of `prev_state` that no kernel sets, so that Perfetto shows the state as unknown.
 const UNKNOWN_STATE: u32 = 0x8000;
 
-/// `EXIT_DEAD`: the state of the thread for missing events, while no events are missing.
+/// `EXIT_DEAD`: state of the thread that stands for missing events, when events are recorded again.
 const ENDED: u32 = 0x10;
 
-/// Handlers that are open at once. More can only come from a damaged trace.
+/// Maximum number of open handlers. More can only come from a damaged trace.
 const HANDLERS: usize = 64;
 
 /// The events of one CPU, and what runs on it.
 #[derive(Debug)]
 pub(super) struct Cpu {
     number: u32,
-    /// The current thread; `None` before the first event, and where events are missing.
+    /// The current thread; `None` before the first event, and while events are missing.
     current: Option<Task>,
     /// Whether events are missing before the next one.
     is_interrupted: bool,
@@ -49,10 +49,10 @@ impl Cpu {
         }
     }
 
-    /// Adds an event. Those before it are complete, except if they contradict it. `name`: name of
-    /// the thread that wrote it.
+    /// Adds an event. All earlier events of the CPU must have been added; if the event contradicts
+    /// them, some are missing. `name` is the name of the thread that wrote the event.
     pub(super) fn add(&mut self, event: &TraceEvent, name: Comm) {
-        // Additions of the recorder may name any thread.
+        // Events that the recorder added may name any thread.
         if !event.is_accounting() {
             if self.current.is_some_and(|task| task.pid != event.pid) {
                 self.interrupt();
@@ -64,7 +64,8 @@ impl Cpu {
         self.push(event);
     }
 
-    /// Adds an event of a CPU whose other events are unknown.
+    /// Adds an event of a CPU whose other events are unknown. Omits events that would show a thread
+    /// or a handler as running.
     pub(super) fn add_alone(&mut self, event: &TraceEvent) {
         let shows_more = matches!(event.kind, EventKind::Switch { .. })
             || event::begun(&event.kind).is_some()
@@ -84,7 +85,7 @@ impl Cpu {
         self.events.push(event::at(time.0, pid, event));
     }
 
-    /// Events after the last one are missing: ends the thread and the handlers.
+    /// Ends the thread and the handlers at the last event, because later events are missing.
     pub(super) fn interrupt(&mut self) {
         let Some(task) = self.current.take() else {
             return;
@@ -116,7 +117,7 @@ impl Cpu {
         self.current = Some(task);
     }
 
-    /// Follows the thread and the handlers.
+    /// Updates the current thread and the open handlers.
     fn follow(&mut self, kind: &EventKind) {
         if let EventKind::Switch { next, .. } = kind {
             self.current = Some(*next);

@@ -9,7 +9,7 @@ use super::message::{
     WorkqueueExecute,
 };
 
-/// `PWR_EVENT_EXIT`.
+/// `PWR_EVENT_EXIT` of the kernel: the CPU leaves its idle state.
 const IDLE_EXIT: u32 = u32::MAX;
 
 /// The number of softirqs that Perfetto has names for.
@@ -24,7 +24,7 @@ pub(super) enum Handler {
     Hrtimer(u64),
 }
 
-/// Returns the event in Perfetto's form, or `None` if it has none that it shows.
+/// Returns the event in Perfetto's form, or `None` if Perfetto does not show such an event.
 pub(super) fn ftrace(kind: &EventKind) -> Option<Event> {
     switching(kind)
         .or_else(|| interrupting(kind))
@@ -64,7 +64,7 @@ pub(super) fn ended(kind: &EventKind) -> Option<Handler> {
 }
 
 impl Handler {
-    /// Returns the event that ends it.
+    /// Returns the event that ends the handler.
     pub(super) fn end(&self) -> Event {
         match self {
             Self::Irq(irq) => irq_exit(*irq, 1),
@@ -157,7 +157,8 @@ fn interrupting(kind: &EventKind) -> Option<Event> {
         EventKind::VectorEntry {
             vector: Vector::LocalTimer,
         } => Event::LocalTimerEntry(LocalTimer {}),
-        // Perfetto shows no other vectors, but interrupts by their name.
+        // Perfetto does not show other vectors. It shows interrupts by their name, so write them as
+        // such.
         EventKind::VectorEntry { vector } => Event::IrqHandlerEntry(IrqHandlerEntry {
             irq: 0,
             name: vector.name().to_owned(),
@@ -186,7 +187,7 @@ fn irq_exit(irq: u32, ret: i32) -> Event {
 fn vector_exit(vector: &Vector) -> Event {
     match vector {
         Vector::LocalTimer => Event::LocalTimerExit(LocalTimer {}),
-        // IRQ_HANDLED
+        // The second argument is `IRQ_HANDLED`.
         _ => irq_exit(0, 1),
     }
 }

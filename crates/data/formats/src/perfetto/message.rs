@@ -2,7 +2,7 @@
 //! `protos/perfetto/trace` (<https://github.com/google/perfetto>, v59). Perfetto calls names that
 //! are written once and then referred to by a number *interned*.
 
-/// A file. Several in a row are one.
+/// A trace file. Several concatenated files are also one file.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Trace {
     #[prost(message, repeated, tag = "1")]
@@ -162,7 +162,7 @@ pub(super) struct FtraceEvent {
     pub(super) event: Option<Event>,
 }
 
-/// The events that have the same fields share a message here.
+/// Kinds of events. Kinds with the same fields share a message type here.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(super) enum Event {
     #[prost(message, tag = "3")]

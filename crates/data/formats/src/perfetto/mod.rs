@@ -33,25 +33,26 @@ use message::{
     TracePacket, TrackDescriptor, TrackEvent, Type, Utsname,
 };
 
-/// All packets come from one writer.
+/// ID of the packet sequence. There is only one, because all packets come from one writer.
 const SEQUENCE: u32 = 1;
 
-/// `SEQ_INCREMENTAL_STATE_CLEARED`: names begin here.
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: interned names before this packet are not valid any more.
 const CLEARED: u32 = 1;
 
-/// `SEQ_NEEDS_INCREMENTAL_STATE`: refers to names.
+/// `SEQ_NEEDS_INCREMENTAL_STATE`: the packet refers to interned names.
 const NEEDS_NAMES: u32 = 2;
 
-/// Events in a packet.
+/// Maximum number of events in a packet.
 const BUNDLE: usize = 512;
 
-/// CPUs from this number on make Perfetto refuse the file (`kMaxCpuCount`).
+/// Number of CPUs from which on Perfetto refuses the file (`kMaxCpuCount`).
 const CPUS: u32 = 1024;
 
-/// Threads whose names are known. More can only come from a damaged trace.
+/// Maximum number of threads whose names are kept. More can only come from a damaged trace.
 const THREADS: usize = 1 << 20;
 
-/// The track that contains those of the CPUs' other events. Each is this number plus its CPU's.
+/// Number of the track that contains the tracks of other events. The track of a CPU has this number
+/// plus the number of the CPU.
 const OTHERS: u64 = 0x1_0000;
 
 /// Facts about the machine, as far as known.
@@ -80,7 +81,7 @@ pub struct PerfettoWriter<W> {
 }
 
 impl<W: Write> PerfettoWriter<W> {
-    /// Creates a writer. It makes writes of some KiB.
+    /// Creates a writer. It writes to `out` in pieces of a few KiB.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -93,15 +94,17 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// Writes an event. Events before it on its CPU are complete.
+    /// Writes an event. All earlier events of its CPU must have been written, or reported as
+    /// [`lost`](Self::lost).
     ///
     /// # Errors
-    /// If the output fails.
+    /// Returns the errors of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &impl EventNames) -> io::Result<()> {
         self.take(event, names, Cpu::add)
     }
 
-    /// Writes an event of a CPU whose other events are unknown, so that it does not show what ran.
+    /// Writes an event of a CPU whose other events are unknown. It must not show a thread as
+    /// running.
     fn event_alone(&mut self, event: &TraceEvent, names: &impl EventNames) -> io::Result<()> {
         self.take(event, names, |cpu, event, _| cpu.add_alone(event))
     }
@@ -137,7 +140,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.cpus.entry(number).or_insert_with(|| Cpu::new(number))
     }
 
-    /// Events of a CPU are missing between the last event and the next one.
+    /// Records that events of a CPU are missing between its last event and the next one.
     pub fn lost(&mut self, cpu: u32) {
         if cpu < CPUS {
             let cpu = self.cpu(cpu);
@@ -149,7 +152,7 @@ impl<W: Write> PerfettoWriter<W> {
     /// Writes a text that a thread wrote into the trace.
     ///
     /// # Errors
-    /// If the output fails.
+    /// Returns the errors of the output.
     pub fn mark(&mut self, time: Nanos, cpu: u32, pid: u32, text: &str) -> io::Result<()> {
         if cpu >= CPUS {
             return Ok(());
@@ -157,10 +160,10 @@ impl<W: Write> PerfettoWriter<W> {
         self.instant(time, cpu, pid, sanitize(text).into_owned())
     }
 
-    /// Writes the rest.
+    /// Writes the remaining events and the facts about the machine.
     ///
     /// # Errors
-    /// If the output fails.
+    /// Returns the errors of the output.
     pub fn finish(mut self, machine: &TracedMachine) -> io::Result<()> {
         let cpus: Vec<u32> = self.cpus.keys().copied().collect();
         for cpu in cpus {
@@ -217,8 +220,8 @@ impl<W: Write> PerfettoWriter<W> {
         })
     }
 
-    /// Names the functions in the event, which Perfetto looks up by the number in their place. The
-    /// number of a name is its address.
+    /// Writes the names of the functions in an event. The event contains the number of each name,
+    /// which is the function's address.
     fn name_symbols(&mut self, kind: &EventKind, names: &impl EventNames) -> io::Result<()> {
         let function = match *kind {
             EventKind::HrtimerStart { function, .. }
@@ -279,9 +282,10 @@ impl<W: Write> PerfettoWriter<W> {
         )
     }
 
-    /// Writes the version of the kernel, which decides what the bits of a thread's state mean.
+    /// Writes the version of the kernel, which determines the meaning of the bits of a thread's
+    /// state.
     fn system_info(&mut self, machine: &TracedMachine) -> io::Result<()> {
-        // Events without a version have the states of later kernels.
+        // Without a version, Perfetto would read the states as those of later kernels.
         const UNKNOWN: &str = "4.14.0 or later, not recorded";
         let utsname = Utsname {
             sysname: "Linux".to_owned(),
@@ -296,8 +300,9 @@ impl<W: Write> PerfettoWriter<W> {
         })
     }
 
-    /// Writes a time on all clocks, so that Perfetto can show the date. Events of the kernel are on
-    /// CLOCK_BOOTTIME to Perfetto, and ours on CLOCK_MONOTONIC: these differ after a suspension.
+    /// Writes one time on all clocks, so that Perfetto can show the date. Perfetto takes the
+    /// kernel's events to be on CLOCK_BOOTTIME, but those of punctual are on CLOCK_MONOTONIC. The
+    /// two clocks differ after a suspension.
     fn clocks(&mut self, time: Nanos, wall: Timestamp) -> io::Result<()> {
         const REALTIME: u32 = 1;
         const MONOTONIC: u32 = 3;

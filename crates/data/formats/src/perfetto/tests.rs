@@ -1,4 +1,4 @@
-//! What is written, decoded again.
+//! Decodes the written file again, and checks its content.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ fn window(expected: u64, actual: u64, events: Vec<TraceEvent>) -> Window {
     }
 }
 
-/// Thread 5 runs until thread 7, woken at `start`, gets its CPU.
+/// Returns a window in which thread 5 runs until thread 7, woken at `start`, gets its CPU.
 fn late(start: u64) -> Window {
     let woken = EventKind::Waking {
         task: task(7),
@@ -197,7 +197,8 @@ fn two_equal_events_of_one_window_stay_two() {
 #[test]
 fn single_events_long_before_a_window_show_no_thread() {
     let mut window = late(100 * MS);
-    // The thread went to sleep long ago, on the same CPU; the last switch before is that to t5.
+    // The thread went to sleep long ago on the same CPU. The last switch before the window is the
+    // switch to t5.
     window.events.insert(0, switch(MS, 1, 7, 0));
     assert_eq!(
         shown(&of_windows(&[window]), 1)[0],
@@ -251,7 +252,7 @@ fn contradiction_or_loss_ends_thread_and_handlers() {
             .for_each(|event| writer.event(event, &none).unwrap());
         writer.lost(1);
         writer.event(&switch(90, 1, 6, 7), &none).unwrap();
-        // Not written by t7, so a switch is missing.
+        // The event was not written by t7, so a switch is missing.
         writer.event(&switch(95, 1, 8, 0), &none).unwrap();
     });
     let events = of_cpu(&packets, 1);

@@ -7,18 +7,19 @@ use punctual_model::{Delay, EventKind, Nanos, SliceStart, TraceEvent, Window};
 
 use super::PerfettoWriter;
 
-/// Windows contain all events of the late thread's CPUs from this time before the latency; before
-/// it only the last switch of each CPU, and single events of the thread.
+/// Time before the latency from which on a window contains all events of the late thread's CPUs.
+/// From earlier times, it contains only the last switch of each CPU and single events of the
+/// thread.
 const BEFORE: Nanos = Nanos::from_millis(1);
 
-/// Spans of a CPU with all events, in order and apart.
+/// Spans of each CPU in which no events are missing, in order and without overlaps.
 type Spans = BTreeMap<u32, Vec<(Nanos, Nanos)>>;
 
 impl<W: Write> PerfettoWriter<W> {
     /// Writes the events of windows. An event that several windows contain is written once.
     ///
     /// # Errors
-    /// If the output fails.
+    /// Returns the errors of the output.
     pub fn windows<'a>(
         &mut self,
         windows: impl IntoIterator<Item = &'a Window> + Clone,
@@ -74,7 +75,7 @@ fn span_of(spans: &Spans, event: &TraceEvent) -> Option<usize> {
 fn complete<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Spans {
     let mut spans = Spans::new();
     for window in windows {
-        // A job only has the events that concern it.
+        // The window of a job has only the events that concern the job.
         if window.delay == Delay::Job {
             continue;
         }

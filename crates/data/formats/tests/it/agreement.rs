@@ -41,7 +41,7 @@ fn latencies() -> impl Strategy<Value = Vec<i64>> {
 
 fn options() -> impl Strategy<Value = ExportOptions> {
     (any::<bool>(), prop::option::of(1usize..3_000)).prop_map(|(sparse, rows)| ExportOptions {
-        // All rows only if their number is small.
+        // All rows, including empty ones, are written only if their number is small.
         sparse_rows: sparse || rows.is_none(),
         extra_key: true,
         histogram_us: rows,
@@ -139,7 +139,7 @@ proptest! {
         prop_assert_eq!(&file["cmdline:"], &command.join(" "));
         prop_assert_eq!(&file["sysinfo"]["nodename"], &host);
         prop_assert_eq!(&file["punctual"]["thread"]["0"]["label"], &label);
-        // Line-based readers find the key on its line.
+        // The key must be on its own line, because some readers work line by line.
         let line = text.lines().nth(2).unwrap();
         prop_assert!(line.starts_with("  \"cmdline:\": \"") && line.ends_with("\","));
         prop_assert!(!text.contains('\0'));
@@ -169,7 +169,7 @@ fn format_is_written_or_refusal_explained() {
         let result = (entry.write)(&export, &mut Vec::new());
         assert_eq!(result.is_err(), entry.needs_samples, "{}", entry.name);
     }
-    // Without measurements and threads, there is still a file.
+    // A recording without threads can still be written.
     recording.threads.clear();
     for entry in FORMATS.iter().filter(|entry| !entry.needs_samples) {
         assert!(!written(entry.name, &recording, ExportOptions::default()).is_empty());

@@ -17,7 +17,7 @@ const BOTH: [(&str, &str); 3] = [
     ("rt-dataset", "rt-dataset"),
 ];
 
-/// Enables the key for values that these formats have no place for.
+/// Returns options that enable the key for values without a key of their own in these formats.
 fn with_key() -> ExportOptions {
     ExportOptions {
         extra_key: true,
@@ -26,7 +26,7 @@ fn with_key() -> ExportOptions {
 }
 
 fn read(text: &str, import: &str) -> Recording {
-    // Independent of the smallest latency.
+    // The given unit makes the result independent of the smallest latency.
     let unit = Some(Nanos::from_micros(1));
     let mut source = Source::new("file", text.as_bytes()).with_unit(unit);
     let found = recognise("file", &source.head().unwrap()).unwrap();
@@ -103,7 +103,8 @@ proptest! {
             let text = written(name, &recording, options);
             let back = read(&text, import);
             holds(&recording, &back, limit)?;
-            // With the requested number of rows; a text that omits empty rows does not contain it.
+            // Ask for the number of rows that was imported: a text that omits empty rows does not
+            // contain the original number.
             let known = back.threads.iter().filter_map(|t| t.histogram.unplaced_from()).min();
             let known = known.map(|ns| ns.whole_micros() as usize);
             if known == Some(0) {
@@ -146,9 +147,9 @@ proptest! {
     }
 }
 
-/// Returns the file without the values that it cannot represent, or not twice: its own date,
-/// percentiles (from finer buckets before, from rows of 1 µs after), values that depend on how the
-/// run ended, the parameters of loads, and facts that have no key.
+/// Returns the file without the values that differ after a round trip: its own date, percentiles
+/// (from finer buckets before, from rows of 1 µs after), values that depend on how the run ended,
+/// the parameters of loads, and facts that have no key.
 fn without_what_differs(text: &str) -> Value {
     const DIFFER: [&str; 6] = ["dataset", "load", "version", "return_code", "node", "clock"];
     fn strip(value: &mut Value) {
@@ -175,7 +176,8 @@ fn real_files_survive_import_and_export() {
         ..ExportOptions::default()
     };
     let again = written("cyclictest-hist", &back, sparse);
-    // Except for the cycle numbers of the overflows, which are in a table.
+    // The rows must match. The lines below them, with the cycle numbers of the overflows, are not
+    // compared.
     let (rows, _) = h200.split_once("# Thread 0").unwrap();
     assert!(again.starts_with(rows), "{again}");
     let dataset = include_str!("../fixtures/rt-dataset-two-cores.json");
@@ -191,7 +193,6 @@ fn real_files_survive_import_and_export() {
     assert_eq!(again["punctual"]["thread"]["1"]["missed"], Value::Null);
 }
 
-/// Samples counted up to a limit are not written beyond it.
 #[test]
 fn a_minimum_beyond_a_millisecond_comes_back() {
     let recording = recording_with(&[vec![1_001_000], vec![2_191_500, 4_000_000]]);

@@ -18,8 +18,8 @@ fn shortened(mut bytes: Vec<u8>) -> Vec<u8> {
     const MOST: usize = 28 * 100;
     if bytes.len() > 3 * MOST {
         bytes.truncate(MOST);
-        // Text is cut at the end of a line; content with zero bytes consists of records of 28
-        // bytes.
+        // Text is cut at the end of a line. Content with zero bytes is cut after whole records of
+        // 28 bytes.
         if !bytes.contains(&0)
             && let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n')
         {
@@ -48,10 +48,10 @@ fn fixtures() -> Vec<(String, Vec<u8>, &'static Import)> {
     found
 }
 
-/// Reads with the reader of the whole file, and with the recognised one, if any. The reason of an
-/// error must fit a terminal.
+/// Reads a file with one reader and with the recognised one, if any. The reason of an error must be
+/// fit for a terminal.
 fn try_read(import: &Import, bytes: &[u8]) -> Option<Recording> {
-    // Writing all formats takes longer than reading, so it is done for a part of the files.
+    // Writing all formats takes longer than reading, so it is done for one length in 16.
     let thoroughly = bytes.len().is_multiple_of(16);
     let head = Head {
         bytes: &bytes[..bytes.len().min(Head::LENGTH)],
@@ -119,7 +119,7 @@ fn extreme_numbers_are_refused_or_sound() {
     let beyond = "18446744073709551616";
     for (_, bytes, import) in fixtures() {
         let numbers = numbers(&bytes);
-        // The first ones of all kinds, and the last.
+        // Try the first numbers, which include all kinds, and the last ones.
         let some = numbers.iter().take(14).chain(numbers.iter().rev().take(4));
         for (nth, place) in some.enumerate() {
             for number in [

@@ -15,7 +15,7 @@ use punctual_model::{
 use crate::common::written;
 
 fn read(file: impl AsRef<[u8]>) -> Recording {
-    // Independent of the smallest latency.
+    // The given unit makes the result independent of the smallest latency.
     let unit = Some(Nanos::from_micros(1));
     let mut source = Source::new("file", file.as_ref()).with_unit(unit);
     let import = recognise("file", &source.head().unwrap()).unwrap();
@@ -92,7 +92,7 @@ prop_assert_eq!(
 }
     }
 
-    /// Nanoseconds and the accounting, which are under our own key, are also preserved.
+    /// Nanoseconds and the accounting, which are under the key `punctual`, are also preserved.
     #[test]
     fn cyclictest_json(threads in threads(5_000_000), options in options()) {
         let before = recording(&threads);

@@ -81,8 +81,8 @@ fn figures(thread: &Value) -> Figures {
     }
 }
 
-/// Returns the latencies of a thread, in µs: those of its rows, and as many at or above `limit` as
-/// there are cycles left, chosen such that maximum and mean match the file.
+/// Returns the latencies of a thread, in µs: those in its rows, and those at or above `limit`, one
+/// for each remaining cycle, chosen such that maximum and mean match the file.
 fn latencies(figures: &Figures, limit: u64) -> (Vec<u64>, Vec<u64>) {
     let inside: Vec<u64> = (figures.rows.iter())
         .flat_map(|(us, count)| vec![*us; *count as usize])
@@ -142,7 +142,7 @@ fn recording_of(json: &str, text: &str, limit: u64) -> (Recording, CollectedSamp
     host.kernel.preempt_rt = Fact::known(file["sysinfo"]["realtime"] == 1, "realtime");
     host.processor.numa_nodes = Fact::known([0].into_iter().collect(), "node/online");
     recording.verdict.outcome = Outcome::Met;
-    // "Sat, 21 Nov 2026 18:57:36 +0000": both fixtures began in that minute.
+    // Both fixtures began in this minute: "Sat, 21 Nov 2026 18:57:36 +0000".
     let second = |key: &str| -> u64 { string(&file[key])[23..25].parse().unwrap() };
     recording.started = format!("2026-11-21T18:57:{:02}Z", second("start_time"))
         .parse()
@@ -279,7 +279,7 @@ fn thread_without_samples_matches_original_layout() {
     let thread = "    \"0\": {\n      \"histogram\": {\n      },\n      \"cycles\": 0,\n      \"min\": 0,\n      \"max\": 0,\n      \"avg\": 0.00,\n      \"cpu\": -1,\n      \"node\": 0\n    }\n";
     assert!(ours.contains(thread), "{ours}");
     let text = written("cyclictest-hist", &recording, &NoSamples, 100);
-    // With the space after the colon, which the original prints before its list.
+    // The colon is followed by a space, which the original prints before its list.
     assert_eq!(
         text,
         "# Histogram\n\

@@ -89,7 +89,7 @@ fn check_written(recording: &Recording) {
         let export = Export {
             recording,
             samples: &NoSamples,
-            // Few rows: a file with two samples can have a million.
+            // Use few rows, because a file with two samples could have a million.
             options: ExportOptions {
                 sparse_rows: false,
                 extra_key: true,
@@ -97,7 +97,8 @@ fn check_written(recording: &Recording) {
             },
         };
         let written = (format.write)(&export, &mut io::sink());
-        // A recording not counted in such rows by the other tool cannot be written in this format.
+        // A recording that the other tool did not count in such rows cannot be written in this
+        // format.
         if let Err(error) = written {
             assert!(format.micro_rows, "{}: {error}", format.name);
         }
