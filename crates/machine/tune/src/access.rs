@@ -13,10 +13,10 @@ use crate::target::Target;
 /// The value from `read` can be written back; the journal stores it as the old value. If `write` is
 /// interrupted at any point, writing the old value must restore the state.
 pub(crate) trait Access: Sync {
-    /// Returns the instances in ascending order: a single unnamed one for a setting without
-    /// instances, none if this machine does not have the setting.
+    /// Returns the instances in ascending order. A setting without instances has a single unnamed
+    /// one; a setting that this machine does not have has none.
     fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError>;
-    /// Returns the reason why this machine has no instance.
+    /// Returns the reason why this machine has no instance of the setting.
     fn absence(&self, setting: &Setting, _: &Target<'_>) -> String {
         format!("{} does not exist", setting.paths().join(", "))
     }
@@ -34,11 +34,13 @@ pub(crate) trait Access: Sync {
     }
     /// Returns the current value of an instance.
     fn read(&self, target: &Target<'_>, instance: &str) -> Result<String, TuneError>;
-    /// Changes an instance. The caller must read it back to see whether that had an effect.
+    /// Changes an instance. The caller must read it back to find out whether the write had an
+    /// effect.
     fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError>;
     /// Returns an error if this process may not change the instance.
     fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError>;
-    /// Returns the reason if no process may change the instance, with any rights.
+    /// Returns the reason why no process may change the instance, whatever its rights; `None` if
+    /// some process may.
     fn refusal(&self, _: &Target<'_>, _: &str) -> Option<String> {
         None
     }
@@ -46,8 +48,8 @@ pub(crate) trait Access: Sync {
     fn offered(&self, _: &Target<'_>, _: &str) -> Result<Option<Vec<String>>, TuneError> {
         Ok(None)
     }
-    /// Returns whether `read` can have returned this value for this instance. Values from the
-    /// journal are written only if it can.
+    /// Returns whether `read` can have returned this value for this instance. A value from the
+    /// journal is written only if this is true.
     fn holds(&self, instance: &str, value: &str) -> bool;
     /// Returns whether two texts mean the same value.
     fn same(&self, found: &str, wanted: &str) -> bool {
@@ -108,7 +110,7 @@ pub(crate) fn may_write(target: &Target<'_>, file: &str) -> Result<(), TuneError
     writable.map_err(|source| target.not_written(path, source))
 }
 
-/// Converts the words for on and off.
+/// Converts the user's words for on and off to `on` or `off`.
 pub(crate) fn on_or_off(setting: &Setting, asked: &str) -> Result<String, TuneError> {
     match asked {
         "on" | "true" | "yes" | "1" => Ok("on".to_owned()),

@@ -20,7 +20,7 @@ use crate::target::Target;
 use crate::undo::UndoJournal;
 use crate::{Change, How, Journal, Plan, Restored, Step, TuneError};
 
-/// How long to wait for another program that changes settings.
+/// Time to wait for another program that changes settings.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Paths of the two journals. One records the changes of a measurement, which the next command
@@ -47,13 +47,13 @@ impl Locations {
 /// How to handle a setting that the kernel refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refusals {
-    /// Leaves out a setting of a profile, because a profile is a list of wishes. A setting that was
-    /// named explicitly undoes all.
+    /// Leaves out a setting of a profile, because a profile is a list of wishes. If the kernel
+    /// refuses a setting that was named explicitly, all changes are undone.
     #[default]
     LeaveOutWishes,
-    /// Leaves out any such setting.
+    /// Leaves out any setting that the kernel refuses.
     LeaveOutAll,
-    /// Any such setting undoes all.
+    /// Undoes all changes if the kernel refuses any setting.
     UndoAll,
 }
 
@@ -77,7 +77,7 @@ impl Options {
 /// Result of applying a plan.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Applied {
-    /// Name of the profile, or the settings.
+    /// Name of the profile, or the settings if there is no profile.
     pub label: String,
     /// Changes that were made and read back, in order.
     pub changes: Vec<Change>,
@@ -132,7 +132,7 @@ pub(crate) fn apply_on(
         journal: &places.applied,
     };
     may_apply(&target, plan, options)?;
-    // A measurement that changes settings must end before other changes, and the reverse.
+    // While a measurement changes settings, no other changes may be made, and the reverse.
     let _measurements = Lock::take(&places.runs, Duration::ZERO)?;
     let files = none_in_force(files, host, &places.applied)?;
     let mut journal = Journal::open_on(files, &places.applied, host)?;
@@ -178,8 +178,8 @@ pub(crate) fn apply_on(
     Ok(applied)
 }
 
-/// Returns whether a failed step may be left out. If all interrupts were meant, one that is managed
-/// by the kernel may.
+/// Returns whether a failed step may be left out. If the request is for all interrupts, an
+/// interrupt that the kernel manages itself may be left out.
 fn may_be_left_out(step: &Step, error: &TuneError, options: Options) -> bool {
     let managed = step.broad && matches!(error, TuneError::Refused { .. });
     // If the journal cannot be written, the setting is not at fault.
@@ -201,7 +201,8 @@ fn may_apply(target: &Target<'_>, plan: &Plan, options: Options) -> Result<(), T
             left_out &= options.leaves_out(step);
         }
     }
-    // Steps that may be left out are refused again when they run, and reported then.
+    // Steps that may be left out need no permission here: they are refused again when they run, and
+    // are reported then.
     if lacking.is_empty() || (left_out && lacking.len() < steps.len()) {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! Settings that exist only on the kernel's command line: a fragment of it, and instructions to add
-//! it. No file is edited.
+//! Settings that exist only on the kernel's command line. This module makes a fragment of the
+//! command line and instructions to add it. It edits no file.
 
 use serde::Serialize;
 
@@ -21,8 +21,8 @@ pub struct BootArgument {
     pub instead: Option<String>,
 }
 
-/// Returns the parameters with their CPUs. Parameters whose CPUs are not known are left out, with
-/// the reason.
+/// Returns the parameters with the placeholders for CPUs replaced. Parameters whose CPUs are not
+/// known are left out, with the reason.
 pub(crate) fn arguments(
     target: &Target<'_>,
     wishes: &[BootWish],

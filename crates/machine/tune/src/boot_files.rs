@@ -7,7 +7,8 @@ pub(crate) struct GrubFolder {
     pub(crate) config: &'static str,
 }
 
-/// Fedora and SUSE rename the folder that Debian and Arch Linux leave as upstream has it.
+/// GRUB's own name of the folder is `grub`. Debian and Arch Linux use it; Fedora and SUSE rename
+/// the folder to `grub2`.
 pub(crate) const GRUB: [GrubFolder; 2] = [
     GrubFolder {
         folder: "/boot/grub2",
@@ -19,7 +20,8 @@ pub(crate) const GRUB: [GrubFolder; 2] = [
     },
 ];
 
-/// Folders of entries (Boot Loader Specification), depending on where the partition is mounted.
+/// Folders of boot entries (Boot Loader Specification) for the usual mount points of the boot
+/// partition.
 pub(crate) const ENTRIES: [&str; 3] = [
     "/boot/loader/entries",
     "/efi/loader/entries",

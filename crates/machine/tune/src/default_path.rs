@@ -7,9 +7,9 @@ use crate::TuneError;
 
 /// Returns the default path of the journal.
 ///
-/// `$XDG_STATE_HOME/punctual/tune.journal` if that is set, else `/var/lib/punctual/tune.journal`
-/// for root and `$HOME/.local/state/punctual/tune.journal` for other users. Relative paths are
-/// ignored, as the XDG Base Directory Specification requires.
+/// It is `$XDG_STATE_HOME/punctual/tune.journal` if that variable is set. Otherwise it is
+/// `/var/lib/punctual/tune.journal` for root and `$HOME/.local/state/punctual/tune.journal` for
+/// other users. Relative paths are ignored, as the XDG Base Directory Specification requires.
 ///
 /// # Errors
 /// [`TuneError::NoPlace`] if neither variable is set.

@@ -159,7 +159,7 @@ pub enum TuneError {
     /// Permissions for a plan are missing; nothing was changed.
     #[error("nothing changed: {} of {of} settings are not writable:{}", lacking.len(), first_of(lacking))]
     Lacking {
-        /// One sentence for each.
+        /// Missing permissions, one sentence for each.
         lacking: Vec<String>,
         /// Number of settings to change.
         of: usize,
@@ -206,7 +206,8 @@ pub enum TuneError {
         /// The probable cause and what to do, after "; ". Can be empty.
         reason: String,
     },
-    /// The value could not be restored, or no apply can have written it. It is not written.
+    /// The value could not be restored, or no apply can have written it. It is therefore not
+    /// written.
     #[error("{setting}: {value:?} is not a value of this setting ({takes}); it is not written")]
     Unsound {
         /// The setting with its instance.
@@ -230,7 +231,7 @@ pub enum TuneError {
     #[error("cannot {what} the journal {}: {source}{}; without it no setting is changed",
              path.display(), whose(source))]
     Journal {
-        /// read, write, …
+        /// The operation: read, write, …
         what: &'static str,
         /// The file.
         path: PathBuf,
@@ -348,7 +349,7 @@ fn undone_text(undone: usize) -> String {
 
 /// Joins the first messages and the number of the others.
 fn first_of(lacking: &[String]) -> String {
-    // Usually all of them lack the same permission.
+    // Usually all settings lack the same permission, so a few messages are enough.
     const SHOWN: usize = 3;
     let mut text = lacking
         .iter()

@@ -1,7 +1,7 @@
-//! Settings of a frequency policy that depend on each other: their order, and combinations that are
-//! invalid.
+//! Settings of a frequency policy that depend on each other: puts them in order, and refuses
+//! combinations that are invalid.
 //!
-//! Undoing reverses the order, so the constraints hold then as well.
+//! Undoing reverses the order, so the constraints are also met then.
 
 use crate::accessors::access;
 use crate::pattern::Pattern;
@@ -15,9 +15,10 @@ const MOST: &str = "freq-max";
 
 /// File with the driver of a policy.
 const DRIVER: Pattern = Pattern("/sys/devices/system/cpu/cpufreq/policy#/scaling_driver");
-/// Drivers that set the preference themselves if the governor is `performance`, and then refuse
-/// others with EBUSY (`Documentation/admin-guide/pm/intel_pstate.rst` and `amd-pstate.rst`, active
-/// mode). Not all of them restore the old preference when the governor changes again.
+/// Drivers that set the energy preference themselves if the governor is `performance`, and then
+/// refuse other preferences with EBUSY (`Documentation/admin-guide/pm/intel_pstate.rst` and
+/// `amd-pstate.rst`, active mode). Not all of them restore the old preference when the governor
+/// changes again.
 const COUPLED: [&str; 2] = ["intel_pstate", "amd-pstate-epp"];
 const PERFORMANCE: &str = "performance";
 
@@ -34,7 +35,8 @@ fn policies(steps: &[Step], name: &str) -> Vec<String> {
     of.map(|step| step.instance.clone()).collect()
 }
 
-/// Adds settings that a change of the governor also changes, so that they are shown and restored.
+/// Adds the settings that the driver changes together with the governor, so that they are shown and
+/// restored.
 pub(crate) fn add_coupled(target: &Target<'_>, steps: &mut Vec<Step>) -> Result<(), TuneError> {
     let preference = setting(PREFERENCE)?;
     for policy in policies(steps, GOVERNOR) {
@@ -47,7 +49,7 @@ pub(crate) fn add_coupled(target: &Target<'_>, steps: &mut Vec<Step>) -> Result<
         if !is_coupled(target, &policy) || find(steps, PREFERENCE, &policy).is_some() {
             continue;
         }
-        // Without a preference, there is nothing to restore.
+        // If the preference cannot be read, there is nothing to restore.
         let Ok(current) = access(preference).read(target, &policy) else {
             continue;
         };
@@ -67,8 +69,8 @@ pub(crate) fn add_coupled(target: &Target<'_>, steps: &mut Vec<Step>) -> Result<
     Ok(())
 }
 
-/// Returns the setting to change before this step, so that both are restored: the preference, if
-/// the governor changes it as well.
+/// Returns the setting that must change before this step, so that both are restored: if the step
+/// also changes the energy preference, this is the preference.
 pub(crate) fn before(target: &Target<'_>, step: &Step) -> Option<String> {
     let changes = step.setting.name == GOVERNOR && step.target == PERFORMANCE;
     (changes && is_coupled(target, &step.instance))
@@ -83,7 +85,7 @@ fn is_coupled(target: &Target<'_>, policy: &str) -> bool {
 /// Sorts steps into an order that the kernel accepts.
 pub(crate) fn order(steps: &mut [Step]) {
     let number = |text: &str| text.parse::<u64>().ok();
-    // The limits must not cross in between: if the new maximum is below the old minimum, the
+    // The limits must not cross between two steps: if the new maximum is below the old minimum, the
     // minimum changes first.
     for policy in policies(steps, MOST) {
         if let (Some(most), Some(least)) = (find(steps, MOST, &policy), find(steps, LEAST, &policy))
@@ -93,8 +95,9 @@ pub(crate) fn order(steps: &mut [Step]) {
             steps.swap(most, least);
         }
     }
-    // The governor `performance` allows no other preference. So the preference changes before that
-    // governor is set, and is restored after it. Leaving that governor is the reverse.
+    // While the governor is `performance`, the kernel accepts no other preference. The preference
+    // therefore changes before this governor is set, and is restored after the governor. If the
+    // governor changes from `performance` to another one, the order is reversed.
     for policy in policies(steps, GOVERNOR) {
         if let (Some(governor), Some(preference)) = (
             find(steps, GOVERNOR, &policy),

@@ -17,19 +17,20 @@ use rustix::fs::{FlockOperation, flock};
 /// `ETHTOOL_MSG_COALESCE_SET` of `include/uapi/linux/ethtool_netlink.h`.
 const COALESCE_SET: u8 = 20;
 
-/// Maximum size that is read of a setting.
+/// Maximum number of bytes to read of a setting.
 const READ_LIMIT: u64 = 1 << 20;
-/// Maximum size that is read of a journal. A change takes a few hundred bytes, and a machine with
-/// many CPUs has some thousands of changes.
+/// Maximum number of bytes to read of a journal. A change takes a few hundred bytes, and a machine
+/// with many CPUs has some thousands of changes.
 const JOURNAL_LIMIT: u64 = 1 << 24;
 
 /// Operations on files.
 pub(crate) trait FileSystem: Send {
     /// Reads a file. Invalid UTF-8 is replaced.
     fn read(&self, path: &Path) -> io::Result<String>;
-    /// Reads a file that only its owner can have written: a journal.
+    /// Reads a file, such as a journal, and refuses it if another user may have written it.
     fn read_own(&self, path: &Path) -> io::Result<String>;
-    /// Returns whether a process, in any namespace, holds the lock on such a file (flock(2)).
+    /// Returns whether a process in any namespace holds the lock (flock(2)) on a file that only its
+    /// owner can write.
     fn is_locked(&self, path: &Path) -> bool;
     /// Sets an existing file with a single write(2), as /proc and /sys require.
     fn set(&self, path: &Path, text: &str) -> io::Result<()>;
@@ -49,7 +50,7 @@ pub(crate) trait FileSystem: Send {
     fn has_write_bit(&self, path: &Path) -> io::Result<bool>;
     /// Returns the names in a folder.
     fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
-    /// Creates a folder: a control group.
+    /// Creates a folder, which in cgroupfs is a control group.
     fn make_folder(&self, path: &Path) -> io::Result<()>;
     /// Removes a folder that is empty except for the kernel's own files.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
@@ -57,7 +58,7 @@ pub(crate) trait FileSystem: Send {
     fn schedule(&self, thread: Tid, policy: &Policy) -> Result<(), punctual_rt::Error>;
     /// Starts a program that outlives this one, without input and output.
     fn start(&self, program: &[OsString]) -> io::Result<()>;
-    /// Ends a process, if it is the one that started at `start`, in clock ticks since boot.
+    /// Ends a process, but only if it started at `start`, in clock ticks since boot.
     fn end(&self, pid: u32, start: u64) -> io::Result<()>;
     /// Returns the target of a link.
     fn link(&self, path: &Path) -> io::Result<PathBuf>;
@@ -123,7 +124,7 @@ impl FileSystem for Files {
         let mut name = OsString::from(path);
         name.push(".punctual");
         let beside = Path::new(&name);
-        // A file that an earlier program left when it was killed here.
+        // Removes a file that an earlier program left when it was killed here.
         let _ = fs::remove_file(beside);
         let mut file = OpenOptions::new()
             .write(true)
@@ -172,7 +173,7 @@ impl FileSystem for Files {
         let Some((name, arguments)) = program.split_first() else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        // It starts its own session and process group, and is not waited for.
+        // The program starts its own session and process group, and nobody waits for it to end.
         Command::new(name)
             .args(arguments)
             .current_dir("/")
@@ -187,8 +188,8 @@ impl FileSystem for Files {
         use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
         let number = i32::try_from(pid).map_err(|_| io::ErrorKind::NotFound)?;
         let number = rustix::process::Pid::from_raw(number).ok_or(io::ErrorKind::NotFound)?;
-        // The file descriptor refers to this process even if its PID is reused: the process that is
-        // checked after opening is the one that ends.
+        // The file descriptor refers to one process even if its PID is reused. The start time is
+        // checked after opening it, so the checked process is the one that ends.
         let process = pidfd_open(number, PidfdFlags::empty())?;
         if Host::live().process_start(pid) != Some(start) {
             return Err(io::ErrorKind::NotFound.into());
@@ -217,7 +218,8 @@ impl FileSystem for Files {
     }
 }
 
-/// The kernel can only be asked about the machine that it runs on.
+/// Returns an error unless `root` is the running machine: the kernel can be queried only about the
+/// machine on which it runs.
 fn of_this_machine(root: &Path) -> io::Result<()> {
     if root == Path::new("/") {
         Ok(())

@@ -75,26 +75,27 @@ impl Journal {
         })
     }
 
-    /// Returns its path.
+    /// Returns the path of the journal.
     pub fn path(&self) -> &PathBuf {
         &self.undo.path
     }
 
-    /// Sets `setting` to `value`: reads the old value, writes both to the journal, waits until they
-    /// are on disk, makes the change, and reads it back. A change that fails is undone at once if
-    /// possible.
+    /// Sets `setting` to `value`: reads the old value, writes both values to the journal, waits
+    /// until they are on disk, makes the change, and reads it back. If a change fails, it is undone
+    /// at once if possible.
     ///
     /// # Errors
-    /// A value that the kernel does not offer; a journal that cannot be written (nothing was
-    /// changed then); [`TuneError::Write`]; [`TuneError::NotVerified`].
+    /// The kernel does not offer the value; the journal cannot be written (nothing was changed
+    /// then); [`TuneError::Write`]; [`TuneError::NotVerified`].
     pub fn apply(&mut self, setting: &'static Setting, value: &str) -> Result<Change, TuneError> {
         self.apply_to(setting, "", value)
     }
 
-    /// As [`apply`](Self::apply), for one instance, such as a CPU or an interrupt.
+    /// Changes one instance of a setting, such as a CPU or an interrupt, like
+    /// [`apply`](Self::apply).
     ///
     /// # Errors
-    /// Those of [`apply`](Self::apply); an instance that does not exist.
+    /// Those of [`apply`](Self::apply); the instance does not exist.
     pub fn apply_to(
         &mut self,
         setting: &'static Setting,
@@ -114,7 +115,7 @@ impl Journal {
         if access.same(&old, value) {
             return Ok(change);
         }
-        // Only values that can be restored are changed.
+        // A change is made only if its values can be restored.
         for value in [&old, value] {
             check_kept(setting, &book.target(), instance, value)?;
         }
@@ -142,7 +143,7 @@ impl Journal {
         }
     }
 
-    /// The machine, for access to settings.
+    /// Returns the machine, for access to settings.
     pub(crate) fn target(&self) -> Target<'_> {
         self.undo.target()
     }
@@ -178,7 +179,8 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Callers that need the result use revert_all(). Failures stay on disk.
+        // Callers that need the result use revert_all(). Changes that cannot be undone stay in the
+        // journal on disk.
         if !self.undo.state.stays() {
             let _ = self.revert_all();
         }

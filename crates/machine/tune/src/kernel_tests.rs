@@ -1,5 +1,5 @@
-//! Side effects of a write in the kernel, and values that it does not keep: they are restored or
-//! reported.
+//! Tests of side effects that a write has in the kernel, and of values that the kernel does not
+//! keep: they are restored or reported.
 
 use crate::plan_tests::{applied, request, reverted, status};
 use crate::testing::Machine;
@@ -14,7 +14,8 @@ fn kernel_side_effects_are_restored() {
             "governor@policy1=performance",
             "energy-preference@policy2=power",
         ],
-        // The minimum frequency is above that, so the kernel lowers it meanwhile.
+        // The minimum frequency is above this maximum, so the kernel lowers it while the maximum is
+        // in force.
         &["freq-max=1000000"],
         &["freq-max=1000000", "freq-min=800000"],
         &["turbo=off"],
@@ -69,7 +70,7 @@ fn invalid_partition_is_reported_with_reason() {
     assert_eq!(machine.snapshot(), before);
     machine.remove("sys/fs/cgroup/other");
 
-    // A partition that becomes invalid later: a CPU went offline.
+    // The partition becomes invalid later, when a CPU goes offline.
     applied(&machine, &wish).unwrap();
     let invalid = "isolated invalid (No cpu available due to hotplug)";
     machine.write(

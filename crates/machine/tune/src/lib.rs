@@ -11,16 +11,17 @@
 //! [`punctual_model::SETTINGS`]), profiles of settings ([`PROFILES`]), the host (its root path, its
 //! boot, its processes), scheduling policies.
 //!
-//! **Must not know:** whether the machine is configured well (other crates judge that), probes,
-//! recordings, terminals.
+//! **Must not know:** whether the machine is configured well (the crate `checks` judges that),
+//! probes, recordings, terminals.
 //!
-//! Why the journal is written first: it may then contain a change that was never made, and there is
-//! nothing to restore. In the other order, a change could be made that is recorded nowhere.
+//! The journal is written first, because it may then contain a change that was never made, for
+//! which there is nothing to restore. In the other order, a change could be made that is recorded
+//! nowhere.
 //!
-//! There are two journals ([`Locations`]). The changes of a measurement are undone by the next command
-//! if necessary. The changes that a user applied stay, even across reboots if they are in a file on
-//! disk. A record marks the end of an apply: without it, the changes before it are part of an
-//! incomplete plan and are undone as well.
+//! There are two journals ([`Locations`]). The next command undoes the changes of a measurement if
+//! the measurement did not. The changes that a user applied stay, even across reboots if they are
+//! in a file on disk. A record marks the end of an apply: without it, the changes before it are
+//! part of an incomplete plan and are undone as well.
 
 mod access;
 mod accessors;

@@ -11,8 +11,8 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::TuneError;
 
-/// Held while settings are changed or restored. The kernel releases it when the process ends, in
-/// any way (flock(2)).
+/// A lock that is held while settings are changed or restored. The kernel releases it when the
+/// process ends for any reason (flock(2)).
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
@@ -32,7 +32,7 @@ impl Lock {
             source,
         };
         if let Some(folder) = journal.parent() {
-            // As root, this is also the folder of the store.
+            // For root, this is also the folder of the store.
             let made = punctual_files::folder::make(folder, 0o700);
             made.map_err(|error| failed(error.into()))?;
         }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::target::Target;
 
-/// A path with wildcards: `#` matches a number and `*` a name, with at most one of them per
-/// segment. An instance is the matched texts, joined by `/`.
+/// A path with wildcards: `#` matches a number and `*` a name. A segment has at most one wildcard.
+/// The name of an instance consists of the matched texts, joined by `/`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pattern(pub(crate) &'static str);
 
@@ -24,7 +24,7 @@ fn fits(segment: &str, name: &str) -> bool {
     let inner = name
         .strip_prefix(before)
         .and_then(|rest| rest.strip_suffix(after));
-    // `..` and hidden files are not devices, and a name is one segment.
+    // `..` and hidden files are not devices, and a name does not contain `/`.
     inner.is_some_and(|text| {
         !text.is_empty()
             && !name.starts_with('.')
@@ -51,7 +51,7 @@ impl Pattern {
 
     /// Returns the existing instances in ascending order.
     pub(crate) fn instances(self, target: &Target<'_>) -> Vec<String> {
-        // Pairs of the path and the instance so far.
+        // Pairs of a path and the instance's name, up to the current segment.
         let mut found = vec![(String::new(), String::new())];
         for segment in self.0.split('/').filter(|segment| !segment.is_empty()) {
             found = found

@@ -34,11 +34,12 @@ pub struct Request {
 }
 
 impl Plan {
-    /// Makes a plan for a machine. It would be recorded in `journal`.
+    /// Makes a plan for a machine. `journal` is the path of the journal that would record its
+    /// changes.
     ///
     /// # Errors
-    /// CPUs that do not exist, values out of range (with line and column if they are from a
-    /// profile), settings of `sets` that this machine does not have.
+    /// A CPU does not exist; a value is out of range (with line and column if it is from a
+    /// profile); this machine does not have a setting of `sets`.
     pub fn make(request: &Request, host: &Host, journal: &Path) -> Result<Self, TuneError> {
         Self::make_on(&Files, request, host, journal)
     }
@@ -70,7 +71,7 @@ impl Plan {
             boot_instructions: Vec::new(),
             remarks: Vec::new(),
         };
-        // Wishes for a single instance come after those for all, and override them.
+        // Wishes for a single instance come after wishes for all instances, and override them.
         for narrow in [false, true] {
             for wish in &wishes {
                 if wish.selector.is_some() == narrow {
@@ -151,7 +152,8 @@ impl Plan {
             }
         }
         match first {
-            // A setting that was named explicitly is an error if no instance of it can be changed.
+            // It is an error if a setting was named explicitly and no instance of it can be
+            // changed.
             Some(error) if explicit && refused == count => Err(error),
             _ => Ok(()),
         }
@@ -221,7 +223,8 @@ impl Plan {
 /// Explains an error that even root gets.
 fn why_unread(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        // kernel_lockdown(7); a file's mode would give EACCES.
+        // The error is EPERM, as from lockdown (kernel_lockdown(7)); a file's mode would give
+        // EACCES.
         Some(1) => ", as a locked-down kernel answers",
         _ => "",
     }

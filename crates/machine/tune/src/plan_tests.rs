@@ -1,4 +1,4 @@
-//! Plans on the trees of other machines: made, applied, killed, reverted.
+//! Tests of plans on the trees of other machines: the plans are made, applied, killed and reverted.
 
 use proptest::prelude::*;
 use punctual_model::CpuSet;
@@ -14,7 +14,7 @@ pub(crate) fn cpus(list: &str) -> CpuSet {
     list.parse().unwrap()
 }
 
-/// A request: a profile, settings, CPUs.
+/// Makes a request from the name of a profile, settings, and a list of CPUs.
 pub(crate) fn request(profile: &str, sets: &[&str], on: &str) -> Request {
     Request {
         profile: (!profile.is_empty()).then(|| Profile::find(profile).unwrap()),
@@ -101,7 +101,7 @@ fn applied_settings_persist_and_revert_exactly() {
         let done = applied(&machine, &everything()).unwrap();
         assert!(done.changes.len() > 25, "{done:?}");
         assert_ne!(machine.snapshot(), before);
-        // The next commands, in other processes.
+        // From here on, the calls stand for later commands in other processes.
         machine.process_dies();
         assert_eq!(
             recover(&machine.places().applied, machine.host()).unwrap(),
@@ -129,11 +129,12 @@ fn applied_settings_persist_and_revert_exactly() {
     }
 }
 
-/// If an apply is killed at any step, the next command and a revert restore the original state.
+/// Checks that the next command and a revert restore the original state after an apply that was
+/// killed at step `at`.
 fn kill_apply(machine: &Machine, request: &Request, fault: Fault, at: usize) {
     let before = machine.snapshot();
     let plan = match plan(machine, request) {
-        // The minimum frequency is above the maximum.
+        // The request has a minimum frequency above the maximum.
         Err(TuneError::Invalid { setting, .. }) if setting.starts_with("freq-min") => return,
         other => other.unwrap(),
     };
@@ -169,8 +170,8 @@ fn killed_apply_is_reverted() {
     reverted(&machines[0]).unwrap();
     let steps = files.steps().len();
     assert!(steps > 200, "{steps}");
-    // Each step on one of the machines, with the ways to end taking turns. A change takes six steps
-    // or more, so each way meets each kind of step.
+    // Each step fails on one of the machines, and the faults take turns. A change takes six steps
+    // or more, so each fault hits each kind of step.
     for at in 0..steps {
         let machine = &machines[at / 4 % 2];
         kill_apply(machine, &everything(), FAULTS[at % 4], at);
@@ -279,7 +280,7 @@ fn ignored_write_of_any_kind_is_detected() {
             "rx-coalescing-us=5",
         ] {
             let all = plan(&machine, &request("", &[wish], "")).unwrap();
-            // If there are several changes, the first is enough.
+            // If the request needs several changes, the first one is enough for the test.
             let files = Box::new(Faulty::on(&machine, Fault::Ignored, NEVER));
             let options = Options::default();
             let error = apply_on(files, &all, machine.host(), &machine.places(), options);
@@ -358,7 +359,7 @@ fn read_only_system_plans_and_explains_apply() {
     assert!(error.to_string().contains("mounted read-only"), "{error}");
     assert_eq!(machine.snapshot(), before);
 
-    // Settings outside of the read-only file system can be changed, if the others are left out.
+    // Settings outside of the read-only file system can be changed if all others are left out.
     let options = Options {
         refusals: Refusals::LeaveOutAll,
     };
@@ -377,13 +378,13 @@ fn read_only_system_plans_and_explains_apply() {
 #[test]
 fn managed_interrupts_are_refused_with_reason() {
     let machine = Machine::controller(false);
-    // Detected by the file's mode, on kernels that set it.
+    // Some kernels show it by the file's mode.
     let one = plan(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
     assert_eq!(line(&one, "irq-affinity@24"), "0-3 -> 0");
     assert!(why_left_out(&one, "irq-affinity@30").contains("managed_irq"));
     let error = plan(&machine, &request("", &["irq-affinity@30=0"], "")).unwrap_err();
     assert!(matches!(error, TuneError::Refused { .. }), "{error}");
-    // Detected by the kernel's error, on those that do not.
+    // Other kernels only show it by an error when the file is written.
     machine.write("proc/irq/25/smp_affinity_list.refuses", "");
     let done = applied(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
     assert_eq!(done.refused[0].setting, "irq-affinity@25");

@@ -32,7 +32,7 @@ pub struct Step {
     /// kernel refuses it.
     #[serde(skip)]
     pub(crate) broad: bool,
-    /// Whether it is from a profile instead of named explicitly.
+    /// Whether the setting is from a profile, not named explicitly.
     #[serde(skip)]
     pub(crate) wish: bool,
 }
@@ -53,9 +53,9 @@ pub struct LeftOut {
 /// A list of changes to make.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Plan {
-    /// Name of the profile, or the settings.
+    /// Name of the profile, or the settings if there is no profile.
     pub label: String,
-    /// CPUs that it is for.
+    /// CPUs that the plan is for.
     pub cpus: Option<CpuSet>,
     /// Settings, in the order of their changes.
     pub steps: Vec<Step>,
@@ -63,7 +63,7 @@ pub struct Plan {
     pub left_out: Vec<LeftOut>,
     /// Parameters for the kernel's command line.
     pub boot: Vec<BootArgument>,
-    /// How to add them.
+    /// Instructions to add these parameters.
     pub boot_instructions: Vec<String>,
     /// Notes for the reader.
     pub remarks: Vec<String>,

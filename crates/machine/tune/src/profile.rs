@@ -78,7 +78,7 @@ impl Spot {
         }
     }
 
-    /// Makes an error that points here.
+    /// Makes an error that points to this position.
     pub(crate) fn error(&self, message: impl Into<String>) -> TuneError {
         TuneError::Profile {
             file: self.file.clone(),
@@ -95,13 +95,13 @@ impl Spot {
 #[derive(Clone, Debug)]
 pub struct Wish {
     pub(crate) setting: &'static Setting,
-    /// Name of the instance; `None` for all.
+    /// Name of the instance; `None` for all instances.
     pub(crate) selector: Option<String>,
     pub(crate) value: String,
-    /// Position in a profile; `None` for the command line.
+    /// Position in a profile; `None` if it is from the command line.
     pub(crate) spot: Option<Spot>,
-    /// Whether to leave it out, with a reason, if the machine does not have it or its kernel
-    /// refuses it.
+    /// Whether the setting may be left out, with a reason, if the machine does not have it or its
+    /// kernel refuses it.
     pub(crate) lenient: bool,
 }
 
@@ -119,7 +119,7 @@ impl Wish {
         Self::new(name.trim(), value.trim().to_owned(), None)
     }
 
-    /// Makes a wish for a finding of the audit, which is left out if it is not possible.
+    /// Makes a wish from a remedy of the audit. The plan leaves it out if it is not possible.
     ///
     /// # Errors
     /// Those of [`parse`](Self::parse).
@@ -136,7 +136,7 @@ impl Wish {
         }
     }
 
-    /// The setting.
+    /// Returns the setting.
     pub fn setting(&self) -> &'static Setting {
         self.setting
     }
@@ -162,8 +162,8 @@ impl Wish {
         }
     }
 
-    /// Returns whether the wish never stops a plan. A user's text does, because its mistakes should
-    /// be shown.
+    /// Returns whether an invalid wish is left out instead of stopping the plan. The text of a user
+    /// stops it, because mistakes in that text should be shown.
     pub(crate) fn is_loose(&self) -> bool {
         self.lenient && self.spot.is_none()
     }
@@ -198,7 +198,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Returns the built-in profile with that name, or else reads that file.
+    /// Returns the built-in profile with that name, or reads the file with that path if there is
+    /// none.
     ///
     /// # Errors
     /// [`TuneError::NoProfile`], [`TuneError::Profile`] with line and column.
@@ -250,7 +251,7 @@ impl Profile {
         for (key, value) in table.get_ref() {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("summary", DeValue::String(summary)) => profile.summary = summary.to_string(),
-                // Read before the settings, wherever it is in the file.
+                // The role was read before the settings, wherever it is in the file.
                 ("role", _) => {}
                 ("settings", DeValue::Table(settings)) => {
                     profile.settings = read_settings(settings, role, &spot)?;
@@ -291,7 +292,7 @@ impl Profile {
         self.settings.len()
     }
 
-    /// Returns whether it names no settings.
+    /// Returns whether the profile names no settings.
     pub fn is_empty(&self) -> bool {
         self.settings.is_empty()
     }
@@ -323,7 +324,7 @@ fn read_role(table: &DeTable<'_>, spot: &dyn Fn(Range<usize>) -> Spot) -> Result
     }
 }
 
-/// The word for the recommended value of the table.
+/// Word in a profile that stands for the recommended value of the setting's table row.
 const RECOMMENDED: &str = "recommended";
 
 fn read_settings(

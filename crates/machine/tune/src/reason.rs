@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use crate::TuneError;
 use crate::target::Target;
 
-/// capabilities(7). Most settings require it in addition to the user ID.
+/// Number of CAP_SYS_ADMIN in capabilities(7). Most settings require this capability in addition to
+/// the user ID.
 const CAP_SYS_ADMIN: u32 = 21;
-/// user_namespaces(7): the contents of the ID map in the initial namespace.
+/// Contents of the ID map in the initial user namespace (user_namespaces(7)).
 const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];
 
 /// The privileges of the calling process.
@@ -27,14 +28,14 @@ enum Caller {
 }
 
 impl Caller {
-    /// Detects the privileges. Returns `None` without the fields in /proc.
+    /// Detects the privileges. Returns `None` if /proc does not have the required fields.
     fn from_target(target: &Target<'_>) -> Option<Self> {
         let status = target.text("/proc/self/status")?;
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             Some(line.trim().to_owned())
         };
-        // Real, effective, saved, file system: proc_pid_status(5).
+        // The fields are the real, effective, saved and file system user ID: proc_pid_status(5).
         let uid = field("Uid:")?.split_whitespace().nth(1)?.to_owned();
         if uid != "0" {
             return Some(Self::User);
@@ -60,8 +61,8 @@ impl Caller {
     }
 }
 
-/// Explains the kernel's error and what to do; begins with "; ". `known` is the reason why this
-/// kernel refuses this setting to root, if known.
+/// Explains the kernel's error and what to do. The text begins with "; " or is empty. `known` is
+/// the reason why this kernel refuses this setting to root; empty if unknown.
 fn reason(target: &Target<'_>, source: &io::Error, known: &str) -> String {
     let text = match source.kind() {
         io::ErrorKind::PermissionDenied => match Caller::from_target(target) {
@@ -100,7 +101,8 @@ impl Target<'_> {
         self.refused(path, source, "")
     }
 
-    /// As [`not_written`](Self::not_written), with the reason why this kernel refuses it to root.
+    /// Makes the error like [`not_written`](Self::not_written). `known` is the reason why this
+    /// kernel refuses the setting to root.
     pub(crate) fn refused(&self, path: PathBuf, source: io::Error, known: &str) -> TuneError {
         TuneError::Write {
             reason: reason(self, &source, known),

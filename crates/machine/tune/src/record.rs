@@ -1,8 +1,8 @@
 //! The journal's format: one record per line, each with its checksum.
 //!
-//! A line is the CRC-32 of the JSON text in eight hexadecimal digits, a space, and the JSON object.
-//! It is readable by humans, so that a setting can be restored by hand if this program cannot do
-//! it.
+//! A line consists of the CRC-32 of the JSON text in eight hexadecimal digits, a space, and the
+//! JSON object. It is readable by humans, so that a setting can be restored by hand if this program
+//! cannot do it.
 
 use punctual_host::Host;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub(crate) enum JournalEntry {
     Owner(Owner),
     /// A change that is about to be made.
     Change(Pending),
-    /// A change that was undone, and with it all later ones of the same setting.
+    /// A change was undone, and with it all later changes of the same setting.
     Undone {
         /// Number of the change.
         number: u64,
@@ -29,12 +29,12 @@ pub(crate) enum JournalEntry {
     Reverting,
 }
 
-/// Changes that were applied to stay.
+/// Description of changes that stay after the program has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Committed {
-    /// Name of the profile, or the settings.
+    /// Name of the profile, or the settings if there is no profile.
     pub(crate) label: String,
-    /// CPUs that they were for.
+    /// CPUs that the changes were for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cpus: Option<String>,
     /// Time when they were applied.
@@ -45,7 +45,7 @@ pub(crate) struct Committed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pid: u32,
-    /// In clock ticks since boot.
+    /// Start time of the process in clock ticks since boot.
     process_start: u64,
     boot_id: String,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// `name`, or `name@instance`.
+    /// Returns `name`, or `name@instance`.
     pub(crate) fn label(&self) -> String {
         match setting(&self.setting) {
             Ok(setting) => shown(setting, &self.instance),
@@ -83,15 +83,15 @@ pub(crate) struct State {
     pub(crate) owner: Option<Owner>,
     /// Pending changes, the oldest first.
     pub(crate) pending: Vec<Pending>,
-    /// Set if the changes are to stay.
+    /// Description of the changes if they are to stay.
     pub(crate) kept: Option<Committed>,
     /// Whether the changes are being undone.
     pub(crate) reverting: bool,
     /// Number of changes made so far.
     pub(crate) made: u64,
-    /// Length of the complete records in bytes; the rest was torn.
+    /// Length of the complete records in bytes. An incomplete record may follow.
     pub(crate) sound_bytes: u64,
-    /// The first line that was altered.
+    /// Number of the first line that was altered, from 1.
     pub(crate) damaged_line: Option<usize>,
 }
 
@@ -141,8 +141,9 @@ fn boot_id(host: &Host) -> Result<String, TuneError> {
 }
 
 impl State {
-    /// Reads a journal. If the program ended while it wrote, the last line is torn and lacks its
-    /// newline. The change of such a line was not made yet, and undoing a change twice is harmless.
+    /// Reads a journal. If the program ended while it wrote a record, the last line is incomplete
+    /// and lacks its newline. The change of such a line was not made yet. If the line is about an
+    /// undone change, that change is undone again, which is harmless.
     pub(crate) fn read(text: &str) -> Self {
         let mut state = Self::default();
         for (place, line) in text.split_inclusive('\n').enumerate() {
@@ -172,8 +173,9 @@ impl State {
                 let Some(undone) = self.pending.iter().find(|c| c.number == number) else {
                     return false;
                 };
-                // Later changes of the same setting that could not be undone before this one are
-                // undone with it: the setting has the value from before all of them.
+                // Some later changes of the same setting may still be pending, because undoing them
+                // failed. They are undone as well: the setting has the value from before all of
+                // them.
                 let (setting, instance) = (undone.setting.clone(), undone.instance.clone());
                 let same =
                     |change: &Pending| change.setting == setting && change.instance == instance;
@@ -287,7 +289,7 @@ mod tests {
             bytes[place] ^= 1_u8 << bit;
             let flipped = String::from_utf8(bytes).unwrap();
             let (was, is) = (text(&records()), State::read(&flipped));
-            // Only damage at the end of the last line looks like a torn line. Then the change is
+            // Only damage to the last line can look like an incomplete record. Its change is then
             // undone once more.
             let last = was[..was.len() - 1].rfind('\n').unwrap();
             prop_assert!(is.damaged_line.is_some() || place > last, "{place} {is:?}");

@@ -10,15 +10,16 @@ use crate::lock::Lock;
 use crate::undo::{UndoJournal, undo_all};
 use crate::{How, Restored, TuneError, setting};
 
-/// How long to wait for another program that does the same.
+/// Time to wait for another program that also recovers.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Undoes the changes of a program that ended, the last first, and returns them. Call this before
+/// Undoes the changes of a program that ended, in reverse order, and returns them. Call this before
 /// any other access to settings. If there is nothing to undo, it is cheap, requires no permissions
 /// and creates no file.
 ///
-/// Does nothing while the journal's owner lives, that is, while a process with its PID, its start
-/// time and its boot is running. Changes from before the last boot are reported as undone by it.
+/// Does nothing while the journal's owner lives, that is, while a process with the owner's PID and
+/// start time is running in the owner's boot. Changes from before the last boot are reported as
+/// undone by that boot.
 ///
 /// # Errors
 /// [`TuneError::NotRestored`], [`TuneError::Damaged`], [`TuneError::Locked`] if another
@@ -37,7 +38,7 @@ pub(crate) fn recover_on(
         return Ok(Vec::new());
     }
     let _lock = Lock::take(path, PATIENCE)?;
-    // Another program may have been faster.
+    // Another program may have undone the changes in the meantime.
     book.reread()?;
     if nothing_to_do(&book)? {
         return Ok(Vec::new());
@@ -45,8 +46,8 @@ pub(crate) fn recover_on(
     undo_since_boot(&mut book)
 }
 
-/// Undoes all pending changes. The reboot has undone those from before it, except for files on
-/// disk.
+/// Undoes all pending changes. A reboot has already undone the changes from before it, except for
+/// files on disk.
 pub(crate) fn undo_since_boot(book: &mut UndoJournal) -> Result<Vec<Restored>, TuneError> {
     if book.is_of_this_boot()? {
         return match book.state.damaged_line {
@@ -58,8 +59,8 @@ pub(crate) fn undo_since_boot(book: &mut UndoJournal) -> Result<Vec<Restored>, T
         .into_iter()
         .partition(|change| setting(&change.setting).is_ok_and(|setting| setting.outlives_reboot));
     let mut restored: Vec<Restored> = volatile.into_iter().rev().map(by_reboot).collect();
-    // Damage from before the last boot does not matter for changes that the boot undid. The known
-    // rest is restored.
+    // Damage to a journal from before the last boot does not matter for changes that the boot
+    // undid. The other changes are restored as far as they are known.
     book.state.damaged_line = None;
     book.state.pending = on_disk;
     restored.extend(undo_all(book)?);
@@ -72,7 +73,8 @@ fn nothing_to_do(book: &UndoJournal) -> Result<bool, TuneError> {
         return Ok(true);
     }
     match &book.state.owner {
-        // Applied changes are undone by a process other than their owner, as the lock shows.
+        // A process other than the owner undoes changes that were applied. The lock shows whether
+        // that process still runs.
         Some(_) if book.state.reverting => Ok(false),
         Some(owner) => owner.lives(&book.host),
         None => Ok(false),

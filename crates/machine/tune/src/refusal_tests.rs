@@ -1,5 +1,5 @@
-//! Settings that the kernel refuses, journals that cannot be written, and journals that another
-//! user wrote.
+//! Tests with settings that the kernel refuses, journals that cannot be written, and journals that
+//! another user wrote.
 
 use crate::apply::{apply_on, revert_on};
 use crate::plan_tests::{NEVER, applied, everything, plan, request, reverted, status};
@@ -41,7 +41,7 @@ fn only_refused_named_setting_undoes_all() {
         assert_eq!(machine.snapshot(), with_marker);
         assert!(status(&machine).is_none());
     }
-    // A profile is a list of wishes; with --keep-going every setting is one.
+    // A setting of a profile may be left out; with --keep-going, every setting may be left out.
     for (request, refusals) in [
         (&everything(), Refusals::default()),
         (&one, Refusals::LeaveOutAll),
@@ -91,7 +91,7 @@ fn unwritable_journal_does_not_prevent_restoring() {
         assert_eq!(machine.snapshot(), before, "{at}");
         (machine, result)
     };
-    // From the first record on, and from one in the middle.
+    // The journal is read-only from the first record on, or from one in the middle.
     for at in [0, 60] {
         let (machine, result) = done(at);
         let error = result.unwrap_err();

@@ -21,16 +21,16 @@ pub struct Restored {
 pub enum How {
     /// The old value was written and read back.
     Written {
-        /// Value found before.
+        /// Value that was found before the old value was written.
         found: String,
-        /// Whether that was the journal's new value. If not, another program or user changed the
-        /// setting meanwhile.
+        /// Whether the found value was the journal's new value. If not, another program or user had
+        /// changed the setting.
         ours: bool,
     },
     /// The setting already had the old value: the change was never made, or it was undone by
     /// others.
     WasThere,
-    /// The machine was rebooted since, which undoes settings. The current value was not read.
+    /// The machine was rebooted after the change, which undoes it. The current value was not read.
     Reboot,
     /// The object of the setting, such as a thread, no longer exists.
     Gone,

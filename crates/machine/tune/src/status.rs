@@ -17,11 +17,11 @@ use crate::undo::UndoJournal;
 /// Settings that a user has applied.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Status {
-    /// Name of the profile, or the settings.
+    /// Name of the profile, or the settings if there is no profile.
     pub label: String,
-    /// CPUs that they are for.
+    /// CPUs that the settings are for.
     pub cpus: Option<String>,
-    /// Time when they were applied; none if that is not finished.
+    /// Time when the settings were applied; none if applying them has not finished.
     pub applied: Option<Timestamp>,
     /// Progress.
     pub phase: Phase,
@@ -35,9 +35,10 @@ pub struct Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Applied, until it is reverted.
+    /// The settings are applied until they are reverted.
     Applied,
-    /// Applied before the last boot, which undid all changes except files on disk.
+    /// The settings were applied before the last boot, which undid all changes except files on
+    /// disk.
     BeforeBoot,
     /// A process is applying or reverting them.
     InProgress,
@@ -61,20 +62,20 @@ pub struct SettingStatus {
     pub target: String,
     /// Current value.
     pub now: Option<String>,
-    /// Whether the current value is the one that was set.
+    /// Result of comparing the current value with the one that was set.
     pub state: Hold,
     /// Note for the reader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
 }
 
-/// Whether a setting has the value that was set.
+/// Whether a setting still has the value that was set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Hold {
     /// The value is in force.
     InForce,
-    /// It was changed since.
+    /// The value was changed after it was set.
     Changed,
     /// It has its old value again.
     Old,

@@ -11,7 +11,8 @@ use crate::fs::FileSystem;
 pub(crate) struct Target<'a> {
     pub(crate) files: &'a dyn FileSystem,
     pub(crate) host: &'a Host,
-    /// The journal. A process that holds a setting writes its file next to it.
+    /// Path of the journal. If a setting needs a process that holds it, that process writes its
+    /// file next to the journal.
     pub(crate) journal: &'a Path,
 }
 

@@ -16,7 +16,8 @@ use crate::testing_kernel::Kernel;
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// A tree with the files that this crate reads: the boot, this process, a clock source.
+/// A tree of files that imitates a machine, with the files that this crate reads: the boot ID, this
+/// process, a clock source.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
     host: Host,
@@ -24,7 +25,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        // Thousands of small files: in memory, if possible.
+        // The tests write thousands of small files, so keep them in memory if possible.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let folder = folder.unwrap();
         let host = Host::new(folder.path());
@@ -116,13 +117,13 @@ impl Machine {
         self.write(&format!("{CLOCK}/current_clocksource"), source);
     }
 
-    /// From now on, this process does not exist on the machine.
+    /// Removes this process from the machine, as if the program had ended.
     pub(crate) fn process_dies(&self) {
         let pid = std::process::id();
         let _ = fs::remove_dir_all(self.folder.path().join(format!("proc/{pid}")));
     }
 
-    /// This process exists on the machine again, as the next program.
+    /// Adds this process to the machine again, as if the next program had started.
     pub(crate) fn process_starts(&self) {
         let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 5000 20";
         let pid = std::process::id();
@@ -136,18 +137,18 @@ impl Machine {
     }
 }
 
-/// The fault at the chosen step.
+/// A fault that occurs at the chosen step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The program ends before it.
+    /// The program ends before the step.
     EndsBefore,
-    /// The program ends in the middle: half of an append was written.
+    /// The program ends in the middle of the step: half of an append was written.
     EndsWithin,
-    /// The program ends after it.
+    /// The program ends after the step.
     EndsAfter,
     /// The step fails, and the program goes on.
     Fails,
-    /// The file system accepts it but does nothing, as a kernel may.
+    /// The file system accepts each write of a setting but does nothing, as a kernel may.
     Ignored,
     /// The file disappears before it is written, and everything else continues.
     Vanishes,
@@ -155,7 +156,7 @@ pub(crate) enum Fault {
     ReadOnlyJournal,
 }
 
-/// A file system that works up to a step.
+/// A file system in which a fault occurs at a chosen step.
 #[derive(Clone)]
 pub(crate) struct Faulty {
     fault: Fault,
@@ -174,7 +175,7 @@ impl Faulty {
         }
     }
 
-    /// Includes the machine's threads and processes.
+    /// Makes a file system that also changes the threads and processes of `machine`.
     pub(crate) fn on(machine: &Machine, fault: Fault, at: usize) -> Self {
         Self {
             root: machine.host.root().to_owned(),
@@ -217,7 +218,7 @@ impl Faulty {
         let uid = rustix::process::geteuid().as_raw();
         let ids = format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n");
         fs::write(folder.join("status"), ids)?;
-        // Small, because all files are compared.
+        // The executable is a link to a small file, because the tests compare all files.
         std::os::unix::fs::symlink("/dev/null", folder.join("exe"))?;
         let beside = Path::new(&program[5]).with_extension("journal.holder");
         let line = format!("99999 6000 {} /dev/null\n", program[3].display());
@@ -261,7 +262,7 @@ impl Faulty {
         match self.fault {
             Fault::Fails if now > self.at => return whole(),
             Fault::Fails => return Err(io::Error::from_raw_os_error(5)),
-            // A failed read would be another kind of fault.
+            // Reads still succeed: a failed read is another kind of fault.
             Fault::ReadOnlyJournal if ["append", "cut"].contains(&name) => {
                 return Err(io::Error::from_raw_os_error(30));
             }
@@ -310,7 +311,7 @@ impl FileSystem for Faulty {
     }
 
     fn sync(&self, path: &Path) -> io::Result<()> {
-        // If only the program ends, nothing is lost: the disk may take its time.
+        // If only the program ends, the kernel still stores the data, so there is no need to sync.
         let there = || path.metadata().map(drop);
         self.step("sync", there, || Ok(()))
     }

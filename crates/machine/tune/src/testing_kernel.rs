@@ -1,4 +1,4 @@
-//! The kernel's reactions to writes, as far as the settings code depends on them.
+//! Simulates the kernel's reactions to writes, as far as the code for settings depends on them.
 
 use std::fs;
 use std::io;
@@ -34,7 +34,8 @@ impl Kernel {
     pub(crate) fn set(self, path: &Path, text: &str) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = |name: &str| path.with_file_name(name);
-        // A refusal that root would not get from a file's mode.
+        // A file with the extension `refuses` makes the write fail even for root, which a file's
+        // mode cannot do.
         if path.with_extension("refuses").exists() {
             return refused(5);
         }
@@ -67,7 +68,7 @@ impl Kernel {
                     .parent()
                     .is_some_and(|folder| folder.ends_with("cpufreq")) =>
             {
-                // All policies follow (cpufreq_boost_trigger_state).
+                // The kernel sets all policies (cpufreq_boost_trigger_state).
                 for policy in policies(path)? {
                     if policy.join("boost").exists() {
                         Files.set(&policy.join("boost"), text)?;
@@ -78,7 +79,7 @@ impl Kernel {
                 return set_smt(path, text);
             }
             "cpuset.cpus.partition" => return Files.set(path, &partition(path, text)),
-            // A task is in one group: here, in one file of a tree.
+            // A task is in exactly one group, so here it is in one file of a tree.
             "tasks" | "cgroup.procs" => return move_task(path, &name, text),
             _ => {}
         }

@@ -1,5 +1,5 @@
-//! Tests of the whole journal on a machine made of files: ended at every step, failing at every
-//! step, in the wrong order, by two programs at once.
+//! Tests of the whole journal on a machine made of files. The program ends at every step, a step
+//! fails, commands come in the wrong order, and two programs run at once.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn changes_are_undone_in_reverse_order() {
     );
     assert_eq!(machine.source(), "tsc");
     assert_eq!(journal.revert_all().unwrap(), []);
-    // Once undone, it can be changed again.
+    // A change that was undone can be made again.
     journal.apply(clock(), "hpet").unwrap();
     drop(journal);
     assert_eq!(machine.source(), "tsc", "dropping it undoes");
@@ -65,7 +65,7 @@ fn old_value_is_stored_before_change() {
     let sets: Vec<usize> = (0..steps.len()).filter(|at| steps[*at] == "set").collect();
     assert_eq!(sets.len(), 4);
     for (place, at) in sets.iter().enumerate() {
-        // The two writes that undo changes have their records already.
+        // The two writes that undo changes need no new records before them.
         if place < 2 {
             assert_eq!(steps[at - 2..*at], ["append", "sync"], "{steps:?}");
         }
@@ -122,8 +122,8 @@ fn failed_step_leaves_old_value_or_record() {
     program(&whole, &Machine::new()).unwrap();
     for at in 0..whole.steps().len() {
         let machine = Machine::new();
-        // Dropping the journal at the end tries again. While it undoes, a failed step does not
-        // matter if an earlier value could be restored.
+        // Dropping the journal at the end tries again. While changes are undone, a failed step does
+        // not matter if an earlier value could be restored.
         let files = Faulty::new(Fault::Fails, at);
         let result = program(&files, &machine);
         let sets = files.steps()[..at].iter().filter(|s| **s == "set").count();

@@ -10,7 +10,7 @@ const THROTTLE: &str = "rt-runtime-us";
 const FAIR: &str = "fair-server-runtime-ns";
 /// The first version with a fair server.
 const SINCE: (u32, u32) = (6, 12);
-/// These files exist with CONFIG_RT_GROUP_SCHED; such kernels still throttle each group.
+/// Files that exist with CONFIG_RT_GROUP_SCHED. Kernels with this option still throttle each group.
 const GROUPS: [&str; 2] = [
     "/sys/fs/cgroup/cpu/cpu.rt_runtime_us",
     "/sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us",

@@ -1,4 +1,4 @@
-//! The trees of other machines, and the expected plans for them.
+//! The trees of other machines, and tests of the plans for them.
 
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ impl Machine {
             ),
             ("scaling_min_freq", "2500000"),
             ("scaling_max_freq", "3500000"),
-            // The kernel stores the requested limits besides those in force.
+            // The kernel stores the requested limits in addition to the limits in force.
             ("request_min_freq", "2500000"),
             ("request_max_freq", "3500000"),
             ("cpuinfo_min_freq", "800000"),
@@ -79,7 +79,7 @@ impl Machine {
         let mut stat = format!("{tid} ({name}) S 2 0 0 0 -1 69238848");
         // Fields 10 to 22.
         let _ = write!(stat, " 0 0 0 0 0 0 0 0 20 0 1 0 {started}");
-        // 23 to 39, then priority and policy.
+        // Fields 23 to 39 follow, then priority and policy.
         let _ = write!(stat, "{} 0 0 0 0 0", " 9".repeat(17));
         self.write(&format!("proc/{tid}/stat"), &stat);
         let status = format!("Name:\t{name}\nCpus_allowed_list:\t{bound}\n");
@@ -205,7 +205,8 @@ fn a_controller_gets_all_of_the_profile() {
         ("default-irq-affinity", "f -> 3"),
         ("workqueue-cpus", "0000000f -> 3"),
         ("irqbalance-banned", "none -> 2-3"),
-        // Throttling protects the machine, so it is only removed on request.
+        // Throttling protects the machine, so the profile does not remove it; only an explicit
+        // request does.
         ("rt-runtime-us", "no rt-runtime-us"),
         ("thp", "madvise -> never"),
         ("ksm", "0 -> 0"),
@@ -299,7 +300,7 @@ fn frequency_limits_never_cross() {
         let steps = plan.steps.iter().filter(|step| step.instance == "policy1");
         steps.map(|step| step.setting.name).collect::<Vec<_>>()
     };
-    // 2.5 to 3.5 GHz now.
+    // The current limits are 2.5 and 3.5 GHz.
     assert_eq!(
         names(&["freq-max=1000000", "freq-min=800000"]),
         ["freq-min", "freq-max"]
@@ -370,7 +371,7 @@ fn crossed_frequency_limits_are_refused_before_writing() {
         let text = error.to_string();
         assert!(text.contains("freq-max, is 1000000"), "{text}");
     }
-    // The kernel resolves a maximum below the minimum.
+    // If the maximum is set below the minimum, the kernel lowers the minimum.
     assert!(plan(&machine, &request("", &["freq-max=1000000"], "")).is_ok());
 }
 
@@ -401,7 +402,7 @@ fn preference_follows_governor_visibly() {
         names(&["governor=powersave", "energy-preference=power"]),
         ["governor powersave", "energy-preference power"]
     );
-    // Nothing is added if the driver does not couple them.
+    // Nothing is added if the driver does not couple the preference to the governor.
     machine.write(&format!("{policy}/scaling_governor"), "powersave\n");
     machine.write(&format!("{policy}/scaling_driver"), "intel_cpufreq\n");
     assert_eq!(names(&["governor=performance"]), ["governor performance"]);

@@ -1,4 +1,4 @@
-//! Undoing the changes of a journal.
+//! Undoes the changes of a journal.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use crate::target::Target;
 use crate::validity::check_kept;
 use crate::{Failure, TuneError};
 
-/// A journal's file, the state that it describes, and its machine. The caller holds the lock.
+/// A journal's file, the state that it describes, and the machine that it changed. The caller holds
+/// the lock.
 pub(crate) struct UndoJournal {
     pub(crate) files: Box<dyn FileSystem>,
     pub(crate) path: PathBuf,
@@ -26,7 +27,7 @@ pub(crate) struct UndoJournal {
 }
 
 impl UndoJournal {
-    /// Reads the journal. A missing one is empty.
+    /// Reads the journal. A journal that does not exist counts as empty.
     pub(crate) fn read(
         files: Box<dyn FileSystem>,
         path: &Path,
@@ -52,8 +53,8 @@ impl UndoJournal {
         Ok(())
     }
 
-    /// Returns whether its changes could still be in force. A journal without a boot ID is assumed
-    /// to be from this boot.
+    /// Returns whether the journal's changes could still be in force. A journal without a boot ID
+    /// is assumed to be from this boot.
     pub(crate) fn is_of_this_boot(&self) -> Result<bool, TuneError> {
         match &self.state.owner {
             Some(owner) => owner.is_of_this_boot(&self.host),
@@ -75,8 +76,8 @@ impl UndoJournal {
             .map_err(|source| self.failed("write", source))
     }
 
-    /// Adds a record while changes are undone. If the journal cannot be written, they are still
-    /// undone, and [`undo_all`] returns that error at the end.
+    /// Adds a record while changes are undone. If the journal cannot be written, the changes are
+    /// undone nevertheless, and [`undo_all`] returns the error at the end.
     pub(crate) fn note(&mut self, record: JournalEntry) {
         if let Err(source) = self.add(record.clone()) {
             self.unwritten.get_or_insert(source);
@@ -98,7 +99,7 @@ impl UndoJournal {
         Ok(())
     }
 
-    /// The machine, for access to settings.
+    /// Returns the machine, for access to settings.
     pub(crate) fn target(&self) -> Target<'_> {
         Target {
             files: self.files.as_ref(),
@@ -141,7 +142,7 @@ impl UndoJournal {
         })
     }
 
-    /// Restores the old value of one change. The journal's text is checked as if it were untrusted.
+    /// Restores the old value of one change. Checks the journal's text as if it were untrusted.
     fn undo(&self, change: &Pending) -> Result<How, TuneError> {
         let setting = setting(&change.setting)?;
         let access = access(setting);
@@ -179,15 +180,15 @@ impl UndoJournal {
     }
 }
 
-/// Undoes all pending changes, the last first. If one fails, the others are still tried. Undoing an
-/// earlier change of the same setting is sufficient: the kernel may no longer offer the value in
-/// between. Failed changes are tried once more at the end, because they may depend on settings that
-/// were restored after them.
+/// Undoes all pending changes in reverse order. If one cannot be undone, the others are still
+/// tried. It is enough to undo the earliest change of a setting, because the kernel may no longer
+/// offer a value in between. Changes that could not be undone are tried once more at the end,
+/// because they may depend on settings that were restored after them.
 pub(crate) fn undo_all(book: &mut UndoJournal) -> Result<Vec<Restored>, TuneError> {
     undo_after(book, 0)
 }
 
-/// Undoes all changes except the first `stay`.
+/// Undoes all changes except the first `stay` ones.
 pub(crate) fn undo_after(book: &mut UndoJournal, stay: usize) -> Result<Vec<Restored>, TuneError> {
     let mut restored = Vec::new();
     let mut failures = undo_round(book, stay, &mut restored);

@@ -27,7 +27,7 @@ pub(crate) fn sound(setting: &Setting, value: &str) -> Result<(), TuneError> {
     })
 }
 
-/// Checks that the kernel can accept this value, once more before it is written.
+/// Checks that the kernel can accept this value. This is repeated just before the value is written.
 pub(crate) fn check(
     setting: &Setting,
     target: &Target<'_>,
@@ -38,8 +38,8 @@ pub(crate) fn check(
     check_offered(access(setting), setting, target, instance, value)
 }
 
-/// Checks that a text can be written back as a value of this setting: before it goes to a journal,
-/// and again when it is read from one.
+/// Checks that a text can be written back as a value of this setting. This is done before the text
+/// goes to a journal, and again when it is read from one.
 pub(crate) fn check_kept(
     setting: &Setting,
     target: &Target<'_>,
@@ -49,11 +49,12 @@ pub(crate) fn check_kept(
     let access = access(setting);
     let sound = value.is_empty() || sound(setting, value).is_ok();
     let holds = sound && access.holds(instance, value);
-    // Some of intel_pstate's preferences are abbreviations of numbers.
+    // A number needs no check against the list: intel_pstate lists some preferences by name that
+    // can also be numbers.
     let listed = || match access.offered(target, instance) {
         Ok(None) => Ok(true),
         Ok(Some(words)) => Ok(words.iter().any(|word| word == value)),
-        // The file disappeared with its device; the write then reports that.
+        // The file disappeared with its device; the write that follows will report that.
         Err(TuneError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(true),
         Err(error) => Err(error),
     };

@@ -114,13 +114,13 @@ fn real_cards_coalescing_is_disabled_and_restored() {
     let ran = String::from_utf8_lossy(&child.stdout).contains("running 1 test");
     if let Some(why) = said.lines().find(|line| line.starts_with("LACKING")) {
         match why {
-            // Busybox's ip(8) cannot make such a device, or ip(8) is missing.
+            // Busybox's ip(8) cannot make such a device, or there is no ip(8).
             why if why.contains("BusyBox")
                 || why.contains("ip tuntap add dev punctual0 mode tap: No such") =>
             {
                 punctual_testing::skip!(Program, "no device to try on: {why}");
             }
-            // Of /dev/net/tun.
+            // This is the error for a missing /dev/net/tun.
             why if why.contains("open: No such file or directory") => {
                 punctual_testing::skip!(Kernel, "no device to try on: {why}");
             }
@@ -198,7 +198,7 @@ fn a_killed_process_is_undone() {
     std::fs::create_dir_all(&sources).unwrap();
     std::fs::write(sources.join("current_clocksource"), "tsc\n").unwrap();
     std::fs::write(sources.join("available_clocksource"), "tsc hpet \n").unwrap();
-    // Real processes, with an invented /sys.
+    // The processes are real, but /sys is a tree of files made for the test.
     symlink("/proc", root.join("proc")).unwrap();
     kill_and_recover(root, &root.join("state/tune.journal"), "hpet");
 }

@@ -1,5 +1,5 @@
-//! How long a network card delays received packets to save interrupts, as set by `ethtool -C`.
-//! There is no file for it, so it is set with the family `ethtool` of generic netlink
+//! The time for which a network card delays received packets to save interrupts, as set by `ethtool
+//! -C`. There is no file for it, so it is set through the family `ethtool` of generic netlink
 //! (`Documentation/networking/ethtool-netlink.rst`, COALESCE_SET).
 
 use std::io;
@@ -16,7 +16,7 @@ use crate::target::Target;
 const CARDS: &str = "/sys/class/net";
 /// `ENODEV` of errno(3): the device does not exist any more.
 const NO_DEVICE: i32 = 19;
-/// One second: no card delays packets that long.
+/// Maximum value: one second. No card delays packets that long.
 const MOST_US: u32 = 1_000_000;
 
 pub(crate) struct RxCoalescing;
@@ -47,7 +47,8 @@ fn limited(mut card: Coalescing, micros: u32) -> Option<Coalescing> {
         card.micros?;
     }
     card.micros = card.micros.map(|_| micros);
-    // Without a time limit, a driver may wait until this many packets have arrived.
+    // With a delay of 0 there is no time limit, and a driver may wait until this many packets have
+    // arrived.
     if micros == 0 {
         card.frames = card.frames.map(|frames| frames.min(1));
     }
@@ -68,7 +69,7 @@ fn difference(found: &Coalescing, wanted: &Coalescing) -> Coalescing {
 }
 
 impl Access for RxCoalescing {
-    /// Devices whose driver reports coalescing parameters.
+    /// The instances are the cards whose driver reports coalescing parameters.
     fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
         let mut names = target.files.names(&target.below(CARDS)).unwrap_or_default();
         let none = Coalescing::default();
@@ -102,7 +103,7 @@ impl Access for RxCoalescing {
         name && value.parse::<Coalescing>().is_ok()
     }
 
-    /// Requests no change: the kernel checks the permission first.
+    /// Sends a request without a change, because the kernel checks the permission first.
     fn may_write(&self, target: &Target<'_>, card: &str) -> Result<(), TuneError> {
         set(target, card, &Coalescing::default())
     }

@@ -1,6 +1,7 @@
-//! Limit on dirty (written but not yet stored) memory, as a percentage or in bytes. The kernel has
-//! a file for each and sets the other one to 0 (`mm/page-writeback.c`); 0 cannot be written to the
-//! file in bytes. So both files are one setting.
+//! Limit on dirty memory (written by programs but not yet stored on disk), as a percentage or in
+//! bytes. The kernel has a file for each of the two and sets the other one to 0
+//! (`mm/page-writeback.c`). 0 cannot be written to the file in bytes, so both files are one
+//! setting.
 
 use punctual_model::path_of;
 

@@ -1,10 +1,10 @@
 //! `/dev/cpu_dma_latency`: the kernel applies a request only while a process keeps the file open. A
-//! small holder process of this program does so until it is ended.
+//! small holder process of this program keeps it open until it is ended.
 //!
 //! Before the holder opens the device, it writes its identity to a file next to the journal that
-//! only its owner can write. So it can be found even if the program that started it was killed, and
-//! no other process can pass for it. It also locks that file: in another PID namespace its PID
-//! means nothing, but the lock shows that it is alive.
+//! only its owner can write. It can therefore be found even if the program that started it was
+//! killed, and no other process can pretend to be the holder. The holder also locks that file: in
+//! another PID namespace its PID has no meaning, but the lock shows that it still runs.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -31,20 +31,20 @@ pub const HOLD_VERB: &str = "hold-latency";
 const DEVICE: &str = path_of(SETTING);
 const NONE: &str = "none";
 const SETTING: &str = "dma-latency-us";
-/// The kernel's value for no limit.
+/// Value with which the kernel expresses that there is no limit.
 const MOST_US: i32 = 2_000_000_000;
 
 /// Time limit for the holder to start.
 const START: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 5_000 });
-/// Time limit for the holder to end; it has nothing to clean up.
+/// Time limit for the holder to end. It is short, because the holder has nothing to clean up.
 const END: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 1_000 });
 const TURN: Duration = Duration::from_millis(2);
-/// The kernel appends this to the path of a program whose file was replaced.
+/// Suffix that the kernel appends to the path of a program whose file was replaced.
 const DELETED: &str = " (deleted)";
 
 pub(crate) struct HeldLatency;
 
-/// The process that holds the request, as it recorded itself.
+/// The process that holds the request, as described in the holder's file.
 struct Holder {
     pid: u32,
     /// Start time in clock ticks since boot.
@@ -55,14 +55,14 @@ struct Holder {
 }
 
 impl Holder {
-    /// The holder's file, next to the journal.
+    /// Returns the path of the holder's file, which is next to the journal.
     fn file(journal: &Path) -> PathBuf {
         let mut name = OsString::from(journal);
         name.push(".holder");
         name.into()
     }
 
-    /// Describes this process.
+    /// Returns the description of this process.
     fn this(micros: i32) -> Option<Self> {
         let pid = std::process::id();
         let host = Host::live();
@@ -102,10 +102,11 @@ impl Holder {
         holder.runs(target).then_some(holder)
     }
 
-    /// As [`from_target`](Self::from_target), but fails if it cannot tell.
+    /// Returns the holder like [`from_target`](Self::from_target), but fails if it cannot be
+    /// determined.
     ///
     /// # Errors
-    /// The holder runs where this process cannot see it.
+    /// The holder runs in a PID namespace where this process cannot see it.
     fn known(target: &Target<'_>) -> Result<Option<Self>, TuneError> {
         let holder = Self::from_target(target);
         let file = Self::file(target.journal);
@@ -141,13 +142,14 @@ fn in_range(micros: &i32) -> bool {
 }
 
 /// Implements the verb [`HOLD_VERB`]: writes its identity next to `journal` and holds the request
-/// until the process is ended. It starts a session, so that it outlives the terminal.
+/// until the process is ended. The process starts its own session, so that it outlives the
+/// terminal.
 ///
 /// # Errors
 /// [`TuneError::Holder`] if the device cannot be opened, or the identity cannot be
 /// written.
 pub fn hold_latency(micros: i32, journal: &Path) -> Result<(), TuneError> {
-    // Fails if this process already leads a session, which is just as good.
+    // This fails if the process already leads a session, which has the same effect.
     let _ = rustix::process::setsid();
     let this = Holder::this(micros);
     let this = this.ok_or_else(|| holder_failed("this process is not in /proc".to_owned()))?;
@@ -208,7 +210,7 @@ fn end(target: &Target<'_>) -> Result<(), TuneError> {
         return Ok(());
     };
     let pid = holder.pid;
-    // If it has just ended by itself, that is fine.
+    // An error does not matter if the holder has just ended by itself.
     if let Err(source) = target.files.end(pid, holder.start)
         && holder.runs(target)
     {

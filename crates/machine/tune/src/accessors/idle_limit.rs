@@ -13,7 +13,7 @@ use crate::target::Target;
 const STATES: &str = path_of(NAME);
 const LATENCY: Pattern = Pattern("/sys/devices/system/cpu/cpu#/cpuidle/state#/latency");
 
-/// One second: no state takes that long.
+/// Maximum value: one second. No idle state takes that long to leave.
 const MOST_US: u64 = 1_000_000;
 
 pub(crate) struct IdleLimit;
@@ -84,7 +84,8 @@ impl Access for IdleLimit {
         }
     }
 
-    /// States with a shorter exit latency stay as they are: if one is disabled, there was a reason.
+    /// Leaves states with a shorter exit latency as they are, because somebody may have disabled
+    /// one for a reason.
     fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
         let Ask {
             setting,

@@ -68,7 +68,7 @@ impl Access for IrqAffinity {
     fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
         let path = target.below(&file(instance, "smp_affinity_list")?);
         target.files.set(&path, value).map_err(|source| {
-            // The kernel refuses with EIO before Linux 5.17 and with EPERM since
+            // Before Linux 5.17 the kernel refuses with EIO, and since then with EPERM
             // (write_irq_affinity). EACCES and EROFS mean missing permissions.
             let kernel = matches!(source.raw_os_error(), Some(1 | 5));
             if kernel && source.kind() != io::ErrorKind::NotFound {

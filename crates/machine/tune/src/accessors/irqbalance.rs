@@ -1,4 +1,4 @@
-//! The CPUs that irqbalance leaves alone: a line of its configuration, which it reads when it
+//! The CPUs that irqbalance must not use: a line of its configuration, which it reads when it
 //! starts. The file is on disk, so a reboot does not undo the change.
 
 use punctual_model::CpuSet;
@@ -7,7 +7,7 @@ use crate::TuneError;
 use crate::access::{Access, Ask, may_write};
 use crate::target::Target;
 
-/// Debian and derivatives; RHEL and derivatives.
+/// Configuration files of Debian and its derivatives, and of RHEL and its derivatives.
 const FILES: [&str; 2] = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
 const NAME: &str = "IRQBALANCE_BANNED_CPULIST=";
 /// The value if the line is missing.
@@ -26,9 +26,10 @@ fn whole(target: &Target<'_>) -> Result<String, TuneError> {
     text.map_err(|source| TuneError::Read { path, source })
 }
 
-/// Returns the text with this value. [`NONE`] removes the line, exactly as it was added.
+/// Returns the text with this value. The value [`NONE`] removes the line, so that adding and
+/// removing it restores the text exactly.
 fn with_value(text: &str, value: &str) -> String {
-    // For a shell, the last such line counts.
+    // A shell reads the file, so the last such line is effective.
     let mut found = None;
     let mut place = 0;
     for line in text.split_inclusive('\n') {

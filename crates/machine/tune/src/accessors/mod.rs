@@ -20,7 +20,7 @@ pub use held_latency::{HOLD_VERB, hold_latency};
 pub use idle_limit::deeper_idle_states;
 use one_file::OneFile;
 
-/// Settings that are more than one file, by name.
+/// Settings that need their own code, by name.
 const SPECIAL: &[(&str, &dyn Access)] = &[
     ("turbo", &turbo::Turbo),
     ("idle-limit-us", &idle_limit::IdleLimit),

@@ -11,12 +11,13 @@ use crate::access::{Access, Ask, check_offered, invalid};
 use crate::pattern::Pattern;
 use crate::target::Target;
 
-/// The file of a setting, as given in its table row.
+/// Access to a setting whose table row names a single file.
 #[derive(Clone, Copy)]
 pub(crate) struct OneFile(pub(crate) &'static Setting);
 
 impl OneFile {
-    /// Returns the path of an instance's `file`: its own, or one next to it.
+    /// Returns the path of `file` for an instance. `file` is the instance's own file or one next to
+    /// it.
     fn path(self, target: &Target<'_>, file: &'static str, instance: &str) -> Option<PathBuf> {
         let path = match self.0.location {
             Location::Each(_) => Pattern(file).path(instance)?,

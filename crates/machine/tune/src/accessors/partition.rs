@@ -1,9 +1,9 @@
 //! A cpuset for CPUs that the scheduler excludes from load balancing.
 //!
-//! With cgroup v2, it is a child of the root whose `cpuset.cpus.partition` is `isolated`. With v1
-//! it is the classical shield: load balancing is off in the root and in the child with the measured
-//! CPUs, another child has all other CPUs, and the tasks of the root are moved there. The program
-//! may be killed after any step; removal continues from that state.
+//! With cgroup v2, it is a child of the root group, and its `cpuset.cpus.partition` is `isolated`.
+//! With v1, load balancing is off in the root group and in a child with the measured CPUs; a second
+//! child has all other CPUs, and the tasks of the root group are moved there. The program may be
+//! killed after any step; removal continues from that state.
 
 use std::io;
 
@@ -13,18 +13,19 @@ use crate::TuneError;
 use crate::access::{Access, Ask, invalid, may_write, read, write};
 use crate::target::Target;
 
-/// cgroup v2, also if it is mounted next to v1 controllers.
+/// Mount points of cgroup v2, also for the case that it is mounted next to v1 controllers.
 const V2: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 const V1: &str = "/sys/fs/cgroup/cpuset";
 const OURS: &str = "punctual";
 const REST: &str = "punctual-housekeeping";
 const NONE: &str = "none";
-/// The partition was begun but not finished.
+/// Value of a partition that was begun but not finished.
 const PART: &str = "unfinished";
 /// Part of the state of a partition that the kernel has accepted but that is not in force:
 /// `isolated invalid (No cpu available due to hotplug)`.
 const INVALID: &str = " invalid";
-/// Tasks that fork while they are moved are caught in the next round.
+/// Number of attempts to move all tasks: a task may fork while the tasks are moved, and its child
+/// is moved in the next round.
 const ROUNDS: usize = 5;
 
 pub(crate) struct Partition;

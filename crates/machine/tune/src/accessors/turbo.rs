@@ -1,9 +1,9 @@
-//! Whether the processor may run above its nominal frequency: `no_turbo` of intel_pstate, or
-//! `boost` of cpufreq. `no_turbo` is inverted.
+//! Permission of the processor to run above its nominal frequency: `no_turbo` of intel_pstate,
+//! whose meaning is inverted, or `boost` of cpufreq.
 //!
-//! Newer kernels also have a `boost` for each frequency policy, and writing the global one sets
-//! them all (`cpufreq_boost_trigger_state` of drivers/cpufreq/cpufreq.c). Policies that differ are
-//! part of the value: `on but policy2`.
+//! Newer kernels also have a `boost` file for each frequency policy, and writing the global file
+//! sets them all (`cpufreq_boost_trigger_state` of drivers/cpufreq/cpufreq.c). Policies that differ
+//! from the global state are part of the value: `on but policy2`.
 
 use crate::TuneError;
 use crate::access::{Access, Ask, may_write, on_or_off, read, write};
@@ -13,7 +13,7 @@ use crate::target::Target;
 const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
 const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
 const OF_POLICY: Pattern = Pattern("/sys/devices/system/cpu/cpufreq/policy#/boost");
-/// Separates the policies that differ.
+/// Separator between the global state and the policies that differ from it.
 const BUT: &str = " but ";
 
 pub(crate) struct Turbo;

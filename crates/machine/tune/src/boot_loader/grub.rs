@@ -39,18 +39,18 @@ pub(super) enum NoGrub {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadBlock {
-    /// It is another kind of file.
+    /// The file is not an environment block.
     #[error("is not an environment block")]
     NotABlock,
-    /// Its variables fill it.
+    /// The variables leave no room for another one.
     #[error("has no room for {NEXT}")]
     Full,
-    /// It existed before.
+    /// The block existed when GRUB was detected but no longer does.
     #[error("no longer exists")]
     Gone,
 }
 
-/// GRUB 2, as it booted the running kernel.
+/// The GRUB 2 installation that booted the running kernel.
 #[derive(Clone, Debug)]
 pub struct Grub {
     folder: &'static str,
@@ -95,7 +95,7 @@ impl Grub {
         Ok(vec![custom])
     }
 
-    /// Returns the running kernel's entry with another name and other words.
+    /// Returns the running kernel's entry with this entry's name and words.
     fn entry_of(&self, entry: &BootEntry) -> String {
         let open = if self.entry[0].contains("--unrestricted") {
             " --unrestricted"
@@ -126,7 +126,8 @@ impl Grub {
             why: BadBlock::NotABlock,
         })?;
         variables.retain(|(name, _)| name != NEXT);
-        // GRUB itself leaves the variable in the block, empty.
+        // The variable stays in the block with an empty value, as GRUB itself leaves it after the
+        // boot.
         variables.push((NEXT.to_owned(), id.unwrap_or_default().to_owned()));
         let lines = variables.iter().map(|(name, value)| {
             let value = value.replace('\\', "\\\\").replace('\n', "\\\n");
@@ -204,7 +205,8 @@ fn running(config: &str, line: &str) -> Option<Vec<String>> {
     let image = here
         .iter()
         .find_map(|word| word.strip_prefix("BOOT_IMAGE="))?;
-    // The configuration does not have the disk before the path, such as `(hd0,gpt2)`.
+    // BOOT_IMAGE can have the disk before the path, such as `(hd0,gpt2)`; the configuration does
+    // not have it.
     let image = image.rsplit(')').next().unwrap_or(image);
     let mut best: Option<(usize, Vec<String>)> = None;
     let mut entry: Option<Vec<String>> = None;

@@ -1,8 +1,8 @@
 //! Boot entries that add words to the kernel's command line for a single boot.
 //!
-//! An entry is a copy of the running kernel's and is chosen for one boot, so that the usual entry
-//! follows if the kernel does not come up. Each change is a [`WrittenFile`]: the caller stores it
-//! before [`write()`], and [`put_back`] restores the file.
+//! An entry is a copy of the running kernel's entry and is chosen for one boot only, so that the
+//! machine boots the usual entry again if the kernel does not come up. Each change is a
+//! [`WrittenFile`]: the caller stores it before [`write()`], and [`put_back`] restores the file.
 
 mod grub;
 mod systemd_boot;
@@ -20,7 +20,7 @@ pub use grub::BadBlock;
 pub use unit::{UnitRequest, unit};
 pub use words::{check_words, differs};
 
-/// Maximum size that is read of a boot loader's file.
+/// Maximum number of bytes to read from a boot loader's file.
 const LIMIT: u64 = 1 << 22;
 
 /// A boot entry to make.
@@ -59,7 +59,7 @@ pub enum BootError {
     Words {
         /// The words.
         words: String,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
     /// The file is not in the boot loader's format.
@@ -75,12 +75,12 @@ pub enum BootError {
     Command {
         /// The command.
         command: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// Runs a program with arguments until it ends.
+/// A function that runs a program with arguments until it ends.
 pub type RunProgram<'a> = &'a dyn Fn(&[&str]) -> io::Result<()>;
 
 /// The boot loader of a machine.
@@ -126,8 +126,8 @@ impl Loader {
         }
     }
 
-    /// Returns the files to write for these entries, without writing any. There are none without a
-    /// boot loader.
+    /// Returns the files to write for these entries, without writing any. Returns none if no boot
+    /// loader can be used.
     ///
     /// # Errors
     /// [`BootError::Words`], [`BootError::File`].
@@ -159,11 +159,11 @@ impl Loader {
     }
 
     /// Withdraws the choice of an entry whose identifier begins with `prefix`, and returns whether
-    /// there was one. A boot loader that could not clear the choice itself would boot that entry
-    /// for ever.
+    /// there was one. If a boot loader could not clear the choice itself, it would otherwise boot
+    /// that entry every time.
     ///
     /// # Errors
-    /// As [`choose`](Self::choose).
+    /// Those of [`choose`](Self::choose).
     pub fn forget(
         &self,
         host: &Host,
@@ -205,7 +205,8 @@ pub fn write(host: &Host, file: &WrittenFile) -> Result<(), BootError> {
     Ok(Output::open(&path)?.put(file.after.as_bytes())?)
 }
 
-/// Restores a file to its content before the write. Leaves it alone if it already has that.
+/// Restores a file to its content before the write. Does nothing to a file that already has this
+/// content.
 ///
 /// # Errors
 /// [`BootError::Changed`], and errors of writing.
@@ -227,7 +228,7 @@ pub fn put_back(host: &Host, file: &WrittenFile) -> Result<(), BootError> {
     if file.made_folder
         && let Some(folder) = path.parent()
     {
-        // This fails if other programs put files into the folder; then it stays.
+        // This fails if other programs have put files into the folder; the folder then stays.
         let _ = std::fs::remove_dir(folder);
     }
     Ok(())

@@ -7,7 +7,7 @@ use punctual_model::WrittenFile;
 use super::{BootEntry, BootError, RunProgram, below, file, text, words};
 use crate::boot_files::ENTRIES;
 
-/// The variables of the Boot Loader Interface.
+/// Folder of the variables of the Boot Loader Interface.
 const VARIABLES: &str = "/sys/firmware/efi/efivars";
 const VENDOR: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
@@ -26,7 +26,7 @@ pub(super) enum NoSystemdBoot {
     NoFile(String),
 }
 
-/// systemd-boot, as it booted the running kernel.
+/// The systemd-boot installation that booted the running kernel.
 #[derive(Clone, Debug)]
 pub struct SystemdBoot {
     /// Folder of the entries.
@@ -66,7 +66,7 @@ impl SystemdBoot {
         made.collect()
     }
 
-    /// Returns the running kernel's entry with another name and other words.
+    /// Returns the running kernel's entry with this entry's name and words.
     fn entry_of(&self, entry: &BootEntry) -> String {
         let mut made = format!("title punctual: {}\n", entry.title);
         let mut options = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests on invented trees of machines.
+//! Tests on trees of files that imitate machines.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

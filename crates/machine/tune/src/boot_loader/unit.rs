@@ -23,8 +23,8 @@ pub struct UnitRequest<'a> {
     pub needs: &'a Path,
 }
 
-/// Returns the files of a unit that starts at the end of each boot: the unit, and one that makes
-/// multi-user.target want it. Writes nothing.
+/// Returns the files of a unit that starts at the end of each boot: the unit itself, and a drop-in
+/// file that makes multi-user.target want it. Writes nothing.
 ///
 /// # Errors
 /// [`BootError::Words`] for a command that a unit cannot express, [`BootError::File`].

@@ -2,7 +2,7 @@
 
 use super::BootError;
 
-/// Parameters that may occur more than once, so an existing one stays.
+/// Parameters that may occur more than once, so that a new one does not replace an existing one.
 const MANY: [&str; 2] = ["console", "earlycon"];
 
 /// Refuses words that a boot loader or a shell would interpret differently.
@@ -26,7 +26,7 @@ fn name(word: &str) -> &str {
     word.split_once('=').map_or(word, |(name, _)| name)
 }
 
-/// Adds words to a command line, replacing those of the same name.
+/// Adds words to a command line. They replace existing words of the same name.
 pub(super) fn with_words(line: &str, words: &str) -> String {
     let wanted: Vec<&str> = words.split_whitespace().collect();
     let replaced = |word: &&str| {
@@ -37,8 +37,9 @@ pub(super) fn with_words(line: &str, words: &str) -> String {
     all.join(" ")
 }
 
-/// Returns a word of `arm` that the command line lacks, or a word of the `others` that it has: the
-/// machine did not boot as requested. `usual` is the command line without any of these words.
+/// Returns the difference that shows that the machine did not boot as requested: a word of `arm`
+/// that the command line lacks, or a word of `others` that it has. `usual` is the command line
+/// without any of these words.
 pub fn differs(line: &str, arm: &str, others: &[&str], usual: &str) -> Option<String> {
     let there: Vec<&str> = line.split_whitespace().collect();
     let wanted: Vec<&str> = arm.split_whitespace().collect();
@@ -95,7 +96,8 @@ mod tests {
             differs(usual, "preempt=full", &others, usual).as_deref(),
             Some("without preempt=full")
         );
-        // The usual command line; only the other arm adds words.
+        // The usual command line is right for an arm without words, because only the other arm adds
+        // some.
         assert_eq!(differs(usual, "", &others, usual), None);
         assert_eq!(
             differs("ro preempt=lazy", "", &others, usual).as_deref(),

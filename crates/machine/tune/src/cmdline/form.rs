@@ -18,10 +18,10 @@ pub(super) enum Form {
     Append,
 }
 
-/// A range of parameters in a text.
+/// A range of a text that contains parameters.
 struct Span {
     range: Range<usize>,
-    /// Whether more than one word requires quotation marks.
+    /// Whether the value has no quotation marks, so that more than one word requires them.
     bare: bool,
 }
 
@@ -54,7 +54,7 @@ impl Form {
             .filter(|word| !present.contains(word))
             .map(String::as_str)
             .collect();
-        // From the end, so that earlier positions stay valid.
+        // Edit the last range first, so that the positions of the earlier ones stay valid.
         for (back, span) in self.spans(&text)?.into_iter().rev().enumerate() {
             let old = &text[span.range.clone()];
             let mut new = words::without(old, changes);
@@ -72,7 +72,7 @@ impl Form {
         Ok(text)
     }
 
-    /// Returns the text with an empty range for parameters at its end.
+    /// Returns the text with a place for parameters added at its end.
     fn with_a_place(&self, text: &str) -> Result<String, Unclear> {
         let line = match self {
             Self::Line => return Ok(text.to_owned()),
@@ -98,7 +98,7 @@ impl Form {
     }
 }
 
-/// Returns the lines, without their newlines, with their offsets.
+/// Returns the lines without their newlines, each with its offset.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut place = 0;
     text.split_inclusive('\n').map(move |line| {

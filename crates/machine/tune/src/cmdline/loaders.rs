@@ -50,8 +50,8 @@ fn names() -> String {
     names.join(", ")
 }
 
-/// Returns the loader with this name, or else the first one that is found, and the names of other
-/// loaders that are present as well.
+/// Returns the loader with this name, or the first one that is found if no name is given. Also
+/// returns the names of other loaders that are present.
 pub(super) fn find(
     root: &Path,
     wanted: Option<&str>,
@@ -74,8 +74,8 @@ pub(super) fn find(
     Ok((loader, found, all.map(|(other, _)| other.name).collect()))
 }
 
-/// Returns the command that changes the parameters, for systems whose parameters are part of an
-/// image or a declaration. Their files are not edited.
+/// Returns the command that changes the parameters of a system whose parameters are part of an
+/// image or a declaration. Files of such a system are not edited.
 pub(super) fn of_image(root: &Path, add: &[String], remove: &[String]) -> Option<String> {
     let tree = Tree::at(root);
     if tree.has("/etc/NIXOS") {
@@ -182,7 +182,8 @@ fn boot_entries(tree: &Tree) -> Option<Found> {
 fn grub(tree: &Tree) -> Option<Found> {
     let variable = "GRUB_CMDLINE_LINUX_DEFAULT";
     let main = tree.first(&["/etc/default/grub"])?;
-    // grub-mkconfig of Debian and Ubuntu reads these after it: the last one counts.
+    // grub-mkconfig of Debian and Ubuntu reads these files after /etc/default/grub, so the last
+    // assignment is effective.
     let parts = tree.with_ending("/etc/default/grub.d", ".cfg");
     let file = parts
         .into_iter()

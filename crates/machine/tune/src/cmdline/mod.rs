@@ -33,7 +33,7 @@ use tree::Found;
 
 use crate::JsonSchema;
 
-/// Maximum size that is read of a boot loader's file.
+/// Maximum number of bytes to read from a boot loader's file.
 const LIMIT: u64 = 1 << 20;
 
 /// A boot loader's file, before and after an edit.
@@ -41,9 +41,9 @@ const LIMIT: u64 = 1 << 20;
 pub struct FileEdit {
     /// Its path on the system.
     pub path: String,
-    /// Whole text now.
+    /// The whole text at present.
     pub before: String,
-    /// Whole text after the edit.
+    /// The whole text after the edit.
     pub after: String,
 }
 
@@ -56,9 +56,10 @@ pub struct CmdlineEdit {
     pub add: Vec<String>,
     /// Names of parameters that are removed.
     pub remove: Vec<String>,
-    /// Files that change; empty if the parameters are already as wanted.
+    /// Files that change; empty if they already have the requested parameters.
     pub files: Vec<FileEdit>,
-    /// Program that generates the loader's configuration from the files; can be empty.
+    /// Program that generates the loader's configuration from the files, with its arguments; empty
+    /// if the loader needs none.
     pub command: Vec<String>,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -76,39 +77,39 @@ pub struct CmdlineFile {
     pub problem: Option<String>,
 }
 
-/// Edits that are written but not yet booted, or are in force.
+/// An edit that was written and not reverted. The machine may or may not have booted with it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CmdlineWritten {
     /// Parameters that were added or replaced.
     pub add: Vec<String>,
     /// Names of parameters that were removed.
     pub remove: Vec<String>,
-    /// Whether the machine was booted since; `null` if not known.
+    /// Whether the machine was booted after the edit; `null` if not known.
     pub booted_since: Option<bool>,
     /// Parameters of `add` that this boot does not have.
     pub missing_now: Vec<String>,
 }
 
-/// The kernel's command line: of this boot, and of the next one.
+/// The kernel's command line of this boot, and the files that determine it for the next boot.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CmdlineState {
     /// Command line of this boot; `null` for a system that is not running.
     pub current: Option<String>,
     /// Boot loader; `null` if none is known.
     pub loader: Option<&'static str>,
-    /// Its files.
+    /// Files of the boot loader.
     pub files: Vec<CmdlineFile>,
-    /// The reason why no file can be edited; `null` if one can.
+    /// The reason why no file can be edited; `null` if the files can be edited.
     pub problem: Option<String>,
     /// Changes that `write` made and `revert` would restore.
     pub written: Option<CmdlineWritten>,
 }
 
-/// Reads the command line of this boot and the files for the next one. `state` is the folder for
-/// the copies of `write`.
+/// Reads the command line of this boot and the files for the next one. `state` is the folder in
+/// which `write` stores its copies.
 ///
 /// # Errors
-/// A record that cannot be read.
+/// The record of an edit cannot be read.
 pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineError> {
     let current = read(host.root(), "/proc/cmdline").ok().flatten();
     let current = current.map(|text| text.trim().to_owned());
@@ -158,8 +159,8 @@ impl CmdlineEdit {
     /// Plans these changes for the system whose root folder is that of `host`.
     ///
     /// # Errors
-    /// No boot loader or a different one than requested; a file that cannot be parsed; a
-    /// system that is built from an image.
+    /// There is no boot loader, or not the requested one; a file cannot be parsed; the system is
+    /// built from an image.
     pub fn plan(
         host: &Host,
         changes: &Changes,
@@ -218,8 +219,8 @@ impl CmdlineEdit {
     /// this is the running system. If anything fails, all files are restored.
     ///
     /// # Errors
-    /// An edit that is not reverted yet; a file that changed since the plan or cannot be
-    /// written; a program that fails.
+    /// An earlier edit is not reverted yet; a file changed after the plan was made, or cannot be
+    /// written; the loader's program fails.
     pub fn write(&self, host: &Host, state: &Path) -> Result<(), CmdlineError> {
         self.write_with(host, state, &run)
     }
@@ -285,10 +286,10 @@ impl FileEdit {
     }
 }
 
-/// Runs a program of the boot loader.
+/// A function that runs a program of the boot loader.
 type Runner<'a> = &'a dyn Fn(&[String]) -> Result<(), CmdlineError>;
 
-/// Runs a program without input; its messages are shown only if it fails.
+/// Runs a program without input. Its messages are shown only if it fails.
 pub(crate) fn run(words: &[String]) -> Result<(), CmdlineError> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(());

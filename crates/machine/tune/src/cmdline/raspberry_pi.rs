@@ -29,7 +29,7 @@ impl Values {
     }
 }
 
-/// The settings that determine the file.
+/// The settings that determine the name of the file with the parameters.
 #[derive(Debug, Default)]
 struct Config {
     cmdline: Values,
@@ -37,7 +37,7 @@ struct Config {
     kernel: Values,
 }
 
-/// Which boards apply the lines below a filter.
+/// Whether this board applies the lines below a filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Obeyed {
     Always,
@@ -57,7 +57,7 @@ impl Config {
             {
                 obeyed = match filter {
                     "all" => outer,
-                    // This edit is not for trial boots.
+                    // The edit is for the usual boot, not for trial boots.
                     "none" | "tryboot" => Obeyed::Never,
                     _ if outer == Obeyed::Never => Obeyed::Never,
                     _ => Obeyed::Perhaps,
@@ -118,7 +118,7 @@ fn file(tree: &Tree, folder: &str, config: &Config) -> Result<String, Unclear> {
         |values: &Values, key, default| values.certain(default).ok_or(Unclear::Filter { key });
     let name = certain(&config.cmdline, "cmdline", "cmdline.txt")?;
     let prefix = certain(&config.os_prefix, "os_prefix", "")?;
-    // The firmware ignores a prefix without a kernel and a device tree.
+    // The firmware ignores a prefix if no kernel and device tree have it.
     if !prefix.is_empty() && !is_viable(tree, folder, &prefix, &config.kernel) {
         return Err(Unclear::Prefix { prefix });
     }

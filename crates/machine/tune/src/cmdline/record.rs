@@ -1,4 +1,5 @@
-//! The record of an edit and a copy of each file, both on disk before the first file is written.
+//! The record of an edit, and a copy of each file. Both are on disk before the first file is
+//! written.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -42,11 +43,11 @@ pub struct CmdlineRevert {
     pub restored: Vec<String>,
     /// Files that no longer exist.
     pub gone: Vec<String>,
-    /// Files that were left as they are.
+    /// Files that were left as they are, because they were edited after the write.
     pub left: Vec<String>,
     /// Newer files with the parameters, such as entries of a new kernel.
     pub still_there: Vec<String>,
-    /// Command to run by hand; `null` if none is needed.
+    /// Command that the user must run; `null` if none is needed.
     pub to_run: Option<String>,
 }
 
@@ -68,7 +69,7 @@ impl CmdlineEntry {
         }
     }
 
-    /// Reads the record, if there is one. Refuses a file that another user can have written.
+    /// Reads the record, if there is one. Refuses a file that another user may have written.
     pub(super) fn load(state: &Path) -> Result<Option<Self>, CmdlineError> {
         let path = state.join(NAME);
         let text = match trusted::text(&path, LIMIT * 16) {
@@ -109,7 +110,7 @@ impl CmdlineEntry {
                 }));
             }
         }
-        // Copies without a record do no harm.
+        // A copy that cannot be removed does no harm without a record.
         for entry in fs::read_dir(state).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if name
@@ -150,11 +151,11 @@ impl CmdlineEntry {
 }
 
 /// Restores the files of the last edit byte for byte. Returns `None` if there was none. With
-/// `forget`, files that were edited since stay as they are.
+/// `forget`, leaves files as they are if they were edited after the write.
 ///
 /// # Errors
-/// [`CmdlineError::Edited`], without restoring anything; files that cannot be written; a
-/// program of the boot loader that fails (after the files are restored).
+/// [`CmdlineError::Edited`], before anything is restored; a file cannot be written; a program of
+/// the boot loader fails (after the files are restored).
 pub fn revert(
     host: &Host,
     state: &Path,

@@ -98,7 +98,7 @@ const SYSTEMS: &[(Texts, &str, Texts)] = &[
             "console=tty1 root=PARTUUID=1 isolcpus=2-3\n",
         )],
     ),
-    // The file that config.txt names, and Ubuntu's prefix.
+    // config.txt names the file, or has a prefix as on Ubuntu.
     (
         &[
             (
@@ -132,7 +132,7 @@ const SYSTEMS: &[(Texts, &str, Texts)] = &[
         "raspberry-pi",
         &[("/boot/firmware/current/cmdline.txt", "isolcpus=2-3\n")],
     ),
-    // NVIDIA: the label that is booted, whose parameter is replaced.
+    // On NVIDIA's boards, the parameter of the label that is booted is replaced.
     (
         &[(
             "/boot/extlinux/extlinux.conf",
@@ -243,7 +243,8 @@ fn raspberry_pi_edits_the_firmwares_file() {
         paths.join(" ")
     };
     for (config, others, file) in [
-        // The last value counts; comments, filters for other boards and trial boots do not.
+        // The last value is effective. Comments, filters for other boards and trial boots have no
+        // effect.
         ("cmdline=a\ncmdline=b\n", &["a", "b"][..], "/boot/b"),
         ("#cmdline=a\n", &["a", "cmdline.txt"], "/boot/cmdline.txt"),
         (
@@ -326,7 +327,8 @@ fn what_somebody_edited_since_is_not_overwritten() {
         .unwrap();
     assert_eq!(done.left, ["/etc/default/grub"]);
     assert_eq!(system.get("/etc/default/grub"), edited);
-    // The file that was left has the parameter: nothing more to write, and no record.
+    // The file that was left as it is has the parameter, so there is nothing more to write, and
+    // there is no record.
     assert!(system.plan().unwrap().files.is_empty());
 }
 
@@ -355,7 +357,7 @@ fn file_changed_since_plan_is_not_written() {
 fn half_finished_write_is_reverted() {
     let system = System::new(SYSTEMS[7].0);
     system.write();
-    // As if the second and third file were not reached.
+    // Imitates a program that was killed before it wrote the second and third file.
     for (path, text) in &SYSTEMS[7].0[2..] {
         system.write_file(path, text);
     }

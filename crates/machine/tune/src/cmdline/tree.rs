@@ -1,4 +1,4 @@
-//! The system's files, and those that belong to a boot loader.
+//! Access to the system's files, and to those that belong to a boot loader.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ pub(super) struct Found {
     pub(super) command: Vec<String>,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
-    /// A file that does not determine where the parameters are, and why.
+    /// The file that leaves unclear where the parameters are, and the reason; `None` if it is
+    /// clear.
     pub(super) unclear: Option<(String, Unclear)>,
 }
 
@@ -37,7 +38,7 @@ impl Source {
     }
 }
 
-/// The system's files.
+/// The root folder of a system, for access to its files.
 pub(super) struct Tree(PathBuf);
 
 impl Tree {

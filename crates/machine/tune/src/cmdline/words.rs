@@ -6,15 +6,15 @@ use super::CmdlineError;
 /// Changes to a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Parameters with values; each replaces those of the same name.
+    /// Parameters with values. Each replaces existing parameters of the same name.
     add: Vec<String>,
     /// Names of parameters to remove, with any value.
     remove: Vec<String>,
 }
 
 impl Changes {
-    /// Parameters to add (`isolcpus=2-3`), and names of others to remove. A parameter that is given
-    /// twice is added once.
+    /// Makes changes from parameters to add (`isolcpus=2-3`) and names of parameters to remove. A
+    /// parameter that is given twice is added once.
     ///
     /// # Errors
     /// [`CmdlineError::Parameter`] for a text that a boot loader or a shell could

@@ -1,5 +1,5 @@
-//! Tracks whether the last boot with the settings reached its target, in a file that is written
-//! before they are applied and marked when the target is reached.
+//! Tracks whether the last boot with the settings reached its target. The file with this state is
+//! written before the settings are applied, and marked when the target is reached.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use crate::JsonSchema;
 use crate::apply::Locations;
 use crate::{Applied, Hold, Options, Phase, Plan, Status, TuneError, apply, revert};
 
-/// Maximum size that is read of the file.
+/// Maximum number of bytes to read from the file.
 const LIMIT: u64 = 1 << 16;
 
-/// A boot that applied the settings or was going to.
+/// A boot that applied the settings or began to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
-    /// The boot (`/proc/sys/kernel/random/boot_id`).
+    /// Identifier of the boot (`/proc/sys/kernel/random/boot_id`).
     pub boot_id: String,
-    /// Time when they were applied.
+    /// Time when the settings were applied.
     #[schemars(with = "String")]
     pub time: Timestamp,
     /// Whether that boot reached its target.
@@ -34,7 +34,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Adds the result of applying the settings.
+    /// Adds the result of applying the settings to the record of the boot.
     fn with_applied(self, applied: &Applied) -> Self {
         let refused = applied.refused.iter().map(|one| one.setting.clone());
         Self {
@@ -61,7 +61,8 @@ pub enum Verified {
     NotApplied,
     /// All settings are in force.
     Holds,
-    /// These settings were not in force, and all were applied again.
+    /// Some settings were not in force, and all were applied again. The fields are the settings
+    /// that were lost, the new plan, and its result.
     Again(Vec<String>, Box<Plan>, Box<Applied>),
 }
 
@@ -175,7 +176,7 @@ pub fn verify_at_boot(
     let status = Status::read(&places.applied, host)?;
     let expected = match &status {
         Some(status) => status.phase == Phase::Applied,
-        // Nothing had to be changed, or a user reverted the changes.
+        // Without a status, either nothing had to be changed, or a user reverted the changes.
         None => attempt.changed == 0,
     };
     if !expected {
@@ -203,11 +204,11 @@ pub fn verify_at_boot(
 }
 
 /// Verifies the settings that are enabled at every boot, and applies them again if one was lost.
-/// The unit uses this, as does a series before each measurement. Returns [`Verified::NotApplied`]
-/// if nothing is enabled.
+/// The unit calls this, and a series calls it before each measurement. Returns
+/// [`Verified::NotApplied`] if nothing is enabled.
 ///
 /// # Errors
-/// Those of [`verify_at_boot`], and a configuration that cannot be read.
+/// Those of [`verify_at_boot`]; the configuration cannot be read.
 pub fn verify_enabled(host: &Host, places: &Locations) -> Result<Verified, BootError> {
     match BootTune::read(host.root()) {
         Ok(tune) => verify_at_boot(host, places, || tune.plan(host, places)),

@@ -22,12 +22,12 @@ use crate::JsonSchema;
 use crate::apply::Locations;
 use crate::{CmdlineError, Plan, Profile, Request, TuneError, Wish};
 
-/// The configuration for every boot, below the root folder.
+/// Path of the configuration for every boot, below the root folder.
 pub const BOOT_CONFIG: &str = "/etc/punctual/boot.toml";
-/// A copy of the profile, if it was given as a file.
+/// Path of the profile's copy, which exists if the profile was given as a file.
 const BOOT_PROFILE: &str = "/etc/punctual/boot-profile.toml";
 
-/// Maximum size that is read of a file.
+/// Maximum number of bytes to read from a file.
 const LIMIT: u64 = 1 << 18;
 
 /// The settings to apply at every boot.
@@ -51,11 +51,11 @@ pub struct BootTune {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnitState {
-    /// As it was written.
+    /// The file is as it was written.
     Ok,
     /// The file does not exist.
     Missing,
-    /// Edited since.
+    /// The file was edited after it was written.
     Edited,
 }
 
@@ -66,10 +66,10 @@ pub struct BootStatus {
     pub enabled: Option<BootTune>,
     /// Files that were changed or removed since they were written.
     pub damaged: Vec<(String, UnitState)>,
-    /// Last boot that applied them; `null` if there was none.
+    /// Last boot that applied the settings; `null` if there was none.
     pub last: Option<Attempt>,
-    /// Whether they are not applied because that boot did not reach its target; `null` if this boot
-    /// is unknown.
+    /// Whether the settings are left off because that boot did not reach its target; `null` if this
+    /// boot is unknown.
     pub left_off: Option<bool>,
 }
 
@@ -91,7 +91,7 @@ pub enum BootError {
         /// The configuration file.
         path: PathBuf,
     },
-    /// A file was edited since.
+    /// A file was edited after it was written.
     #[error("{} was edited since it was written: remove it, then try again", path.display())]
     Edited {
         /// The file.
@@ -128,7 +128,8 @@ pub enum BootError {
 }
 
 impl BootTune {
-    /// Reads the configuration of a system. Only its root can have written it.
+    /// Reads the configuration of a system. Refuses a file that another user than root may have
+    /// written.
     ///
     /// # Errors
     /// [`BootError::NotEnabled`], [`BootError::Damaged`].
@@ -178,8 +179,8 @@ impl BootTune {
     }
 }
 
-/// Writes the units that apply settings at every boot of a system, and forgets a boot that did not
-/// reach its target. Copies a profile that is a file. Returns the files.
+/// Writes the units that apply settings at every boot of a system. Also forgets a boot that did not
+/// reach its target, and copies a profile that is a file. Returns the files.
 ///
 /// # Errors
 /// A system without systemd, a file that was edited since, an invalid profile.
@@ -202,7 +203,7 @@ pub fn enable(host: &Host, places: &Locations, tune: &BootTune) -> Result<Vec<St
         files.push((BOOT_PROFILE.to_owned(), text));
         tune.profile = Some(BOOT_PROFILE.to_owned());
     }
-    // The units do nothing without it, so it is written last.
+    // The units do nothing without the configuration, so it is written last.
     files.push((BOOT_CONFIG.to_owned(), tune.text()?));
     for (path, text) in &files {
         let place = below(root, path);

@@ -61,7 +61,7 @@ fn disabling_removes_every_trace() {
     let status = boot_status(machine.host(), &machine.places()).unwrap();
     assert_eq!(status.enabled, Some(tune()));
     assert!(status.damaged.is_empty(), "{:?}", status.damaged);
-    // Enable again, with another program.
+    // The units are enabled again, with another program.
     let other = BootTune {
         program: "/opt/p".to_owned(),
         ..tune()

@@ -7,7 +7,7 @@ const HEADER: &str = "# Written by `punctual tune enable`; `punctual tune disabl
 
 const FOLDER: &str = "/etc/systemd/system";
 
-/// A unit, and the targets that want it.
+/// A unit, and the targets that start it.
 struct Unit {
     name: &'static str,
     text: &'static str,
@@ -104,7 +104,8 @@ pub(super) fn files(root: &Path, program: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the links that make targets want the units, as pairs of path and destination.
+/// Returns the links that make the targets start the units, as pairs of the link's path and its
+/// destination.
 pub(super) fn links() -> Vec<(String, String)> {
     let all = UNITS.iter().flat_map(|unit| {
         unit.wanted_by.iter().map(|target| {
