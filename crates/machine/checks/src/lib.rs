@@ -125,7 +125,7 @@ impl Check {
 /// The differences of a check for some roles.
 #[derive(Debug)]
 pub struct Stance {
-    /// The roles to which it applies.
+    /// The roles that differ.
     pub roles: &'static [Role],
     /// Severity for these roles.
     pub severity: Severity,

@@ -24,8 +24,8 @@ const COALESCING: &str = "ethtool -c *";
 /// Pattern that is not a file but a command with the same output: the processes that have
 /// [`DMA_LATENCY`] open.
 const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
-/// File of which only the lines of CPUs are stored. Its other lines count the interrupts of the
-/// whole machine.
+/// File whose lines of CPUs are stored. Its other lines count the interrupts of the whole machine
+/// and are left out.
 const STAT: &str = "/proc/stat";
 /// Folder of the network interfaces. Virtual ones, such as the loopback, have no `device`.
 const CARDS: &str = "/sys/class/net";

@@ -51,9 +51,9 @@ pub struct GroupTree {
 }
 
 impl GroupTree {
-    /// Finds the hierarchy with the largest number of groups that have members. With `path`,
-    /// considers only hierarchies that have this group, and chooses the one in which it has the
-    /// most members. Returns `None` if there is none.
+    /// Finds the hierarchy with the largest number of groups that have members. With `path`, it
+    /// considers only hierarchies that have this group, and chooses the one that gives it the most
+    /// members. Returns `None` if there is none.
     pub(crate) fn find(root: &Root, path: Option<&str>) -> Option<Self> {
         let wanted = match path {
             Some(path) => Some(ControlGroup::find(root, path)?.name),

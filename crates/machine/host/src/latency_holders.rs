@@ -10,8 +10,7 @@ use crate::root::Root;
 /// (`kernel/power/qos.c`).
 pub(crate) const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// Value with which the kernel expresses that there is no limit
-/// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
+/// The kernel's value if idle states are not limited (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
 const NO_LIMIT: i32 = 2_000_000_000;
 
 /// Name of this program. It is shown with its verb, because one verb holds the file until it is

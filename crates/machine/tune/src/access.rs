@@ -39,8 +39,8 @@ pub(crate) trait Access: Sync {
     fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError>;
     /// Returns an error if this process may not change the instance.
     fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError>;
-    /// Returns the reason why no process may change the instance, whatever its rights; `None` if
-    /// some process may.
+    /// Returns the reason why the instance cannot be changed with any rights, or `None` if it can
+    /// be.
     fn refusal(&self, _: &Target<'_>, _: &str) -> Option<String> {
         None
     }

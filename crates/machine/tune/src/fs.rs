@@ -173,7 +173,8 @@ impl FileSystem for Files {
         let Some((name, arguments)) = program.split_first() else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        // The program starts its own session and process group, and nobody waits for it to end.
+        // The program starts its own session and process group. This program does not wait for it
+        // to end.
         Command::new(name)
             .args(arguments)
             .current_dir("/")

@@ -14,9 +14,8 @@
 //! **Must not know:** whether the machine is configured well (the crate `checks` judges that),
 //! probes, recordings, terminals.
 //!
-//! The journal is written first, because it may then contain a change that was never made, for
-//! which there is nothing to restore. In the other order, a change could be made that is recorded
-//! nowhere.
+//! The journal is written first. It may then contain a change that was never made, and there is
+//! nothing to restore. In the other order, a change could be made that is recorded nowhere.
 //!
 //! There are two journals ([`Locations`]). The next command undoes the changes of a measurement if
 //! the measurement did not. The changes that a user applied stay, even across reboots if they are

@@ -156,7 +156,7 @@ pub(crate) enum Fault {
     ReadOnlyJournal,
 }
 
-/// A file system in which a fault occurs at a chosen step.
+/// A file system that has a fault at a chosen step.
 #[derive(Clone)]
 pub(crate) struct Faulty {
     fault: Fault,

@@ -1,5 +1,5 @@
-//! Tests of the whole journal on a machine made of files. The program ends at every step, a step
-//! fails, commands come in the wrong order, and two programs run at once.
+//! Tests of the whole journal on a machine made of files: the program ends at every step, a step
+//! fails, changes are made in an unexpected order, and two programs run at once.
 
 use std::fs;
 

@@ -11,7 +11,7 @@ const DEVICE_TREE: [&str; 2] = [
     "/proc/device-tree/model",
     "/sys/firmware/devicetree/base/model",
 ];
-/// File in which Xen and IBM hypervisors provide their name.
+/// File with the name that Xen and IBM hypervisors provide.
 const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
 
 /// Vendors and models of virtual machines in DMI or the device tree: the start of the name in lower

@@ -39,7 +39,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Returns the allowance of a program of which no file has been read.
+    /// Returns the allowance of a program before any of its files is read.
     pub(super) fn whole() -> Self {
         Self {
             read: MOST_READ,
@@ -163,8 +163,8 @@ impl Functions {
             }
             if let Ok(name) = symbol.name() {
                 let entry = (symbol.address(), symbol.size(), readable(name));
-                // Each symbol needs memory of its own for the name, and many symbols can refer to
-                // one long name.
+                // Each entry stores a copy of its name, and many symbols can refer to one long
+                // name.
                 if let Err(why) = allowance.keep(&entry.2) {
                     functions.incomplete = Some(why);
                     break;
@@ -181,7 +181,7 @@ impl Functions {
         Ok(functions)
     }
 
-    /// Returns the address for which the bytes at an offset of the file are linked.
+    /// Returns the link-time address of the bytes at an offset of the file.
     pub(super) fn address(&self, place: u64) -> Option<u64> {
         let fits =
             |(offset, size, _): &&(u64, u64, u64)| place >= *offset && place - offset < *size;

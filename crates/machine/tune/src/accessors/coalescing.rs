@@ -1,4 +1,4 @@
-//! The time for which a network card delays received packets to save interrupts, as set by `ethtool
+//! Longest delay of received packets in a network card, which saves interrupts, as set by `ethtool
 //! -C`. There is no file for it, so it is set through the family `ethtool` of generic netlink
 //! (`Documentation/networking/ethtool-netlink.rst`, COALESCE_SET).
 

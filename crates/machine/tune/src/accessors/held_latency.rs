@@ -31,7 +31,7 @@ pub const HOLD_VERB: &str = "hold-latency";
 const DEVICE: &str = path_of(SETTING);
 const NONE: &str = "none";
 const SETTING: &str = "dma-latency-us";
-/// Value with which the kernel expresses that there is no limit.
+/// The kernel's value if idle states are not limited.
 const MOST_US: i32 = 2_000_000_000;
 
 /// Time limit for the holder to start.

@@ -84,8 +84,8 @@ impl Access for IdleLimit {
         }
     }
 
-    /// Leaves states with a shorter exit latency as they are, because somebody may have disabled
-    /// one for a reason.
+    /// Leaves states with a shorter exit latency as they are, because one of them may have been
+    /// disabled for a reason.
     fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
         let Ask {
             setting,

@@ -105,8 +105,8 @@ pub struct CmdlineState {
     pub written: Option<CmdlineWritten>,
 }
 
-/// Reads the command line of this boot and the files for the next one. `state` is the folder in
-/// which `write` stores its copies.
+/// Reads the command line of this boot and the files for the next one. `state` is the folder with
+/// the copies that `write` makes.
 ///
 /// # Errors
 /// The record of an edit cannot be read.
