@@ -9,13 +9,13 @@ use clap::Args;
 
 use crate::paths::{self, program, repository};
 
-/// A target, with the tools that build and run it here.
+/// A target that the program is built for, with the tools that this machine needs for it.
 pub(crate) struct Target {
     pub(crate) triple: &'static str,
-    /// The C compiler and linker, and their Debian package.
+    /// The C compiler, which is also the linker. `package` is its Debian package.
     gcc: &'static str,
     package: &'static str,
-    /// The emulator of qemu-user, and the folder of its libraries.
+    /// The emulator of qemu-user. `libraries` is the folder with the libraries of the target.
     emulator: &'static str,
     libraries: &'static str,
 }
@@ -44,8 +44,8 @@ pub(crate) const TARGETS: &[Target] = &[
     },
 ];
 
-/// Tests that run under emulation: tests of the clocks, whose code depends on the processor, of all
-/// plain data, and of the facts of other machines.
+/// Tests that run under emulation: the tests of the clocks, whose code depends on the processor,
+/// and the tests of plain data and of the facts of other machines.
 const TESTS: &[(&str, &[&str])] = &[
     (
         "punctual-rt",

@@ -115,8 +115,8 @@ fn known_advisories(deny: &Path, database: &Path) -> Result<bool> {
     )
 }
 
-/// The place where cargo deny expects the clone of the default database. It contains a hash of its
-/// URL.
+/// Returns the folder in which cargo deny expects the clone of the default database. Its name
+/// contains a hash of the database's URL.
 fn clone() -> PathBuf {
     paths::target().join("advisories/advisory-db-3157b0e258782691")
 }

@@ -12,7 +12,7 @@ use clap::Args;
 #[derive(Args, Default)]
 #[group(skip)]
 pub(crate) struct Options {
-    /// List of the tests that may be skipped here, and why; any other skip is a failure
+    /// List of the tests that may be skipped here, with the reason; any other skip is a failure
     #[arg(long, value_name = "FILE")]
     skips: Option<PathBuf>,
     /// File that counts tests disturbed by a busy machine over several commands; more than 3 that
@@ -21,11 +21,12 @@ pub(crate) struct Options {
     disturbed: Option<PathBuf>,
 }
 
-/// How many tests may pass only when run again, and how many may be skipped for want of a quiet
-/// moment. With more, the gate has no result: the machine is too busy, or a test is unreliable.
+/// Maximum number of tests that pass only when run again, and maximum number of tests that are
+/// skipped because the machine is not quiet. With more, the gate has no result: the machine is too
+/// busy, or a test is unreliable.
 const LIMIT: usize = 3;
 
-/// The reason of `punctual_testing::Lacks` that the limit applies to.
+/// The reason of `punctual_testing::Lacks` for which the number of skipped tests is limited.
 const QUIET: &str = "quiet";
 
 /// A test that was skipped, as `punctual_testing::skip!` prints it: `test: reason: details`.
@@ -37,8 +38,8 @@ pub(crate) struct Skip {
 }
 
 impl Skip {
-    /// Parses what follows `SKIP `. The harness names a thread `main` if it runs one test at a
-    /// time; `test` is the name of the test then.
+    /// Parses the text after `SKIP `. If the harness runs one test at a time, it names the thread
+    /// `main`; then `test` is the name of the test.
     pub(crate) fn parse(line: &str, test: &str) -> Self {
         let mut parts = line.splitn(3, ": ").map(str::to_owned);
         let mut next = || parts.next().unwrap_or_default();
@@ -58,14 +59,14 @@ impl Skip {
 /// The results of a test program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ran {
-    /// `crate/file`; of an emulated machine `machine:crate/file`.
+    /// Name of the program: `crate/file`, or `machine:crate/file` on an emulated machine.
     pub(crate) program: String,
     pub(crate) passed: usize,
     pub(crate) skips: Vec<Skip>,
 }
 
 impl Ran {
-    /// Returns the number of tests that passed and skipped nothing.
+    /// Returns the number of tests that passed without a skip.
     fn whole(&self) -> usize {
         let skipped: BTreeSet<&str> = self.skips.iter().map(|skip| &*skip.test).collect();
         self.passed.saturating_sub(skipped.len())
@@ -75,9 +76,9 @@ impl Ran {
 /// The lines of a list: `program test reason`, or `program >= passes`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Rules {
-    /// Program, test (`*` is every test), reason.
+    /// Accepted skips: program, test (`*` for every test), reason.
     listed: BTreeSet<[String; 3]>,
-    /// The least number of tests of a program that pass and skip nothing.
+    /// Minimum number of tests of a program that must pass without a skip.
     least: BTreeMap<String, usize>,
 }
 
@@ -114,11 +115,11 @@ impl Rules {
 
 /// The rules for one command of the gate.
 pub(crate) struct Gate {
-    /// Without a list any skip is accepted.
+    /// Rules of the list. Without a list, any skip is accepted.
     rules: Option<Rules>,
-    /// Reasons that are accepted of any test.
+    /// Reasons that are accepted for any test.
     accepted: &'static [&'static str],
-    /// Whether each program with a number of passes has to run.
+    /// Whether each program in the list with a number of passes must have run.
     complete: bool,
     disturbed: Option<PathBuf>,
 }
@@ -159,8 +160,8 @@ impl Gate {
         }
     }
 
-    /// Returns the rules for an ordinary user, who lacks rights: any test may be skipped for that
-    /// reason, and numbers of passes are not compared.
+    /// Returns the rules for an ordinary user, who lacks privileges: any test may be skipped for
+    /// that reason, and numbers of passes are not compared.
     pub(crate) fn of_ordinary_user(mut self) -> Self {
         if let Some(rules) = &mut self.rules {
             rules.least.clear();
@@ -231,7 +232,8 @@ impl Gate {
 }
 
 impl Disturbed {
-    /// Appends these to the file, and returns them with those of earlier commands of this gate.
+    /// Appends these tests to the file, and returns them together with those of earlier commands of
+    /// this gate.
     fn with_earlier(mut self, file: &Path) -> Result<Self> {
         let path = || file.display().to_string();
         let mut open = std::fs::File::options();
@@ -340,11 +342,11 @@ mod tests {
         let gate = gate(LIST);
         assert_eq!(wrong(&gate, ran("a/t", 2, &[])), "");
         assert!(wrong(&gate, ran("a/t", 1, &[])).starts_with("too few: a/t has 1"));
-        // A test that skips a part of itself, twice, is one that skips.
+        // A test that skips two parts of itself counts as one skipped test.
         let skips = ["one: right: .", "one: right: ."];
         assert_eq!(wrong(&gate, ran("a/t", 3, &skips)), "");
         assert!(wrong(&gate, ran("a/t", 2, &skips)).starts_with("too few: a/t has 1"));
-        // It may not have been asked for; where all run, it has to.
+        // A run of selected programs may lack `a/t`. A run of all programs must contain it.
         assert_eq!(wrong(&gate, ran("c", 1, &[])), "");
         let all = gate.of_all();
         assert!(wrong(&all, ran("c", 1, &[])).starts_with("too few: a/t has 0"));
@@ -359,7 +361,7 @@ mod tests {
         let quiet = |count| ran("a/t", 9, &vec!["x: quiet: crowded (load 7.1)"; count]);
         assert_eq!(wrong(&gate, quiet(3)), "");
         assert!(wrong(&gate, quiet(4)).starts_with("4 tests were skipped"));
-        // Listed tests are not counted.
+        // Skips that the list accepts are not counted.
         let listed = ran("a/t", 9, &["busy: quiet: events lost"; 9]);
         assert_eq!(wrong(&gate, listed), "");
     }
@@ -394,7 +396,7 @@ mod tests {
         assert_eq!(Skip::parse("two: right: .", "one").test, "two");
     }
 
-    /// The text of all sources below a folder.
+    /// Appends the text of all sources below a folder.
     fn sources(folder: &Path, text: &mut String) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -406,7 +408,7 @@ mod tests {
         }
     }
 
-    /// A list is valid, and a test that was renamed does not stay in it.
+    /// Each list must be valid, and must not contain a test that was removed or renamed.
     #[test]
     fn gate_lists_name_existing_tests() {
         let mut text = String::new();

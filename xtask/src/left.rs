@@ -34,8 +34,8 @@ impl CreatedMarker {
     pub(crate) fn end_all(&self, grace: Duration) -> Vec<String> {
         let mut names = BTreeMap::new();
         let begun = Instant::now();
-        // They may start others meanwhile, and take a moment to end. A process has no environment
-        // during exec, so the list must be empty twice.
+        // The processes may start others meanwhile, and take a moment to end. A process has no
+        // environment during exec, so the list must be empty twice in a row.
         let mut nothing = 0;
         while nothing < 2 && begun.elapsed() < grace + PATIENCE {
             let found = self.found();

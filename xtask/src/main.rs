@@ -1,13 +1,13 @@
 //! Tasks of the project that have no cargo command: `cargo xtask NAME`.
 //!
-//! **For:** `test`, all tests, with failures repeated and skips compared; `vm`, the tests
-//! that need a PREEMPT_RT kernel, in an emulated machine; `vm-boots`, an experiment on boots
-//! of that machine; `vm-grub`, the parameters of its boot loader; `ordinary-user`, the tests
-//! without any privilege; `simulate`, how often the statistics are wrong; `years`, size and
-//! speed of a store of ten years; `dist`, packages; `cross`, other processors; `deps`,
-//! licences and advisories; `msrv`, the oldest Rust.
+//! **For:** `test`, all tests, with failures repeated and skips compared; `vm`, the tests that need
+//! a PREEMPT_RT kernel, in an emulated machine; `vm-boots`, an experiment on boots of that machine;
+//! `vm-grub`, the parameters of its boot loader; `ordinary-user`, the tests without any privilege;
+//! `simulate`, the error rates of the statistics; `years`, size and speed of a store of ten years;
+//! `dist`, packages; `cross`, other processors; `deps`, licences and advisories; `msrv`, the oldest
+//! Rust.
 //!
-//! **Knows:** cargo, the emulator, where a distribution keeps its kernels.
+//! **Knows:** cargo, the emulator, the folders in which a distribution keeps its kernels.
 //!
 //! **Must not know:** the other crates; it builds and runs them as a user would.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -46,13 +46,13 @@ enum Task {
     Vm(vm::Options),
     /// Compare two kernel command lines in an emulated machine, six boots each.
     VmBoots(vm::BootOptions),
-    /// Write and revert the kernel's command line on a disk with GRUB, and boot it.
+    /// Write and revert kernel parameters on a disk with GRUB, and boot that disk.
     VmGrub(vm::GrubOptions),
     /// As root, run the tests that depend on privileges as a user without any.
     OrdinaryUser(ordinary_user::Options),
     /// Build and pack the program: tarball, .deb, .rpm, checksums, list of parts.
     Dist(dist::Options),
-    /// Install, run, remove and purge the .deb in a Debian root of its own.
+    /// Install, run, remove and purge the .deb in a separate Debian root.
     DistInstall(dist::InstallOptions),
     /// Pack the sources with all crates, for builds without a network.
     DistSources(dist::SourcesOptions),
@@ -62,9 +62,9 @@ enum Task {
     Deps(deps::Options),
     /// Check the workspace with the oldest Rust that it names.
     Msrv(msrv::Options),
-    /// Count false alarms and missed differences of the statistics on made-up machines.
+    /// Count false alarms and missed differences of the statistics on simulated machines.
     Simulate(simulate::Options),
-    /// Make a store of made-up years; measure the verbs that look back on it.
+    /// Create a store of simulated years; measure the verbs that read it.
     Years(years::Options),
 }
 

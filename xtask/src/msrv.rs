@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .args(["check", "--workspace", "--locked"])
         .arg("--target-dir")
         .arg(paths::target().join("oldest-rust"))
-        // The toolchain of this task is not the requested one.
+        // cargo sets this variable to the toolchain of this task, which is not the requested one.
         .env_remove("RUSTUP_TOOLCHAIN")
         .current_dir(repository())
         .status()?;

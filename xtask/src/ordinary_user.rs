@@ -19,7 +19,7 @@ use crate::test::{Queues, Runnable};
 /// Options of `cargo xtask ordinary-user`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only these crates.
+    /// Run the tests of these crates only.
     crates: Vec<String>,
     #[command(flatten)]
     gate: gate::Options,
@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     summary.show(&gate)
 }
 
-/// Returns whether privileges can affect the test, and its crate is requested.
+/// Returns whether privileges can affect the test, and whether its crate is requested.
 fn wanted(test: &TestProgram, options: &Options) -> bool {
     let named = |name: &String| name == test.package();
     !test.needs_no_rights() && (options.crates.is_empty() || options.crates.iter().any(named))
@@ -128,10 +128,10 @@ impl User {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
             .env("HOME", &self.home)
             .env("TMPDIR", &self.home)
-            // Find snapshots without asking cargo, and write none.
+            // With this path, insta finds snapshots without cargo. It must not write any.
             .env("INSTA_WORKSPACE_ROOT", repository().canonicalize()?)
             .env("INSTA_UPDATE", "no");
-        // The number of cases in property tests, and their seed.
+        // Pass on the number of cases in property tests, and their seed.
         for name in ["PROPTEST_CASES", "PROPTEST_RNG_SEED"] {
             command.envs(std::env::var_os(name).map(|value| (name, value)));
         }

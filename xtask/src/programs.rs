@@ -12,20 +12,20 @@ use crate::paths::{self, repository};
 
 /// The result of a build.
 pub(crate) struct Programs {
-    /// The `punctual` that the tests run.
+    /// The program `punctual` that the tests run.
     pub(crate) binary: PathBuf,
     /// All test programs, in cargo's order.
     pub(crate) tests: Vec<TestProgram>,
 }
 
-/// Which other programs a test program may run with.
+/// Queue of a test program. It determines the programs that may run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
-    /// Measures, traces or changes the machine: one at a time.
+    /// The program measures, traces or changes the machine. Such programs run one at a time.
     Machine,
-    /// Writes files: several at a time, after those of the machine.
+    /// The program writes files. Several of them run at a time, after those of the machine.
     Files,
-    /// Only computes: at any time, with the remaining CPU time.
+    /// The program only computes. It runs at any time, with the remaining CPU time.
     Beside,
 }
 
@@ -73,7 +73,8 @@ impl TestProgram {
         }
     }
 
-    /// Returns its queue when running without privileges. Then more programs cannot affect others.
+    /// Returns its queue when running without privileges. More programs can then run beside others
+    /// without affecting them.
     pub(crate) fn queue_without_rights(&self) -> Queue {
         match self.queue() {
             Queue::Machine if BESIDE_WITHOUT_RIGHTS.contains(&self.package()) => Queue::Beside,
@@ -156,7 +157,7 @@ pub(crate) fn build() -> Result<Programs> {
 pub(crate) fn build_for(target: &str, tests: &BTreeSet<(&str, Option<&str>)>) -> Result<Programs> {
     let mut command = paths::cargo();
     command.args(["test", "--target", target, "--package", "punctual"]);
-    // For a test of the binary, cargo builds the binary but not its unit tests.
+    // cargo builds the binary for any of its tests, but not its unit tests, so name one test.
     command.args(["--test", "poor_kernel"]);
     for (package, file) in tests {
         command.args(["--package", package]);

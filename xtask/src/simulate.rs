@@ -8,10 +8,10 @@ use crate::paths::{self, repository};
 /// Options of `cargo xtask simulate`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Made-up machines behind each figure.
+    /// Number of simulated machines behind each figure.
     #[arg(default_value_t = 2_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
     machines: u64,
-    /// Only one table, the made-up series of the trend as JSON, or the critical values of a
+    /// Print only one table, the simulated series of the trend as JSON, or the critical values of a
     /// step
     ///
     /// A trend has one series for seven machines.

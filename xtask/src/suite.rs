@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Time for processes that a test program leaves to end by themselves, such as a server shared
 /// between tests.
 const GRACE: Duration = Duration::from_secs(5);
-/// Interval of checks whether a silent program has ended.
+/// Interval between checks whether a silent program has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The result of a test program.
@@ -44,13 +44,13 @@ impl Outcome {
     }
 }
 
-/// When the output of a test program is shown.
+/// Time at which the output of a test program is shown.
 #[derive(Debug, Default)]
 pub(crate) enum Screen {
-    /// Immediately.
+    /// Each line is shown immediately.
     #[default]
     Now,
-    /// On request. The output of another program that runs at the same time would be mixed with it.
+    /// Lines are held back, because the output of other programs would be mixed with them.
     Later(Mutex<String>),
 }
 
@@ -112,7 +112,7 @@ fn run_within(limit: Duration, mut command: Command, screen: &Screen) -> Result<
             _ => GRACE,
         };
         outcome.left = mark.end_all(grace);
-        // Set after the exit, so that readers get the whole output.
+        // The flag is set after the exit, so that the readers get the whole output.
         let status = status.and_then(|_| Ok(child.wait()?));
         ended.store(true, Ordering::Release);
         (results.join(), skips.join().unwrap_or_default(), status)
@@ -219,7 +219,7 @@ struct Results {
 impl Results {
     fn line(&mut self, line: &str) {
         if line == "failures:" {
-            // The first list contains the output of tests, the second one their names.
+            // The first list contains the output of the failed tests, the second one their names.
             self.listing = true;
             self.failed.clear();
         } else if let Some(result) = line.strip_prefix("test result: ") {

@@ -19,13 +19,13 @@ use crate::suite::{self, Outcome, Screen};
 /// Options of `cargo xtask test`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only these crates
+    /// Run the tests of these crates only
     crates: Vec<String>,
     #[command(flatten)]
     gate: gate::Options,
 }
 
-/// How often a failed test is repeated alone.
+/// Number of times that a failed test is repeated alone.
 const AGAIN: usize = 2;
 
 /// Runs the tests and returns whether all passed.
@@ -62,9 +62,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 /// A test program to run.
 pub(crate) struct Runnable<'a> {
     program: String,
-    /// Follows the name of the program on screen.
+    /// Text that is shown after the name of the program.
     user: &'static str,
-    /// Creates its command, without arguments.
+    /// Creates the command of the program, without arguments.
     command: Box<dyn Fn() -> Result<Command> + Sync + 'a>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Runnable<'a> {
         }
     }
 
-    /// Run by another user.
+    /// Names the user that runs the program, for the output.
     pub(crate) fn of_user(mut self, user: &'static str) -> Self {
         self.user = user;
         self
@@ -96,7 +96,7 @@ impl<'a> Runnable<'a> {
         suite::run(command, screen)
     }
 
-    /// Runs it at the same time as others, and shows its output at its end.
+    /// Runs the program while others run, and shows its output when it has ended.
     fn run_and_show(&self) -> Result<Outcome> {
         let screen = Screen::later();
         let outcome = self.run((self.command)()?, &screen)?;
@@ -123,12 +123,12 @@ impl<'a> Queues<'a> {
         }
     }
 
-    /// Runs all programs. Tests of the machine mostly sleep, and the other queue uses the CPU time
-    /// that they leave.
+    /// Runs all programs. Tests of the machine mostly sleep, and the programs that only compute use
+    /// the CPU time that they leave.
     pub(crate) fn run(&self) -> Result<Summary> {
         let (machine, files, beside) = std::thread::scope(|scope| -> Result<_> {
             let beside = scope.spawn(|| -> Result<Vec<Outcome>> {
-                // The lowest priority of ordinary threads, which child processes inherit.
+                // Use the lowest priority of ordinary threads, which child processes inherit.
                 rustix::process::nice(19).context("a lower priority")?;
                 self.alone.iter().map(Runnable::run_and_show).collect()
             });
@@ -140,7 +140,7 @@ impl<'a> Queues<'a> {
             let beside = beside.map_err(|_| anyhow!("a thread of xtask panicked"))??;
             Ok((machine, files, beside))
         })?;
-        // Failed tests are repeated only now, alone.
+        // Failed tests are repeated alone, so only after all programs have ended.
         let mut summary = Summary::default();
         let tests = [&self.machine, &self.files, &self.alone]
             .into_iter()
@@ -375,7 +375,7 @@ mod tests {
         assert!(!summary.show(&gate).unwrap());
     }
 
-    /// A test that passes only because it is skipped then is known for it.
+    /// A test that fails, and is skipped when it is repeated, counts as skipped.
     #[test]
     fn skip_of_rerun_test_is_kept() {
         let script = "echo 'SKIP main: kernel: no BTF' >&2; echo 'test result: ok. 1 passed'";

@@ -1,4 +1,4 @@
-//! Creates a store of simulated years, and measures how long verbs take that read it.
+//! Creates a store of simulated years, and measures the time and memory that verbs need to read it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,27 +15,28 @@ use crate::paths::{folder, repository};
 /// Options of `cargo xtask years`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Years of recordings.
+    /// Number of years of recordings.
     #[arg(long, default_value_t = 10, value_parser = value_parser!(u32).range(1..=50))]
     years: u32,
-    /// Series, each twice a day.
+    /// Number of series, each with two runs a day.
     #[arg(long, default_value_t = 4, value_parser = value_parser!(u32).range(1..=100))]
     series: u32,
-    /// CPUs of the machine.
+    /// Number of CPUs of the machine.
     #[arg(long, default_value_t = 64, value_parser = value_parser!(u32).range(1..=1_024))]
     cpus: u32,
-    /// Latest days with windows of five minutes.
+    /// Number of latest days that have windows of five minutes.
     #[arg(long, default_value_t = 365)]
     window_days: u32,
-    /// Periods of each thread of a run.
+    /// Number of periods of each thread of a run.
     #[arg(long, default_value_t = 600_000)]
     periods: u64,
-    /// The store [default: target/vm/years.db]; one that is there is measured as it is.
+    /// The store [default: target/vm/years.db]; an existing store is measured unchanged.
     #[arg(long)]
     store: Option<PathBuf>,
 }
 
-/// Number of measurements of each figure. Prints medians, and the largest memory use.
+/// Number of measurements for each figure. The median of the times is printed, and the largest
+/// memory use.
 const TIMES: usize = 5;
 
 /// The measured commands, with their arguments.
@@ -103,7 +104,7 @@ fn cargo(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the program as it is installed.
+/// Builds the program with the profile of the installed one.
 fn build() -> Result<()> {
     cargo(&[
         "build",
@@ -135,10 +136,10 @@ fn make(options: &Options, store: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The cost of one run of the program.
+/// Time and memory that one run of the program takes.
 struct Cost {
     took: Duration,
-    /// In steps of 10 ms.
+    /// CPU time, in steps of 10 ms.
     cpu: Duration,
     memory_kb: u64,
 }
@@ -154,7 +155,7 @@ fn measure(program: &Path, store: &Path, arguments: &[&str]) -> Result<Cost> {
         .spawn()
         .with_context(|| program.display().to_string())?;
     let id = Pid::from_raw(child.id().cast_signed()).context("its process")?;
-    // Do not reap it yet, because its CPU time is read first.
+    // Wait without reaping the process, because its CPU time is read first.
     let seen = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let mut memory_kb = 0;
     while waitid(WaitId::Pid(id), seen)?.is_none() {
@@ -163,7 +164,7 @@ fn measure(program: &Path, store: &Path, arguments: &[&str]) -> Result<Cost> {
     }
     let (took, cpu) = (began.elapsed(), cpu_time(&child));
     let status = child.wait()?;
-    // 3 means an open regression, which the simulated data can contain.
+    // Status 3 means an open regression, which the simulated data can contain.
     ensure!(
         matches!(status.code(), Some(0 | 3)),
         "punctual {}: {status}",

@@ -83,7 +83,7 @@ impl Root {
         command.arg("-xf").arg(&fresh).arg("-C").arg(&root);
         ensure!(command.status()?.success(), "{command:?} failed");
         let root = Self(root);
-        // Read-only, so that they cannot change anything on this machine.
+        // The file systems are read-only, so that the package cannot change this machine.
         for (name, kind) in [("proc", "proc"), ("sys", "sysfs")] {
             let mut command = Command::new("mount");
             command.args(["-t", kind, "-o", "ro", kind]);

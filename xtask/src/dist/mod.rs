@@ -22,16 +22,16 @@ pub(crate) use sources::{Options as SourcesOptions, run as sources};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Target to build for; other processors than this one's need its cross compiler
+    /// Target to build for; targets for other processors need a cross compiler
     #[arg(long, default_value = "x86_64-unknown-linux-musl")]
     target: String,
-    /// Profile of the build; `dev` is quick, and large
+    /// Profile of the build; `dev` builds fast, but the program is large
     #[arg(long, default_value = "dist")]
     profile: String,
-    /// Without the features that boards leave out: a tarball only
+    /// Build without the features that boards leave out; write a tarball only
     #[arg(long)]
     board: bool,
-    /// Pack this program of the target instead of building one
+    /// Pack this program, built for the target, instead of building one
     #[arg(long, value_name = "FILE", conflicts_with = "verify")]
     program: Option<PathBuf>,
     /// Build the program twice and compare
@@ -39,14 +39,14 @@ pub(crate) struct Options {
     verify: bool,
 }
 
-/// A build to pack.
+/// A build of the program that is packed.
 pub(crate) struct Build {
     target: String,
     profile: String,
     version: String,
-    /// Without the features that boards leave out.
+    /// Whether to build without the features that boards leave out.
     board: bool,
-    /// Time of the commit in seconds since 1970, which is the time of all files.
+    /// Time of the commit in seconds since 1970. All packed files get this time.
     epoch: String,
     sources: PathBuf,
     target_folder: PathBuf,
@@ -55,10 +55,10 @@ pub(crate) struct Build {
     program: PathBuf,
 }
 
-/// The programs that pack, which cargo installs. A board needs the first only.
+/// The packagers, which `cargo install` provides. A build for boards needs only the first.
 const PACKAGERS: [&str; 3] = ["cargo-cyclonedx", "cargo-deb", "cargo-generate-rpm"];
 
-/// Builds and packs.
+/// Builds the program and packs it.
 ///
 /// # Errors
 /// Fails if a packager is not installed, before the build. Fails if a build or a program fails.
@@ -149,7 +149,7 @@ impl Build {
         succeed(&mut command)
     }
 
-    /// Writes all packages of the program, and their sums.
+    /// Writes all packages of the program, and their checksums.
     fn pack(&self) -> Result<()> {
         let _ = fs::remove_dir_all(&self.folder);
         fs::create_dir_all(&self.folder)?;
@@ -216,7 +216,7 @@ impl Build {
     }
 
     /// Writes the list of the program's parts with their licences (CycloneDX 1.5). The tool writes
-    /// lists into the folders of all crates, so it gets a copy of the sources.
+    /// a list into the folder of each crate, so it works on a copy of the sources.
     fn bill(&self) -> Result<()> {
         let copy = self.target_folder.join("packages/bill");
         copy_sources(&copy)?;
@@ -308,7 +308,7 @@ fn copy_sources(folder: &Path) -> Result<()> {
             "--exclude-standard",
         ])
         .output()?;
-    // The list includes deleted files until the deletion is committed.
+    // git lists a deleted file until its deletion is committed, so skip missing files.
     let names = existing(&String::from_utf8(list.stdout)?);
     let status = Command::new("cp")
         .current_dir(repository())

@@ -4,7 +4,7 @@ use super::machines::{ARM64, MACHINES, Machine};
 
 /// A processor and its emulator.
 pub(crate) struct Arch {
-    /// Its name for `--arch`, as in Debian if it is not this machine's.
+    /// Name for `--arch`. For a processor other than this machine's, Debian's name.
     pub(crate) name: &'static str,
     pub(super) qemu: &'static str,
     /// The Debian package of the emulator.
@@ -16,7 +16,7 @@ pub(crate) struct Arch {
     /// The package that depends on the newest kernel of its series. Kernels 6.1 of the same
     /// distribution sometimes hang in the emulator.
     pub(super) kernel: &'static str,
-    /// The target of its programs. `None` for this machine's own processor.
+    /// Rust target of the programs. `None` for this machine's own processor.
     pub(super) foreign: Option<Foreign>,
     pub(super) machines: &'static [Machine],
 }
@@ -48,8 +48,8 @@ pub(super) const ARCHES: &[Arch] = &[
         name: "x86_64",
         qemu: "qemu-system-x86_64",
         qemu_package: "qemu-system-x86",
-        // One thread for both CPUs. With one each, the emulator may run code that the other CPU has
-        // just rewritten, as the kernel does when it enables an event.
+        // One thread emulates both CPUs. With a thread for each, the emulator may run code that the
+        // other CPU has just rewritten, as the kernel does when it enables an event.
         machine: &["-accel", "tcg,thread=single", "-cpu", "max"],
         console: "ttyS0",
         kernel: "linux-image-6.12-rt-amd64",
@@ -60,7 +60,8 @@ pub(super) const ARCHES: &[Arch] = &[
         name: "arm64",
         qemu: "qemu-system-aarch64",
         qemu_package: "qemu-system-arm",
-        // pauth-impdef: the architecture's own cipher for signing pointers halves the speed.
+        // pauth-impdef replaces the architecture's own cipher for signing pointers, which halves
+        // the speed.
         machine: &[
             "-M",
             "virt",

@@ -43,7 +43,7 @@ pub(crate) fn write(
     for suite in machine.suites {
         let program = payload.folder_for(suite)?;
         archive.copy(&build::stripped(parts.arch, program)?, program)?;
-        // The working directory of its tests.
+        // The tests of the crate expect their working directory.
         archive.folder(&crate_folder(suite.folder())?)?;
         if suite.package == "punctual-capi" {
             for (program, place) in &payload.kit {
@@ -55,7 +55,7 @@ pub(crate) fn write(
     Ok(path)
 }
 
-/// The kernel module of the tests, if it could be built.
+/// Path of the tests' kernel module on the machine. The file is missing if it could not be built.
 const DELAYS: &str = "/delays.ko";
 
 /// The first lines of the init script of every machine.

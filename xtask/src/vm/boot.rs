@@ -81,7 +81,7 @@ pub(super) struct Machinery(pub(super) Child);
 
 impl Drop for Machinery {
     fn drop(&mut self) {
-        // It may already have ended.
+        // The process may already have ended, so errors do not matter.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -132,7 +132,8 @@ pub(super) fn lines_of(child: &mut Child) -> Result<mpsc::Receiver<String>> {
 fn stall(child: &Child, length: Duration) {
     let signal = |name: &str| {
         let pid = child.id().to_string();
-        // If the machine no longer exists, it is not stalled, and the test reports that.
+        // If the machine no longer exists, the signal has no effect, and the test reports that it
+        // was not stalled.
         let _ = Command::new("kill").args([name, &pid]).status();
     };
     signal("-STOP");

@@ -24,7 +24,7 @@ use crate::paths::{self, repository};
 /// Options of `cargo xtask vm-boots`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Show all that the machine's console says.
+    /// Show all output of the machine's console.
     #[arg(long)]
     verbose: bool,
 }
@@ -79,7 +79,7 @@ fn measure(parts: &Parts, binary: &Path, boots: usize, verbose: bool) -> Result<
         state: &state,
         verbose,
     };
-    // The first boot plans. Each of the others is a block.
+    // The first boot makes the plan. Each later boot is a block.
     for boot in 0..=boots {
         if boot == boots {
             std::fs::write(state.path("end"), "")?;
@@ -176,7 +176,7 @@ impl State {
         Ok(found)
     }
 
-    /// Returns whether the experiment matches the request, and left nothing behind.
+    /// Returns whether the experiment matches the request and has restored all files.
     fn judge(&self, boots: usize) -> Result<bool> {
         let path = self.path("result.json");
         let text = std::fs::read(&path).with_context(|| path.display().to_string())?;

@@ -25,7 +25,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Returns the `punctual` that the tests run.
+    /// Returns the program `punctual` that the tests run.
     pub(crate) fn binary(&self) -> &Path {
         &self.programs.binary
     }
@@ -81,7 +81,7 @@ fn kit_examples(test: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(built)
 }
 
-/// Their folder on the machine, from which the tests of the C interface run them.
+/// Folder of the kit's examples on the machine. The tests of the C interface run them there.
 pub(super) const KIT: &str = "/kit";
 
 fn find<'a>(programs: &'a Programs, suite: &Suite) -> Result<&'a Path> {
@@ -141,7 +141,7 @@ pub(super) fn libraries_of(arch: &Arch, path: &Path) -> Result<Libraries> {
     Ok(paths_of(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Returns the files in the output of ldd(1). Those that the kernel provides have none.
+/// Returns the files in the output of ldd(1). Libraries that the kernel provides have no file.
 fn paths_of(listed: &str) -> Libraries {
     listed
         .split_whitespace()

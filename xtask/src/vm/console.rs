@@ -5,18 +5,18 @@ use std::fmt;
 use super::machines::{Suite, Target};
 use crate::gate::{Ran, Skip};
 
-/// Printed before the tests of a program.
+/// Line that is printed before the tests of a program.
 pub(crate) const BEGIN: &str = "@@ begin";
-/// Printed after them, with the exit status of the program.
+/// Line that is printed after the tests of a program, with its exit status.
 pub(crate) const END: &str = "@@ end";
 /// Marks a failure of a whole program.
 const EXIT: &str = " (exit status)";
-/// Printed after all tests.
+/// Line that is printed after all tests.
 pub(crate) const FINISHED: &str = "@@ finished";
 /// A test's request to stop the whole machine for some milliseconds.
 pub(crate) const STALL: &str = "@@ stall";
 
-/// Returns the name of a suite: that of the same test program outside.
+/// Returns the name of a suite. It is the name of the same test program outside of the machine.
 pub(crate) fn suite_name(suite: &Suite) -> String {
     match suite.target {
         Target::Unit => suite.folder().to_owned(),
@@ -62,7 +62,7 @@ impl Tally {
         let passed = |name: &String| !name.ends_with(EXIT) && !next.failed.contains(name);
         let tests = self.failed.into_iter().filter(passed);
         next.rerun = tests.map(|name| format!("{machine}:{name}")).collect();
-        // It did not come to its end, or one of its programs did not.
+        // Either the machine or one of its programs did not run to the end.
         if next.rerun.is_empty() {
             next.rerun.push(format!("{machine}: all of it"));
         }
@@ -99,12 +99,12 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The action that a line requires.
+/// Action that a line of the console requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Nothing.
+    /// Ignore the line.
     Nothing,
-    /// Show it to the user.
+    /// Show the line to the user.
     Show,
     /// Stop the machine for this many milliseconds.
     Stall(u64),
@@ -115,7 +115,7 @@ pub(crate) struct Console {
     pub(crate) tally: Tally,
     machine: &'static str,
     suite: String,
-    /// The test that runs: one at a time.
+    /// Name of the test that runs. Only one runs at a time.
     test: String,
 }
 
@@ -137,7 +137,7 @@ impl Console {
 
     /// Processes a line.
     pub(crate) fn line(&mut self, line: &str) -> Request {
-        // The firmware may have left text at the start of a line.
+        // The firmware may have left text before the mark.
         if let Some((_, name)) = line.split_once(BEGIN) {
             self.suite = name.trim().to_owned();
             self.tally.programs.push(Ran {
@@ -154,7 +154,7 @@ impl Console {
                 .program()
                 .is_some_and(|ran| ran.passed == 0 && ran.skips.is_empty())
             {
-                // The filter of the suite matches no test.
+                // No test ran, so the filter of the suite matches none.
                 self.tally
                     .failed
                     .push(format!("{} ran no test", self.suite));

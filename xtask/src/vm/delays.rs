@@ -42,7 +42,7 @@ pub(super) fn build(parts: &Parts) -> Result<PathBuf> {
             .arg("-C")
             .arg(headers.join(format!("usr/src/linux-headers-{version}")))
             .arg(format!("M={}", place.display()))
-            // BTF for modules needs a program from another Debian package.
+            // Build without BTF, which needs a program from another Debian package.
             .args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]),
     )?;
     Ok(place.join(format!("{NAME}.ko")))
@@ -60,7 +60,7 @@ fn headers(parts: &Parts, version: &str, common: &str) -> Result<PathBuf> {
         ] {
             download(parts.arch, &package, &place)?;
         }
-        // It refers to the other package by its installed path.
+        // The Makefile refers to the other package by its installed path.
         let sources = place.canonicalize()?.join("usr/src");
         let makefile = sources.join(format!("linux-headers-{version}/Makefile"));
         let text =

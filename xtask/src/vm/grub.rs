@@ -18,7 +18,7 @@ use crate::paths::{self, program};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Program to try, which a Debian root can run
+    /// Program to test, which must run in the Debian root
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
     /// Debian release of the root
@@ -26,10 +26,10 @@ pub(crate) struct Options {
     release: String,
 }
 
-/// The kernel prints this before its command line.
+/// Text that the kernel prints before its command line.
 const PRINTED: &str = "Command line:";
 
-/// Time limit for the machine to print it.
+/// Time limit for the machine to print its command line.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The added argument, which occurs only once in the file and in the kernel's output.
@@ -42,7 +42,7 @@ const ENTRY: &str = "#!/bin/sh\ncat <<EOF\nmenuentry 'Linux' {\n\
 const SOURCE: &str = "etc/default/grub";
 const CONFIG: &str = "boot/grub/grub.cfg";
 
-/// Writes parameters, boots, restores, and boots again.
+/// Writes the parameters, boots, reverts them, and boots again.
 ///
 /// # Errors
 /// Fails if a step fails, with its output.
@@ -91,7 +91,7 @@ impl Disk {
             root: folder.join("grub"),
         };
         fs::create_dir_all(&disk.root)?;
-        // GRUB does not replay a journal. Without one, it reads all synced data.
+        // GRUB does not replay a journal. Without a journal, it reads all data that was synced.
         said(Command::new("mkfs.ext4").args(["-q", "-F", "-O", "^has_journal", &disk.device]))?;
         said(Command::new("mount").arg(&disk.device).arg(&disk.root))?;
         said(

@@ -1,4 +1,4 @@
-//! Parts from other projects: the kernel, the emulator, busybox.
+//! Software from other projects: the kernel, the emulator, busybox.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ pub(super) fn static_busybox(arch: &Arch) -> Result<PathBuf> {
     Ok(busybox)
 }
 
-/// Returns the kernel's image: the one in `PUNCTUAL_VM_KERNEL`, or the one downloaded before, or
-/// otherwise downloads and unpacks it.
+/// Returns the kernel's image: the one in `PUNCTUAL_VM_KERNEL`, or the one that was downloaded
+/// before. If there is neither, downloads and unpacks it.
 pub(super) fn find(arch: &Arch) -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("PUNCTUAL_VM_KERNEL") {
         return Ok(PathBuf::from(named));

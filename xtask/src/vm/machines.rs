@@ -1,6 +1,6 @@
 //! The machines and their tests. Each row is a test that runs there.
 
-/// A machine: how to boot its kernel, and the tests to run.
+/// A machine: the way to boot its kernel, and the tests to run.
 pub(crate) struct Machine {
     pub(crate) name: &'static str,
     /// Its purpose.
@@ -9,7 +9,7 @@ pub(crate) struct Machine {
     pub(crate) kernel_words: &'static str,
     /// Its CPUs, in the syntax of the emulator.
     pub(crate) cpus: &'static str,
-    /// Lines of its init script, after everything is mounted.
+    /// Commands that its init script runs after everything is mounted.
     pub(crate) prepare: &'static str,
     /// Whether it runs only if requested by name.
     pub(crate) on_request: bool,
@@ -127,7 +127,8 @@ pub(crate) const ARM64: &[Machine] = &[
                 Target::Integration("explaining"),
                 &["break_stops", "unexplainable", "lock_wait"],
             ),
-            // Importing does not depend on the processor, and its files are missing there.
+            // Importing does not depend on the processor, and the files to import are missing on
+            // the emulated machine.
             some(
                 "punctual",
                 Target::Integration("monitoring"),
@@ -159,7 +160,8 @@ pub(crate) const MACHINES: &[Machine] = &[
             whole("punctual-rt", Target::Integration("threads")),
             whole("punctual-rt", Target::Integration("privilege")),
             whole("punctual-rt", Target::Integration("examples")),
-            // The examples in C and C++ are built on this machine.
+            // The examples in C and C++ are built on the host, because the emulated machine has no
+            // compiler.
             some(
                 "punctual-capi",
                 Target::Integration("c"),
@@ -172,7 +174,7 @@ pub(crate) const MACHINES: &[Machine] = &[
             some("punctual-trace", Target::Unit, &["bpf::types"]),
         ],
     },
-    // Slow tests, on other machines at the same time as the first.
+    // Slow tests run on other machines, at the same time as those on the first machine.
     Machine {
         name: "probes",
         summary: "PREEMPT_RT, and what measures for long",
@@ -210,7 +212,7 @@ pub(crate) const MACHINES: &[Machine] = &[
                 Target::Integration("explaining"),
                 &["break_stops", "unexplainable", "lock_wait"],
             ),
-            // Delays by the kernel module of the tests.
+            // The kernel module of the tests causes these delays.
             some("punctual", Target::Integration("culprits"), &["kernel::"]),
         ],
     },
@@ -222,7 +224,7 @@ pub(crate) const MACHINES: &[Machine] = &[
         prepare: "",
         on_request: false,
         suites: &[
-            // Tests that do not depend on it run on the other machine.
+            // Tests that do not depend on the isolation run on the other machine.
             some(
                 "punctual",
                 Target::Integration("preempt_rt"),
@@ -235,7 +237,7 @@ pub(crate) const MACHINES: &[Machine] = &[
             ),
         ],
     },
-    // `PUNCTUAL_VM_KERNEL` can name a kernel that was built without all of it.
+    // `PUNCTUAL_VM_KERNEL` can name a kernel that was built without any of these features.
     Machine {
         name: "poor",
         summary: "without tracing, types for BPF, symbols, kernel configuration",

@@ -32,15 +32,15 @@ use machines::Machine;
 /// Options of `cargo xtask vm`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the machines of these names.
+    /// Run only the machines with these names.
     machines: Vec<String>,
-    /// Processor of the machines: x86_64, or arm64.
+    /// Processor of the machines: x86_64 or arm64.
     #[arg(long, value_name = "NAME", default_value = "x86_64")]
     arch: String,
-    /// Fail, rather than skip, where something that is needed is not there.
+    /// Fail instead of skipping if the emulator, busybox or the kernel is missing.
     #[arg(long)]
     required: bool,
-    /// Show all that the machine's console says.
+    /// Show all output of the machine's console.
     #[arg(long)]
     verbose: bool,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let run = |machine, archive| run_one(machine, &parts, archive, options.verbose);
     // Each machine emulates its CPUs on one thread, so several run in parallel.
     let (tallies, boots): (Vec<Result<Tally>>, Result<bool>) = std::thread::scope(|scope| {
-        // The folder that survives boots needs modules of the gate's kernel.
+        // The experiment on boots needs modules of the gate's kernel.
         let with_boots = options.machines.is_empty() && arch.foreign.is_none();
         let boots = with_boots
             .then(|| scope.spawn(|| boots::few(&parts, payload.binary(), options.verbose)));
@@ -124,7 +124,7 @@ fn run_one(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> R
 /// runs a stale copy of code that the kernel rewrites while booting.
 const STARTS: u32 = 3;
 
-/// Runs a machine until an attempt comes up.
+/// Runs a machine until an attempt reaches its first test.
 fn come_up(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> Result<Tally> {
     let mut start = 1;
     loop {
@@ -140,7 +140,7 @@ fn come_up(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> R
     }
 }
 
-/// The parts needed to emulate a machine.
+/// Software and files that the emulation of a machine needs.
 struct Parts {
     qemu: PathBuf,
     busybox: PathBuf,
