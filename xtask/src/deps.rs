@@ -115,8 +115,8 @@ fn known_advisories(deny: &Path, database: &Path) -> Result<bool> {
     )
 }
 
-/// Returns the folder in which cargo deny expects the clone of the default database. Its name
-/// contains a hash of the database's URL.
+/// Returns the folder of the default database's clone, as cargo deny expects it. Its name contains
+/// a hash of the database's URL.
 fn clone() -> PathBuf {
     paths::target().join("advisories/advisory-db-3157b0e258782691")
 }

@@ -26,7 +26,7 @@ pub(crate) struct Options {
 /// busy, or a test is unreliable.
 const LIMIT: usize = 3;
 
-/// The reason of `punctual_testing::Lacks` for which the number of skipped tests is limited.
+/// The reason of `punctual_testing::Lacks` whose number of skipped tests is limited.
 const QUIET: &str = "quiet";
 
 /// A test that was skipped, as `punctual_testing::skip!` prints it: `test: reason: details`.

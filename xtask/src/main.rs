@@ -7,7 +7,7 @@
 //! `dist`, packages; `cross`, other processors; `deps`, licences and advisories; `msrv`, the oldest
 //! Rust.
 //!
-//! **Knows:** cargo, the emulator, the folders in which a distribution keeps its kernels.
+//! **Knows:** cargo, the emulator, the folders of a distribution's kernels.
 //!
 //! **Must not know:** the other crates; it builds and runs them as a user would.
 #![allow(clippy::print_stdout, clippy::print_stderr)]

@@ -73,8 +73,8 @@ impl TestProgram {
         }
     }
 
-    /// Returns its queue when running without privileges. More programs can then run beside others
-    /// without affecting them.
+    /// Returns its queue when running without privileges. More programs then cannot affect others,
+    /// and may run at the same time as them.
     pub(crate) fn queue_without_rights(&self) -> Queue {
         match self.queue() {
             Queue::Machine if BESIDE_WITHOUT_RIGHTS.contains(&self.package()) => Queue::Beside,

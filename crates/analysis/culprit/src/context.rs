@@ -57,7 +57,7 @@ pub(crate) struct Context {
     pub(crate) raised: u32,
     /// Whether any event of the CPU was seen.
     pub(crate) seen: bool,
-    /// Why events of the CPU may be missing now.
+    /// Reason why events of the CPU may be missing now.
     pub(crate) gap: Option<GapReason>,
 }
 

@@ -27,7 +27,7 @@ pub struct Late {
 }
 
 impl Late {
-    /// Returns how long the thread waited.
+    /// Returns the length of the wait.
     pub const fn latency(&self) -> Nanos {
         self.actual.saturating_sub(self.expected)
     }

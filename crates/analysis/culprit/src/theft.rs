@@ -22,7 +22,7 @@ const QUIET: Nanos = Nanos::from_micros(10);
 /// reaction in between.
 const AROUND: Nanos = Nanos::from_secs(1);
 
-/// Factor above its 99.9th percentile from which the duration of a handler is an anomaly.
+/// A handler is an anomaly if its duration exceeds its 99.9th percentile times this factor.
 const FAR_LONGER: u64 = 3;
 
 /// Minimum number of runs of a handler for a 99.9th percentile.

@@ -72,7 +72,7 @@ pub(crate) fn timeline_events<'a>(
     marks
 }
 
-/// Context in which the victim is woken up.
+/// Context that wakes the victim up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WakeSource {
     /// The current thread, or an interrupt on top of it that no recorded event shows.

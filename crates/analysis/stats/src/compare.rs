@@ -261,7 +261,7 @@ mod tests {
         };
         assert_eq!(of(1.0, 9.0, true), Change::Worse);
         assert_eq!(of(-9.0, -1.0, false), Change::Better);
-        // By the test most runs are higher, but their median is not.
+        // According to the test, most runs are higher, but their median is not.
         assert_eq!(of(1.0, 9.0, false), Change::NoneFound);
         assert_eq!(of(-9.0, -1.0, true), Change::NoneFound);
     }

@@ -104,7 +104,7 @@ pub struct Side {
     /// The IDs of all runs, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<String>,
-    /// What `punctual tune` had set, or `none`. Null if unknown.
+    /// The settings that `punctual tune` had applied, or `none`. Null if unknown.
     #[serde(default)]
     pub tune: Option<String>,
     /// A name that the user chose.

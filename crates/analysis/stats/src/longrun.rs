@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_slowest_waves_are_what_counts() {
-        // A single value contributes equally to each wave, as if there were no correlation.
+        // A single value contributes equally to each wave, as values without correlation do.
         let spike = centred((0..64).map(|n| if n == 20 { 1.0 } else { 0.0 }));
         let (slow, waves) = long_run(&spike);
         assert!((0.5..2.0).contains(&slow) && waves == 3, "{slow}");

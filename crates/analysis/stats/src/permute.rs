@@ -153,8 +153,8 @@ pub(crate) fn interval(figure: &ByRun, apart: impl Fn(f64, f64) -> f64) -> Optio
     Some((each[left_out], each[each.len() - 1 - left_out]))
 }
 
-/// Returns how many sorted differences are outside the interval on each side, from the distribution
-/// of the Mann-Whitney count by its recurrence.
+/// Returns the number of sorted differences outside the interval on each side, from the
+/// distribution of the Mann-Whitney count by its recurrence.
 fn left_out(a: usize, b: usize) -> Option<usize> {
     // Row by row: the number of ways to get each count, for 0 to `a` and 1 to `b` runs.
     let mut ways: Vec<Vec<f64>> = vec![vec![1.0]; a + 1];

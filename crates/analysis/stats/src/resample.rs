@@ -170,7 +170,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Minimum number of draws on the other side of zero from which a p-value is derived.
+/// Minimum number of draws on the other side of zero for a p-value from their number.
 const FEW_CROSSING: usize = 20;
 
 /// The spread of a difference, and its reliability. Percentiles of draws are too narrow for two
@@ -332,7 +332,7 @@ mod tests {
         );
         let (low, high) = judged.ratio.unwrap();
         assert!(low > 1.5 && high < 2.2, "{judged:?}");
-        // Neither side missed periods: there is no difference, and no ratio to zero.
+        // Neither side missed periods, so the difference is zero and the ratio is unknown.
         let missed = drawn.judge(1, [0.0, 0.0]).unwrap();
         assert_eq!(
             (missed.difference, missed.ratio, missed.p),

@@ -1,4 +1,4 @@
-//! Missing data for a judgement, and how much would be enough.
+//! Data that a judgement lacks, and the amount that would be enough.
 
 use punctual_model::Nanos;
 

@@ -95,7 +95,7 @@ pub(crate) struct Work<'a> {
     histograms: [Histogram; 2],
     scale: Scale,
     counts: [Counts; 2],
-    /// For each run.
+    /// Latencies of each run.
     runs: [Vec<Counts>; 2],
 }
 

@@ -99,7 +99,7 @@ struct Processor<'a> {
     vendor: &'a str,
     #[serde(rename = "type")]
     kind: &'a str,
-    /// In MHz, as a text.
+    /// Frequency in MHz, as a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock: Option<String>,
 }

@@ -242,7 +242,7 @@ impl<'a> Split<'a> {
         self.push(span, cause);
     }
 
-    /// Returns the function in which the thread blocked; `None` if its name is unknown.
+    /// Returns the function that blocked the thread; `None` if its name is unknown.
     fn blocked_at(&self, stack: &[u64]) -> Option<Text> {
         let stack = stack_of(stack, self.window);
         let first = stack.split(" < ").next().unwrap_or_default();

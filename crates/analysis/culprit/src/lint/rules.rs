@@ -5,7 +5,7 @@ use punctual_model::{ActKind, LintFacts, PlacedAct, Severity};
 use super::process::{self, Found};
 use super::waits::{self, Releases};
 
-/// How a rule finds its violations.
+/// Source of a rule's violations.
 #[derive(Clone, Copy)]
 pub(crate) enum Finds {
     /// Matching acts of these kinds.

@@ -1,4 +1,5 @@
-//! Reasons why a rule is unknown, so that the absence of violations proves nothing.
+//! Reasons for a rule without observed violations to be unknown: the absence of violations proves
+//! nothing.
 
 /// Reason why a rule without observed violations is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@ use punctual_model::{EventGap, EventKind, GapReason, Nanos, SliceStart, TraceEve
 /// Maximum number of events of one CPU that are kept from before the window, to show what ran.
 const LEAD: usize = 50;
 
-/// Number of events before the window in which the last switch of each CPU is searched.
+/// Number of events before the window that are searched for the last switch of each CPU.
 const SEARCHED: usize = 50_000;
 
 /// Maximum number of gaps that are kept per CPU. The oldest ones are merged.

@@ -48,14 +48,13 @@ const HELD: usize = 400_000;
 /// Maximum number of threads that are followed. More can only come from a damaged trace.
 const THREADS: usize = 1 << 20;
 
-/// Length of the time before a reaction from which events are kept, to show what ran before.
+/// Events are kept from this long before a reaction, to show what ran before.
 const BEFORE: Nanos = Nanos::from_millis(1);
 
-/// Length of the time after a reaction from which events are kept.
+/// Events are kept until this long after a reaction.
 const AFTER: Nanos = Nanos::from_micros(20);
 
-/// Maximum time from the end of a latency to the text in which the program writes it into the
-/// trace.
+/// Maximum time from the end of a latency until the program writes the latency into the trace.
 const STATED_WITHIN: Nanos = Nanos::from_millis(1);
 
 /// A late reaction with the events around it.
@@ -157,7 +156,7 @@ pub struct LateReactions {
     left: HashMap<u32, TraceEvent>,
     /// Timers that woke threads which have not run since.
     expired: HashMap<u32, Expired>,
-    /// When the last timer that woke a thread was armed.
+    /// Time at which the last timer that woke a thread was armed.
     slept: HashMap<u32, Nanos>,
     /// Last sample of each CPU's timerlat interrupt.
     interrupts: HashMap<u32, TimerlatSample>,

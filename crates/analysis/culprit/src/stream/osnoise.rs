@@ -23,7 +23,7 @@ pub(super) enum TracerSample {
     Osnoise,
 }
 
-/// A span in which another thread ran instead of the tracer's thread.
+/// A run of another thread while the tracer's thread had to wait.
 struct Run {
     from: Nanos,
     to: Nanos,
@@ -107,8 +107,8 @@ fn switches(window: &Window, sample: TracerSample) -> Vec<TraceEvent> {
     switches
 }
 
-/// Returns the spans in which threads ran, in order of time. osnoise writes their events at the
-/// end, with durations that exclude handlers.
+/// Returns the runs of threads, in order of time. osnoise writes their events at the end, with
+/// durations that exclude handlers.
 fn runs(window: &Window) -> Vec<Run> {
     let cpu = window.victim.cpu;
     let noises = window.events.iter().filter(|event| event.cpu == cpu);

@@ -37,7 +37,7 @@ impl Wanted {
         }
     }
 
-    /// Returns whether the user selected threads, so that ordinary ones count as well.
+    /// Returns whether the user selected threads. Reactions of ordinary threads then count also.
     pub(super) const fn names_threads(&self) -> bool {
         !self.pids.is_empty() || self.comm.is_some()
     }

@@ -231,8 +231,8 @@ fn unusually_long_handler_is_an_anomaly() {
     assert!(!few.contains("anomaly"), "{few}");
 }
 
-/// A machine with a known truth: what ran on CPU 1 in sequence, and how much time was stolen
-/// meanwhile.
+/// A machine with known properties: the code that ran on CPU 1 in sequence, and the time that was
+/// stolen meanwhile.
 #[derive(Clone, Debug)]
 struct Truth {
     /// Pieces that run before the victim: kind, length in ns, and stolen time in ns.

@@ -88,7 +88,7 @@ fn bursts(begins: &[f64], random: &mut Rng) -> Vec<f64> {
 }
 
 fn cascades(seconds: f64, random: &mut Rng) -> Vec<f64> {
-    // Length of the time before the run in which a cascade may begin, in s.
+    // A cascade may begin this long before the run, in s.
     let before = 200.0;
     let mut times = steady(0.3 * RATE, seconds + before, random);
     let mut next = 0;

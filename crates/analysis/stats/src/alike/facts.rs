@@ -25,7 +25,7 @@ pub(super) fn facts(recording: &Recording) -> BTreeMap<String, Option<String>> {
     rows
 }
 
-/// Returns the facts of the machine without those of the recording.
+/// Returns the facts of the machine, without the facts of the recording.
 pub(crate) fn host_facts(host: &HostFacts) -> BTreeMap<String, Option<String>> {
     const LEFT_OUT: [&str; 3] = ["memory.total_bytes", "clock.available", "distribution.id"];
     let mut rows = BTreeMap::new();

@@ -199,8 +199,8 @@ fn clipped(levels: &[f64], places: &[usize]) -> Vec<f64> {
     each.collect()
 }
 
-/// Margin of the information criterion by which steps must be better, so that a slow drift is
-/// rarely taken for a step (calibrated: `cargo xtask simulate --only wandering`).
+/// Minimum advantage of steps in the information criterion, so that a slow drift is rarely taken
+/// for a step (calibrated: `cargo xtask simulate --only wandering`).
 const SURE: f64 = 3.0;
 
 /// Number of consecutive steps that are compared with a smooth curve together, because drift looks

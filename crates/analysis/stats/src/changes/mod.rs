@@ -36,8 +36,8 @@ const PERMUTATIONS: u64 = 1_000;
 /// Maximum number of permuted runs for one split. Long series therefore get fewer permutations.
 const EFFORT: u64 = 12_000_000;
 
-/// Accepted share of trends without a step or drift in which one is found in any series. With fewer
-/// than three series, each gets a third.
+/// Accepted probability that a trend without a step or drift shows one, in all of its series
+/// together. With fewer than three series, each gets a third.
 const WRONG: f64 = 0.03;
 
 /// Factor for comparisons with limits, to tolerate rounding errors.

@@ -275,8 +275,8 @@ fn likelihood((events, exposure): (f64, f64)) -> f64 {
     }
 }
 
-/// Returns how much more counts vary than Poisson counts on both sides of a split: Pearson's
-/// chi-squared by its degrees of freedom, at least 1.
+/// Returns the ratio of the variation of counts to that of Poisson counts, on both sides of a
+/// split: Pearson's chi-squared by its degrees of freedom, at least 1.
 fn dispersion(before: &[(f64, f64)], after: &[(f64, f64)]) -> f64 {
     let mut squares = 0.0;
     for side in [before, after] {

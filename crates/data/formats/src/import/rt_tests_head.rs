@@ -150,8 +150,8 @@ fn precise(
     let fits = |fine: Option<Nanos>, coarse: Option<Nanos>| {
         fine.filter(|fine| coarse.is_none_or(|c| c.whole_micros() == fine.whole_micros()))
     };
-    // If the file has no minimum, the first row stands for it. From 1 ms on, rows that punctual
-    // wrote are one percent wide.
+    // If the file has no minimum, the first row is used. From 1 ms on, rows that punctual wrote are
+    // one percent wide.
     let in_first_row = |fine: &Nanos, row: Nanos| {
         row >= Nanos::from_millis(1) && *fine >= row && fine.0 - row.0 <= row.0 / 100
     };

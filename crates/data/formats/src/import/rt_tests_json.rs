@@ -225,7 +225,7 @@ fn figures(
         None => None,
         Some(mean) => {
             let ns = (mean * unit.0 as f64).round();
-            // In 128 bits, because a value that does not fit is not a valid mean.
+            // Computed in 128 bits, because a value that does not fit is not a valid mean.
             let sum = (ns as u128).checked_mul(u128::from(histogram.count()));
             let sum = sum.and_then(|sum| u64::try_from(sum).ok());
             let bad = || object.bad("avg", &format!("is {mean}, out of range"));

@@ -55,7 +55,7 @@ type Figures = (u64, u64, u64);
 /// The row of a CPU.
 struct Row {
     count: u64,
-    /// In the order of [`WHAT`].
+    /// Figures of each group, in the order of [`WHAT`].
     groups: Vec<Option<Figures>>,
 }
 

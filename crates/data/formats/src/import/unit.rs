@@ -1,5 +1,5 @@
-//! Microseconds or nanoseconds, if a file has no unit: cyclictest prints the figures of `-N` in the
-//! same way as those of any other run.
+//! The unit of a file that does not name it, microseconds or nanoseconds: with `-N`, cyclictest
+//! prints figures in ns in the same way as figures in µs.
 
 use punctual_model::{Nanos, Recording};
 

@@ -13,7 +13,7 @@ const NOT_RECORDED: u32 = i32::MAX as u32;
 /// A bit of `prev_state` that no kernel sets, so that Perfetto shows the state as unknown.
 const UNKNOWN_STATE: u32 = 0x8000;
 
-/// `EXIT_DEAD`: state of the thread that stands for missing events, when events are recorded again.
+/// `EXIT_DEAD`: state of the thread `(not recorded)` when events are recorded again.
 const ENDED: u32 = 0x10;
 
 /// Maximum number of open handlers. More can only come from a damaged trace.

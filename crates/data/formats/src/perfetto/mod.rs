@@ -45,7 +45,7 @@ const NEEDS_NAMES: u32 = 2;
 /// Maximum number of events in a packet.
 const BUNDLE: usize = 512;
 
-/// Number of CPUs from which on Perfetto refuses the file (`kMaxCpuCount`).
+/// Perfetto refuses the file if it contains this CPU or a higher one (`kMaxCpuCount`).
 const CPUS: u32 = 1024;
 
 /// Maximum number of threads whose names are kept. More can only come from a damaged trace.

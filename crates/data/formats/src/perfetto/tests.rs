@@ -81,7 +81,7 @@ fn window(expected: u64, actual: u64, events: Vec<TraceEvent>) -> Window {
     }
 }
 
-/// Returns a window in which thread 5 runs until thread 7, woken at `start`, gets its CPU.
+/// Returns a window: thread 5 runs until thread 7, woken at `start`, gets its CPU.
 fn late(start: u64) -> Window {
     let woken = EventKind::Waking {
         task: task(7),

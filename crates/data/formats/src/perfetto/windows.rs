@@ -7,12 +7,11 @@ use punctual_model::{Delay, EventKind, Nanos, SliceStart, TraceEvent, Window};
 
 use super::PerfettoWriter;
 
-/// Time before the latency from which on a window contains all events of the late thread's CPUs.
-/// From earlier times, it contains only the last switch of each CPU and single events of the
-/// thread.
+/// A window contains all events of the late thread's CPUs from this long before the latency. From
+/// earlier times, it contains only the last switch of each CPU and single events of the thread.
 const BEFORE: Nanos = Nanos::from_millis(1);
 
-/// Spans of each CPU in which no events are missing, in order and without overlaps.
+/// Spans of each CPU without missing events, in order and without overlaps.
 type Spans = BTreeMap<u32, Vec<(Nanos, Nanos)>>;
 
 impl<W: Write> PerfettoWriter<W> {

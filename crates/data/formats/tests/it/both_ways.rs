@@ -17,7 +17,7 @@ const BOTH: [(&str, &str); 3] = [
     ("rt-dataset", "rt-dataset"),
 ];
 
-/// Returns options that enable the key for values without a key of their own in these formats.
+/// Returns options that add the key `punctual`, for values that have no key in these formats.
 fn with_key() -> ExportOptions {
     ExportOptions {
         extra_key: true,
