@@ -34,8 +34,8 @@ pub enum Holder {
     Gone,
     /// The file does not exist.
     NoLease,
-    /// The state is unknown: this user cannot open the file, other users can open it and so could
-    /// hold its lock, or its file system does not support locks.
+    /// The state is unknown, for one of three reasons: this user cannot open the file; other users
+    /// can open the file and so could hold its lock; the file system does not support locks.
     Unknown {
         /// Content of the file, if it could be read.
         note: Option<String>,
@@ -44,7 +44,7 @@ pub enum Holder {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // If this fails, an unlocked file is left behind.
+        // If the removal fails, an unlocked file is left behind.
         let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
     }
 }
@@ -110,12 +110,13 @@ pub fn holder(path: &Path) -> Holder {
         let note = note.and_then(|bytes| bounded::text_of(bytes, path));
         Holder::Unknown { note: note.ok() }
     };
-    // Created by an earlier version.
+    // An earlier version created the file: others can open it, so its lock proves nothing.
     if fstat(&file).is_ok_and(|stat| stat.st_mode & 0o077 != 0) {
         return note();
     }
     loop {
-        // A shared lock: two concurrent checks do not mistake each other for the holder.
+        // A shared lock, so that two processes that check at the same time do not mistake each
+        // other for the holder.
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => return Holder::Gone,
             Err(Errno::WOULDBLOCK) => return Holder::Lives,
@@ -132,7 +133,7 @@ pub fn remove(path: &Path) {
         source,
     };
     if let Ok(named) = create(path, read) {
-        // If this fails, an unlocked file is left behind.
+        // If the removal fails, an unlocked file is left behind.
         let _ = unlinkat(&named.folder, &named.name, AtFlags::empty());
     }
 }
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(made.mode() & 0o7777, 0o600);
         drop(lease);
         assert_eq!(holder(&path), Holder::NoLease);
-        // The state that a killed process leaves.
+        // A killed process leaves the file in this state.
         fs::write(&path, "note").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert_eq!(holder(&path), Holder::Gone);

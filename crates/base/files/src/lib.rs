@@ -35,7 +35,7 @@ pub enum FileError {
     /// A system call failed while writing.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The path that the caller passed, never that of a temporary file.
+        /// The path that the caller passed, never the path of a temporary file.
         path: PathBuf,
         /// The system error.
         source: io::Error,

@@ -36,7 +36,7 @@ pub enum LockRequest {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Otherwise the note would be mistaken for that of the next holder.
+        // Clear the note. Otherwise other programs would take it for the note of the next holder.
         let _ = self.file.set_len(0);
     }
 }
@@ -87,7 +87,8 @@ pub fn ask(path: &Path, note: &str) -> Result<LockRequest, FileError> {
     Ok(LockRequest::Held(Lock { file }))
 }
 
-/// Removes the rights of the group and of others: earlier versions created the file with them.
+/// Removes the rights of the group and of others, because earlier versions created the file with
+/// them.
 fn close(file: &File) -> io::Result<()> {
     let stat = fstat(file)?;
     if stat.st_uid == rule::user() && stat.st_mode & 0o077 != 0 {

@@ -18,9 +18,9 @@ use crate::{FileError, Refusal, rule};
 /// Who may read a written file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Readers {
-    /// As set by the umask, or by the file that is replaced.
+    /// The permissions of the replaced file, or those that the umask gives a new file.
     Usual,
-    /// Only the owner, who is the effective user.
+    /// Only the owner, which is the effective user.
     Owner,
 }
 
@@ -42,7 +42,8 @@ enum To {
     File {
         temporary: Temporary,
         name: OsString,
-        /// Rights of the file that is replaced, if they are kept.
+        /// Owner and mode of the file that is replaced. `None` if there is no such file, or only
+        /// the owner may read the new file.
         old: Option<Rights>,
     },
     /// `/dev/null`, a named pipe, or an open descriptor of this process. Written in place, because
@@ -190,7 +191,7 @@ impl To {
         match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => {
                 rule::replace(&folder_stat, &found).map_err(Stopped::Refused)?;
-                // Opened only to let the kernel check the permission to write.
+                // Open the old file only to let the kernel check the permission to write.
                 let old = Rights::from_stat(&fstat(open_old(&folder, &name)?)?);
                 Ok(Self::new(folder, name, readers, Some(old))?)
             }
@@ -215,7 +216,7 @@ impl To {
     ) -> io::Result<Self> {
         let mode = match (readers, &old) {
             (Readers::Usual, None) => 0o666,
-            // Until the file gets the rights of the old one.
+            // Only the owner has access until the file gets the owner and mode of the old one.
             _ => 0o600,
         };
         Ok(Self::File {
@@ -235,7 +236,7 @@ impl To {
                 return Ok(Self::AsItIs(own.try_clone_to_owned()?.into()));
             }
         }
-        // Through the descriptor, because the file may no longer have a name.
+        // Open it through the descriptor, because the file may no longer have a name.
         let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
         let flags = WRITE.difference(OFlags::NOFOLLOW);
         let opened = openat(rustix::fs::CWD, name, flags, Mode::empty())?;
@@ -243,7 +244,8 @@ impl To {
     }
 }
 
-/// No truncation, no blocking, no controlling terminal, no following of links.
+/// Flags to open an existing file for writing: no truncation, no blocking, no controlling terminal,
+/// no link followed.
 const WRITE: OFlags = OFlags::WRONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -278,7 +280,8 @@ fn blocking(file: OwnedFd) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// Errors name the file, because a caller that writes through several layers does not know it.
+/// Errors name the file, because a caller that writes through several layers does not know the
+/// name.
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.to.write(bytes);

@@ -29,7 +29,7 @@ pub enum Refusal {
         /// Owner of the pipe.
         uid: u32,
     },
-    /// Not a regular file, pipe or character device.
+    /// The path is a socket or a block device.
     #[error("a socket or a disk; choose another path")]
     SocketOrDisk,
 

@@ -1,7 +1,7 @@
 //! The rules of fs/namei.c for links, pipes and files that another user may have planted
-//! (proc_sys_fs(5): protected_symlinks, protected_fifos, protected_regular), always enforced. They
-//! are repeated here because a machine may have them disabled, and the kernel does not apply them
-//! to every part of a path.
+//! (proc_sys_fs(5): protected_symlinks, protected_fifos, protected_regular). This program always
+//! enforces them: a machine may have them disabled, and the kernel does not apply them to every
+//! part of a path.
 
 use rustix::fs::Stat;
 use rustix::process::geteuid;
@@ -9,11 +9,11 @@ use rustix::process::geteuid;
 use crate::Refusal;
 use crate::walk::Met;
 
-/// Others may write.
+/// Permission bit: others may write.
 const BY_OTHERS: u32 = 0o002;
-/// The group may write.
+/// Permission bit: the group may write.
 const BY_GROUP: u32 = 0o020;
-/// Only the owner of a file may remove it.
+/// Sticky bit: only the owner of a file, or of the folder, may remove the file.
 const STICKY: u32 = 0o1000;
 
 /// Returns the effective user.
@@ -53,8 +53,8 @@ pub(crate) fn replace(folder: &Stat, file: &Stat) -> Result<(), Refusal> {
     }
 }
 
-/// Checks a named pipe that an output would be written to: its owner can read it, or block the
-/// writer.
+/// Checks a named pipe to which the output would be written. The owner of the pipe could read the
+/// output, or block the writer.
 pub(crate) fn pipe(pipe: &Stat) -> Result<(), Refusal> {
     if pipe.st_uid == user() || pipe.st_uid == 0 {
         Ok(())

@@ -1,5 +1,5 @@
-//! Files that the program obeys. Their content becomes machine settings, so other users must not be
-//! able to write them.
+//! Files that the program obeys: it applies their content as settings of the machine, so other
+//! users must not be able to write them.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, fstat, openat};
 use crate::walk::{LastLink, Named, Stopped, WalkTarget, walk};
 use crate::{FileError, Refusal, bounded, rule};
 
-/// How the file is accessed.
+/// Access mode for opening the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read only.
@@ -77,7 +77,7 @@ fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> 
         Stopped::By(error) => failed(error),
         Stopped::Refused(why) => refused(why),
     };
-    // Walk from the root: the parents of the current folder matter as well.
+    // Walk from the root, because another user could also swap a parent of the current folder.
     let whole = std::path::absolute(path).map_err(failed)?;
     let place = walk(&whole, LastLink::Kept, &rule::trust_way).map_err(stopped)?;
     let WalkTarget::Named(Named { folder, name, .. }) = place else {
@@ -91,7 +91,7 @@ fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> 
         | OFlags::CLOEXEC;
     let file = match openat(&folder, &name, flags, Mode::from_raw_mode(0o600)) {
         Ok(file) => file,
-        // The error of O_NOFOLLOW for a link (open(2)).
+        // openat(2) returns this error for a link, because of O_NOFOLLOW.
         Err(rustix::io::Errno::LOOP) => return Err(refused(Refusal::Link)),
         Err(errno) => return Err(failed(errno.into())),
     };

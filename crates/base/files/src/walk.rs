@@ -21,11 +21,11 @@ const LINKS: usize = 40;
 pub(crate) enum Met<'a> {
     /// A folder that is walked through, or that contains the file.
     Folder(&'a Stat),
-    /// A link that would be followed.
+    /// A link that the walk would follow.
     Link {
-        /// The folder that contains it.
+        /// Stat of the folder that contains the link.
         folder: &'a Stat,
-        /// The link itself.
+        /// Stat of the link itself.
         link: &'a Stat,
     },
 }
@@ -69,7 +69,7 @@ pub(crate) struct Named {
     pub(crate) found: Option<Stat>,
 }
 
-/// What to do with a link at the end of a path.
+/// Treatment of a link at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LastLink {
     /// Follow it.
@@ -78,7 +78,7 @@ pub(crate) enum LastLink {
     Kept,
 }
 
-/// Walks `path` to its end. `judge` sees each folder and link before it is used.
+/// Walks `path` to its end. Calls `judge` for each folder and link before using it.
 ///
 /// # Errors
 /// Returns the errors of openat(2) and readlinkat(2), the refusals of `judge`, and an error if the

@@ -89,7 +89,8 @@ fn failure_names_target_not_temporary_file() {
 fn device_is_written_and_stays_device() {
     let folder = folder(0o700);
     let link = folder.path().join("link");
-    // Not /dev itself: if this failed, it would remove a device.
+    // The test writes through this link, and not to /dev/null itself, because a defect would then
+    // remove the device.
     symlink("/dev/null", &link).unwrap();
     put(&link, "text").unwrap();
     assert!(link.is_symlink());
@@ -166,7 +167,8 @@ fn other_users_files_are_never_touched() {
     if !can_give_away("links and pipes of another user") {
         return;
     }
-    // Sticky like /tmp; group-writable and sticky; and without any protection.
+    // Modes of the shared folder: sticky like /tmp, group-writable and sticky, writable by all
+    // without the sticky bit.
     for mode in [0o1777, 0o1775, 0o777] {
         let private = folder(0o700);
         let victim = private.path().join("victim");
