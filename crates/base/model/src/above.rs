@@ -1,21 +1,21 @@
-//! How many periods exceed a limit.
+//! Number of periods that exceed a limit.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// How many periods exceed a limit. They are counted one by one against the exact limit, because a
-/// bucket of a histogram may contain it.
+/// Number of periods that exceed a limit. They are counted one by one against the exact limit,
+/// because a histogram cannot divide the bucket that contains the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AboveLimit {
     /// The limit.
     pub limit_ns: Nanos,
-    /// Samples above it, and missed periods that are known to be above it.
+    /// Samples above the limit, plus missed periods that are known to exceed it.
     pub periods: u64,
 }
 
-/// How many periods exceed a limit, as a lower and an upper bound.
+/// Lower and upper bound of the number of periods that exceed a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Above {
     /// The lower bound.

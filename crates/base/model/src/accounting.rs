@@ -30,7 +30,7 @@ pub struct Accounting {
 impl Accounting {
     /// Returns whether `expected = recorded + missed + warm-up`.
     pub fn balances(&self) -> bool {
-        // Wider than the parts, because an imported recording may contain any numbers.
+        // Add in 128 bits, because an imported recording may contain any numbers.
         let parts = [self.recorded, self.missed, self.warm_up];
         u128::from(self.expected) == parts.into_iter().map(u128::from).sum()
     }

@@ -62,14 +62,14 @@ const MEMORY: &[&str] = &[
 /// Advice for a kind of share: what to check and what to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advice {
-    /// Checks of `punctual doctor` that judge it, the most likely first.
+    /// Checks of `punctual doctor` that examine the cause, the most likely first.
     pub checks: &'static [&'static str],
     /// General advice, if no check is more specific.
     pub text: &'static str,
 }
 
 impl ShareKind {
-    /// Returns the advice if `who` had the share.
+    /// Returns the advice for a share of this kind. `who` is the name of its cause.
     pub fn advice(self, who: &str) -> Advice {
         let (checks, text): (&[&str], &str) = match self {
             Self::IdleExit => (POWER, "limit idle states, or hold /dev/cpu_dma_latency"),

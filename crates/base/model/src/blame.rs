@@ -8,18 +8,18 @@ use crate::cause::Cause;
 use crate::schema::JsonSchema;
 use crate::{CauseWords, Delay, Nanos, ShareKind, Victim};
 
-/// How the time of one late reaction was spent: data only. [`Blame::sentence`] and
-/// [`Share::who`] turn it into words.
+/// The causes of one late reaction, each with its share of the latency. This type holds data only:
+/// [`Blame::sentence`] and [`Share::who`] turn it into words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
     /// The thread that was late.
     pub victim: Victim,
     /// Start and end points of the latency.
     pub delay: Delay,
-    /// The last migration of the thread since it was due. Null if there was none.
+    /// The last migration of the thread after it was due. Null if there was none.
     pub moved: Option<Move>,
-    /// When the longest segment of the largest share ended, on CLOCK_MONOTONIC. Null if there is
-    /// none.
+    /// Time at which the longest segment of the largest share ended, on CLOCK_MONOTONIC, in ns.
+    /// Null if there is none.
     pub culprit_end_ns: Option<Nanos>,
     /// Trace events that were lost in the window. If this is not zero, the shares may be wrong.
     pub events_lost: u64,
@@ -29,12 +29,12 @@ pub struct Blame {
     pub by_observer: bool,
     /// The shares, in chronological order. They add up to the latency.
     pub shares: Vec<Share>,
-    /// The blame in words, if it is shown.
+    /// The blame in words. Set only when it is output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<BlameWords>,
 }
 
-/// A blame in words, made when it is shown. It is never read back.
+/// A blame in words, created when it is output. It is never read back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlameWords {
     /// The name of the largest share.
@@ -61,7 +61,7 @@ pub struct Share {
     pub ns: Nanos,
     /// The number of occurrences.
     pub count: u32,
-    /// The cause in words, if it is shown.
+    /// The cause in words. Set only when it is output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<Box<CauseWords>>,
 }
@@ -110,7 +110,7 @@ impl Share {
         self.cause.kind()
     }
 
-    /// Returns the name of the cause: of an interrupt, or the comm and pid of a thread.
+    /// Returns the name of the cause: the name of an interrupt, or the comm and pid of a thread.
     pub fn who(&self) -> String {
         self.cause.who()
     }
@@ -128,14 +128,14 @@ pub struct Segment {
     /// Start, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
-    /// End.
+    /// End, on CLOCK_MONOTONIC.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
     /// The CPU whose events determined the cause.
     pub cpu: u32,
     /// The cause.
     pub cause: Cause,
-    /// The cause in words, if it is shown.
+    /// The cause in words. Set only when it is output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<Box<CauseWords>>,
 }

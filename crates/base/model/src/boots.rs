@@ -8,9 +8,9 @@ use crate::schema::JsonSchema;
 /// How an experiment controls the boots of the machine, and the boots so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Boots {
-    /// Method of selecting the kernel command line.
+    /// How the kernel command line is selected.
     pub loader: BootLoader,
-    /// Why no boot loader selects it. Null if one does.
+    /// Reason why no boot loader can select it. Null if one can.
     pub by_hand: Option<String>,
     /// The kernel command line at the start of the experiment.
     pub usual: String,
@@ -52,9 +52,9 @@ pub struct BootAttempt {
     pub requested: Timestamp,
     /// The boot during which it was requested (`/proc/sys/kernel/random/boot_id`).
     pub requested_in: String,
-    /// The boot that followed. Null until then.
+    /// ID of the boot that followed the request. Null until the machine reboots.
     pub boot: Option<String>,
-    /// The kernel command line of that boot. Null until then.
+    /// The kernel command line of that boot. Null until the machine reboots.
     pub command_line: Option<String>,
     /// The outcome.
     pub outcome: BootOutcome,
@@ -64,15 +64,15 @@ pub struct BootAttempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BootOutcome {
-    /// The machine has not rebooted since.
+    /// The machine has not rebooted since the request.
     Requested,
     /// The machine booted as requested. The block is not complete yet.
     Measuring,
-    /// Its block is part of the experiment.
+    /// The block that was measured in this boot is part of the experiment.
     Measured,
-    /// The kernel command line differed: not counted.
+    /// The kernel command line differed from the request. The boot is not counted.
     OtherParameters,
-    /// The machine booted as requested, but the boot ended before the block was complete: not
+    /// The machine booted as requested, but the boot ended before the block was complete. It is not
     /// counted.
     Lost,
 }

@@ -41,7 +41,7 @@ pub enum DecodeError {
 pub struct Buckets(Box<[u8]>);
 
 impl Buckets {
-    /// Creates it from (bucket, count) pairs in ascending order, without zero counts.
+    /// Creates the counts from (bucket, count) pairs in ascending order, without zero counts.
     pub(crate) fn from_sorted(pairs: impl IntoIterator<Item = (u16, u64)>) -> Self {
         let mut bytes = Vec::new();
         let mut next = 0;
@@ -113,7 +113,7 @@ impl Buckets {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::from_bytes(bytes);
         let pairs = std::iter::from_fn(|| reader.pair().transpose());
-        // Encode again, because the same counts have several encodings.
+        // Encode the counts again, because several encodings give the same counts.
         pairs.collect::<Result<Vec<_>, _>>().map(Self::from_sorted)
     }
 }
@@ -165,13 +165,13 @@ impl<'a> Reader<'a> {
 }
 
 /// Returns the 1-based rank of `quantile` among `total` sorted values ("nearest rank"): the
-/// smallest rank that covers the share. `None` without values.
+/// smallest rank that covers this fraction of the values. `None` without values.
 pub(crate) fn rank_of(quantile: f64, total: u64) -> Option<u64> {
     if total == 0 {
         return None;
     }
     let exact = quantile.clamp(0.0, 1.0) * total as f64;
-    // 0.999 * 1000 is 999.0000000000001 in floating point and means rank 999.
+    // 0.999 * 1000 is 999.0000000000001 in floating point, but must give rank 999.
     let rank = (exact - exact.abs() * 1e-12).ceil() as u64;
     Some(rank.clamp(1, total))
 }
@@ -291,7 +291,7 @@ mod tests {
         fn a_value_lies_in_its_bucket(ns in 0..MAX_TRACKABLE_NS) {
             let (lower, width) = bounds_of(index_of(ns).unwrap());
             prop_assert!(lower <= ns && ns < lower + width);
-            // Three significant digits: at most 1% of the value.
+            // A bucket with three significant digits is at most 1% of its values wide.
             prop_assert!(ns < 1_000 || width * 100 <= ns);
         }
     }

@@ -10,29 +10,29 @@
 //! | 1 ms | 10 ms | 10 µs |
 //! | … | 1000 s | a thousandth of the decade's end |
 //!
-//! Decimal rather than binary, because then every edge below 1 ms lies on a
-//! 1 µs grid and the 1 µs histograms of the field export exactly.
+//! The grid is decimal and not binary, so that each multiple of 1 µs below 1 ms is the edge of a
+//! bucket. Histograms with 1 µs buckets, as other tools write them, then export exactly.
 //!
-//! `punctual_app::grid` is the same for applications, which must not depend on this crate. A test of
-//! `session`, which reads their counters, compares the two.
+//! `punctual_app::grid` repeats this grid for applications, which must not depend on this crate. A
+//! test of `session`, which reads the counters of applications, compares the two.
 
 /// Values from here on (1000 s, in ns) are counted as overflow.
 pub const MAX_TRACKABLE_NS: u64 = 1_000_000_000_000;
 
-/// Buckets below 1 µs, 1 ns wide.
+/// Number of buckets below 1 µs, each 1 ns wide.
 const LINEAR: usize = 1_000;
-/// Buckets per decade from 1 µs on.
+/// Number of buckets per decade from 1 µs on.
 const PER_DECADE: usize = 900;
-/// Decades from 1 µs to 1000 s.
+/// Number of decades from 1 µs to 1000 s.
 const DECADES: usize = 9;
-/// Buckets in all: 9100, or 72 800 bytes of counters of 64 bits.
+/// Number of all buckets: 9100, which take 72 800 bytes as 64-bit counters.
 pub(crate) const BUCKETS: usize = LINEAR + DECADES * PER_DECADE;
 
-/// The bucket that counts `ns` nanoseconds, or `None` beyond the range.
+/// Returns the bucket that counts `ns` nanoseconds, or `None` beyond the range.
 ///
-/// A ladder of comparisons with constant divisors: the compiler turns each
-/// division into a multiplication, and the common latencies leave the ladder
-/// after a few well-predicted branches (a loop or a logarithm costs more).
+/// Compares the value with one decade after another. The divisors are constants: the compiler turns
+/// each division into a multiplication, and the common latencies match after a few well-predicted
+/// branches. A loop or a logarithm would cost more.
 #[inline(always)]
 pub(crate) fn index_of(ns: u64) -> Option<usize> {
     macro_rules! decade {
@@ -55,8 +55,8 @@ pub(crate) fn index_of(ns: u64) -> Option<usize> {
     })
 }
 
-/// The first value of bucket `index` and the bucket's width, both in ns. The index
-/// is below [`BUCKETS`].
+/// Returns the first value of bucket `index` and the bucket's width, both in ns. The index is below
+/// [`BUCKETS`].
 pub(crate) fn bounds_of(index: usize) -> (u64, u64) {
     if index < LINEAR {
         return (index as u64, 1);

@@ -12,14 +12,15 @@ use crate::{
 /// The version of [`Checkup`] as JSON. It rises only if a reader of the older form would misread
 /// the newer one. Adding a field does not raise it.
 ///
-/// 2: episodes are late periods without a pause longer than [`EPISODE_GAP`](crate::EPISODE_GAP) or
-/// a requested gap. Before, their number was estimated. Their bounds may be null.
+/// Version 2: an episode is a group of late periods without a pause longer than
+/// [`EPISODE_GAP`](crate::EPISODE_GAP) or a requested gap, and the bounds may be null. Version 1
+/// estimated the number of episodes.
 pub const CHECKUP_SCHEMA: u32 = 2;
 
 /// Whether a machine is fit for a loop, and what prevents it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checkup {
-    /// [`CHECKUP_SCHEMA`].
+    /// Version of this form, [`CHECKUP_SCHEMA`].
     pub schema: u32,
     /// Version of the program that made the check-up.
     pub program: String,
@@ -38,7 +39,7 @@ pub struct Checkup {
     pub measured_on: Option<MeasuredOn>,
     /// Each measured condition.
     pub conditions: Vec<Condition>,
-    /// Causes of the explained late periods, by falling time.
+    /// Causes of the explained late periods, the largest total time first.
     pub causes: Vec<RemediedCause>,
     /// Time that firmware, hypervisor and interrupts took from a spinning thread. Null if not
     /// measured.
@@ -54,7 +55,7 @@ pub struct Checkup {
 }
 
 impl Condition {
-    /// Why a condition proves nothing if a thread had no real-time priority.
+    /// Reason why a condition proves nothing: a thread had no real-time priority.
     pub const NOT_REAL_TIME: &str = "measured without a real-time priority, which the loop needs";
 }
 
@@ -74,14 +75,15 @@ pub struct Condition {
     /// Number of episodes: late periods of all CPUs with no pause between them longer than the
     /// episode gap.
     pub episodes: u64,
-    /// How much episodes cluster: variance by mean of their counts in blocks of time, for the largest
-    /// block length (upper 90% limit). It widens the bounds.
+    /// Clustering of the episodes: variance divided by mean of their counts in blocks of time, for
+    /// the largest block length (upper 90% limit). Clustering widens the bounds.
     #[serde(default)]
     pub dispersion: Option<f64>,
-    /// Upper bound of the episodes a day (95% confidence), if the day is like the time measured.
-    /// Null if nothing was measured, or the rate changes more slowly than that time can show.
+    /// Upper bound of the episodes per day (95% confidence), if the day is like the measured time.
+    /// Null if nothing was measured, or if the rate changes more slowly than the measured time can
+    /// show.
     pub per_day_at_most: Option<f64>,
-    /// Lower bound of the episodes a day (95% confidence), under the same conditions.
+    /// Lower bound of the episodes per day (95% confidence), under the same conditions.
     pub per_day_at_least: Option<f64>,
     /// The largest latency. Null without samples.
     pub max_ns: Option<Nanos>,
@@ -92,7 +94,7 @@ pub struct Condition {
     pub real_time: bool,
     /// The outcome.
     pub outcome: Outcome,
-    /// Why it is not proven, each in one sentence.
+    /// Reasons why the condition is not proven, each in one sentence.
     pub lacking: Vec<String>,
     /// Total measuring time needed for a proof, if no more episodes happen. Null if more time alone
     /// does not help.
@@ -100,7 +102,7 @@ pub struct Condition {
     /// Extrapolation of the tail to a longer time. Absent if the tail must not be extrapolated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<TailRemark>,
-    /// Why the tail must not be extrapolated. Absent if it may be.
+    /// Reason why the tail must not be extrapolated. Absent if it may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_tail: Option<String>,
 }
@@ -114,13 +116,13 @@ pub struct RemediedCause {
     pub kind: ShareKind,
     /// The cause.
     pub who: String,
-    /// Number of late periods it contributed to.
+    /// Number of late periods to which the cause contributed.
     pub count: u64,
-    /// Sum of its shares.
+    /// Sum of the shares of this cause.
     pub total_ns: Nanos,
-    /// Its largest share.
+    /// Largest share of this cause.
     pub max_ns: Nanos,
-    /// Related checks that found a problem, or could not be judged.
+    /// Related checks that found a problem or have no result.
     pub checks: Vec<String>,
     /// The advice.
     pub advice: String,

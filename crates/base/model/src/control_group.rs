@@ -10,7 +10,7 @@ use crate::{CpuSet, Nanos, ProbeRun};
 pub struct GroupFacts {
     /// Its path, as in /proc/PID/cgroup.
     pub path: String,
-    /// The container or unit it belongs to, such as `docker container 1f2e3d4c5b6a`.
+    /// The container or unit to which the group belongs, such as `docker container 1f2e3d4c5b6a`.
     pub container: Option<String>,
     /// The effective CPUs of its cpuset. Null if no cpuset controller is available.
     pub cpus: Option<CpuSet>,
@@ -46,10 +46,12 @@ impl CpuQuota {
 }
 
 impl ProbeRun {
-    /// The parameter with the [`GroupFacts`] of the control group that was measured in or watched.
+    /// Name of the run's parameter that contains the [`GroupFacts`] of the control group in which
+    /// the run measured, or that it watched.
     pub const GROUP: &str = "control_group";
 
-    /// Returns the control group that was measured in or watched, if any.
+    /// Returns the control group in which the run measured, or that it watched. `None` if there was
+    /// none.
     pub fn group(&self) -> Option<GroupFacts> {
         let known = self.parameters.get(Self::GROUP)?;
         serde_json::from_value(known.clone()).ok()
@@ -57,7 +59,7 @@ impl ProbeRun {
 }
 
 impl GroupFacts {
-    /// Returns it as a parameter of a run ([`ProbeRun::GROUP`]).
+    /// Returns the facts as a parameter of a run ([`ProbeRun::GROUP`]).
     pub fn to_parameter(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }

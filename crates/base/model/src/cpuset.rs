@@ -26,7 +26,7 @@ pub enum CpuSetError {
         /// The whole list.
         list: String,
     },
-    /// A range runs backwards.
+    /// A range ends below its start.
     #[error("the range '{part}' in the CPU list '{list}' runs backwards")]
     Backwards {
         /// The range.
@@ -56,7 +56,7 @@ impl CpuSet {
     /// Ignores CPUs beyond `last`, because the machine has none.
     ///
     /// # Errors
-    /// As [`from_str`](str::parse).
+    /// Returns the errors of [`from_str`](str::parse).
     pub fn of_command_line(list: &str, last: u32) -> Result<Self, CpuSetError> {
         let plain: Vec<String> = (list.split(','))
             .map(|part| with_numbers(part.trim(), last))
@@ -197,7 +197,7 @@ fn with_numbers(part: &str, last: u32) -> String {
     format!("{}{stride}", ends.join("-"))
 }
 
-/// Parses one part of a list into (start, end, used of each group, group).
+/// Parses one part of a list into (start, end, CPUs used of each group, CPUs per group).
 fn parse_part(part: &str) -> Option<(u64, u64, u64, u64)> {
     // `u64::from_str` also accepts "+3", which a CPU list does not.
     let number = |text: &str| -> Option<u64> {

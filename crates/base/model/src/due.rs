@@ -1,4 +1,4 @@
-//! Due periods: those with a sample, and missed ones.
+//! Due periods: the periods with a sample, and the missed ones.
 
 use crate::bucket_counts::rank_of;
 use crate::{Above, AboveLimit, Histogram, Nanos, OpenPeriods};
@@ -10,11 +10,11 @@ use crate::{Above, AboveLimit, Histogram, Nanos, OpenPeriods};
 pub struct Due {
     /// The known latencies, of samples and of missed periods.
     known: Histogram,
-    /// Minimum lateness of the periods that had no wake-up by the end.
+    /// Lower bounds of the lateness of periods that had no wake-up by the end ("open periods").
     open: Option<Box<Histogram>>,
     /// Missed periods of unknown latency.
     unknown: u64,
-    /// How many of the known ones exceed a limit, if they were counted one by one.
+    /// Numbers of known latencies above given limits, if they were counted one by one.
     above: Vec<AboveLimit>,
 }
 
@@ -123,8 +123,8 @@ impl Due {
     pub fn max(&self) -> Option<Nanos> {
         let known = match self.known.count() {
             0 if self.known.early() > 0 => Some(Nanos::ZERO),
-            // The maximum of another tool is unknown, and the maximum of the rest could be too
-            // small.
+            // If another tool does not give its maximum, the maximum of the other samples could be
+            // too small.
             1.. => Some(self.known.max()?),
             _ => None,
         };
@@ -155,8 +155,8 @@ impl Due {
             None
         };
         Some(Bounds {
-            // A bucket is rounded up, but not beyond the maximum of its histogram. The maximum of
-            // all may be larger.
+            // The value of a bucket is rounded up, but not beyond the maximum of its histogram. The
+            // maximum of the merged histogram may be larger.
             at_least: at_most.map_or(at_least, |at_most| at_least.min(at_most)),
             at_most,
         })
@@ -215,7 +215,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The bounds of a quantile hold however late open periods become.
+        /// Checks that the bounds of a quantile hold for any lateness of the open periods.
         #[test]
         fn open_periods_widen_a_quantile_upwards_only(
             known in proptest::collection::vec(0i64..1_000_000, 0..60),

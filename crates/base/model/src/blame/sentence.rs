@@ -4,7 +4,7 @@ use super::{Blame, Move, Share};
 use crate::cause::Source;
 use crate::{Delay, Nanos, ShareKind, grouped};
 
-/// Divisor of the latency: smaller shares are not mentioned.
+/// A share below the latency divided by this number is not mentioned.
 const WORTH_A_WORD: u64 = 20;
 
 /// Maximum number of shares that are mentioned besides the largest.
@@ -198,7 +198,8 @@ fn clause(share: &Share) -> String {
     }
 }
 
-/// Same for a job, whose thread also does work.
+/// Describes the largest share of a job, as the end of the sentence. Unlike other threads, the
+/// thread of a job also does work.
 fn clause_of_job(share: &Share) -> String {
     let (ns, who) = (share.ns, share.who());
     let inside = share

@@ -18,13 +18,13 @@ pub enum Wait {
     Page,
 }
 
-/// Another thread that had to act first, and what it did meanwhile.
+/// A wait for another thread, and the activity of that thread during the wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub struct Awaited {
-    /// The kind of its wait.
+    /// Kind of the wait.
     pub wait: Wait,
-    /// The thread that ended the wait, the thread that this one waited for, and so on.
+    /// The thread that ended the wait, then the thread for which that thread waited, and so on.
     pub chain: Vec<Name>,
     /// Activity of the last thread in the chain.
     pub leaf: Leaf,
@@ -36,24 +36,24 @@ pub struct Awaited {
 pub enum Leaf {
     /// It ran.
     Ran,
-    /// It was runnable, and this thread had its CPU.
+    /// It was runnable, but another thread had its CPU.
     Preempted {
-        /// That thread.
+        /// The thread that had the CPU.
         by: Name,
-        /// Its priority.
+        /// Priority of the thread that had the CPU.
         prio: KernelPriority,
     },
     /// It was runnable, and its CPU was idle.
     NotScheduled,
     /// It slept until its own timer.
     Slept,
-    /// It slept, and its waker is already in the chain or too deep.
+    /// It slept, and its waker is already in the chain, or the chain has its maximum length.
     Asleep,
     /// It waited for a device.
     Device(Device),
     /// A signal or a debugger had stopped it.
     Stopped,
-    /// No event of it was seen.
+    /// No event of the thread was recorded.
     Unknown,
 }
 
@@ -74,6 +74,6 @@ pub enum Device {
     Vector(Text),
     /// A softirq after an interrupt.
     Softirq(u32),
-    /// An unknown interrupt.
+    /// An interrupt whose source is unknown.
     Interrupt,
 }

@@ -14,8 +14,8 @@ impl Cause {
         self.source.kind()
     }
 
-    /// Returns the name of the cause within its kind: of an interrupt, or the comm and pid of a
-    /// thread.
+    /// Returns the name of the cause within its kind: the name of an interrupt, or the comm and pid
+    /// of a thread.
     pub fn who(&self) -> String {
         self.source.who()
     }
@@ -122,7 +122,7 @@ impl Source {
         }
     }
 
-    /// Names what has the CPU, as the subject of a sentence.
+    /// Returns the thread, handler or other user of the CPU as the subject of a sentence.
     fn what_runs(&self) -> String {
         let who = self.who();
         match self {

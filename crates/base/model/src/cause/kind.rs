@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 
-/// A thief of CPU time that no counter of this machine shows.
+/// A possible cause of lost CPU time that no counter of this machine shows.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -19,7 +19,7 @@ pub enum UnseenTheft {
 }
 
 impl UnseenTheft {
-    /// Returns the thief, and the reason why no counter shows it.
+    /// Returns the possible cause, and the reason why no counter shows it.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Steal => "the hypervisor: no steal time is known here",
@@ -37,7 +37,7 @@ impl UnseenTheft {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ShareKind {
-    /// The timer was late and nothing shows why, or it was too little to need a cause.
+    /// The timer was late. No event shows the cause, or the delay is too short to need one.
     TimerLate,
     /// The timer was allowed to be late by the timer slack of the thread (prctl(2),
     /// PR_SET_TIMERSLACK).
@@ -56,7 +56,7 @@ pub enum ShareKind {
     Softirq,
     /// A non-maskable interrupt.
     Nmi,
-    /// A thread of lower priority delaying the switch.
+    /// A thread of lower priority delayed the switch.
     Blocking,
     /// A thread of higher priority.
     HigherPriority,
@@ -85,7 +85,7 @@ pub enum ShareKind {
     OwnSleep,
     /// The scheduler itself.
     Scheduling,
-    /// From the switch to the first instruction in user space.
+    /// The time from the switch to the first instruction in user space.
     ReturnToUser,
     /// A hypervisor had the CPU, as its steal-time counter shows.
     Stolen,

@@ -1,5 +1,5 @@
-//! Cause of a stretch of time, as data. It holds every name that its words need, so that they never
-//! depend on anything else. `describe` and `sentence` turn it into text.
+//! Cause of a stretch of time, as data. A cause contains every name that its description needs, so
+//! that the description depends on no other data. `describe` and `sentence` turn it into text.
 
 mod awaited;
 mod describe;
@@ -16,20 +16,22 @@ pub use awaited::{Awaited, Device, Leaf, Wait};
 pub use kind::{ShareKind, UnseenTheft};
 pub use words::CauseWords;
 
-/// How a stretch of time was spent.
+/// Cause of a stretch of time, with details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub struct Cause {
-    /// Stretches with the same source are summed into one share.
+    /// The thread, handler or activity that took the time. Stretches with the same source are
+    /// summed into one share.
     pub source: Source,
     /// How the time was spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Detail>,
-    /// The usual length of a handler that took far longer here. Absent if it did not, or
-    /// if its usual length is not known.
+    /// Usual length of the handler, if the handler took far longer here. Absent otherwise, or if
+    /// the usual length is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anomaly: Option<Usual>,
-    /// A possible thief of some of this time that no event shows. Absent if a counter rules it out.
+    /// A cause that no event shows and that may have taken some of this time. Absent if a counter
+    /// rules it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<UnseenTheft>,
 }
@@ -45,7 +47,7 @@ impl Cause {
         }
     }
 
-    /// Returns it with this detail.
+    /// Returns the cause with this detail.
     pub fn with(self, detail: impl Into<Option<Detail>>) -> Self {
         Self {
             detail: detail.into(),
@@ -58,7 +60,8 @@ impl Cause {
         Self::new(Source::Unexplained(what))
     }
 
-    /// Names the events that are not recorded; any of them would have decided.
+    /// Creates an unknown cause that names the events that are not recorded. Any of these events
+    /// would have shown the cause.
     pub fn not_recorded(what: Missing, events: &[&str]) -> Self {
         Self::unexplained(Unknown::NotRecorded {
             what,
@@ -75,11 +78,11 @@ impl Cause {
     }
 }
 
-/// A thread without its priority.
+/// Comm and ID of a thread, without its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub struct Name {
-    /// Its thread ID. Absent for all threads of that name together.
+    /// Thread ID. Absent if the value stands for all threads of that name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Its comm; empty if unknown.
@@ -95,7 +98,7 @@ impl From<&Task> for Name {
     }
 }
 
-/// Source of the time.
+/// The thread, handler or activity that took the time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -107,7 +110,7 @@ pub enum Source {
     IdleExit(u32),
     /// A thread has interrupts disabled.
     IrqsOff(Name),
-    /// No event, and no known activity takes this long.
+    /// No event was recorded, and no known activity takes this long.
     Gap,
     /// Interrupt without a device.
     Vector(Vector),
@@ -129,18 +132,18 @@ pub enum Source {
         /// The thread.
         thread: Name,
     },
-    /// An interrupt that the thread sleeps for.
+    /// The thread sleeps until an interrupt occurs.
     AwaitedInterrupt,
-    /// A signal, if known, or a debugger.
+    /// A signal or a debugger has stopped the thread. Contains the signal, if known.
     Stopped(Option<Signal>),
     /// Migration from one CPU to another.
     Migration {
-        /// The CPU that it leaves.
+        /// The CPU that the thread leaves.
         from: u32,
-        /// The CPU that it goes to, if known.
+        /// The CPU to which the thread moves, if known.
         to: Option<u32>,
     },
-    /// It is runnable, and a limit keeps it off its CPU.
+    /// The victim is runnable, but a limit keeps it off its CPU.
     Throttled(Limit),
     /// A page fault of the victim.
     PageFault,
@@ -158,11 +161,12 @@ pub enum Source {
     Awaited(Awaited),
     /// The scheduler.
     Scheduling,
-    /// From the switch to user space.
+    /// The time from the switch to the return to user space.
     ReturnToUser,
     /// A hypervisor had the CPU.
     Stolen,
-    /// Either this ran or something else had the CPU; it is unknown which.
+    /// Either this source ran, or a hypervisor or the firmware had the CPU. The events cannot
+    /// distinguish the two.
     Undecided {
         /// The source that seems to have run.
         source: Box<Self>,
@@ -171,7 +175,7 @@ pub enum Source {
     },
     /// No event shows the cause.
     Unexplained(Unknown),
-    /// Further sources of one kind, which are too many to be kept apart.
+    /// All further sources of one kind. The number of sources that are kept separately is limited.
     Others(ShareKind),
 }
 
@@ -186,7 +190,7 @@ pub struct Signal {
 }
 
 impl Source {
-    /// Returns whether one of these threads takes the time.
+    /// Returns whether one of these threads took the time.
     pub fn is_of(&self, threads: &[u32]) -> bool {
         let name = match self {
             Self::Thread { thread, .. } | Self::IrqsOff(thread) => thread,
@@ -200,7 +204,7 @@ impl Source {
     }
 }
 
-/// Possible cause of stolen CPU time.
+/// Possible cause of stolen CPU time. No event shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Thief {
@@ -212,13 +216,13 @@ pub enum Thief {
     Either,
 }
 
-/// Counter values around a span; absent if not conclusive.
+/// Increases of counters around a stretch of time. A value is absent if it shows nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counted {
     /// Increase of the steal time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steal: Option<StolenWithin>,
-    /// Number of system management interrupts.
+    /// System management interrupts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smis: Option<SmisWithin>,
 }
@@ -235,7 +239,7 @@ pub struct StolenWithin {
 /// System management interrupts between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SmisWithin {
-    /// Their number.
+    /// Number of interrupts.
     pub count: u64,
     /// Time between the readings.
     pub within_ns: Nanos,
@@ -271,49 +275,50 @@ pub enum Limit {
     Quota(Option<String>),
 }
 
-/// Reason why a stretch has no cause.
+/// Reason why the cause of a stretch of time is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {
     /// The victim has ended.
     ThreadEnded,
-    /// Events are not recorded.
+    /// The events that would show the cause are not recorded.
     NotRecorded {
         /// The information in these events.
         what: Missing,
-        /// The events; any of them would have decided.
+        /// The events. Any of them would have shown the cause.
         events: Vec<Text>,
     },
-    /// No event of the victim before it ran.
+    /// No event of the victim was recorded before it ran.
     NothingBefore,
-    /// No event of the victim.
+    /// No event of the victim was recorded.
     NoEventOfThread,
-    /// No event of this CPU.
+    /// No event of this CPU was recorded.
     NoEventOfCpu(u32),
-    /// No event of the wake-up.
+    /// No event of the wake-up was recorded.
     NoWaker,
-    /// The CPU's switch from idle has no event.
+    /// No event of this CPU's switch from idle was recorded.
     NoSwitchIn(u32),
-    /// Another CPU has woken it, but its own CPU has not queued it yet.
+    /// Another CPU has woken the victim, but the victim's own CPU has not queued it yet.
     WakeupPending,
-    /// It is runnable, and its CPU is idle.
+    /// The victim is runnable, but this CPU is idle.
     IdleInstead(u32),
-    /// The scheduler chose others before a real-time thread.
+    /// The scheduler chose other threads before a real-time thread.
     PassedOver,
     /// The victim's own priority is unknown.
     OwnPriority,
     /// Another thread ran; its priority is unknown.
     PriorityOf(Name),
-    /// No event, and some events were lost.
+    /// No event was recorded, and some events were lost.
     EventsLost,
     /// Events of the CPU may be missing.
     Gap {
-        /// Why they are missing.
+        /// Reason why they are missing.
         reason: GapReason,
         /// The CPU.
         cpu: u32,
     },
-    /// Either a throttle by the quota of a group, if known, or threads of equal rank.
+    /// Either the quota of a control group throttled the victim, or threads of equal rank ran.
+    /// Contains the path of the group, if known.
     QuotaOrEqual(Option<String>),
 }
 
@@ -325,29 +330,29 @@ pub enum Missing {
     WhatRan,
     /// The wake-up.
     WakeUp,
-    /// Activity of the victim itself.
+    /// Whether the victim ran, had a page fault, or the time is an untraced gap.
     Own,
-    /// An interrupt.
+    /// Whether an interrupt ran, or the time is an untraced gap.
     InterruptOrGap,
-    /// A handler on top of a thread.
+    /// Whether this thread ran, or a handler that interrupted it.
     HandlerOn(Name),
 }
 
-/// How the time was spent.
+/// Details of how the source took the time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
-    /// Mostly in a timer's function.
+    /// Most of the time was spent in this function of a timer.
     Function(Text),
-    /// Mostly in another interrupt.
+    /// Most of the time was spent in this other interrupt.
     Nested(Text),
-    /// On top of a thread; `None` if unknown.
+    /// The handler ran on top of this thread; `None` if the thread is unknown.
     On(Option<Task>),
     /// Priority and activity of another thread.
     Rank(Rank),
     /// Activity of the victim.
     Doing(Activity),
-    /// Thread that migrates it.
+    /// Thread that migrated the victim.
     MovedBy(Name),
     /// Thread that had the CPU while the victim was throttled; `None` if there was none.
     Meanwhile(Option<Rival>),
@@ -361,14 +366,14 @@ pub enum Detail {
     Slack {
         /// Its length.
         slack_ns: Nanos,
-        /// Whether it is known; otherwise it is the default.
+        /// Whether the slack is known. If not, it is the default of ordinary threads.
         known: bool,
     },
-    /// In this idle state.
+    /// The idle state that the CPU left.
     IdleState(u32),
-    /// At a function or address.
+    /// The place in the code: a function or an address.
     At(Text),
-    /// While this ran; no event shows more.
+    /// The thread that ran at that time, or none. No event shows more.
     While(Ran),
     /// Possible explanations of an untraced gap.
     Hypotheses {
@@ -378,12 +383,12 @@ pub enum Detail {
         disabled: Disabled,
         /// Whether non-maskable interrupts are recorded.
         nmi_recorded: bool,
-        /// The result of the counters.
+        /// Increases of counters around the gap.
         counted: Counted,
     },
     /// Source that appeared to have the CPU while it was stolen.
     Instead(Box<Source>),
-    /// Counter values, and the detail of the running source.
+    /// Increases of counters, and the detail of the source that seemed to run.
     Counted {
         /// The values.
         counted: Counted,
@@ -392,20 +397,20 @@ pub enum Detail {
     },
     /// User space and the kernel cannot be distinguished.
     UserOrKernel,
-    /// With page faults that did not wait for I/O.
+    /// The victim had page faults that did not wait for I/O.
     Faults,
-    /// Asleep in a system call.
+    /// The victim slept in a system call.
     WaitsIn {
         /// The call, if known.
         call: Option<Text>,
         /// Its first argument.
         argument: u64,
-        /// The kernel function that blocked, if known.
+        /// The kernel function in which it slept, if known.
         at: Option<Text>,
     },
-    /// Waits for a page from a device.
+    /// The victim waited for a page from this device.
     PageFrom(Device),
-    /// Through these threads.
+    /// The victim waited through this chain of threads.
     Through(Vec<Name>),
 }
 
@@ -427,7 +432,7 @@ pub struct Rank {
     pub prio: KernelPriority,
     /// The activity, if known.
     pub activity: Option<Activity>,
-    /// Thread that it delays and that the victim waits for.
+    /// Thread that this thread delayed and for which the victim waited.
     pub before: Option<Task>,
 }
 
@@ -460,7 +465,7 @@ pub enum Activity {
     Asleep,
     /// Its last event was a page fault, which may be over.
     Faulted,
-    /// It waits itself for a lock that this thread holds.
+    /// It waits itself for a lock that this other thread holds.
     AwaitsLockOf(Name),
     /// The softirq that has to wake the victim waits for this thread.
     DelaysSoftirq,
@@ -484,10 +489,10 @@ pub enum Ran {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Disabled {
-    /// They were not.
+    /// Interrupts were enabled.
     No,
-    /// They may have been.
+    /// Interrupts may have been disabled.
     Possible,
-    /// They were disabled at the event before the gap.
+    /// Interrupts were disabled at the last event before the gap.
     Before,
 }

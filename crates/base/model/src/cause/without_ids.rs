@@ -1,9 +1,9 @@
-//! Sources without thread IDs: those of all threads of the same names.
+//! Removes thread IDs from sources, so that threads of the same name count as one source.
 
 use super::{Awaited, Leaf, Name, Signal, Source, Unknown};
 
 impl Source {
-    /// Returns it for all threads of the same names: without their IDs.
+    /// Returns the source without thread IDs: it stands for all threads of the same names.
     pub fn without_ids(&self) -> Self {
         match self {
             Self::IrqsOff(thread) => Self::IrqsOff(thread.without_id()),

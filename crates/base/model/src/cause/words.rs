@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::{Cause, ShareKind, Source};
 use crate::schema::JsonSchema;
 
-/// A cause in words, made when it is shown. It is never read back.
+/// A cause in words, created when it is output. It is never read back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseWords {
     /// The kind of cause.
     pub kind: ShareKind,
     /// The cause: the name of an interrupt, or the comm and pid of a thread.
     pub who: String,
-    /// More about the largest part: a system call, the thread that ran a softirq, a priority.
+    /// More about the source: a system call, the thread that ran a softirq, a priority.
     pub detail: Option<String>,
 }
 

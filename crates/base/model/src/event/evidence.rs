@@ -15,7 +15,7 @@ pub struct Victim {
     pub comm: Comm,
     /// Its policy and priority, if known.
     pub scheduling: Option<Scheduling>,
-    /// The CPU on which its latency ended. If the thread is bound to a CPU, that one.
+    /// The CPU on which the latency ended. If the thread is bound to one CPU, this is that CPU.
     pub cpu: u32,
 }
 
@@ -32,8 +32,8 @@ pub enum Delay {
     /// thread count as well.
     Call,
     /// From a thread's reading of the clock before its own step (a memory access, taking a lock,
-    /// reading a clock) to its reading after it. Delays of a thread that it waits for in the step
-    /// count as well.
+    /// reading a clock) to its reading after the step. Delays of a thread for which it waits in the
+    /// step count as well.
     Step,
     /// From `sched_waking` of the thread to its return to user space, or to its switch-in if the
     /// return is not recorded. Applies to any thread's wake-up.
@@ -80,24 +80,25 @@ pub struct Evidence {
     /// recording.
     #[serde(default)]
     pub observer: Vec<u32>,
-    /// Spans without events, in a trace that another tool recorded. Empty if there are none.
+    /// Spans in which events are missing, in a trace that another tool recorded. Empty if there are
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<EventGap>,
     /// Last time in the latency at which the kernel refilled the CPU quota of some control group,
-    /// according to such a trace. Until then a quota may have throttled the thread. Null if no
-    /// refill was recorded.
+    /// according to a trace that another tool recorded. Until then a quota may have throttled the
+    /// thread. Null if no refill was recorded.
     #[serde(
         rename = "quota_refilled_ns",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub quota_refilled: Option<Nanos>,
-    /// Other information that such a trace lacks. Empty if it lacks none.
+    /// Other information that a trace of another tool lacks. Empty if it lacks none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_shown: Vec<NotShown>,
 }
 
-/// A span of time with possibly missing events of a CPU.
+/// A span of time in which events of a CPU may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventGap {
     /// The CPU.
@@ -105,14 +106,14 @@ pub struct EventGap {
     /// Start of the span, on the clock of the events.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
-    /// Its end.
+    /// End of the span.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
-    /// Why they are missing.
+    /// Reason why events are missing.
     pub reason: GapReason,
 }
 
-/// Why events are missing in a span of time.
+/// Reason why events are missing in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GapReason {
@@ -144,17 +145,17 @@ pub enum NotShown {
 pub struct StealCount {
     /// The CPU.
     pub cpu: u32,
-    /// Start of the time span that has all increments, on CLOCK_MONOTONIC.
+    /// Start of the time span whose increments are all recorded, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
-    /// End of that time.
+    /// End of that time span.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
     /// The counter's resolution: the stolen time differs from an increment by less than this (10 ms
     /// in `/proc/stat`, 1 ns if the kernel's own counter is read).
     #[serde(rename = "step_ns")]
     pub step: Nanos,
-    /// In chronological order.
+    /// The increments, in chronological order.
     pub rises: Vec<StealRise>,
 }
 
@@ -181,7 +182,7 @@ pub struct SmiCount {
     /// Time of the second reading.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
-    /// The difference.
+    /// Number of interrupts between the two readings.
     pub count: u64,
 }
 
@@ -189,7 +190,7 @@ pub struct SmiCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RealTimeLimit {
-    /// Nothing.
+    /// No protection.
     None,
     /// Throttling of real-time threads (`sched_rt_runtime_us`), up to Linux 6.11.
     Throttling,
@@ -250,7 +251,7 @@ pub struct Throttle {
 }
 
 impl Usual {
-    /// Returns a clause for a run that took far longer.
+    /// Returns a clause about a run of the handler that took far longer than usual.
     pub fn contradicted(&self) -> String {
         let (count, longest) = (crate::grouped(self.count), self.p999_ns);
         format!("an anomaly: 99.9% of its {count} runs took at most {longest}")

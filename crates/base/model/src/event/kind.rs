@@ -58,7 +58,7 @@ pub enum Vector {
     SpuriousApic,
     /// An error of the interrupt controller.
     ErrorApic,
-    /// Another one, named after its event without `_entry` and `_exit`.
+    /// Another interrupt, named after its event without `_entry` and `_exit`.
     Other(Text),
 }
 
@@ -108,7 +108,7 @@ pub enum NoiseSource {
     Nmi,
 }
 
-/// Where timerlat took its sample.
+/// Point at which timerlat took a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimerlatContext {

@@ -76,13 +76,14 @@ impl TraceEvent {
     /// Softirqs were disabled.
     pub const BH_OFF: u8 = 0x80;
 
-    /// Returns whether the user requested it in addition to the events needed for explanations.
+    /// Returns whether the user requested this event in addition to the events needed for
+    /// explanations.
     pub const fn is_requested(&self) -> bool {
         matches!(self.kind, EventKind::Requested { .. })
     }
 
-    /// Returns whether it explains nothing by itself, because the user requested it, or because it
-    /// only shows the position in the kernel.
+    /// Returns whether the event explains nothing by itself, because the user requested it, or
+    /// because it only shows the position in the kernel.
     pub const fn is_accounting(&self) -> bool {
         self.is_requested()
             || matches!(

@@ -3,7 +3,7 @@
 use super::{Comm, KernelPriority, Task, Text};
 use crate::Nanos;
 
-/// The lowest level at which an event is recorded.
+/// Level of detail of a recording. Each level includes the events of the levels before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventLevel {
     /// The smallest set of events that can distinguish the causes.
@@ -155,11 +155,12 @@ macro_rules! event_kinds {
             /// Like `watched`, but used only at the level of jobs. The full level records all
             /// threads.
             pub watched_for_jobs: Option<&'static str>,
-            /// Whether to warn if the kernel lacks the event. Not for events of one architecture,
-            /// later kernels or a tracer, because another event has the same information or none is
-            /// lost.
+            /// Whether to warn if the kernel lacks the event. False for events of one architecture,
+            /// later kernels or a tracer: another event has the same information, or no information
+            /// is lost.
             pub warns: bool,
-            /// Whether a trigger of another event writes it. It cannot be enabled itself.
+            /// Whether a trigger of another event writes this event. Such an event cannot be
+            /// enabled itself.
             pub triggered: bool,
             /// Whether lists of events show it separately. If not, the row before it represents
             /// both.
@@ -176,8 +177,8 @@ macro_rules! event_kinds {
                 self
             }
 
-            /// Records it when jobs are followed, only for watched threads by this field. Empty:
-            /// for all threads.
+            /// Marks an event that is recorded when jobs are followed. `field` contains the ID of
+            /// the watched thread. If `field` is empty, the event is recorded for all threads.
             const fn jobs(mut self, field: &'static str) -> Self {
                 self.level = EventLevel::Jobs;
                 if !field.is_empty() {

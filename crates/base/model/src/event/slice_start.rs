@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{EventKind, TraceEvent};
 
-/// Selects the events that belong to the story of a late thread: all events of some CPUs, and the
-/// events of other CPUs that name some threads.
+/// Selects the events that may explain a late thread: all events of some CPUs, and the events of
+/// other CPUs that name some threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SliceStart {
     /// The CPUs where the thread ran or was woken.
@@ -15,7 +15,8 @@ pub struct SliceStart {
 }
 
 impl SliceStart {
-    /// Returns the story of `victim`, which should have run on `cpu`.
+    /// Returns the CPUs and threads whose events may explain why `victim` was late. It should have
+    /// run on `cpu`.
     pub fn from_events<'a>(
         events: impl Iterator<Item = &'a TraceEvent>,
         victim: u32,
@@ -33,7 +34,8 @@ impl SliceStart {
                     story.cpus.insert(event.cpu);
                     story.threads.insert(event.pid);
                 }
-                // A thread that gets its priority holds its lock.
+                // A thread that inherits the victim's priority holds a lock for which the victim
+                // waits.
                 EventKind::PiSetprio { task, .. } if event.pid == victim => {
                     story.threads.insert(task.pid);
                 }
@@ -48,12 +50,12 @@ impl SliceStart {
                 _ => {}
             }
         }
-        // Not the idle thread of another CPU.
+        // The idle threads of all CPUs have the ID 0. Do not select those of other CPUs.
         story.threads.remove(&0);
         story
     }
 
-    /// Returns whether an event belongs to the story.
+    /// Returns whether an event is selected.
     pub fn concerns(&self, event: &TraceEvent) -> bool {
         let named = |pid: u32| self.threads.contains(&pid);
         self.cpus.contains(&event.cpu)
