@@ -29,6 +29,17 @@ pub(crate) enum Doing {
     Work(u64),
 }
 
+/// Sender of an interrupt from another CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IpiSender {
+    /// The thread; `None` if a handler on top of a thread sent it.
+    pub(crate) task: Option<Task>,
+    pub(crate) cpu: u32,
+    pub(crate) callsite: u64,
+    /// Whether the target only has to reschedule.
+    reschedules: bool,
+}
+
 /// State of one CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
@@ -36,6 +47,10 @@ pub(crate) struct Context {
     pub(crate) current: Option<Task>,
     /// Hard interrupts, outermost first.
     pub(crate) handlers: Vec<Handler>,
+    /// Sender of the current interrupt, if another CPU sent it and the sender is known.
+    pub(crate) ipi_sender: Option<IpiSender>,
+    /// Interrupts from other CPUs that have not begun.
+    pending_ipis: Vec<IpiSender>,
     /// Number of nested non-maskable interrupts on top.
     pub(crate) nmi: u32,
     /// Idle state of the CPU, if it is idle.
@@ -74,8 +89,12 @@ impl Context {
             EventKind::IrqExit { irq, .. } => {
                 self.pop(|handler| matches!(handler, Handler::Irq { irq: of, .. } if of == irq));
             }
-            EventKind::VectorEntry { vector } => self.push(Handler::Vector(vector.clone())),
+            EventKind::VectorEntry { vector } => {
+                self.ipi_sender = self.take_ipi(vector);
+                self.push(Handler::Vector(vector.clone()));
+            }
             EventKind::VectorExit { vector } => {
+                self.ipi_sender = None;
                 self.pop(|handler| matches!(handler, Handler::Vector(of) if of == vector));
             }
             // A timer function also runs in softirq context (soft timers). Only the handler stack
@@ -115,6 +134,40 @@ impl Context {
             EventKind::IrqExit { .. } | EventKind::VectorExit { .. }
         );
         self.note_flags(event);
+    }
+
+    /// A thread on another CPU interrupts this one. The CPU sends no second interrupt of the same
+    /// kind before the first one has begun, so an earlier one has lost its event.
+    pub(crate) fn interrupted_by(&mut self, event: &TraceEvent, threads: &Threads) {
+        let EventKind::IpiSend {
+            callsite, callback, ..
+        } = event.kind
+        else {
+            return;
+        };
+        let in_handler = event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ);
+        let sender = IpiSender {
+            task: (!in_handler).then(|| threads.task(event.pid)),
+            cpu: event.cpu,
+            callsite,
+            reschedules: callback == 0,
+        };
+        self.pending_ipis
+            .retain(|earlier| earlier.reschedules != sender.reschedules);
+        self.pending_ipis.push(sender);
+    }
+
+    /// Returns the sender of the interrupt that begins.
+    fn take_ipi(&mut self, vector: &Vector) -> Option<IpiSender> {
+        let fits = |ipi: &IpiSender| match vector {
+            Vector::Reschedule => ipi.reschedules,
+            Vector::CallFunction | Vector::CallFunctionSingle => !ipi.reschedules,
+            // On arm, one event stands for all kinds.
+            Vector::Other(name) => &*name.0 == "ipi",
+            _ => false,
+        };
+        let at = self.pending_ipis.iter().rposition(fits)?;
+        Some(self.pending_ipis.remove(at))
     }
 
     /// Compares the current thread with the one that an event names. If they differ, a switch event

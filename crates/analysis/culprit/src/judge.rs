@@ -108,7 +108,11 @@ fn interrupt(moment: &Moment<'_, '_>, outermost: &Handler) -> Cause {
         Some(Handler::Irq { name, .. }) if moment.context.handlers.len() > 1 => {
             Some(Detail::Nested(name.clone()))
         }
-        _ => None,
+        _ => moment.context.ipi_sender.map(|ipi| Detail::SentBy {
+            sender: ipi.task.as_ref().map(Name::from),
+            cpu: ipi.cpu,
+            function: symbol(moment.scene.window, ipi.callsite),
+        }),
     };
     Cause::new(source).with(detail)
 }

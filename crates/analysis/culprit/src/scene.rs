@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Delay, GapReason, KernelPriority, Nanos, TraceEvent, Window};
+use punctual_model::{Delay, EventKind, GapReason, KernelPriority, Nanos, TraceEvent, Window};
 
 use crate::context::{Context, Threads};
 use crate::timeline::{LaterEvents, TimelineEvent};
@@ -81,6 +81,13 @@ impl<'a> Scene<'a> {
                 let due = event.time >= self.window.expected;
                 let context = self.contexts.entry(event.cpu).or_default();
                 context.apply(event, &mut self.threads);
+                if let EventKind::IpiSend { cpus, .. } = &event.kind {
+                    for cpu in cpus.iter().filter(|cpu| **cpu != event.cpu) {
+                        if let Some(target) = self.contexts.get_mut(cpu) {
+                            target.interrupted_by(event, &self.threads);
+                        }
+                    }
+                }
                 self.threads.apply(event);
                 self.victim.apply(event, due);
                 if due && self.victim.moved.is_some() {

@@ -26,6 +26,7 @@ fn handlers() -> impl Strategy<Value = EventKind> {
     let vector = prop_oneof![
         Just(Vector::LocalTimer),
         Just(Vector::Reschedule),
+        Just(Vector::CallFunction),
         Just(Vector::Other("odd".into()))
     ];
     prop_oneof![
@@ -57,6 +58,13 @@ fn handlers() -> impl Strategy<Value = EventKind> {
             now_ns: 0,
         }),
         (0u64..3).prop_map(|hrtimer| EventKind::HrtimerExpireExit { hrtimer }),
+        (proptest::collection::vec(0u32..3, 0..3), 0u64..2).prop_map(|(cpus, callback)| {
+            EventKind::IpiSend {
+                cpus,
+                callsite: 0xa1,
+                callback,
+            }
+        }),
         (0u32..4).prop_map(|state| EventKind::IdleEntry { state, cpu_id: 1 }),
         Just(EventKind::IdleExit { cpu_id: 1 }),
         (0u64..3).prop_map(|caller| EventKind::IrqDisable { caller, parent: 0 }),

@@ -64,6 +64,68 @@ fn functions_called_for_another_cpu() {
     assert_snapshot!(stream.summary());
 }
 
+/// A stream with a call from another CPU. CPU 0 sends the interrupts of `sent`.
+fn called(sent: &[(f64, EventKind)], flags: u8) -> Stream {
+    let mut stream = Stream::late(100.0).sleeping_beside(make()).timer(1.0);
+    stream = stream.on(0, 77).flags(flags);
+    stream = stream.switch(4.0, idle(), RUNNABLE, task("containerd-shim", 77, 120));
+    for (us, kind) in sent {
+        stream = stream.event(*us, kind.clone());
+    }
+    let vector = Vector::CallFunctionSingle;
+    stream
+        .flags(0)
+        .on(1, 12)
+        .event(
+            6.0,
+            EventKind::VectorEntry {
+                vector: vector.clone(),
+            },
+        )
+        .event(85.0, EventKind::VectorExit { vector })
+        .switch(90.0, make(), RUNNABLE, victim())
+}
+
+fn ipi(cpus: &[u32], callback: u64) -> EventKind {
+    EventKind::IpiSend {
+        cpus: cpus.to_vec(),
+        callsite: 0xa1,
+        callback,
+    }
+}
+
+#[test]
+fn sender_of_a_call_is_named() {
+    let stream = called(&[(5.0, ipi(&[0, 1], 0xa2))], 0);
+    assert_snapshot!(stream.summary());
+}
+
+#[test]
+fn handler_that_sends_is_no_thread() {
+    let stream = called(&[(5.0, ipi(&[1], 0xa2))], TraceEvent::HARDIRQ);
+    let summary = stream.summary();
+    assert!(
+        summary.contains("sent by an interrupt on CPU 0"),
+        "{summary}"
+    );
+    assert!(!summary.contains("containerd"), "{summary}");
+}
+
+#[test]
+fn other_ipis_do_not_name_a_sender() {
+    for sent in [
+        vec![],
+        // It goes to another CPU, has no known target, only reschedules, or comes later.
+        vec![(5.0, ipi(&[2], 0xa2))],
+        vec![(5.0, ipi(&[], 0xa2))],
+        vec![(5.0, ipi(&[1], 0))],
+        vec![(7.0, ipi(&[1], 0xa2))],
+    ] {
+        let summary = called(&sent, 0).summary();
+        assert!(!summary.contains("sent by"), "{sent:?}: {summary}");
+    }
+}
+
 #[test]
 fn nmi_is_reported_at_its_end() {
     let stream = Stream::late(90.0)

@@ -236,6 +236,14 @@ fn listed(items: &[impl fmt::Display]) -> String {
 fn detail(detail: &Detail) -> String {
     match detail {
         Detail::Function(name) | Detail::Nested(name) => name.to_string(),
+        Detail::SentBy {
+            sender,
+            cpu,
+            function,
+        } => {
+            let sender = (sender.as_ref()).map_or("an interrupt".to_owned(), ToString::to_string);
+            format!("sent by {sender} on CPU {cpu} in {function}")
+        }
         Detail::On(Some(task)) if task.is_idle() => "on the idle CPU".to_owned(),
         Detail::On(Some(task)) => format!("in {}", rank(task)),
         Detail::On(None) => "in an unknown thread".to_owned(),

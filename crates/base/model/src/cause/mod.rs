@@ -346,6 +346,15 @@ pub enum Detail {
     Function(Text),
     /// Most of the time was spent in this other interrupt.
     Nested(Text),
+    /// Another CPU sent the interrupt.
+    SentBy {
+        /// The thread that sent it; `None` if it was a handler of an interrupt or softirq.
+        sender: Option<Name>,
+        /// That CPU.
+        cpu: u32,
+        /// The kernel function that sent it.
+        function: Text,
+    },
     /// The handler ran on top of this thread; `None` if the thread is unknown.
     On(Option<Task>),
     /// Priority and activity of another thread.

@@ -40,6 +40,8 @@ pub trait EventFields {
     }
     /// An address, as an offset from the start of the kernel's code.
     fn in_text(&self, number: usize) -> Option<u64>;
+    /// A bitmap of CPUs. Empty if it can be read in more than one way.
+    fn cpus(&self, number: usize) -> Option<Vec<u32>>;
 
     /// The low 32 bits, for 32-bit numbers.
     #[inline]
@@ -273,6 +275,10 @@ mod tests {
 
         fn in_text(&self, number: usize) -> Option<u64> {
             self.field(number, 1)
+        }
+
+        fn cpus(&self, number: usize) -> Option<Vec<u32>> {
+            self.field(number, vec![1])
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{EventKind, TraceEvent};
 
 /// Selects the events that may explain a late thread: all events of some CPUs, and the events of
-/// other CPUs that name some threads.
+/// other CPUs that name some threads or interrupt these CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SliceStart {
     /// The CPUs where the thread ran or was woken.
@@ -60,6 +60,8 @@ impl SliceStart {
         let named = |pid: u32| self.threads.contains(&pid);
         self.cpus.contains(&event.cpu)
             || named(event.pid)
+            || matches!(&event.kind, EventKind::IpiSend { cpus, .. }
+                if cpus.iter().any(|cpu| self.cpus.contains(cpu)))
             || (self.threads.iter()).any(|tid| event.kind.is_about(*tid))
     }
 }

@@ -238,22 +238,30 @@ event_kinds! { names =>
             error_code: f.u64(2)?,
         });
 
-    /// `ipi:ipi_send_cpu`, and `ipi:ipi_send_cpumask` (`cpu` is null).
-    IpiSend { cpu: Option<u32>, callsite: u64, callback: u64 }
-    says match cpu {
-        Some(cpu) => format!("IPI to CPU {cpu} for {}", names.symbol(*callback)),
-        None => format!("IPI to other CPUs for {}", names.symbol(*callback)),
-    };
-    <- IpiSendCpu = "ipi" "ipi_send_cpu" .full() .quiet(), "function calls to another CPU",
+    /// `ipi:ipi_send_cpu` and `ipi:ipi_send_cpumask`: the current thread interrupts other CPUs.
+    /// `callback` is 0 if the target only has to reschedule.
+    IpiSend {
+        /// The targets; empty if unknown.
+        #[serde(default)]
+        cpus: Vec<u32>,
+        callsite: u64,
+        callback: u64,
+    }
+    says format!("IPI to {} from {}", ipi_targets(cpus), names.symbol(*callsite));
+    <- IpiSendCpu = "ipi" "ipi_send_cpu" .quiet(), "who sent an interrupt to another CPU",
         ["cpu", "callsite", "callback"],
         |f, _| Some(EventKind::IpiSend {
-            cpu: Some(f.u32(0)?),
+            cpus: vec![f.u32(0)?],
             callsite: f.u64(1)?,
             callback: f.u64(2)?,
         });
-    <- IpiSendCpumask = "ipi" "ipi_send_cpumask" .full() .same_as_before(),
-        "function calls to other CPUs", ["callsite", "callback"],
-        |f, _| Some(EventKind::IpiSend { cpu: None, callsite: f.u64(0)?, callback: f.u64(1)? });
+    <- IpiSendCpumask = "ipi" "ipi_send_cpumask" .same_as_before(),
+        "who sent an interrupt to several CPUs", ["cpumask", "callsite", "callback"],
+        |f, _| Some(EventKind::IpiSend {
+            cpus: f.cpus(0)?,
+            callsite: f.u64(1)?,
+            callback: f.u64(2)?,
+        });
 
     /// `preemptirq:irq_disable`. The fields are addresses, not offsets.
     IrqDisable { caller: u64, parent: u64 }
@@ -500,6 +508,18 @@ impl EventKind {
             | Self::PreemptDisable { caller, parent }
             | Self::PreemptEnable { caller, parent } => [Some(caller), Some(parent)],
             _ => [None, None],
+        }
+    }
+}
+
+/// Formats the targets of an IPI: `CPU 3`, or `CPUs 1, 3`.
+fn ipi_targets(cpus: &[u32]) -> String {
+    match cpus {
+        [] => "other CPUs".to_owned(),
+        [cpu] => format!("CPU {cpu}"),
+        cpus => {
+            let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+            format!("CPUs {}", cpus.join(", "))
         }
     }
 }

@@ -249,6 +249,13 @@ fn flat_detail() -> impl Strategy<Value = Detail> {
             Just(Detail::UserOrKernel),
             Just(Detail::Faults),
         ],
+        (option::of(any_name()), any::<u32>(), any_text()).prop_map(|(sender, cpu, function)| {
+            Detail::SentBy {
+                sender,
+                cpu,
+                function,
+            }
+        }),
         option::of(any_task()).prop_map(Detail::On),
         rank.prop_map(Detail::Rank),
         any_activity().prop_map(Detail::Doing),

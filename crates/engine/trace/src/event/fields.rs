@@ -73,6 +73,19 @@ impl EventFields for Fields<'_> {
     fn in_text(&self, number: usize) -> Option<u64> {
         Some(self.text_begin.wrapping_add(self.u64(number)?))
     }
+
+    fn cpus(&self, number: usize) -> Option<Vec<u32>> {
+        let words = (self.bytes(number)?).chunks_exact(usize::from(self.layout.long_bytes).max(1));
+        let bits = 8 * u32::from(self.layout.long_bytes);
+        let cpus = words.zip(0_u32..).flat_map(|(word, index)| {
+            let word = self.layout.unsigned(word);
+            let set = move |bit: &u32| word >> bit & 1 == 1;
+            (0..bits.min(64))
+                .filter(set)
+                .map(move |bit| index * bits + bit)
+        });
+        Some(cpus.collect())
+    }
 }
 
 /// Names seen before: about ten interrupts on most machines.

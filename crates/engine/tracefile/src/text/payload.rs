@@ -123,6 +123,38 @@ impl EventFields for Fields<'_, '_> {
     fn in_text(&self, number: usize) -> Option<u64> {
         self.u64(number)
     }
+
+    fn cpus(&self, number: usize) -> Option<Vec<u32>> {
+        Some(hexadecimal_mask(self.name(number)?).unwrap_or_default())
+    }
+}
+
+/// Parses a bitmap of CPUs, as the kernel's `%*pb` prints it: hexadecimal digits in groups of 32
+/// bits. The kernel can also print a list of CPUs. Returns `None` for a text that may be one.
+fn hexadecimal_mask(text: &str) -> Option<Vec<u32>> {
+    let (first, others) = text
+        .split_once(',')
+        .map_or((text, None), |(a, b)| (a, Some(b)));
+    let is_hexadecimal = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut groups: Vec<&str> = vec![first];
+    groups.extend(others.into_iter().flat_map(|others| others.split(',')));
+    let padded = groups.iter().skip(1).all(|group| group.len() == 8);
+    let is_no_list = groups.len() > 1
+        || (first.len() > 1 && first.starts_with('0'))
+        || first.bytes().any(|byte| byte.is_ascii_alphabetic());
+    if !groups.iter().all(|group| is_hexadecimal(group)) || !padded || !is_no_list {
+        return None;
+    }
+    let mut cpus = Vec::new();
+    for (group, first_cpu) in groups.iter().rev().zip((0_u32..).step_by(32)) {
+        let word = u32::from_str_radix(group, 16).ok()?;
+        cpus.extend(
+            (0..32)
+                .filter(|bit| word >> bit & 1 == 1)
+                .map(|bit| first_cpu + bit),
+        );
+    }
+    Some(cpus)
 }
 
 fn value_of<'a>(
@@ -132,7 +164,9 @@ fn value_of<'a>(
     symbols: &mut BTreeMap<u64, String>,
 ) -> Option<Value<'a>> {
     Some(Value::Number(match field {
-        "comm" | "prev_comm" | "next_comm" | "name" | "desc" => return Some(Value::Name(text)),
+        "comm" | "prev_comm" | "next_comm" | "name" | "desc" | "cpumask" => {
+            return Some(Value::Name(text));
+        }
         "hrtimer" | "timer" | "work" | "function" | "address" | "ip" | "callsite" | "callback"
         | "caller_offs" | "parent_offs" | "lock_addr" | "handler" => {
             if text.is_empty() {
