@@ -323,6 +323,23 @@ fn induced_causes_are_named_with_their_length() {
     assert_eq!(checked, traces.count());
 }
 
+/// The threads of `induce.c` on CPU 0 call a function on the victim's CPU.
+#[test]
+fn sender_of_interrupts_is_named() {
+    let place = Sandbox::new();
+    for (trace, of) in [("ipi.trace-cmd", "17773"), ("ipi.perf", "17814")] {
+        let outlier = longest_of(&place, trace, of);
+        let shares = outlier["blame"]["shares"].as_array().unwrap();
+        let called = |share: &&Value| share["who"] == "call_function_single";
+        let detail = &shares.iter().find(called).unwrap()["detail"];
+        let detail = detail.as_str().unwrap();
+        assert!(
+            detail.starts_with("sent by ") && detail.ends_with("on CPU 0 in generic_exec_single"),
+            "{trace}: {detail}"
+        );
+    }
+}
+
 /// The traces are those of the kernel's Documentation/trace/{timerlat,osnoise}-tracer.rst, with an
 /// earlier event; the text there names their causes. Times are rounded to 1 us.
 #[test]

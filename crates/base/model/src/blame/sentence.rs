@@ -1,7 +1,7 @@
 //! Describes a blame in one sentence.
 
 use super::{Blame, Move, Share};
-use crate::cause::Source;
+use crate::cause::{Detail, Source};
 use crate::{Delay, Nanos, ShareKind, grouped};
 
 /// A share below the latency divided by this number is not mentioned.
@@ -147,7 +147,7 @@ fn clause(share: &Share) -> String {
             let detail = detail.map_or(String::new(), |detail| format!(" {detail}"));
             format!("untraced gap: no event for {ns}{detail}")
         }
-        ShareKind::Interrupt => format!("interrupt {who} ran for {ns}{times}{}", mostly(detail)),
+        ShareKind::Interrupt => format!("interrupt {who} ran for {ns}{times}{}", in_handler(share)),
         ShareKind::Softirq => {
             let inside = detail.map_or(String::new(), |detail| format!(" {detail}"));
             format!("softirq {who} ran for {ns}{inside}{times}")
@@ -216,6 +216,14 @@ fn clause_of_job(share: &Share) -> String {
     }
 }
 
-fn mostly(detail: Option<&str>) -> String {
-    detail.map_or(String::new(), |detail| format!(", mostly in {detail}"))
+/// Describes what an interrupt did, and who sent it. The detail is that of its longest run.
+fn in_handler(share: &Share) -> String {
+    let Some(detail) = share.detail() else {
+        return String::new();
+    };
+    match share.cause.detail {
+        Some(Detail::SentBy { .. }) if share.count > 1 => format!(", the longest one {detail}"),
+        Some(Detail::SentBy { .. }) => format!(", {detail}"),
+        _ => format!(", mostly in {detail}"),
+    }
 }
