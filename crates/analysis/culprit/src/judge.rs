@@ -4,7 +4,7 @@ use punctual_model::cause::{
     Activity, Cause, Detail, Limit, Missing, Name, Ran, Rank, Rival, Role, Signal, Source, Unknown,
 };
 use punctual_model::{
-    Delay, EventKind, KernelPriority, Nanos, NotShown, RealTimeLimit, Task, Window,
+    Delay, EventKind, KernelPriority, Nanos, NotShown, RealTimeLimit, Task, Text, Window,
 };
 
 use crate::context::Handler;
@@ -111,10 +111,17 @@ fn interrupt(moment: &Moment<'_, '_>, outermost: &Handler) -> Cause {
         _ => moment.context.ipi_sender.map(|ipi| Detail::SentBy {
             sender: ipi.task.as_ref().map(Name::from),
             cpu: ipi.cpu,
-            function: symbol(moment.scene.window, ipi.callsite),
+            function: function_at(moment.scene.window, ipi.callsite),
         }),
     };
     Cause::new(source).with(detail)
+}
+
+/// Returns the function that contains an address, without the offset.
+fn function_at(window: &Window, address: u64) -> Text {
+    let symbol = symbol(window, address);
+    let (function, _) = symbol.0.split_once('+').unwrap_or((&symbol.0, ""));
+    Text::from(function)
 }
 
 fn stopped(moment: &Moment<'_, '_>) -> Cause {
