@@ -18,9 +18,9 @@ pub const EXPERIMENT_SCHEMA: u32 = 1;
 /// An experiment with its plan, blocks and results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Experiment {
-    /// [`EXPERIMENT_SCHEMA`].
+    /// Version of this form, [`EXPERIMENT_SCHEMA`].
     pub schema: u32,
-    /// Its identity: a UUID of version 7, like that of a recording.
+    /// ID of the experiment: a UUID of version 7, as for a recording.
     pub id: RecordingId,
     /// A name that the user chose.
     pub label: Option<String>,
@@ -37,7 +37,7 @@ pub struct Experiment {
     pub measured_on: Option<MeasuredOn>,
     /// State of the experiment.
     pub state: ExperimentState,
-    /// What is compared, and how.
+    /// The compared conditions and the method of measurement.
     pub plan: ExperimentPlan,
     /// Results of the pilot run before the first block. Null if there was none.
     pub pilot: Option<Pilot>,
@@ -52,8 +52,8 @@ pub struct Experiment {
     /// The boots, if the unit is the boot. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boots: Option<Boots>,
-    /// Progress of a search for helpful settings, in the experiment of its first stage. Absent in
-    /// others.
+    /// Progress of a search for helpful settings. Present only in the experiment of the first stage
+    /// of the search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub improvement: Option<Box<ImprovementState>>,
 }
@@ -69,7 +69,7 @@ pub enum ExperimentState {
     /// Its program was killed, and it can be resumed. The store reports this for a running
     /// experiment without a process.
     Interrupted,
-    /// The whole plan was measured, or the answer was known before.
+    /// The whole plan was measured, or the answer was known earlier.
     Finished,
     /// The user stopped it, and it can be resumed.
     Stopped,
@@ -106,23 +106,24 @@ pub struct Pilot {
     pub measured_ns: Nanos,
     /// Late slots in that time ([`ExperimentBlock::late`]).
     pub late: u64,
-    /// Latencies above this are late.
+    /// Threshold: larger latencies are late.
     pub threshold_ns: Nanos,
     /// Measuring time of a block.
     pub block_ns: Nanos,
     /// Number of planned rounds. Each measures every arm once.
     pub rounds: u32,
-    /// Variance to mean of the counts in tenths of the pilot, at least 1.
+    /// Dispersion of the late slots: variance divided by mean of the counts in tenths of the pilot,
+    /// at least 1.
     pub dispersion: f64,
-    /// The smallest ratio of rates that the plan detects in 80% of the cases. Null if no ratio
-    /// up to 10 is detected.
+    /// The smallest ratio of rates that the plan detects in 80% of the cases. Null if the plan
+    /// detects no ratio up to 10.
     pub detects: Option<f64>,
 }
 
 /// One block: one arm, measured once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExperimentBlock {
-    /// The round that it belongs to, starting at 0.
+    /// The round of the block, starting at 0.
     pub round: u32,
     /// The arm, as an index into [`ExperimentPlan::arms`].
     pub arm: u32,
@@ -130,11 +131,12 @@ pub struct ExperimentBlock {
     pub recording: Option<RecordingId>,
     /// Its measuring time, without wash-out.
     pub measured_ns: Nanos,
-    /// Number of 10 ms slots with a late thread. More lateness never reduces this count.
+    /// Number of time slots of 10 ms in which a thread was late. More lateness never reduces this
+    /// count.
     pub late: u64,
-    /// The late slots in its first and second half.
+    /// Number of late slots in the first and second half of the block.
     pub halves: [u64; 2],
-    /// Slots with a latency above twice the threshold.
+    /// Number of slots with a latency above twice the threshold.
     pub very_late: u64,
     /// The median latency. Null without samples.
     pub median_ns: Option<Nanos>,
@@ -151,19 +153,20 @@ pub struct ExperimentBlock {
     pub khz: Option<u64>,
     /// Whether its results are doubtful: samples were lost, or a load ended.
     pub flawed: bool,
-    /// The end of the output of the arm's command. Null if there was none.
+    /// The last part of the output of the arm's command. Null if there was none.
     pub output: Option<String>,
 }
 
-/// Effect of an arm on the rate of late slots.
+/// Effect of an arm on the rate of late slots, compared with the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Proven to have fewer than the baseline.
+    /// The arm is proven to have fewer late slots.
     Fewer,
-    /// Proven to have more than the baseline.
+    /// The arm is proven to have more late slots.
     More,
-    /// Proven to be equivalent: within 0.8 to 1.25 times.
+    /// The arm is proven to be equivalent: its rate is within 0.8 to 1.25 times that of the
+    /// baseline.
     Equivalent,
     /// None of these is proven.
     NotProven,
@@ -188,9 +191,9 @@ pub struct ArmResult {
     pub arm: u32,
     /// The answer in one word.
     pub effect: Effect,
-    /// Number of pairs of blocks.
+    /// Number of pairs of blocks, each with a block of the baseline and one of the arm.
     pub pairs: u32,
-    /// Late slots of the baseline and of the arm.
+    /// Number of late slots of the baseline, and of the arm.
     pub late: [u64; 2],
     /// Ratio of the arm's rate to that of the baseline. Null if one of them is unknown.
     pub ratio: Option<f64>,
@@ -198,14 +201,14 @@ pub struct ArmResult {
     pub low: Option<f64>,
     /// Upper end of its 95% confidence interval. Null if unknown.
     pub high: Option<f64>,
-    /// The chance of such a difference without an effect, adjusted for all arms (sign-flip
-    /// randomisation test, Holm).
+    /// p-value: the probability of a difference at least this large if the arm has no effect,
+    /// adjusted for all arms (sign-flip randomisation test, Holm).
     pub p: f64,
-    /// Wealth of a bet on a difference, which starts at 1.
+    /// Wealth of a sequential test by betting on a difference. It starts at 1.
     pub wealth: f64,
     /// Figures that must not get worse.
     pub guards: Vec<Guard>,
-    /// Why neither a difference nor an equivalence may be claimed.
+    /// Reasons why neither a difference nor an equivalence may be claimed.
     pub refused: Vec<String>,
     /// The answer in one sentence.
     pub sentence: String,
@@ -214,15 +217,16 @@ pub struct ArmResult {
 /// A figure that must not get worse.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Guard {
-    /// `median`, `over twice the threshold`, `work of the load`, `temperature`, `frequency`.
+    /// Name of the figure: `median`, `over twice the threshold`, `work of the load`, `temperature`
+    /// or `frequency`.
     pub name: String,
-    /// Its mean over the baseline's blocks.
+    /// Mean of the figure over the baseline's blocks.
     pub baseline: f64,
-    /// Its mean over the arm's blocks.
+    /// Mean of the figure over the arm's blocks.
     pub arm: f64,
-    /// The chance of such a difference without an effect.
+    /// p-value: the probability of a difference at least this large if the arm has no effect.
     pub p: f64,
-    /// Whether it is proven to be worse (p below 5%).
+    /// Whether the figure is proven to be worse in the arm (p below 5%).
     pub worse: bool,
 }
 
@@ -255,8 +259,8 @@ impl Experiment {
             .collect()
     }
 
-    /// Returns the verdict for its recordings: not proven unless each condition is proven to differ
-    /// or to be equivalent.
+    /// Returns the verdict for the recordings of the experiment: not proven unless each condition
+    /// is proven to differ or to be equivalent.
     pub fn judgement(&self) -> Judgement {
         let open = |one: &ArmResult| one.effect == Effect::NotProven;
         let open = self.results.is_empty() || self.results.iter().any(open);
@@ -278,7 +282,7 @@ impl Experiment {
         }
     }
 
-    /// Returns its recordings, starting with the pilot.
+    /// Returns the recordings of the experiment, starting with the pilot.
     pub fn recordings(&self) -> Vec<RecordingId> {
         let pilot = self.pilot.iter().filter_map(|pilot| pilot.recording);
         let blocks = self.blocks.iter().filter_map(|block| block.recording);

@@ -14,17 +14,17 @@ pub struct ExperimentPlan {
     pub arms: Vec<Arm>,
     /// The probe.
     pub probe: String,
-    /// Its parameters, as given.
+    /// Parameters of the probe, as the user gave them.
     pub parameters: BTreeMap<String, String>,
     /// The measured CPUs. Null: all that the program may use.
     pub cpus: Option<CpuSet>,
     /// The policy of the measuring threads. Null: fifo if permitted.
     pub policy: Option<Policy>,
-    /// Their priority. Null: the highest permitted, at most 95.
+    /// The priority of the measuring threads. Null: the highest permitted, at most 95.
     pub priority: Option<u8>,
-    /// Loads during each block, as given.
+    /// Loads during each block, as the user gave them.
     pub loads: Vec<String>,
-    /// Latencies above this are late. Null: the pilot chooses.
+    /// Threshold: larger latencies are late. Null: the pilot chooses.
     pub threshold_ns: Option<Nanos>,
     /// Upper limit of the total time.
     pub time_ns: Nanos,
@@ -32,13 +32,13 @@ pub struct ExperimentPlan {
     pub rounds: Option<u32>,
     /// Measuring time of a block. Null: the pilot chooses.
     pub block_ns: Option<Nanos>,
-    /// Discarded at the start of each block, until a change has its effect.
+    /// Time at the start of each block whose samples are discarded, until a change takes effect.
     pub wash_out_ns: Nanos,
     /// The seed of the random order.
     pub seed: u64,
-    /// Whether it ends as soon as the answer is known, or cannot be reached.
+    /// Whether the experiment ends as soon as the answer is known or out of reach.
     pub ends_early: bool,
-    /// Whether its arms are rows of a screening design, which are ranked but not tested.
+    /// Whether the arms are rows of a screening design. Such arms are ranked but not tested.
     pub ranks_only: bool,
 }
 

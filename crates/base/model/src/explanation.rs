@@ -10,12 +10,12 @@ use crate::{Blame, CauseWords, Jobs, Nanos, TraceSummary};
 /// The explanation of the outliers of a run: each explained outlier, and their causes together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
-    /// The latency above which a sample is an outlier.
+    /// Threshold: a sample with a larger latency is an outlier.
     pub threshold_ns: Nanos,
     /// Number of reported outliers.
     pub seen: u64,
-    /// Number of explained ones. The events of the others were overwritten before they were saved,
-    /// or could not be read.
+    /// Number of explained outliers. The events of the others were overwritten before they were
+    /// saved, or could not be read.
     pub explained: u64,
     /// The recorded trace events, as `system:event`.
     pub events: Vec<String>,
@@ -27,14 +27,15 @@ pub struct Explanation {
     /// Overhead of the recorder: the increase of the probe's p50, measured at the start. Null if
     /// not measured.
     pub rise_ns: Option<Nanos>,
-    /// Length of that measurement before the run. Null if there was none.
+    /// Length of the overhead measurement before the run. Null if there was none.
     #[serde(default)]
     pub rise_took_ns: Option<Nanos>,
     /// Trace events of watched threads that were overwritten before they were
     /// read.
     #[serde(default)]
     pub events_lost: u64,
-    /// Waits of watched threads whose end no event shows. They are not counted for the threads.
+    /// Waits of watched threads for which no event shows the end. They are not counted for the
+    /// threads.
     #[serde(default)]
     pub waits_without_end: u64,
     /// The longest time from an outlier to its explanation. Null if none was explained during the
@@ -50,15 +51,15 @@ pub struct Explanation {
     /// Explained outliers, in ascending order of number: at most [`Explanation::KEPT`], the largest
     /// ones.
     pub outliers: Vec<Outlier>,
-    /// The causes of all explained outliers, by falling total.
+    /// The causes of all explained outliers, the largest total time first.
     pub causes: Vec<Cause>,
     /// Periodic causes.
     pub periods: Vec<Period>,
 }
 
 impl Explanation {
-    /// How many outliers are stored with their events. At some 10 KiB each, compressed, a recording
-    /// grows by about 2 MiB at most.
+    /// Maximum number of outliers that are stored with their events. Each takes about 10 KiB,
+    /// compressed, so a recording grows by about 2 MiB at most.
     pub const KEPT: usize = 200;
 
     /// Adds the words of all causes, for output that shows them.
@@ -82,53 +83,53 @@ pub struct Outlier {
     pub number: u64,
     /// When the thread should have woken, on the wall clock.
     pub time: Timestamp,
-    /// The same time on CLOCK_MONOTONIC.
+    /// The same time on CLOCK_MONOTONIC, in ns.
     pub monotonic_ns: Nanos,
-    /// The CPU it was measured on.
+    /// The CPU on which the latency was measured.
     pub cpu: Option<u32>,
     /// The thread, as an index into `threads`.
     pub thread: u32,
     /// The latency.
     pub latency_ns: Nanos,
-    /// How the time was spent.
+    /// The causes of the latency.
     pub blame: Blame,
 }
 
 /// The contribution of one source to all outliers. Threads with the same comm are combined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
-    /// The source. Its threads have no ID, because those of one name are combined.
+    /// The source. Its threads have no ID, because threads of the same name are combined.
     pub source: Source,
-    /// Number of outliers it contributed to.
+    /// Number of outliers to which the source contributed.
     pub count: u64,
-    /// Number of outliers with this main cause.
+    /// Number of outliers whose main cause is this source.
     pub culprit_in: u64,
-    /// Sum of its shares.
+    /// Sum of the shares of this source.
     pub total_ns: Nanos,
-    /// Its largest share.
+    /// Largest share of this source.
     pub max_ns: Nanos,
     /// Number of the outlier with that share.
     pub max_outlier: u64,
-    /// The source in words, if it is shown.
+    /// The source in words. Set only when it is output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<CauseWords>,
 }
 
-/// A main cause that came periodically.
+/// A main cause that occurs periodically.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Period {
-    /// The source. Its threads have no ID, because those of one name are combined.
+    /// The source. Its threads have no ID, because threads of the same name are combined.
     pub source: Source,
     /// The period.
     pub period_ns: Nanos,
-    /// The largest deviation of an interval from the period or a multiple of it. Outliers beyond it
-    /// are left out.
+    /// The largest deviation of an interval between outliers from the period or a multiple of it.
+    /// Outliers with a larger deviation are not counted.
     pub tolerance_ns: Nanos,
-    /// Number of outliers that fit.
+    /// Number of outliers that fit the period.
     pub count: u64,
-    /// Number of expected times without an outlier.
+    /// Number of expected times at which no outlier occurred.
     pub missing: u64,
-    /// The source in words, if it is shown.
+    /// The source in words. Set only when it is output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<CauseWords>,
 }

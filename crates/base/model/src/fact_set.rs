@@ -14,7 +14,7 @@ pub const FACT_SET_SCHEMA: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// Its text, without surrounding white space.
+    /// The text of the file, without surrounding white space.
     Text(String),
     /// The file does not exist.
     Absent,
@@ -31,25 +31,25 @@ pub struct TaskFact {
     pub name: String,
     /// Whether it is a kernel thread.
     pub kernel: bool,
-    /// The kernel's number of its policy (sched(7)): 0 other, 1 fifo, 2 rr,
-    /// 3 batch, 5 idle, 6 deadline.
+    /// The kernel's number of the scheduling policy (sched(7)): 0 other, 1 fifo, 2 rr, 3 batch, 5
+    /// idle, 6 deadline.
     pub policy: u32,
     /// Its real-time priority. 0 if it has none.
     pub priority: u32,
     /// The CPU on which it last ran.
     pub last_cpu: u32,
-    /// The CPUs on which it may run. `None` if that could not be read.
+    /// The CPUs on which it may run. `None` if they could not be read.
     pub allowed: Option<CpuSet>,
-    /// Whether the kernel has bound it permanently (`PF_NO_SETAFFINITY`).
+    /// Whether the kernel has bound the thread permanently (`PF_NO_SETAFFINITY`).
     pub bound: bool,
 }
 
 /// The state of a machine: all facts that an audit reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactSet {
-    /// [`FACT_SET_SCHEMA`].
+    /// Version of this form, [`FACT_SET_SCHEMA`].
     pub schema: u32,
-    /// Version of the program that captured it.
+    /// Version of the program that captured the facts.
     pub program: String,
     /// Time of the capture.
     pub captured: jiff::Timestamp,
@@ -57,12 +57,13 @@ pub struct FactSet {
     pub host: HostFacts,
     /// The whole text of the kernel's configuration.
     pub kernel_config: Fact<String>,
-    /// Files by path. A pattern without a matching file is listed itself, with the reason. Facts
-    /// that no file contains are listed under the command that shows them: `ethtool -c eth0`.
+    /// Contents of files by path. If no file matches a pattern, the pattern itself is listed, with
+    /// the reason. Facts that no file contains are listed under the command that shows them:
+    /// `ethtool -c eth0`.
     pub files: BTreeMap<String, Reading>,
     /// The processes and kernel threads.
     pub tasks: Fact<Vec<TaskFact>>,
-    /// Counts of interference over some time.
+    /// Counts of other activity on the CPUs over some time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sample: Option<Interference>,
 }
@@ -80,7 +81,7 @@ pub enum FactSetError {
         "the facts are of version {found}, this program reads up to {FACT_SET_SCHEMA}: use a newer punctual"
     )]
     Newer {
-        /// Its schema version.
+        /// The schema version of the set.
         found: u32,
     },
 }
@@ -91,7 +92,7 @@ impl FactSet {
     /// # Errors
     /// Fails if the text is not a complete set of facts, or the version is newer.
     pub fn from_json(text: &str) -> Result<Self, FactSetError> {
-        /// Reads only the version: the rest of a newer form is unknown.
+        /// Reads only the version, because the program does not know the rest of a newer form.
         #[derive(Deserialize)]
         struct Version {
             schema: u32,

@@ -16,9 +16,9 @@ pub struct Fact<T> {
     /// The value. Absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub value: Option<T>,
-    /// The file or instruction it was read from, without the root path.
+    /// The file or instruction from which the fact was read, without the root path.
     pub source: String,
-    /// Why the value is missing: no such file, no permission, lockdown.
+    /// Reason why the value is missing: no such file, no permission, lockdown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unknown: Option<String>,
 }
@@ -57,7 +57,7 @@ impl<T> Fact<T> {
     }
 }
 
-/// A machine at one moment, as far as it can be read.
+/// Facts about a machine at one moment. Those that cannot be read are marked as unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFacts {
     /// A hash of 16 hexadecimal digits over the facts about the machine and its settings (hardware,
@@ -105,7 +105,7 @@ pub struct KernelFacts {
     pub architecture: Fact<String>,
     /// Whether it is a PREEMPT_RT kernel.
     pub preempt_rt: Fact<bool>,
-    /// none, voluntary, full, lazy or rt: the effective model.
+    /// The effective preemption model: none, voluntary, full, lazy or rt.
     pub preempt_model: Fact<String>,
     /// The kernel command line.
     pub command_line: Fact<String>,
@@ -113,12 +113,12 @@ pub struct KernelFacts {
     pub hz: Fact<u32>,
     /// Whether high-resolution timers are active.
     pub high_resolution_timers: Fact<bool>,
-    /// none, integrity or confidentiality: kernel_lockdown(7).
+    /// Lockdown mode (kernel_lockdown(7)): none, integrity or confidentiality.
     pub lockdown: Fact<String>,
     /// CPU time that real-time threads may use in each period: `sched_rt_runtime_us`, -1 for all of
     /// it.
     pub rt_runtime_us: Fact<i64>,
-    /// The period of that limit.
+    /// The period of the limit on real-time threads: `sched_rt_period_us`.
     pub rt_period_us: Fact<i64>,
     /// A hash of 16 hexadecimal digits over all options of the configuration.
     #[serde(default = "not_recorded")]
@@ -129,7 +129,7 @@ pub struct KernelFacts {
     pub options: BTreeMap<String, String>,
 }
 
-/// The value of facts that recordings of earlier versions lack.
+/// Reason why recordings of earlier versions lack a fact.
 fn not_recorded() -> Fact<String> {
     Fact::unknown("kernel configuration", "recorded by an earlier version")
 }
@@ -151,7 +151,7 @@ pub struct ProcessorFacts {
     pub isolated: Fact<CpuSet>,
     /// `nohz_full`.
     pub nohz_full: Fact<CpuSet>,
-    /// on, off, forceoff, notsupported or notimplemented.
+    /// State of SMT: on, off, forceoff, notsupported or notimplemented.
     pub smt: Fact<String>,
     /// The driver of idle states (`none` if the kernel has none).
     pub idle_driver: Fact<String>,
@@ -164,7 +164,7 @@ pub struct ProcessorFacts {
 pub struct CpuFacts {
     /// Its number.
     pub cpu: u32,
-    /// The package (socket) it belongs to.
+    /// The package (socket) of the CPU.
     pub package: Fact<u32>,
     /// The core within the package.
     pub core: Fact<u32>,
@@ -174,9 +174,9 @@ pub struct CpuFacts {
     pub shares_cache_with: Fact<CpuSet>,
     /// Its frequency governor.
     pub governor: Fact<String>,
-    /// Lower end of the configured frequency range, kHz.
+    /// Lower end of the configured frequency range, in kHz.
     pub frequency_min_khz: Fact<u64>,
-    /// Upper end of the configured frequency range, kHz.
+    /// Upper end of the configured frequency range, in kHz.
     pub frequency_max_khz: Fact<u64>,
     /// Its idle states.
     pub idle_states: Fact<Vec<IdleState>>,
@@ -207,9 +207,9 @@ pub struct ClockFacts {
 pub struct MemoryFacts {
     /// Total size in bytes.
     pub total_bytes: Fact<u64>,
-    /// Swap, bytes.
+    /// Size of the swap space, in bytes.
     pub swap_bytes: Fact<u64>,
-    /// always, madvise or never.
+    /// Mode of transparent huge pages: always, madvise or never.
     pub transparent_huge_pages: Fact<String>,
 }
 

@@ -21,29 +21,29 @@ pub const AUDIT_SCHEMA: u32 = 1;
 pub enum FindingState {
     /// The state is as recommended.
     Ok,
-    /// Costs latency under a condition that the facts do not show.
+    /// The state costs latency under a condition that the facts do not show.
     Warn,
-    /// Costs latency.
+    /// The state costs latency.
     Fail,
     /// A fact that the check needs could not be read.
     Unknown,
-    /// Does not apply to this machine.
+    /// The check does not apply to this machine.
     NotApplicable,
 }
 
-/// How much a finding matters for latency, in ascending order.
+/// Importance of a finding for latency, in ascending order.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// For information only.
+    /// The finding is for information only.
     Info,
-    /// Adds to latencies in general, or causes rare long ones.
+    /// The state adds to latencies in general, or causes rare long ones.
     Medium,
-    /// Adds more latency than a usual requirement allows.
+    /// The state adds more latency than a usual requirement allows.
     High,
-    /// Latency is unbounded until this is fixed.
+    /// Latency is unbounded until the state is corrected.
     Fatal,
 }
 
@@ -75,12 +75,12 @@ impl fmt::Display for Severity {
 pub struct Remedy {
     /// Name of the setting.
     pub setting: String,
-    /// The instance to change. If absent, the instances that the CPUs of the audit select.
+    /// The instance to change. If absent, the setting is changed for the CPUs of the audit.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub instance: Option<String>,
     /// The value, in the syntax of `--set`.
     pub value: String,
-    /// Risks that a person must weigh before the change. Absent if nothing speaks against it.
+    /// Risks that the user must weigh before the change. Absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub decide: Option<String>,
 }
@@ -102,23 +102,24 @@ pub struct Finding {
     pub id: String,
     /// Topic of the finding: `scheduler`.
     pub topic: String,
-    /// The thing that is judged, the same on every machine: `swappiness`.
+    /// The setting or fact that the check judges, with the same name on every machine:
+    /// `swappiness`.
     #[serde(default)]
     pub subject: String,
-    /// The thing and its state: `swappiness is 60`. Only the thing if the state is unknown or does
-    /// not exist.
+    /// The subject and its state: `swappiness is 60`. Only the subject if the state is unknown or
+    /// does not exist.
     pub title: String,
     /// Result of the check.
     pub state: FindingState,
-    /// Severity for this role.
+    /// Severity for the role of the machine.
     pub severity: Severity,
     /// The current state in one line. If the result is *unknown*, the reason.
     pub found: String,
     /// The recommended state.
     pub expected: String,
-    /// The facts that were read: each file with its value, or why it has none.
+    /// The facts that were read: the value of each file, or the reason why it has none.
     pub evidence: Vec<Fact<String>>,
-    /// Why it costs latency.
+    /// Reason why the state costs latency.
     pub why: String,
     /// Documentation that supports the finding: a file of the kernel's documentation, or a manual
     /// page.
@@ -126,7 +127,7 @@ pub struct Finding {
     /// How the role changes the recommendation, and which guides recommend otherwise.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub role_note: Option<String>,
-    /// Shell commands that change the setting until the next boot or `tune revert`. A person must
+    /// Shell commands that change the setting until the next boot or `tune revert`. The user must
     /// decide about lines that begin with `#`.
     pub now: Vec<String>,
     /// The settings in `now` that `tune` can change.
@@ -137,7 +138,8 @@ pub struct Finding {
     pub reboot: Option<String>,
 }
 
-/// First words of a state that continues the sentence of its subject.
+/// Verbs with which the text of a state may begin. Such a text forms a sentence with the subject:
+/// `swappiness is 60`.
 const VERBS: [&str; 4] = ["is", "are", "has", "may"];
 
 impl Finding {
@@ -172,7 +174,7 @@ impl Finding {
         self.state == FindingState::Fail && self.severity >= Severity::High
     }
 
-    /// Returns the sort key: problems first, then unknown findings, each by falling severity.
+    /// Returns the sort key: problems first, then unknown findings, each by decreasing severity.
     pub fn order(&self) -> (u8, Reverse<Severity>, u8) {
         let (group, within) = match self.state {
             FindingState::Fail => (0, 0),
@@ -203,14 +205,15 @@ pub struct AuditedHost {
 /// The expected worst-case latency, and the measured one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Expectation {
-    /// Clock frequency used for the estimate, in kHz, or why it is unknown.
+    /// Clock frequency used for the estimate, in kHz, or the reason why it is unknown.
     pub frequency_khz: Option<Fact<u64>>,
-    /// 100,000 clock cycles at that frequency: the rule of thumb for a tuned PREEMPT_RT kernel.
+    /// Duration of 100,000 clock cycles at that frequency: the rule of thumb for a tuned PREEMPT_RT
+    /// kernel.
     pub max_ns: Option<Nanos>,
     /// The last stored measurement of this machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub measured: Option<MeasuredMaximum>,
-    /// Why no stored measurement can be compared with the expectation.
+    /// Reason why no stored measurement can be compared with the expectation.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub not_measured: Option<String>,
 }
@@ -235,13 +238,13 @@ pub struct MeasuredMaximum {
 /// An audit of one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
-    /// [`AUDIT_SCHEMA`].
+    /// Version of this form, [`AUDIT_SCHEMA`].
     pub schema: u32,
     /// Version of the program that made the audit.
     pub program: String,
     /// The role of the machine, which affects the findings.
     pub role: String,
-    /// Meaning of that role.
+    /// Meaning of the role.
     pub role_meaning: String,
     /// The audited machine.
     pub host: AuditedHost,
@@ -253,7 +256,7 @@ pub struct Audit {
     pub findings: Vec<Finding>,
     /// The expected worst-case latency.
     pub expectation: Expectation,
-    /// Counts of interference during the audit. `None` if the audit did not count.
+    /// Counts of other activity on the CPUs during the audit. `None` if the audit did not count.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sample: Option<Interference>,
 }

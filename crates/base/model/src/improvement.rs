@@ -12,7 +12,7 @@ pub const IMPROVEMENT_SCHEMA: u32 = 1;
 /// Settings that were tried, and the effect of each on the rate of late slots.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Improvement {
-    /// [`IMPROVEMENT_SCHEMA`].
+    /// Version of this form, [`IMPROVEMENT_SCHEMA`].
     pub schema: u32,
     /// The answer in one sentence.
     pub sentence: String,
@@ -21,30 +21,31 @@ pub struct Improvement {
     /// Circumstances of the first stage. Absent if nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_on: Option<MeasuredOn>,
-    /// Latencies above this are late. Null if nothing was measured.
+    /// Threshold: larger latencies are late. Null if nothing was measured.
     pub threshold_ns: Option<Nanos>,
     /// The stages of the search.
     pub stages: Vec<Stage>,
     /// Each setting that may be tried.
     pub tried: Vec<TriedSetting>,
-    /// Findings that are not tried.
+    /// Findings whose settings are not tried, with the reason.
     pub left_out: Vec<NotTried>,
-    /// The combined effect of the remaining settings. Absent if the search ended before.
+    /// The combined effect of the settings that are kept. Absent if the search ended before it was
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
 }
 
-/// The combined effect of the remaining settings, on fresh data.
+/// The combined effect of the settings that are kept, measured on new data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Proof {
-    /// Each setting as `name=value` or `name@instance=value`.
+    /// The settings, each as `name=value` or `name@instance=value`.
     pub settings: Vec<String>,
-    /// Ratio of the rates of late slots, with the settings to without. Null if one of them is
-    /// unknown.
+    /// Rate of late slots with the settings, divided by the rate without them. Null if one of them
+    /// is unknown.
     pub ratio: Option<f64>,
-    /// Lower end of its 95% confidence interval.
+    /// Lower end of the 95% confidence interval of the ratio.
     pub low: Option<f64>,
-    /// Upper end of its 95% confidence interval.
+    /// Upper end of the 95% confidence interval of the ratio.
     pub high: Option<f64>,
     /// Number of pairs of blocks.
     pub pairs: u32,
@@ -64,14 +65,14 @@ pub struct ImprovementState {
 /// One stage, which is an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
-    /// `A/A`, `screening`, `confirmation`, `group`, `leave one out`, `proof`.
+    /// Name of the stage: `A/A`, `screening`, `confirmation`, `group`, `leave one out` or `proof`.
     pub name: String,
     /// Number of conditions that are compared.
     pub arms: u32,
     /// Number of measurements of each condition.
     pub rounds: u32,
-    /// The smallest ratio of rates that it detects in 80% of the cases. Null if none up to 10, or
-    /// unknown.
+    /// The smallest ratio of rates that the stage detects in 80% of the cases. Null if it detects
+    /// no ratio up to 10, or if this is unknown.
     pub detects: Option<f64>,
     /// Its experiment. Null if it did not run.
     pub experiment: Option<RecordingId>,
@@ -80,30 +81,30 @@ pub struct Stage {
 /// One setting and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TriedSetting {
-    /// `name=value` or `name@instance=value`.
+    /// The setting, as `name=value` or `name@instance=value`.
     pub assignment: String,
     /// The finding of the audit that recommends it.
     pub finding: String,
-    /// Ratio of the rates of late slots, with the setting to without. It is from its confirmation
-    /// alone, or from the proof if no other setting is kept. Null if unknown.
+    /// Rate of late slots with the setting, divided by the rate without it. Measured in the
+    /// confirmation alone, or in the proof if no other setting is kept. Null if unknown.
     pub ratio: Option<f64>,
-    /// Lower end of its 95% confidence interval.
+    /// Lower end of the 95% confidence interval of the ratio.
     pub low: Option<f64>,
-    /// Upper end of its 95% confidence interval.
+    /// Upper end of the 95% confidence interval of the ratio.
     pub high: Option<f64>,
-    /// Whether it is proven to help and belongs to the profile.
+    /// Whether the setting is proven to help and belongs to the profile.
     pub accepted: bool,
-    /// The reason.
+    /// Reason for the result.
     pub why: String,
 }
 
-/// A finding that is not tried.
+/// A finding whose setting is not tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotTried {
     /// The finding.
     pub finding: String,
-    /// The reason.
+    /// Reason why it is not tried.
     pub reason: String,
-    /// A command that a person may run instead. Null if there is none.
+    /// A command that the user may run instead. Null if there is none.
     pub command: Option<String>,
 }

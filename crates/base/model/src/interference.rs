@@ -53,10 +53,10 @@ pub struct CpuInterference {
     pub cpu: u32,
     /// Whether it was measured.
     pub measured: bool,
-    /// Counts of interrupts, in ascending order of number, then the named ones. Without those that
-    /// did not occur.
+    /// Counts of interrupts: first the numbered ones in ascending order, then the named ones.
+    /// Interrupts that did not occur are absent.
     pub interrupts: Vec<CounterDelta>,
-    /// Counts of softirqs, without those that did not occur.
+    /// Counts of softirqs. Softirqs that did not occur are absent.
     pub softirqs: Vec<CounterDelta>,
     /// Time that the hypervisor gave to other guests (`steal` of /proc/stat, in clock ticks).
     pub steal_ns: Option<Nanos>,
@@ -73,7 +73,7 @@ pub struct CounterDelta {
     pub id: String,
     /// Its source: `virtio0-input.0`, `Local timer interrupts`.
     pub name: String,
-    /// The difference.
+    /// Increase of the counter.
     pub count: u64,
 }
 

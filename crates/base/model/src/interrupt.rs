@@ -8,11 +8,11 @@ use crate::{CpuSet, Fact, Scheduling};
 /// One row of the kernel's interrupt table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InterruptRecord {
-    /// Its number, or the name of an interrupt without one: `24`, `LOC`.
+    /// Number of the interrupt, or its name if it has no number: `24`, `LOC`.
     pub id: String,
-    /// Chip, trigger and devices, in the words of the kernel.
+    /// Chip, trigger and devices, as the kernel names them.
     pub name: String,
-    /// How it is signalled.
+    /// How the device signals the interrupt.
     pub kind: InterruptKind,
     /// The devices that it serves. Several may share a line.
     pub devices: Vec<String>,
@@ -26,15 +26,15 @@ pub struct InterruptRecord {
     pub handlers: Vec<HandlerThread>,
 }
 
-/// How an interrupt is signalled.
+/// How a device signals an interrupt.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptKind {
-    /// By a message from the device (MSI).
+    /// The device sends a message (MSI).
     Msi,
-    /// By an interrupt line.
+    /// The device uses an interrupt line.
     Line,
     /// An interrupt of the kernel itself: timers, IPIs, NMI.
     Kernel,
@@ -68,13 +68,13 @@ impl InterruptRecord {
         self.counts.iter().map(|count| count.1).sum()
     }
 
-    /// Returns whether several devices share it.
+    /// Returns whether several devices share the interrupt.
     pub fn is_shared(&self) -> bool {
         self.devices.len() > 1
     }
 
     /// Returns the number of occurrences on each CPU since `before`, a previous reading of the same
-    /// interrupt. A CPU that was absent in it counts from 0.
+    /// interrupt. A CPU that is absent in `before` counts from 0.
     pub fn since(&self, before: &Self) -> Vec<(u32, u64)> {
         let earlier = |cpu| {
             let found = before.counts.iter().find(|count| count.0 == cpu);

@@ -11,7 +11,8 @@ use crate::{Histogram, Nanos, Task};
 pub struct Jobs {
     /// The response time above which a job is an outlier.
     pub budget_ns: Nanos,
-    /// Explained jobs whose largest share was this program, and not the application or the machine.
+    /// Number of explained jobs whose largest share was punctual itself, and not the application or
+    /// the machine.
     pub caused_by_observer: u64,
     /// The time windows with watched jobs. Null for the whole run.
     #[serde(default)]
@@ -24,10 +25,10 @@ pub struct Jobs {
 /// window count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobWindows {
-    /// Limit of the CPU time for watching, relative to the run time: 0.02 is 2% of one CPU.
+    /// Limit of the CPU time for watching, divided by the run time: 0.02 is 2% of one CPU.
     pub limit: f64,
-    /// CPU time used: recording of system calls on all CPUs, and this program. Excludes the
-    /// scheduler's trace events.
+    /// CPU time used for recording system calls on all CPUs and by punctual itself, divided by the
+    /// run time. Excludes the scheduler's trace events.
     pub taken: f64,
     /// Number of windows.
     pub count: u64,
@@ -44,7 +45,7 @@ pub struct JobWindows {
 pub struct ThreadJobs {
     /// Its index in `threads`.
     pub thread: u32,
-    /// The wait that ends each job. Null if none was found, so that no job is known.
+    /// The wait that ends each job. Null if no such wait was found. Then no jobs are known.
     pub release: Option<ReleaseWait>,
     /// Number of complete jobs.
     pub jobs: u64,
@@ -58,18 +59,19 @@ pub struct ThreadJobs {
     pub incomplete: u64,
     /// Number of observed waits of the thread, of any kind.
     pub waits: u64,
-    /// System calls with waits of the thread, by falling time. Known calls only, at most eight.
+    /// System calls in which the thread waited, by decreasing time. Known calls only, at most
+    /// eight.
     pub wait_calls: Vec<WaitCall>,
     /// CPU time of each job in nanoseconds, including interrupts on top of the thread.
     pub execution: Histogram,
 }
 
-/// A system call that a thread waits in.
+/// A system call in which a thread waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitCall {
     /// The system call.
     pub call: String,
-    /// The object that it waits for, as in [`ReleaseWait`].
+    /// The object for which it waits, as in [`ReleaseWait`].
     pub object: Option<String>,
     /// Number of waits.
     pub count: u64,
@@ -79,20 +81,20 @@ pub struct WaitCall {
     pub period_ns: Option<Nanos>,
 }
 
-/// The wait of an idle thread between jobs.
+/// The wait of a thread between jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseWait {
     /// The system call.
     pub call: String,
-    /// The object that it waits for: a file descriptor with its target, a futex address, a clock.
-    /// Null if the call has no such argument.
+    /// The object for which the call waits: a file descriptor with its target, a futex address, a
+    /// clock. Null if the call has no such argument.
     pub object: Option<String>,
     /// How it was chosen.
     pub choice: ReleaseChoice,
     /// Number of such waits observed when it was chosen.
     pub seen: u64,
-    /// The median interval between wake-ups, if they were regular: median deviation at most a
-    /// quarter of it. Null otherwise.
+    /// The median interval between wake-ups, if the intervals were regular: their median deviation
+    /// is at most a quarter of the median. Null otherwise.
     pub period_ns: Option<Nanos>,
 }
 
@@ -100,7 +102,7 @@ pub struct ReleaseWait {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseChoice {
-    /// The most regular wait of the thread.
+    /// It was the most regular wait of the thread.
     #[default]
     Found,
     /// The user requested this kind of wait.

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{LoopRequirement, Outcome, RecordingId};
 
-/// The verdict of the check-up, experiment or search that a recording belongs to.
+/// The verdict of a check-up, experiment or search, stored in each of its recordings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judgement {
     /// The verb that made the verdict.
     pub by: JudgedBy,
     /// The experiment. Null for a check-up.
     pub experiment: Option<RecordingId>,
-    /// The answer in one word. `no_requirement` if another recording of the same check-up has the
-    /// verdict, or if the answer is a proven effect.
+    /// The answer in one word. `no_requirement` if another recording of the same check-up contains
+    /// the verdict, or if the answer is a proven effect.
     pub outcome: Outcome,
     /// The answer in one sentence.
     pub sentence: String,

@@ -1,4 +1,5 @@
-//! Acts of a program's real-time threads that cost latency: observations and rule results.
+//! Actions of a program's real-time threads that cost latency ("acts"), and the results of the
+//! rules about them.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +10,12 @@ use crate::{Nanos, Policy, Severity};
 /// the newer one. Adding a field does not raise it.
 pub const LINT_SCHEMA: u32 = 1;
 
-/// The kind of an act of a thread.
+/// Kind of an action of a thread that can cost latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ActKind {
     /// A page fault.
     Fault,
-    /// It waited in a system call, or for a page without one.
+    /// It waited in a system call, or for a page outside a system call.
     Sleep,
     /// A thread of lower priority woke it.
     WokenByThread,
@@ -102,16 +103,16 @@ impl FileKind {
 /// The system call that a thread was in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InCall {
-    /// None, as in a page fault or an interrupt.
+    /// It was in no system call, as in a page fault or an interrupt.
     None,
-    /// It could not be read.
+    /// The system call could not be read.
     #[default]
     Unknown,
-    /// The call with this number.
+    /// It was in the system call with this number.
     Number(i64),
 }
 
-/// Acts of one thread at one place, counted together.
+/// Acts of one thread at one place in its code, counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act {
     /// The kind of the acts.
@@ -120,23 +121,25 @@ pub struct Act {
     pub tid: u32,
     /// Its comm.
     pub comm: String,
-    /// The system call it was in.
+    /// The system call that the thread was in.
     pub call: InCall,
-    /// Its first two arguments if they matter, or else 0.
+    /// The first two arguments of the call if they matter, or else 0.
     pub arguments: [u64; 2],
-    /// The waker, the holder of the lock, the signal, the softirq, or the type of the file.
+    /// Depends on the kind: the waker, the holder of the lock, the signal, the softirq, or the type
+    /// of the file.
     pub other: u32,
-    /// The comm of that thread. Empty if none.
+    /// The comm of the other thread. Empty if there is none.
     pub other_comm: String,
-    /// Priorities of this and the other thread on the kernel's scale (smaller is more urgent).
+    /// Priorities of the thread and of the other thread, on the kernel's scale (smaller is more
+    /// urgent).
     pub priorities: (i32, i32),
     /// Return addresses on the user-space stack, the innermost first.
     pub stack: Vec<u64>,
-    /// The top of the user-space stack.
+    /// The words at the top of the user-space stack.
     pub words: Vec<u64>,
     /// Number of acts.
     pub count: u64,
-    /// The longest duration, if the act has one.
+    /// The longest duration, if acts of this kind have one.
     pub max: Option<Nanos>,
     /// The address of the last page fault.
     pub address: u64,
@@ -160,11 +163,11 @@ pub struct Acts {
 pub struct Frame {
     /// The address in the process.
     pub address: u64,
-    /// The mapped file. Null if no file is mapped there.
+    /// The file that is mapped at the address. Null if there is none.
     pub object: Option<String>,
     /// The address within that file.
     pub offset: Option<u64>,
-    /// The function and the offset within it. Null if the file has no symbol for it.
+    /// The function and the offset within it. Null if the file has no symbol for the address.
     pub symbol: Option<String>,
     /// The build ID of the file, in hexadecimal.
     pub build_id: Option<String>,
@@ -192,29 +195,29 @@ pub struct PlacedAct {
     pub act: Act,
     /// The name of the system call. `None` without a call, or if unknown.
     pub call: Option<String>,
-    /// The open file that the call waits for.
+    /// The open file for which the call waits.
     pub file: Option<WaitedFile>,
     /// The stack frames of the call site, the innermost first.
     pub frames: Vec<Frame>,
-    /// Why frames are missing.
+    /// Reason why frames are missing.
     pub frames_unknown: Option<String>,
 }
 
 /// An open file of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitedFile {
-    /// Target of its link in /proc: `socket:[123]`, `anon_inode:[timerfd]`, a path.
+    /// Target of the file's link in /proc: `socket:[123]`, `anon_inode:[timerfd]`, a path.
     pub target: String,
-    /// The clock, if it is a timer.
+    /// The clock, if the file is a timer.
     pub clock: Option<u32>,
-    /// Its kind, from its mode.
+    /// The kind of the file, from its mode.
     pub kind: Option<FileKind>,
 }
 
 /// A real-time thread of the target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LintThread {
-    /// Its process.
+    /// Process ID.
     pub pid: u32,
     /// Its thread ID.
     pub tid: u32,
@@ -226,9 +229,9 @@ pub struct LintThread {
     pub priority: u8,
     /// CPU time that it used during the observation.
     pub cpu_time_ns: Option<Nanos>,
-    /// Number of voluntary switches during the observation.
+    /// Number of voluntary context switches during the observation.
     pub switches_voluntary: Option<u64>,
-    /// Resident bytes below its stack pointer. Null if unknown.
+    /// Resident bytes of the stack below its stack pointer. Null if unknown.
     pub stack_resident_bytes: Option<u64>,
 }
 
@@ -239,15 +242,17 @@ pub struct LintProcess {
     pub pid: u32,
     /// Its comm.
     pub comm: String,
-    /// Locked and resident bytes, or why they are unknown.
+    /// Locked and resident bytes, or the reason why they are unknown.
     pub locked: Result<(u64, u64), String>,
     /// RLIMIT_RTTIME in microseconds. `None` if unlimited.
     pub runtime_limit: Result<Option<u64>, String>,
-    /// RLIMIT_MEMLOCK in bytes, if it applies. `None` if unlimited, or with CAP_IPC_LOCK.
+    /// RLIMIT_MEMLOCK in bytes, if it applies. `None` if unlimited, or if the process has
+    /// CAP_IPC_LOCK.
     pub memlock_limit: Result<Option<u64>, String>,
     /// The size of its address space in bytes.
     pub size: Result<u64, String>,
-    /// Why its stacks and open files are inaccessible. `None` if they are accessible.
+    /// Reason why the stacks and open files of the process are inaccessible. `None` if they are
+    /// accessible.
     pub hidden: Option<String>,
 }
 
@@ -260,15 +265,15 @@ pub struct LintFacts {
     pub duration: Nanos,
     /// Time during which system calls were traced.
     pub calls_traced: Nanos,
-    /// How acts were collected.
+    /// Method by which acts were collected.
     pub source: Option<LintSource>,
-    /// Acts that could not be seen, with the reason.
+    /// Kinds of acts that could not be observed, with the reason.
     pub unseen: Vec<(ActKind, String)>,
     /// The observed acts.
     pub acts: Vec<PlacedAct>,
     /// Number of times a watched thread left its CPU.
     pub switches: u64,
-    /// Acts that were not counted.
+    /// Number of acts that were not counted.
     pub lost: u64,
     /// Its real-time threads.
     pub threads: Vec<LintThread>,
@@ -278,34 +283,34 @@ pub struct LintFacts {
     pub notes: Vec<String>,
 }
 
-/// How acts were collected.
+/// Method by which acts are collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LintSource {
-    /// By BPF programs in the kernel.
+    /// BPF programs in the kernel collect them.
     Bpf,
-    /// By trace events, which the program reads and counts.
+    /// The program reads trace events and counts them.
     Events,
 }
 
-/// The state of a rule.
+/// Result of a rule.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {
-    /// It was violated.
+    /// The rule was violated.
     Violated,
-    /// The facts needed to judge it were not observed.
+    /// The facts needed to judge the rule were not observed.
     Unknown,
     /// No violation was observed.
     Clean,
 }
 
-/// A place at which a rule was violated.
+/// A place in the code at which a rule was violated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Violation {
-    /// The process or thread.
+    /// ID of the process or thread.
     pub tid: u32,
     /// Its comm.
     pub comm: String,
@@ -313,11 +318,11 @@ pub struct Violation {
     pub what: String,
     /// Number of violations.
     pub count: u64,
-    /// The longest duration, if it has one.
+    /// The longest violation, if it has a duration.
     pub max_ns: Option<Nanos>,
-    /// The call site, the innermost first.
+    /// The stack frames of the call site, the innermost first.
     pub frames: Vec<Frame>,
-    /// Why frames are missing.
+    /// Reason why frames are missing.
     pub frames_unknown: Option<String>,
 }
 
@@ -332,7 +337,7 @@ pub struct RuleResult {
     pub state: RuleState,
     /// Severity of a violation.
     pub severity: Severity,
-    /// Why it is unknown.
+    /// Reason why the result is unknown.
     pub unknown: Option<String>,
     /// Number of violations.
     pub count: u64,
@@ -340,7 +345,7 @@ pub struct RuleResult {
     pub max_ns: Option<Nanos>,
     /// The violations, the most frequent first.
     pub violations: Vec<Violation>,
-    /// Why it costs latency.
+    /// Reason why a violation costs latency.
     pub why: String,
     /// Documentation that supports the rule.
     pub source: String,
@@ -351,7 +356,7 @@ pub struct RuleResult {
 /// The report of `lint`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LintReport {
-    /// [`LINT_SCHEMA`].
+    /// Version of this form, [`LINT_SCHEMA`].
     pub schema: u32,
     /// Version of the program that made the report.
     pub program: String,
@@ -361,7 +366,7 @@ pub struct LintReport {
     pub duration_ns: Nanos,
     /// Time during which system calls were traced.
     pub calls_traced_ns: Nanos,
-    /// How acts were collected. Null if they were not.
+    /// Method by which acts were collected. Null if they were not collected.
     pub source: Option<LintSource>,
     /// Its real-time threads.
     pub threads: Vec<LintThread>,

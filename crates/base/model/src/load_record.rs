@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// A load and how it went.
+/// A load, with its work and the way it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRecord {
     /// Its name: `command`.
@@ -16,19 +16,20 @@ pub struct LoadRecord {
     pub parameters: BTreeMap<String, serde_json::Value>,
     /// CPU time used by its processes, as far as known.
     pub cpu_time_ns: Option<Nanos>,
-    /// How it ended before it was stopped. The rest of the measurement was without it.
+    /// How the load ended before punctual stopped it. The rest of the measurement ran without it.
+    /// Null if it did not end early.
     pub ended_early: Option<String>,
-    /// Whether that was a failure: an exit status other than 0, or a signal. Measurements during a
-    /// failed load are void.
+    /// Whether the early end was a failure: an exit status other than 0, or a signal. Measurements
+    /// during a failed load are void.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
-    /// The phase that it belonged to, if the run had several.
+    /// The phase to which the load belonged, if the run had several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// The last lines that a failed load wrote to stderr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
-    /// Work done while it ran. Empty if the load cannot report it.
+    /// Work that the load did while it ran. Empty if the load cannot report it.
     #[serde(default)]
     pub achieved: Vec<Achieved>,
 }
@@ -46,9 +47,9 @@ impl LoadRecord {
 pub struct Achieved {
     /// The unit that is counted, in the plural: `bytes written`.
     pub what: String,
-    /// The number.
+    /// Amount, in this unit.
     pub count: u64,
-    /// The time it took.
+    /// Time that the work took.
     pub duration_ns: Nanos,
 }
 

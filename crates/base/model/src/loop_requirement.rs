@@ -10,11 +10,11 @@ use crate::{EPISODE_GAP, Nanos};
 pub struct LoopRequirement {
     /// Its period.
     pub period_ns: Nanos,
-    /// A period that begins later than this after its due time is a miss.
+    /// Maximum delay of a period after its due time. A period that begins later is a miss.
     pub budget_ns: Nanos,
-    /// Number of miss episodes a day that it tolerates.
+    /// Number of episodes of misses that the loop tolerates per day.
     pub max_misses_per_day: f64,
-    /// Misses without a longer pause between them are one episode.
+    /// Longest pause within an episode: misses without a longer pause between them are one episode.
     #[serde(default = "episode_gap")]
     pub episode_gap_ns: Nanos,
 }

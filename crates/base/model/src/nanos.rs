@@ -105,8 +105,8 @@ impl Nanos {
 }
 
 impl SignedNanos {
-    /// Rounds down to a multiple of `step`. A step of zero changes nothing. If `step` divides a
-    /// microsecond, samples stay within their microsecond.
+    /// Rounds down to a multiple of `step`. A step of zero changes nothing. If a microsecond is a
+    /// multiple of `step`, samples stay within their microsecond.
     pub fn rounded_down(self, step: Nanos) -> Self {
         match i64::try_from(step.0) {
             Ok(step @ 2..) => Self(self.0.saturating_sub(self.0.rem_euclid(step))),
@@ -169,8 +169,8 @@ impl fmt::Display for Nanos {
             (3.6e12, "h"),
         ];
         let value = self.0 as f64;
-        // Use the next unit from 999.6 on, which would print as 1000. Hours start later: people
-        // read 90 min more easily as 5400 s than as 1.50 h.
+        // Values from 999.6 on would print as 1000, so use the next unit for them. Hours start
+        // later, because people read 5400 s more easily than 1.50 h.
         let (scale, unit) = UNITS
             .iter()
             .rev()

@@ -15,8 +15,8 @@ pub struct NoiseReports {
     pub osnoise: Vec<OsnoiseSample>,
     /// Gaps of osnoise above its threshold.
     pub gaps: Vec<NoiseGap>,
-    /// Minimum number of records that were overwritten before they were read, by CPU. Their content
-    /// is unknown.
+    /// Lower bound of the number of records that were overwritten before they were read, by CPU.
+    /// Their content is unknown.
     pub lost: BTreeMap<u32, u64>,
 }
 
@@ -25,14 +25,14 @@ pub struct NoiseReports {
 pub struct TimerlatSample {
     /// The CPU.
     pub cpu: u32,
-    /// When it was written, right after the measurement, on CLOCK_MONOTONIC.
+    /// Time at which the sample was written, right after the measurement, on CLOCK_MONOTONIC.
     pub time: Nanos,
     /// The current thread. For [`TimerlatContext::Thread`] it is the thread that was woken.
     pub pid: u32,
-    /// Number of the timer expiry, starting at 1 with its thread. An expiry has no number if the
-    /// kernel skipped it, because the thread was late by more than a period.
+    /// Number of the timer expiry since the thread of timerlat started, from 1. The kernel gives no
+    /// number to an expiry that it skipped, because the thread was late by more than a period.
     pub seqnum: u32,
-    /// Where it was measured.
+    /// Point at which the latency was measured.
     pub context: TimerlatContext,
     /// Latency since the timer was due.
     pub latency: SignedNanos,
@@ -44,7 +44,8 @@ pub struct TimerlatSample {
 pub struct TimerlatStack {
     /// The CPU.
     pub cpu: u32,
-    /// When it was written, right after the sample of the thread, on CLOCK_MONOTONIC.
+    /// Time at which the stack was written, right after the sample of the thread, on
+    /// CLOCK_MONOTONIC.
     pub time: Nanos,
     /// The thread that was woken.
     pub pid: u32,
@@ -57,17 +58,18 @@ pub struct TimerlatStack {
 pub struct OsnoiseSample {
     /// The CPU.
     pub cpu: u32,
-    /// When it was written, at the end of the loop, on CLOCK_MONOTONIC.
+    /// Time at which the sample was written, at the end of the loop, on CLOCK_MONOTONIC.
     pub time: Nanos,
     /// The thread that spun.
     pub pid: u32,
-    /// How long it spun.
+    /// Length of the loop.
     pub runtime: Nanos,
-    /// Time taken from it.
+    /// Time that others took from the thread.
     pub noise: Nanos,
     /// The longest gap. 0 if none was above the threshold.
     pub longest: Nanos,
-    /// Gaps without any interruption by software: hardware, firmware or a hypervisor.
+    /// Number of gaps without any interruption by software. The cause is hardware, firmware or a
+    /// hypervisor.
     pub hardware: u64,
     /// Number of non-maskable interrupts.
     pub nmis: u64,
@@ -87,8 +89,8 @@ pub struct NoiseGap {
     /// Start of the gap on the kernel's per-CPU clock (`trace_clock_local`), which is not
     /// CLOCK_MONOTONIC.
     pub start_local: Nanos,
-    /// Its length.
+    /// Length of the gap.
     pub duration: Nanos,
-    /// Interruptions that the kernel saw in it. 0 if none.
+    /// Number of interruptions that the kernel counted during the gap. 0 if none.
     pub interruptions: u64,
 }

@@ -11,15 +11,15 @@ use crate::{Histogram, Nanos};
 pub struct OpenPeriods {
     /// Number of periods.
     pub periods: u64,
-    /// Minimum lateness of the first one.
+    /// Minimum lateness of the first period.
     pub late_ns: Nanos,
-    /// Time between the due times of successive ones.
+    /// Time between the due times of successive periods.
     pub period_ns: Nanos,
 }
 
 impl OpenPeriods {
-    /// Returns the periods that are open at `now`, of those due at `first` and every `period` after
-    /// it, before `end`. `None` if there are none.
+    /// Returns the open periods at the time `now`. Periods are due at `first` and every `period`
+    /// after it, before `end`. `None` if none is open.
     pub fn at(now: Nanos, first: Nanos, period: Nanos, end: Nanos) -> Option<Self> {
         let late = now.0.checked_sub(first.0).filter(|late| *late > 0)?;
         let due = late.div_ceil(period.0.max(1));
@@ -32,7 +32,7 @@ impl OpenPeriods {
         })
     }
 
-    /// Returns the minimum lateness of each of the first `most`.
+    /// Returns the minimum lateness of each of the first `most` periods.
     pub(crate) fn at_least(&self, most: u64) -> Histogram {
         let mut late = Histogram::new();
         late.record_run(self.late_ns, self.period_ns, self.periods.min(most));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 
-/// The origin of an imported recording, and what its source does not contain.
+/// The origin of an imported recording, and the facts that its source does not contain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Origin {
     /// The file format: `cyclictest-hist`.
@@ -16,8 +16,8 @@ pub struct Origin {
     pub tool: String,
     /// The file, as the user named it. `-` for standard input.
     pub file: String,
-    /// Facts that the source does not contain. The fields of the recording for these are zero or
-    /// empty, which must not be mistaken for a value.
+    /// Facts that the source does not contain. The fields of the recording for these facts are zero
+    /// or empty. Do not take them for values.
     pub unknown: BTreeSet<Unknown>,
 }
 

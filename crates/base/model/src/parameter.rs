@@ -18,27 +18,28 @@ use crate::Nanos;
 /// One parameter of a probe or a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name after `--` and in JSON (with `_` for `-`, and `_ns` after a duration).
+    /// Name of the parameter: after `--`, and in JSON (with `_` for `-`, and `_ns` after a
+    /// duration).
     pub name: &'static str,
     /// Its short option, if it has one.
     pub short: Option<char>,
-    /// The values it accepts.
+    /// The values that the parameter accepts.
     pub kind: ParameterKind,
-    /// The default. `None` if it is optional without a default.
+    /// The default. `None` if the parameter is optional without a default.
     pub default: Option<&'static str>,
     /// One sentence for the help.
     pub help: &'static str,
 }
 
 impl Parameter {
-    /// Name of the time from one period to the next, in every probe that has one. A run derives its
-    /// length and the density of its events from it.
+    /// Name of the parameter for the time from one period to the next, in every probe that has one.
+    /// A run derives its length and the density of its events from this time.
     pub const INTERVAL: &'static str = "interval";
 
-    /// Name of the number of periods after which a probe ends.
+    /// Name of the parameter for the number of periods after which a probe ends.
     pub const PERIODS: &'static str = "loops";
 
-    /// Name of the number of wake-ups after which a probe ends.
+    /// Name of the parameter for the number of wake-ups after which a probe ends.
     pub const WAKEUPS: &'static str = "wakeups";
 }
 
@@ -88,7 +89,7 @@ pub enum ArgumentError {
     Unreadable {
         /// The parameter.
         name: &'static str,
-        /// What is wrong, with the value.
+        /// Description of the error, with the value.
         reason: String,
     },
     /// The value is outside the limits.
@@ -103,7 +104,7 @@ pub enum ArgumentError {
         /// The largest allowed.
         max: String,
     },
-    /// No such parameter.
+    /// There is no parameter of this name.
     #[error("unknown parameter '{name}': one of {known}")]
     NoSuchParameter {
         /// The name that was given.

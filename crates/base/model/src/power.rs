@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// Idle states, frequencies, temperatures and energy: differences between start and end of the run,
-/// or both values.
+/// Idle states, frequencies, temperatures and energy. Each is the difference between start and end
+/// of the run, or has both values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Power {
     /// Each idle state of each CPU.
@@ -69,17 +69,17 @@ pub struct TemperatureUse {
 pub struct EnergyUse {
     /// The domain: `package-0`, `power/energy-pkg`.
     pub domain: String,
-    /// In microjoules.
+    /// Energy, in microjoules.
     pub micro_joules: u64,
 }
 
 /// Time in an idle state, counted by the hardware.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResidencyUse {
-    /// `cstate_core/c6-residency`.
+    /// Name of the counter: `cstate_core/c6-residency`.
     pub event: String,
-    /// The CPU on which it was read.
+    /// The CPU on which the counter was read.
     pub cpu: u32,
-    /// In ticks of the time stamp counter.
+    /// Residency, in ticks of the time stamp counter.
     pub ticks: u64,
 }

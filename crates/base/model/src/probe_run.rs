@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 
-/// The type of plot that suits a probe's figures.
+/// The type of plot for the figures of a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Chart {
@@ -24,7 +24,7 @@ pub enum Chart {
 pub struct ProbeRun {
     /// The probe's name: `timer`.
     pub name: String,
-    /// The type of plot that suits its figures.
+    /// The type of plot for the probe's figures.
     #[serde(default)]
     pub chart: Chart,
     /// Whether all threads measure the same, so that their figures may be combined.
@@ -44,8 +44,8 @@ const fn alike() -> bool {
 }
 
 impl ProbeRun {
-    /// Probe name for waits of a running application's threads. They are not measured by a thread
-    /// of punctual and have no period.
+    /// Probe name for waits of a running application's threads. No thread of punctual measures
+    /// these waits, and they have no period.
     pub const OBSERVED: &str = "threads";
 
     /// Probe name for jobs of a running application's threads.
@@ -54,7 +54,8 @@ impl ProbeRun {
     /// Probe name for figures that an application measured itself.
     pub const IN_APP: &str = "app";
 
-    /// The parameter with the name of the watched application: `motion (pid 1234)`.
+    /// Name of the parameter that contains the name of the watched application: `motion (pid
+    /// 1234)`.
     pub const WATCHED: &str = "watched";
 
     /// Returns the application whose threads were watched. `None` if punctual's own threads
@@ -66,7 +67,7 @@ impl ProbeRun {
     }
 
     /// Returns the application that measured itself: `motion (pid 1234)`. `None` if punctual
-    /// measured, or watched threads.
+    /// measured the figures or watched threads.
     pub fn application(&self) -> Option<&str> {
         let name = self
             .parameters

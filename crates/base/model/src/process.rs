@@ -1,6 +1,6 @@
 //! Identity of a process: its PID and start time.
 
-/// A process, distinguished from a later one with the same PID in the same boot.
+/// A process in the current boot, distinguished from a later process with the same PID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessId {
     /// Its process ID.

@@ -1,10 +1,10 @@
-//! Event rates and their bounds: the one implementation behind every "at most N a day (95%)".
+//! Event rates and their bounds. All statements "at most N a day (95%)" are computed here.
 //!
 //! [`Episodes`] counts late periods. Episodes still cluster, because machines have bad times and
 //! one disturbance causes another. The bounds of the Poisson distribution are therefore widened by
-//! the dispersion (variance by mean of the counts in blocks of time), at its upper 90% limit for
-//! the worst block length. `cargo xtask simulate` counts how often the bounds hold
-//! (docs/simulation.md).
+//! the dispersion: the variance divided by the mean of the counts in blocks of time. The bounds use
+//! its upper 90% limit at the worst block length. `cargo xtask simulate` counts how often the
+//! bounds hold (docs/simulation.md).
 
 mod dispersion;
 mod episodes;
@@ -18,23 +18,25 @@ use dispersion::Dispersion;
 pub use episodes::{EPISODE_GAP, Episodes};
 pub use looks::Looks;
 
-/// The largest chance that a one-sided bound is wrong.
+/// Maximum probability that a one-sided bound is wrong.
 pub const ERROR: f64 = 0.05;
 
-/// A rate that changes more slowly than the run can show may change over the length of the run. A
-/// run that is this many times as long contains enough blocks of that length.
+/// Factor for the length of a longer run. If the rate changes more slowly than the run can show, it
+/// may change over the length of the run. A run longer by this factor contains enough blocks of
+/// that length.
 pub const TIMES_AS_LONG: u64 = dispersion::LEAST_BLOCKS as u64;
 
 const DAY: f64 = 86_400.0;
 
-/// A number of events in a time, and how much they cluster.
+/// The number of events in a measured time, and their clustering.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rate {
     /// Number of events.
     pub events: u64,
-    /// The time.
+    /// The measured time.
     pub measured: Nanos,
-    /// Clustered events count as this many times fewer. 1 if they are independent.
+    /// Divisor for the number of events: clustered events prove less than independent ones. 1 if
+    /// they are independent.
     pub dispersion: f64,
     /// Whether the dispersion still rises at the longest blocks.
     rises: bool,
@@ -44,15 +46,16 @@ pub struct Rate {
     settled: f64,
 }
 
-/// Why a run proves nothing about a rate.
+/// Reason why a run proves nothing about a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
     /// The rate changes more slowly than the run can show. It has no bound.
     Slow,
-    /// The halves differ by more than chance explains: events in the first half, and in total.
+    /// The halves differ by more than chance explains. Contains the number of events in the first
+    /// half, and in total.
     Halves(u64, u64),
-    /// The warm-up was too short: events in the first tenth, more than chance explains, and in
-    /// total.
+    /// The warm-up was too short: the first tenth contains more events than chance explains.
+    /// Contains the number of events in the first tenth, and in total.
     WarmUp(u64, u64),
 }
 
@@ -93,7 +96,7 @@ impl Rate {
     /// long.
     pub fn from_times(times: &[Nanos], measured: Nanos, gap: Nanos) -> Self {
         let block = gap.0.saturating_mul(2).max(1);
-        // Events after the last whole block count, but belong to no block.
+        // Events after the last whole block are counted in the total, but belong to no block.
         let mut counts = vec![0; (measured.0 / block).min(MOST_BLOCKS) as usize];
         let mut parts = [0; 2];
         for at in times {
@@ -108,7 +111,7 @@ impl Rate {
     }
 
     /// Creates a rate from the number of events and their counts in consecutive blocks of equal
-    /// length, which fill the time.
+    /// length, which cover the whole time.
     pub(crate) fn of_blocks(events: u64, counts: Vec<u64>, measured: Nanos) -> Self {
         let sum = |counts: &[u64]| counts.iter().copied().fold(0, u64::saturating_add);
         let parts = [2, 10].map(|parts| sum(&counts[..counts.len() / parts]).min(events));
@@ -133,26 +136,28 @@ impl Rate {
         }
     }
 
-    /// Returns the upper bound of the number of events in the time measured. It is wrong with the
-    /// chance `error`.
+    /// Returns the upper bound of the number of events in the measured time. `error` is the
+    /// probability that the bound is wrong.
     pub fn at_most(&self, error: f64) -> f64 {
         quantile::upper(self.events, self.dispersion, error)
     }
 
-    /// Returns the lower bound of that number, which is also wrong with the chance `error`.
+    /// Returns the lower bound of the number of events in the measured time. `error` is the
+    /// probability that the bound is wrong.
     pub fn at_least(&self, error: f64) -> f64 {
         quantile::lower(self.events, self.dispersion, error)
     }
 
-    /// Converts a number of events in the time measured to a number a day. `None` if the time is
+    /// Converts a number of events in the measured time to a number per day. `None` if the time is
     /// zero.
     pub fn per_day(&self, events: f64) -> Option<f64> {
         (self.measured > Nanos::ZERO).then(|| events * DAY / self.measured.as_secs_f64())
     }
 
-    /// Decides about a limit of `per_day` events a day. Each bound is wrong with the chance
-    /// `error`. A run in [doubt](Self::doubt) proves nothing, with one exception: if a run of at
-    /// most one day has more events than the limit, clustering cannot excuse them.
+    /// Decides about a limit of `per_day` events a day. `error` is the probability that each bound
+    /// is wrong. A run in [doubt](Self::doubt) proves nothing, with one exception: if a run of at
+    /// most one day has more events than the limit, it breaks the limit, however much the events
+    /// cluster.
     pub fn decide(&self, per_day: f64, error: f64) -> Decision {
         if self.measured == Nanos::ZERO {
             return Decision::Open;
@@ -178,7 +183,7 @@ impl Rate {
         self.rises
     }
 
-    /// Returns why the run proves nothing, or `None` if it can prove something.
+    /// Returns the reason why the run proves nothing, or `None` if it can prove something.
     pub fn doubt(&self) -> Option<Doubt> {
         let [half, tenth] = self.parts;
         let other = self.events.saturating_sub(half);
@@ -194,7 +199,8 @@ impl Rate {
         }
     }
 
-    /// Returns the chance of at least `count` events in a part with this share of the time.
+    /// Returns the probability of at least `count` events in a part of the run, whose length is
+    /// this share of the time.
     fn as_many(&self, count: u64, share: f64, dispersion: f64) -> f64 {
         let [count, all] = [count, self.events].map(|events| events as f64 / dispersion);
         if count > 0.0 {
@@ -220,7 +226,7 @@ impl Rate {
 /// The longest useful measurement: 300 years, in seconds.
 const LONGEST: f64 = 1e10;
 
-/// A run has more blocks only if the gap is far shorter than any sensible one.
+/// Maximum number of blocks. A run exceeds it only if the gap is far shorter than any sensible gap.
 const MOST_BLOCKS: u64 = 1 << 24;
 
 #[cfg(test)]
@@ -237,8 +243,8 @@ mod tests {
         Rate::from_times(&at(seconds), measured, EPISODE_GAP)
     }
 
-    /// A minute without events: at most 4,314 a day. It takes 4.3 min for 1,000 a day, and 72 h for
-    /// one.
+    /// A minute without events gives a bound of 4,314 a day. Proving 1,000 a day takes 4.3 min, and
+    /// proving one a day takes 72 h.
     #[test]
     fn clean_minute_bounds_the_daily_rate() {
         let clean = rate([], Nanos::from_secs(60));

@@ -15,29 +15,29 @@ use crate::{
     SignedNanos, StoredAudit, Suspension, Table, ThreadRecord, TopSample, Unknown, Verdict,
 };
 
-/// The version of the JSON form. Keys are only ever added. A higher number means that the meaning
-/// of something changed.
+/// The version of the JSON form. Later versions add keys and remove none. A higher number means
+/// that the meaning of a key changed.
 ///
-/// 2: the verdict judges due periods instead of samples. Its outcomes are `held`, `broken`,
+/// Version 2: the verdict judges due periods instead of samples. Its outcomes are `held`, `broken`,
 /// `not_proven` and `no_requirement`, and `exceedance_bound` became `bound`.
 ///
-/// 3: the result of a requirement in the run is `met`, `exceeded` or `not_decidable`. `held`,
-/// `broken` and `not_proven` describe the machine, if a statement about it was requested.
+/// Version 3: the result of a requirement in the run is `met`, `exceeded` or `not_decidable`.
+/// `held`, `broken` and `not_proven` describe the machine, if a statement about it was requested.
 ///
-/// 4: causes are data (`blame.shares[].cause`). Causes of earlier schemas cannot be read.
+/// Version 4: causes are data (`blame.shares[].cause`). Causes of earlier versions cannot be read.
 pub const SCHEMA_VERSION: u32 = 5;
 
-/// One measurement and everything that is known about it.
+/// One measurement with all its circumstances and results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
     /// The version of this form ([`SCHEMA_VERSION`]).
     pub schema: u32,
-    /// Identity of the recording.
+    /// ID of the recording.
     pub id: RecordingId,
     /// A name that the user chose.
     #[serde(default)]
     pub label: Option<String>,
-    /// The tool or file that the recording was imported from. Absent if punctual measured it.
+    /// The tool or file from which the recording was imported. Absent if punctual measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// How the measurement ended.
@@ -46,7 +46,7 @@ pub struct Recording {
     pub probe: ProbeRun,
     /// The machine.
     pub host: HostFacts,
-    /// What `punctual tune` had set on the machine when the run began, by profile and CPUs, or
+    /// Settings that `punctual tune` had applied when the run began, by profile and CPUs, or
     /// [`Recording::NO_TUNE`]. Null if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<String>,
@@ -57,10 +57,10 @@ pub struct Recording {
     pub load: Vec<LoadRecord>,
     /// The requirement to check.
     pub requirement: Requirement,
-    /// The verdict on the requirement. For a part of a check-up, an experiment or a search: the
+    /// The verdict on the requirement. A part of a check-up, an experiment or a search has the
     /// verdict of the whole.
     pub verdict: Verdict,
-    /// The verdict of the check-up, experiment or search that this recording belongs to. Absent if
+    /// The verdict of the check-up, experiment or search to which this recording belongs. Absent if
     /// it belongs to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
@@ -84,7 +84,8 @@ pub struct Recording {
     /// Results of the probe other than latencies.
     #[serde(default)]
     pub tables: Vec<Table>,
-    /// When the process was stopped or the machine was suspended. Absent if neither was detected.
+    /// Times at which the process was stopped or the machine was suspended. Absent if neither was
+    /// detected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspensions: Vec<Suspension>,
     /// Other activity on the measured CPUs.
@@ -142,10 +143,10 @@ pub struct SamplesKept {
     pub bytes: u64,
 }
 
-/// One sample: the expected wake-up time and the latency.
+/// One sample: the due time of the wake-up, and its latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The expected wake-up on CLOCK_MONOTONIC.
+    /// Due time of the wake-up, on CLOCK_MONOTONIC.
     pub expected: Nanos,
     /// Actual minus expected wake-up time.
     pub latency: SignedNanos,
@@ -191,8 +192,8 @@ pub enum ReadError {
     NotARecording(#[from] serde_json::Error),
 }
 
-/// Reads the threads of a recording, up to the largest possible number. Each takes 36 kB of memory,
-/// however short its JSON is.
+/// Reads the threads of a recording, up to the largest possible number. The number is limited
+/// because each takes 36 kB of memory, even if its JSON is short.
 fn some_threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ThreadRecord>, D::Error> {
     struct Threads;
     impl<'de> Visitor<'de> for Threads {
@@ -217,7 +218,7 @@ fn some_threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Thread
 }
 
 impl Recording {
-    /// Returns it with all causes in words, for output that shows them.
+    /// Returns the recording with all causes in words, for output.
     pub fn in_words(&self) -> Self {
         let mut shown = self.clone();
         let largest = shown.top_samples.iter_mut();
@@ -233,8 +234,8 @@ impl Recording {
     /// Value of [`tune`](Self::tune) if no tuning was applied.
     pub const NO_TUNE: &str = "none";
 
-    /// Most measuring threads that a recording may contain: the largest number of CPUs that a
-    /// kernel supports, and more than `--threads` accepts.
+    /// Maximum number of measuring threads in a recording: the largest number of CPUs that a kernel
+    /// supports, and more than `--threads` accepts.
     pub const MAX_THREADS: usize = CpuSet::MAX_CPU as usize + 1;
 
     /// Creates a recording that begins now, without any results.
@@ -289,7 +290,7 @@ impl Recording {
     /// # Errors
     /// As for [`from_json`](Self::from_json).
     pub fn from_part_json(text: &str) -> Result<Self, ReadError> {
-        /// Reads only the version: the rest of a newer form is unknown.
+        /// Reads only the version, because the program does not know the rest of a newer form.
         #[derive(Deserialize)]
         struct Version {
             #[serde(default)]
@@ -336,7 +337,7 @@ impl Recording {
     }
 
     /// Returns whether the figures of all threads may be combined. They may not if each thread
-    /// measures another mechanism: the mean of two locks describes neither.
+    /// measures another mechanism: a mean over two kinds of locks describes neither.
     pub fn threads_are_alike(&self) -> bool {
         self.probe.alike && self.probe.chart != Chart::Bars
     }
@@ -350,14 +351,14 @@ impl Recording {
         all
     }
 
-    /// Returns whether this is known. Always true for recordings made by punctual. For an import it
-    /// depends on the content of the file.
+    /// Returns whether the recording contains this fact. Always true for recordings made by
+    /// punctual. For an import it depends on the content of the file.
     pub fn knows(&self, what: Unknown) -> bool {
         let origin = self.origin.as_ref();
         origin.is_none_or(|origin| !origin.unknown.contains(&what))
     }
 
-    /// Returns a parameter of the probe that is a duration.
+    /// Returns the value of a probe parameter that is a duration.
     pub fn duration_parameter(&self, name: &str) -> Option<Nanos> {
         self.probe.parameters.get(name)?.as_u64().map(Nanos)
     }
@@ -407,7 +408,7 @@ mod tests {
             parameters.insert(name.to_owned(), value.into());
             recording.headline()
         };
-        // The form from before comms were stored.
+        // Recordings made before comms were stored have this form.
         assert_eq!(set("targets", "pid 1234"), "threads of pid 1234");
         let named = set(ProbeRun::WATCHED, "motion (pid 1234)");
         assert_eq!(named, "threads of motion (pid 1234)");

@@ -1,4 +1,4 @@
-//! The identity of a recording.
+//! The ID of a recording.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::schema::JsonSchema;
 
-/// The identity of a recording: a UUID of version 7, so that identities sort by time.
+/// The ID of a recording: a UUID of version 7, so that IDs sort by time.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// Limits on a measurement. Without any, a run is only a measurement. Each applies to the due
+/// Limits on a measurement. A run without limits only measures. Each limit applies to the due
 /// periods, including missed ones ([`crate::Due`]).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
@@ -36,13 +36,13 @@ impl Requirement {
 /// One limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limit {
-    /// The figure that is limited.
+    /// The metric that is limited.
     pub metric: Metric,
     /// The largest allowed value: nanoseconds for latencies, a number for counts.
     pub at_most: u64,
 }
 
-/// A figure that can be limited.
+/// A metric that can have a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -53,7 +53,7 @@ pub enum Metric {
     Percentile(f64),
     /// Periods without a sample: `missed`.
     Missed,
-    /// The latency that ends the run: `break`. It is set by the run's break threshold.
+    /// The latency that ends the run: `break`. The run's break threshold sets this limit.
     Break,
 }
 

@@ -6,11 +6,11 @@ use crate::Nanos;
 use crate::schema::JsonSchema;
 use crate::varint::{push_varint, take_varint};
 
-/// The resolution of an imported histogram, and its samples that are in no row.
+/// The resolution of an imported histogram, and its samples without a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Grain")]
 pub struct Resolution {
-    /// The unit of minimum, maximum and rows, which are rounded down to it: 1 µs for most tools.
+    /// The unit to which minimum, maximum and rows are rounded down: 1 µs for most tools.
     pub unit_ns: Nanos,
     /// The width of the tool's rows, a multiple of the unit.
     pub row_ns: Nanos,
@@ -21,11 +21,12 @@ pub struct Resolution {
     /// The smallest possible latency of these samples.
     #[serde(default)]
     pub unplaced_from_ns: Nanos,
-    /// Whether the mean is unknown, because samples are in no row and the tool does not report it.
+    /// Whether the mean is unknown, because samples have no row and the tool does not report the
+    /// mean.
     #[serde(default)]
     pub mean_unknown: bool,
-    /// Whether the maximum is unknown, because samples are in no row and the tool does not report
-    /// it.
+    /// Whether the maximum is unknown, because samples have no row and the tool does not report the
+    /// maximum.
     #[serde(default)]
     pub max_unknown: bool,
     /// The tool's rows from 1 ms on, as [lower edge in ns, count] in ascending order. Punctual's
@@ -55,14 +56,14 @@ impl Resolution {
         self.row_ns.0.max(1)
     }
 
-    /// Returns the last value of the row with `ns`, in whole units.
+    /// Returns the last value of the row that contains `ns`, in whole units.
     pub(crate) fn upper(&self, ns: u64) -> u64 {
         let row = self.row();
         let end = (ns / row).saturating_add(1).saturating_mul(row) - 1;
         end - end % self.unit_ns.0.max(1)
     }
 
-    /// Counts samples that are in no row.
+    /// Counts samples without a row.
     pub(crate) fn add_unplaced(&mut self, count: u64, from: Nanos) {
         self.unplaced_from_ns = match self.unplaced {
             0 => from,
@@ -71,7 +72,7 @@ impl Resolution {
         self.unplaced = self.unplaced.saturating_add(count);
     }
 
-    /// Counts a row from 1 ms on.
+    /// Counts the samples of a row from 1 ms on.
     pub(crate) fn add_row(&mut self, lower: u64, count: u64) {
         match self.rows.binary_search_by_key(&lower, |(edge, _)| *edge) {
             Ok(place) => self.rows[place].1 = self.rows[place].1.saturating_add(count),
@@ -79,7 +80,7 @@ impl Resolution {
         }
     }
 
-    /// Combines both into the coarser resolution.
+    /// Combines two resolutions into the coarser one.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.unit_ns = self.unit_ns.max(other.unit_ns);
         self.row_ns = self.row_ns.max(other.row_ns);

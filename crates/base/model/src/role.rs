@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The role of a machine. It decides between guides that contradict each other.
+/// The role of a machine. If tuning guides contradict each other, the role decides which one
+/// applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Role {
     /// A periodic control loop that must never be late.
@@ -57,17 +58,17 @@ pub const PERIODIC: &[Role] = &[Role::Control, Role::Audio, Role::Network, Role:
 pub const SPINNING: &[Role] = &[Role::Trading, Role::Telco];
 
 impl Role {
-    /// Returns its name.
+    /// Returns the name of the role.
     pub fn name(self) -> &'static str {
         ROLES[self as usize].1
     }
 
-    /// Returns its meaning.
+    /// Returns the meaning of the role.
     pub fn meaning(self) -> &'static str {
         ROLES[self as usize].2
     }
 
-    /// Returns whether its threads spin and never sleep.
+    /// Returns whether the role's threads spin and never sleep.
     pub fn spins(self) -> bool {
         SPINNING.contains(&self)
     }

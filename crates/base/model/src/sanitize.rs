@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Replaces a character that must not be shown.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// Returns one line of text that cannot mislead a terminal, an XML reader or the eye.
+/// Returns one line of text that cannot mislead a terminal, an XML reader or a human reader.
 ///
 /// Line ends and tabs become spaces. Control characters (terminals obey them), bidirectional marks
 /// (they reorder the text) and characters that XML 1.0 forbids become U+FFFD.

@@ -1,4 +1,4 @@
-//! The data of one run for a trend: small, because a trend reads thousands.
+//! The data of one run for a trend. They are small, because a trend reads thousands of runs.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct SeriesRun {
     pub duration_ns: Nanos,
     /// How the run ended.
     pub completion: Completion,
-    /// Whether its requirement was met.
+    /// The outcome for the requirement of the run.
     pub outcome: Outcome,
     /// The hash of the machine's facts (`Store::facts`). `None` if only the recording contains
     /// them.
@@ -36,7 +36,7 @@ pub struct SeriesRun {
     pub groups: Vec<RunGroup>,
 }
 
-/// The due periods of threads that belong together.
+/// The due periods of the threads of one phase and one class of CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunGroup {
     /// The phase. `None` if the run had only one.
@@ -45,13 +45,13 @@ pub struct RunGroup {
     pub class: Option<CpuClass>,
     /// Number of threads.
     pub threads: u32,
-    /// Due periods: samples and missed ones.
+    /// Number of due periods: samples and missed periods.
     pub due: u64,
-    /// Missed periods among them.
+    /// Number of missed periods among the due ones.
     pub missed: u64,
-    /// Periods of unknown latency among them, which are in no bucket.
+    /// Number of due periods of unknown latency, which are in no bucket.
     pub unknown: u64,
-    /// Early periods among them, which are in no bucket and rank below all others.
+    /// Number of early periods among the due ones. They are in no bucket and rank below all others.
     pub early: u64,
     /// The largest known latency.
     pub max_ns: Option<Nanos>,
@@ -61,7 +61,8 @@ pub struct RunGroup {
 }
 
 impl RunGroup {
-    /// Returns how many periods are known to exceed `limit`. A bucket counts if all of it is above.
+    /// Returns how many periods are known to exceed `limit`. A bucket counts only if all of it is
+    /// above the limit.
     pub fn above(&self, limit: Nanos) -> u64 {
         let buckets = self.latencies.iter();
         let above = buckets.filter(|(lower, ..)| *lower > limit.0);
@@ -82,7 +83,7 @@ impl RunGroup {
         let mut seen = 0u64;
         for (lower, width, count) in self.latencies.iter() {
             seen = seen.saturating_add(count);
-            // Unknown latencies may be lower.
+            // Unknown latencies may be lower than all known ones.
             if seen >= rank {
                 let upper = Nanos(lower + width - 1);
                 return Some(self.max_ns.map_or(upper, |max| upper.min(max)));

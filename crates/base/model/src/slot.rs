@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{LateWakeup, Nanos, RecordingId, WaitHistogram};
 
-/// An entry of a plan at one time. A changed entry starts a new epoch of its series, and
-/// comparisons across epochs are marked.
+/// An entry of a plan during the time in which it did not change. A changed entry starts a new
+/// epoch of its series, and comparisons across epochs are marked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesEpoch {
     /// The machine: a hash of its machine-id(5), or its name.
@@ -26,23 +26,23 @@ pub struct SeriesEpoch {
     pub begun: Timestamp,
 }
 
-/// Why a slot is due.
+/// Reason why a slot is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotCause {
-    /// A time of day in the plan.
+    /// The plan contains this time of day.
     At,
-    /// An interval in the plan.
+    /// An interval of the plan has passed.
     Every,
     /// The machine booted.
     Boot,
-    /// The kernel differs from the last run.
+    /// The kernel differs from that of the last run.
     KernelChange,
     /// A user requested one run.
     Once,
     /// Another tool's file was imported.
     Import,
-    /// A time window that includes all wake-ups.
+    /// A continuous watch covers all wake-ups in this time window.
     Watch,
 }
 
@@ -50,17 +50,18 @@ pub enum SlotCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotState {
-    /// It is being measured.
+    /// The measurement is running.
     Running,
-    /// Its recording is complete.
+    /// The recording is complete.
     Recorded,
-    /// It was stopped, or its program was killed. The recording contains everything until then.
+    /// The measurement was stopped, or its program was killed. The recording contains everything
+    /// until then.
     Interrupted,
     /// The measurement failed.
     Failed,
-    /// It did not start: missing rights, another measurement on a CPU, no disk space.
+    /// The measurement did not start: missing rights, another measurement on a CPU, no disk space.
     Refused,
-    /// Nothing ran at its due time: machine off, machine suspended, or service stopped.
+    /// Nothing ran at the due time: machine off, machine suspended, or service stopped.
     Missed,
 }
 
@@ -106,13 +107,13 @@ pub struct Slot {
     pub epoch: u32,
     /// Its due time. Together with series and epoch it identifies the slot.
     pub due: Timestamp,
-    /// Why it was due.
+    /// Reason why the slot was due.
     pub cause: SlotCause,
     /// Its state.
     pub state: SlotState,
-    /// Why it is not complete. Null if it is.
+    /// Reason why the slot is not complete. Null if it is complete.
     pub reason: Option<String>,
-    /// The recording, which may since have been deleted.
+    /// ID of the recording, which may have been deleted since.
     pub recording: Option<RecordingId>,
 }
 
@@ -145,23 +146,23 @@ pub struct WakeWindow {
     pub real_time: WaitHistogram,
     /// Waits of all other threads.
     pub ordinary: WaitHistogram,
-    /// The longest waits in descending order, with the thread that waited and the one that had the
-    /// CPU.
+    /// The longest waits in descending order, each with the thread that waited and the thread that
+    /// had the CPU.
     pub longest: Vec<LateWakeup>,
-    /// Wake-ups that no histogram includes.
+    /// Number of wake-ups that no histogram includes.
     pub lost: u64,
 }
 
 /// A note by a user about a recording or a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
-    /// Its identity.
+    /// ID of the note.
     pub id: RecordingId,
     /// The recording, if the note is about one.
     pub recording: Option<RecordingId>,
     /// The series, if the note is about one.
     pub series: Option<String>,
-    /// In a collector: the machine that the note is about, by the name under which it delivers.
+    /// In a collector: the name under which the machine of the note delivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// The time that the note is about.

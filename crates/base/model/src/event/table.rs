@@ -368,8 +368,8 @@ event_kinds! { names =>
     <- SignalDeliver = "signal" "signal_deliver" .full(), "delivered signals", ["sig"],
         |f, _| Some(EventKind::SignalDeliver { sig: f.u32(0)? });
 
-    /// `osnoise:irq_noise`, `softirq_noise`, `thread_noise`, `nmi_noise`: written at the end.
-    /// Excludes interruptions of the noise itself.
+    /// `osnoise:irq_noise`, `softirq_noise`, `thread_noise`, `nmi_noise`: written at the end of the
+    /// noise. The duration excludes interruptions of this noise by other noise.
     Noise {
         source: NoiseSource,
         #[serde(rename = "start_ns")]
@@ -414,7 +414,7 @@ event_kinds! { names =>
         interrupted(frames, names)
     );
 
-    /// The kernel stack of the CPU when timerlat's interrupt came and its thread was then late, the
+    /// The kernel stack of the CPU at a timerlat interrupt whose thread was then late, the
     /// innermost function first. It has no share in a blame.
     TimerlatStack { frames: Vec<u64> }
     says format!("timerlat's interrupt came; {}", interrupted(frames, names));
@@ -457,7 +457,7 @@ format!("{name} {fields}")
 }
 
 impl EventKind {
-    /// Returns the threads in its fields.
+    /// Returns the threads in the event's fields.
     pub const fn tasks(&self) -> [Option<&Task>; 2] {
         match self {
             Self::Switch { prev, next, .. } => [Some(prev), Some(next)],
@@ -471,14 +471,15 @@ impl EventKind {
         }
     }
 
-    /// Returns whether its fields name this thread, which need not be the one that wrote it.
+    /// Returns whether the event's fields name this thread. The thread that wrote the event may be
+    /// another one.
     pub fn is_about(&self, tid: u32) -> bool {
         let named = |task: &Task| task.pid == tid;
         matches!(self, Self::SignalGenerate { pid, .. } if *pid == tid)
             || self.tasks().into_iter().flatten().any(named)
     }
 
-    /// Returns its kernel stack, the innermost function first.
+    /// Returns the event's kernel stack, the innermost function first.
     pub fn frames(&self) -> &[u64] {
         match self {
             Self::KernelStack { frames }
@@ -489,7 +490,7 @@ impl EventKind {
         }
     }
 
-    /// Returns the addresses of kernel functions in its fields.
+    /// Returns the addresses of kernel functions in the event's fields.
     pub const fn addresses(&self) -> [Option<u64>; 2] {
         match *self {
             Self::HrtimerStart { function, .. }

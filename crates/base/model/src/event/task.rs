@@ -12,7 +12,7 @@ use crate::{Policy, Scheduling};
 pub struct Comm(#[schemars(with = "String")] pub [u8; 16]);
 
 impl Comm {
-    /// Creates it from the first 15 bytes of a name, up to a zero.
+    /// Creates a comm from the first 15 bytes of a name, up to a zero.
     pub fn new(name: &[u8]) -> Self {
         let mut comm = [0; 16];
         let until = name.iter().position(|byte| *byte == 0);
@@ -91,7 +91,7 @@ impl KernelPriority {
     /// The first value that is a nice value (`MAX_RT_PRIO`).
     pub const FIRST_FAIR: i16 = 100;
 
-    /// A priority that no event shows.
+    /// The priority is unknown, because no event shows it.
     pub const UNKNOWN: Self = Self(i16::MAX);
 
     /// Converts a real-time priority, 1 to 99.
@@ -109,13 +109,13 @@ impl KernelPriority {
         Scheduling { policy, priority }
     }
 
-    /// Returns whether it is more urgent than all fair threads.
+    /// Returns whether the priority is more urgent than that of all fair threads.
     pub const fn is_real_time(self) -> bool {
         self.0 < Self::FIRST_FAIR
     }
 
-    /// Returns whether the scheduler prefers it to `other` by class. Fair threads share the CPU,
-    /// whatever their nice values.
+    /// Returns whether the scheduler prefers this priority to `other` by class. Fair threads share
+    /// the CPU, whatever their nice values.
     pub fn is_above(self, other: Self) -> bool {
         self < other && self.is_real_time()
     }
@@ -145,12 +145,12 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns whether it is an idle thread.
+    /// Returns whether the thread is an idle thread.
     pub const fn is_idle(&self) -> bool {
         self.pid == 0
     }
 
-    /// Returns `make-4711`, or `idle`.
+    /// Returns the name of the thread: `make-4711`, or `idle`.
     pub fn label(&self) -> String {
         if self.is_idle() {
             "idle".to_owned()
@@ -179,32 +179,32 @@ impl TaskState {
     pub const TRACED: u32 = 0x8;
     /// It exits (`EXIT_DEAD`, `EXIT_ZOMBIE`).
     pub const EXIT: u32 = 0x30;
-    /// The states of a sleeping thread (`TASK_REPORT`, and idle kernel threads). The bit above them
-    /// means that it was preempted.
+    /// The states of a sleeping thread (`TASK_REPORT`, and idle kernel threads). The next higher
+    /// bit means that the thread was preempted.
     const ASLEEP: u32 = 0xff;
 
-    /// Returns whether it was still runnable: it was preempted, or yielded.
+    /// Returns whether the thread was still runnable: it was preempted, or yielded.
     pub const fn is_runnable(self) -> bool {
         self.0 & Self::ASLEEP == 0
     }
 
-    /// Returns whether a signal stopped it.
+    /// Returns whether a signal stopped the thread.
     pub const fn is_stopped(self) -> bool {
         self.0 & Self::STOPPED != 0
     }
 
-    /// Returns whether signals cannot wake it (`TASK_UNINTERRUPTIBLE`), as in waits for a page and
-    /// for most kernel locks.
+    /// Returns whether signals cannot wake the thread (`TASK_UNINTERRUPTIBLE`), as in waits for a
+    /// page and for most kernel locks.
     pub const fn is_uninterruptible(self) -> bool {
         self.0 & 0x2 != 0
     }
 
-    /// Returns whether a debugger stopped it.
+    /// Returns whether a debugger stopped the thread.
     pub const fn is_traced(self) -> bool {
         self.0 & Self::TRACED != 0
     }
 
-    /// Returns whether it exits.
+    /// Returns whether the thread exits.
     pub const fn is_exit(self) -> bool {
         self.0 & Self::EXIT != 0
     }

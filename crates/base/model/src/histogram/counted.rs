@@ -4,16 +4,17 @@ use super::Histogram;
 use crate::Nanos;
 use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of};
 
-/// What is known about counted samples in addition to their buckets.
+/// Figures of counted samples in addition to their buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountedBeside {
-    /// The sum of those that were not early.
+    /// The sum of the samples that were not early.
     pub sum: Nanos,
-    /// An upper bound of the largest.
+    /// An upper bound of the largest sample.
     pub max: Nanos,
-    /// The largest one observed individually. It is the maximum if it is in the last filled bucket.
+    /// The largest sample observed individually. It is the maximum if it is in the last filled
+    /// bucket.
     pub seen_max: Option<Nanos>,
-    /// A lower bound of the smallest that was not early.
+    /// A lower bound of the smallest sample that was not early.
     pub min: Nanos,
     /// Negative samples.
     pub early: u64,
@@ -88,7 +89,7 @@ mod tests {
                 overflow: 0,
             };
             prop_assert_eq!(&Histogram::of_counts(&counts, beside), &recorded);
-            // Without other data, the buckets are the bounds.
+            // Without other data, minimum and maximum are the bounds of the buckets.
             let loose = CountedBeside { min: Nanos::ZERO, max: Nanos(u64::MAX), ..beside };
             let loose = Histogram::of_counts(&counts, loose);
             prop_assert!(loose.max() >= recorded.max());

@@ -1,10 +1,10 @@
-//! Counts imported from another tool: its rows, and samples that are in no row.
+//! Counts imported from another tool: its rows, and samples that it reported without a row.
 
 use super::Histogram;
 use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of, index_of};
 use crate::{Nanos, Resolution};
 
-/// From here on, buckets are wider than a microsecond.
+/// Latency from which buckets are wider than a microsecond.
 const FINE: Nanos = Nanos(1_000_000);
 
 /// The resolution of figures that punctual counts itself.
@@ -19,8 +19,8 @@ const OWN: Resolution = Resolution {
 };
 
 impl Histogram {
-    /// Creates an empty histogram for counts of another tool. Its figures are rounded down to
-    /// `unit`, and its rows have the width `row`.
+    /// Creates an empty histogram for counts of another tool. The tool rounds its figures down to a
+    /// multiple of `unit`, and its rows have the width `row`.
     pub fn imported(unit: Nanos, row: Nanos) -> Self {
         Self {
             resolution: Some(Box::new(Resolution::new(unit, row))),
@@ -34,7 +34,8 @@ impl Histogram {
     }
 
     /// Counts `count` samples of a row that begins at `lower`. Sum, minimum and maximum assume that
-    /// value until [`set_figures`](Self::set_figures) gives better ones.
+    /// each sample equals `lower`, until [`set_figures`](Self::set_figures) sets more accurate
+    /// values.
     pub fn add_row(&mut self, lower: Nanos, count: u64) {
         if count == 0 {
             return;
@@ -64,9 +65,8 @@ impl Histogram {
             .is_some_and(|resolution| resolution.max_unknown)
     }
 
-    /// Counts `count` samples whose latency the other tool did not report. None of them is less
-    /// late than `from`. [`set_figures`](Self::set_figures) can then give minimum, maximum and
-    /// mean.
+    /// Counts `count` samples whose latency the other tool did not report. Each is at least `from`
+    /// late. [`set_figures`](Self::set_figures) can then set minimum, maximum and mean.
     pub fn add_unplaced(&mut self, count: u64, from: Nanos) {
         if count == 0 {
             return;
@@ -152,7 +152,7 @@ impl Histogram {
         let total = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         let first = index_of(FINE.0).unwrap_or(BUCKETS);
         let coarse = self.counts.filled().skip_while(|(index, _)| *index < first);
-        // After a merge with a histogram without such rows, they are incomplete.
+        // The rows are incomplete after a merge with a histogram that has none.
         let complete =
             total(&mut fine.iter().map(|row| row.1)) == total(&mut coarse.map(|(_, count)| count));
         let (end, fine) = if complete {

@@ -39,9 +39,10 @@ pub struct Histogram {
     resolution: Option<Box<Resolution>>,
 }
 
-/// Returns whether `count` samples support a quantile: at least one sample is expected above it.
+/// Returns whether `count` samples are enough for a quantile: at least one sample is expected above
+/// it.
 pub fn is_supported(quantile: f64, count: u64) -> bool {
-    // 10000 * (1 - 0.9999) is 0.99999... in floating point and means 1.
+    // 10000 * (1 - 0.9999) is 0.99999... in floating point, but must count as 1.
     count as f64 * (1.0 - quantile) > 1.0 - 1e-6
 }
 
@@ -89,9 +90,9 @@ impl Histogram {
         }
     }
 
-    /// Counts `count` latencies, starting with `largest` and decreasing by `step`, but not below
-    /// zero: the lateness of periods that passed during one wait. The cost is proportional to the
-    /// number of buckets in between.
+    /// Counts `count` latencies: the first is `largest`, and each of the others is smaller by
+    /// `step`, but not below zero. They are the lateness of periods that passed during one wait.
+    /// The cost is proportional to the number of buckets from the largest to the smallest.
     pub fn record_run(&mut self, largest: Nanos, step: Nanos, count: u64) {
         let (mut value, mut left) = (largest.0, count);
         while left > 0 {
@@ -124,7 +125,7 @@ impl Histogram {
     }
 
     /// Returns the number of samples that were not early. Sum, minimum, maximum and quantiles
-    /// describe these.
+    /// describe only these samples.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -182,14 +183,15 @@ impl Histogram {
         self.at_rank(rank_of(quantile, self.count)?)
     }
 
-    /// Returns the same quantile if the samples [support](is_supported) it.
+    /// Like [`quantile`](Self::quantile), but returns `None` if the samples do not
+    /// [support](is_supported) the quantile.
     pub fn supported_quantile(&self, quantile: f64) -> Option<Nanos> {
         is_supported(quantile, self.count).then(|| self.quantile(quantile))?
     }
 
     /// Returns the latency of the sample with this rank, rounded as in
-    /// [`quantile`](Self::quantile). Rank 1 is the smallest that was not early. `None` beyond the
-    /// last.
+    /// [`quantile`](Self::quantile). Rank 1 is the smallest sample that was not early. `None`
+    /// beyond the last rank.
     pub(crate) fn at_rank(&self, rank: u64) -> Option<Nanos> {
         if rank > self.count {
             return None;
@@ -213,7 +215,7 @@ impl Histogram {
                 return Some(max.map_or(upper, |max| upper.min(max)));
             }
         }
-        // The last sample is the maximum, which may be known although others are not.
+        // The last sample is the maximum, which may be known even if others are not.
         match self.unplaced() {
             0 => self.max(),
             _ => self.max().filter(|_| rank == self.count),
@@ -280,10 +282,10 @@ impl Histogram {
         Buckets::from_sorted(filled.map(|(index, count)| (index as u16, count)))
     }
 
-    /// Returns the samples below `bins` µs in bins of 1 µs, and the number of the others. Exact up
-    /// to 1 ms, because no bucket below crosses a microsecond. From 1 ms on, buckets are at least
-    /// 10 µs wide and count at their lower edge. Imported counts are exact there as well. Samples
-    /// in no row count among the others.
+    /// Returns the samples below `bins` µs in bins of 1 µs, and the number of the others. The
+    /// result is exact up to 1 ms, because no bucket below 1 ms crosses a microsecond. From 1 ms
+    /// on, buckets are at least 10 µs wide and count at their lower edge. Imported counts are exact
+    /// there as well. Samples without a row count among the others.
     pub fn micros(&self, bins: usize) -> (Vec<u64>, u64) {
         let mut rows = vec![0; bins];
         let mut beyond = self.overflow.saturating_add(self.unplaced());

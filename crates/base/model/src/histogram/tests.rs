@@ -66,7 +66,8 @@ fn samples_in_no_row_make_no_percentile() {
     assert_eq!(histogram.quantile(1.0), Some(Nanos(3_000_000)));
     let (rows, beyond) = histogram.micros(13);
     assert_eq!((rows[10], rows[12], beyond), (90, 5, 5));
-    // After a merge with a histogram whose rows reach further, only lower rows count.
+    // After a merge with a histogram whose rows extend to larger latencies, only the lower rows
+    // count.
     let mut both = counted(&[(10, 10), (40, 10)], 0);
     both.merge(&histogram);
     assert_eq!(both.quantile(0.5), Some(Nanos(10_000)));
@@ -83,7 +84,7 @@ fn imported_rows_stay_unchanged() {
     assert_eq!(Histogram::decode(&histogram.encode()).unwrap(), histogram);
     let json = serde_json::to_string(&histogram).unwrap();
     assert_eq!(serde_json::from_str::<Histogram>(&json).unwrap(), histogram);
-    // After a merge with our own counts, the buckets contain both.
+    // After a merge with counts of punctual itself, the buckets contain both.
     let mut both = histogram_of(&[1_500_000]);
     both.merge(&histogram);
     assert_eq!(both.rows().map(|row| row.2).sum::<u64>(), 8);
@@ -91,7 +92,7 @@ fn imported_rows_stay_unchanged() {
     for end in 0..bytes.len() {
         assert!(Histogram::decode(&bytes[..end]).is_err(), "{end}");
     }
-    // In wide rows a quantile is their upper end.
+    // In wide rows, a quantile is the upper end of its row.
     let mut wide = Histogram::imported(Nanos(1_000), Nanos(50_000));
     wide.add_row(Nanos(50_000), 3);
     wide.set_figures(None, Some(Nanos(120_000)), None);
@@ -111,7 +112,7 @@ fn the_largest_counts_can_be_merged() {
     assert_eq!(merged, full);
     assert_eq!(merged.recorded(), u64::MAX);
     assert_eq!(merged.buckets().total(), u64::MAX);
-    // It has samples, but neither minimum nor maximum.
+    // The histogram has samples, but neither minimum nor maximum.
     assert_eq!((merged.min(), merged.max()), (None, None));
     assert_eq!(merged.quantile(0.5), Some(Nanos(5)));
     assert_eq!(merged.micros(3), (vec![u64::MAX, 0, 0], 0));

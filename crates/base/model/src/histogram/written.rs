@@ -11,7 +11,7 @@ use crate::{Nanos, Resolution};
 impl Histogram {
     /// Returns the compact binary form for the store, as unsigned LEB128 numbers: count, sum, min,
     /// max, early, overflow, then for each filled bucket the distance from the previous one and its
-    /// count. A bucket number beyond the last announces the [`Resolution`], which follows.
+    /// count. A bucket number beyond the last one means that the [`Resolution`] follows.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         for number in [

@@ -12,7 +12,7 @@ type Words = &'static [(&'static str, &'static str)];
 /// A parameter with values of type `T`. Without a default, `T` is an `Option`.
 #[derive(Clone, Copy, Debug)]
 pub struct Typed<T> {
-    /// Its row in the table.
+    /// Row of the parameter in the table.
     pub parameter: Parameter,
     value: PhantomData<T>,
 }
@@ -87,8 +87,8 @@ impl<T> Typed<T> {
 }
 
 impl<T: Value> Typed<T> {
-    /// Returns its value: the given one, or the default. `arguments` must have been checked against
-    /// the table of this parameter.
+    /// Returns the value of the parameter: the given one, or the default. `arguments` must have
+    /// been checked against the table of this parameter.
     pub fn value_in(&self, arguments: &Arguments) -> T {
         T::find(arguments, self.parameter.name).unwrap_or_default()
     }
@@ -156,8 +156,8 @@ impl Typed<Option<String>> {
     }
 }
 
-/// Creates a constant of type [`Typed`] for each parameter, and `PARAMETERS`, the table of all of
-/// them in this order. The enclosing module uses both.
+/// Creates a constant of type [`Typed`] for each parameter, and `PARAMETERS`, the table of all
+/// parameters in this order. The enclosing module uses both.
 #[macro_export]
 macro_rules! parameters {
     ($($name:ident: $value:ty = $parameter:expr;)*) => {

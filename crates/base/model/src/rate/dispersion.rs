@@ -1,30 +1,30 @@
-//! How much events cluster, at the worst time scale.
+//! Clustering of events, at the worst time scale.
 
 use statrs::function::beta::checked_beta_reg;
 
 use super::quantile::chi_squared;
 
-/// A block length counts only if the run contains at least this many blocks of it.
+/// Minimum number of blocks in the run for a block length to count.
 pub(super) const LEAST_BLOCKS: usize = 8;
 
-/// The chance that a dispersion exceeds its upper limit.
+/// Probability that a dispersion exceeds its upper limit.
 const CHANCE: f64 = 0.10;
 
-/// The dispersion counts as still rising if chance explains the rise with less than this
-/// probability: at the longest blocks, and at those beyond.
+/// Significance levels for a dispersion that still rises: at the longest blocks, and at those
+/// beyond. The rise counts if its probability by chance is lower.
 const RISES: [f64; 2] = [0.10, 0.05];
 
-/// Variance by mean of the counts in blocks, at the worst block length.
+/// Variance divided by mean of the counts in blocks, at the worst block length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Dispersion {
-    /// The upper 90% limit, at least 1. 1 if events are independent.
+    /// The upper 90% limit, at least 1. It is 1 if events are independent.
     pub(super) factor: f64,
     /// Whether the dispersion still rises at the end of the run, because the rate changes more
     /// slowly than the run can show.
     pub(super) rises: bool,
 }
 
-/// One block length: the estimated variance by mean, and the number of blocks.
+/// One block length: the estimated ratio of variance to mean, and the number of blocks.
 type Scale = (f64, usize);
 
 impl Dispersion {
@@ -32,7 +32,7 @@ impl Dispersion {
     /// blocks are made by joining pairs.
     pub(super) fn from_counts(mut counts: Vec<u64>) -> Self {
         let mut scales: Vec<Scale> = Vec::new();
-        // Without events their clustering is unknown.
+        // Without events, their clustering is unknown.
         if counts.iter().all(|count| *count == 0) {
             counts.clear();
         }
@@ -55,10 +55,10 @@ impl Dispersion {
     }
 }
 
-/// Returns variance by mean, which is 1 for independent events.
+/// Returns the ratio of variance to mean, which is 1 for independent events.
 fn variance_by_mean(counts: &[u64]) -> f64 {
     let number = counts.len() as f64;
-    // Joining pairs drops an odd last block, which may contain the only events.
+    // Joining pairs drops an odd last block. If it contained the only events, the mean is zero.
     let mean = counts.iter().map(|count| *count as f64).sum::<f64>() / number;
     if mean == 0.0 {
         return 1.0;
@@ -67,9 +67,10 @@ fn variance_by_mean(counts: &[u64]) -> f64 {
     squares.sum::<f64>() / (number - 1.0) / mean
 }
 
-/// Returns whether the longest blocks spread more than blocks a quarter as long. Also tries longer
-/// blocks, which are too few for an estimate. The spread rises with the length while a rate keeps
-/// its direction. The ratio of two equal spreads has an F distribution.
+/// Returns whether the dispersion of the longest blocks exceeds that of blocks a quarter as long by
+/// more than chance explains. Also tries longer blocks, which are too few for an estimate. The
+/// dispersion rises with the block length while the rate keeps rising or falling. The ratio of two
+/// equal dispersions has an F distribution.
 fn still_rises(scales: &[Scale], beyond: &[Scale]) -> bool {
     let Some((last, before)) = scales.split_last() else {
         return false;
@@ -81,7 +82,7 @@ fn still_rises(scales: &[Scale], beyond: &[Scale]) -> bool {
     all.into_iter().any(|(scale, rarely)| {
         let ratio = scale.0 / shorter.0.max(1.0);
         let [a, b] = [scale.1, shorter.1].map(|blocks| (blocks - 1) as f64);
-        // The chance of an F variate above the ratio.
+        // Probability that an F variate exceeds the ratio.
         let chance = checked_beta_reg(b / 2.0, a / 2.0, b / (b + a * ratio));
         chance.is_ok_and(|chance| chance < rarely)
     })
@@ -93,11 +94,11 @@ mod tests {
 
     #[test]
     fn what_clusters_spreads_more() {
-        // One event in each block is less spread than chance, and counts as 1.
+        // One event in each block has less dispersion than chance, and counts as 1.
         assert_eq!(Dispersion::from_counts(vec![1; 64]).factor, 1.0);
         assert_eq!(Dispersion::from_counts(Vec::new()).factor, 1.0);
         assert_eq!(Dispersion::from_counts(vec![0; 90]).factor, 1.0);
-        // Ten at once in every tenth block: variance by mean is 9.1, and 8.1 for pairs.
+        // Ten events in every tenth block: the ratio of variance to mean is 9.1, and 8.1 for pairs.
         let bursts: Vec<u64> = (0..100).map(|n| if n % 10 == 3 { 10 } else { 0 }).collect();
         let found = Dispersion::from_counts(bursts);
         assert!((9.0..13.0).contains(&found.factor), "{found:?}");

@@ -2,15 +2,16 @@
 
 use crate::Nanos;
 
-/// The default gap: late periods with no longer pause between them are one episode.
+/// The default gap: late periods without a longer pause between them are one episode.
 pub const EPISODE_GAP: Nanos = Nanos::from_secs(1);
 
 /// The episodes of a run. An episode is a sequence of late periods without a pause longer than a
-/// fixed gap. A reader can check this definition. An estimated clustering splits sparse bursts and
-/// joins others.
+/// fixed gap. A reader can check this definition with the data. An estimate of the clustering would
+/// split sparse bursts and join others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Episodes {
-    /// Number of late times. Each time counts once, however many CPUs were late.
+    /// Number of times at which periods were late. Each time counts once, however many CPUs were
+    /// late.
     pub late: u64,
     /// First and last late period of each episode.
     pub each: Vec<(Nanos, Nanos)>,
@@ -40,7 +41,7 @@ impl Episodes {
         self.each.len() as u64
     }
 
-    /// Returns when they began, relative to `start`, in ascending order.
+    /// Returns the start times of the episodes, relative to `start`, in ascending order.
     pub fn begins(&self, start: Nanos) -> Vec<Nanos> {
         let since = |episode: &(Nanos, Nanos)| episode.0.saturating_sub(start);
         self.each.iter().map(since).collect()
@@ -57,7 +58,8 @@ mod tests {
             let late: Vec<Nanos> = millis.iter().map(|ms| Nanos::from_millis(*ms)).collect();
             Episodes::new(&late, EPISODE_GAP)
         };
-        // A pause of exactly the gap does not split. Any order, and several CPUs at once.
+        // A pause of exactly the gap does not split an episode. The order of the times does not
+        // matter, and several CPUs may be late at once.
         let found = of(&[2_000, 0, 1_000, 1_000, 3_001, 9_000]);
         assert_eq!((found.late, found.count()), (5, 3), "{found:?}");
         assert_eq!(

@@ -1,28 +1,28 @@
-//! Measuring until a limit is proven.
+//! Repeated checks of a rate during a run, until a limit is proven.
 
 use super::{Decision, ERROR, Rate};
 use crate::Nanos;
 
-/// Checks a rate 1, 2, 4, 8, ... minutes after the start. The error is divided over the looks: a
-/// half for the first, a quarter for the second, and so on. All looks together therefore give a
-/// wrong *held* or a wrong *broken* no more often than a single one would.
+/// Checks a rate 1, 2, 4, 8, ... minutes after the start. The allowed error is divided over these
+/// checks ("looks"): a half for the first, a quarter for the second, and so on. All looks together
+/// therefore give a wrong *held* or a wrong *broken* no more often than a single look would.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Looks {
     /// Number of looks taken.
     taken: u32,
-    /// Decision of a look, and its error.
+    /// Decision of a look, and the error allowed for that look.
     decided: Option<(Decision, f64)>,
 }
 
 const FIRST: Nanos = Nanos::from_secs(60);
 
 impl Looks {
-    /// Returns when the next look is due, after the start.
+    /// Returns the time of the next look, since the start of the run.
     pub fn next(self) -> Nanos {
         Nanos(FIRST.0.saturating_mul(1 << self.taken.min(32)))
     }
 
-    /// Returns the error of the next look.
+    /// Returns the allowed error of the next look.
     fn error(self) -> f64 {
         ERROR / 2f64.powi(self.taken as i32 + 1)
     }
@@ -69,8 +69,9 @@ mod tests {
         let clean = |seconds| Rate::from_times(&[], Nanos::from_secs(seconds), EPISODE_GAP);
         let mut looks = Looks::default();
         assert!(!looks.look(&clean(59), 1_000.0));
-        // ln(1 / 0.025) = 3.69 episodes are proven in 5.3 min at 1,000 a day. The look at 8 min is
-        // the fourth, with a sixteenth of the error: 5.77 episodes, which takes 8.3 min.
+        // A limit of 1,000 a day takes 5.3 min with the error of the first look (ln(1 / 0.025) =
+        // 3.69 episodes). The look at 8 min is the fourth and has a sixteenth of the error: 5.77
+        // episodes, which takes 8.3 min.
         let minutes = |minutes| Nanos::from_secs(60 * minutes);
         assert_eq!(looks.needed(&clean(0), 1_000.0), Some(minutes(16)));
         for time in [1, 2, 4, 8, 16] {

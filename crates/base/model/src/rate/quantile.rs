@@ -2,12 +2,13 @@
 
 use statrs::function::gamma::checked_gamma_lr;
 
-/// Up to this shape the quantile is searched. Above it, an approximation is accurate to 1e-4.
+/// Largest shape for which the quantile is searched. Above it, an approximation is accurate to
+/// 1e-4.
 const SEARCHED: f64 = 1e5;
 
 /// Returns the upper bound of the expected number of events if `count` were observed: chi2(1 -
 /// error; 2k + 2)/2 for independent events (Garwood, Biometrika 1936). k and the bound are in units
-/// of `dispersion`. The bound is wrong with the chance `error`.
+/// of `dispersion`. `error` is the probability that the bound is wrong.
 pub(super) fn upper(count: u64, dispersion: f64, error: f64) -> f64 {
     dispersion * gamma_quantile(1.0 - error, count as f64 / dispersion + 1.0)
 }
@@ -92,7 +93,7 @@ mod tests {
             assert!((above - below - 2.0).abs() < 0.1, "{below} {above}");
         }
         assert!(upper(u64::MAX, 1.0, 0.05).is_finite());
-        // Clustered events count as that many times fewer.
+        // Clustered events count as fewer, by the factor of the dispersion.
         near(upper(30, 3.0, 0.05), 3.0 * upper(10, 1.0, 0.05));
     }
 }

@@ -7,7 +7,7 @@ use crate::{Accounting, Judgement, Nanos, Unknown, Verdict};
 /// Prefix of a verdict that the sender of a recording made.
 const OF_SENDER: &str = "its sender says: ";
 
-/// The probe that takes a sample in each interval.
+/// Name of the probe that takes a sample in each interval.
 const TIMER: &str = "timer";
 
 impl Recording {
@@ -25,14 +25,15 @@ impl Recording {
         }
     }
 
-    /// Applies the verdict of the check-up, experiment or search that it belongs to.
+    /// Applies the verdict of the check-up, experiment or search to which the recording belongs.
     pub fn be_judged(&mut self, judgement: Judgement) {
         self.judgement = Some(judgement);
         self.verdict = self.judge();
     }
 
-    /// Judges a received recording by its data, and ignores the verdict of its sender. A statement
-    /// about the machine may be based on more than the recording. It is marked as the sender's.
+    /// Judges a received recording by its data, and ignores the verdict of its sender. The sender
+    /// may have used more than this recording for a statement about the machine, so such a
+    /// statement is kept and marked as the sender's.
     pub fn judge_anew(&mut self) {
         use crate::Outcome::{Broken, Held, NotProven};
         let is_of_machine = matches!(self.verdict.outcome, Held | Broken | NotProven);
@@ -48,7 +49,8 @@ impl Recording {
         }
     }
 
-    /// Judges this recording alone. A measurement during a failed load meets no requirement.
+    /// Judges this recording without the verdict of a whole. A measurement during a failed load
+    /// meets no requirement.
     fn judge_alone(&self) -> Verdict {
         let mut verdict = self.judge_measured();
         let failed = self.load.iter().filter(|load| load.failed);
@@ -99,11 +101,12 @@ impl Recording {
         }
         let length = match self.phases().len() {
             0 | 1 => self.duration_ns,
-            // The lengths of phases may differ.
+            // The phases may have different lengths, so use the rows of the thread in the time
+            // series.
             _ => self.rows_of(place)?,
         };
         let mut share = due as f64 / expected.max(due).max(1) as f64;
-        // A spinning probe spins for a part of each window only.
+        // A spinning probe spins only during a part of each window.
         if let (Some(width), Some(window)) = (
             self.duration_parameter("width_ns"),
             self.duration_parameter("window_ns"),
@@ -113,7 +116,7 @@ impl Recording {
         Some(Nanos((length.0 as f64 * share) as u64))
     }
 
-    /// Returns the names of its phases.
+    /// Returns the names of the run's phases.
     fn phases(&self) -> Vec<&str> {
         let list = self.probe.parameters.get("phases");
         let list = list.and_then(|list| list.as_array());
@@ -135,7 +138,7 @@ impl Recording {
     }
 }
 
-/// Marks a sentence as the sender's, once.
+/// Marks a sentence as the sender's, unless it is marked already.
 fn mark_as_senders(sentence: &mut String) {
     if !sentence.starts_with(OF_SENDER) {
         sentence.insert_str(0, OF_SENDER);

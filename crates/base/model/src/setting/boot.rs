@@ -1,5 +1,5 @@
-//! Kernel command-line arguments for things that cannot be set at run time. If an argument has the
-//! same effect as a [`Setting`](super::Setting), it is in the row of that setting.
+//! Kernel command-line arguments that have no equivalent at run time. If an argument has the same
+//! effect as a [`Setting`](super::Setting), it is in the row of that setting.
 
 /// A kernel command-line argument with its recommended value.
 #[derive(Debug)]

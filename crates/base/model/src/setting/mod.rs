@@ -1,8 +1,8 @@
-//! The settings of a machine that affect its latency, with one description each.
+//! The settings of a machine that affect its latency, in one table.
 //!
 //! The audit judges these settings, tune changes them, and experiments try them. All of them use
-//! the names, paths, values, risks and recommendations of this table. The code that reads and
-//! writes settings of more than one file is in tune.
+//! the names, paths, values, risks and recommendations of this table. If a setting has more than
+//! one file, the code that reads and writes it is in tune.
 
 mod boot;
 mod table;
@@ -20,15 +20,16 @@ pub use boot::{BOOT_PARAMETERS, BootParameter, boot_parameter};
 pub use table::SETTINGS;
 pub use values::{Values, marked, mask, unmask};
 
-/// How much damage a change of a setting can do, for readers who do not know the setting.
+/// Possible damage by a change of a setting, for readers who do not know the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Risk {
-    /// Costs at most some power or throughput.
+    /// The change costs at most some power or throughput.
     Low,
-    /// Can noticeably slow down other work, or removes a safety net that is rarely needed.
+    /// The change can noticeably slow down other work, or disables a protection that is rarely
+    /// needed.
     Medium,
-    /// Can hang or throttle the machine if the application misbehaves.
+    /// The change can hang or throttle the machine if the application misbehaves.
     High,
 }
 
@@ -42,12 +43,12 @@ impl fmt::Display for Risk {
     }
 }
 
-/// Which instances of a setting a list of CPUs selects.
+/// Relation of a setting's instances to CPUs. A list of CPUs selects instances by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The setting belongs to no CPU: `--cpus` selects nothing.
     Machine,
-    /// The first number in the instance is the CPU.
+    /// The first number in the name of the instance is the CPU.
     Cpu,
     /// A frequency policy, for the CPUs listed in [`POLICY_CPUS`].
     Policy,
@@ -65,7 +66,7 @@ pub enum Location {
     Each(&'static str),
     /// Several files, each with a name.
     Parts(&'static [(&'static str, &'static str)]),
-    /// More than one write to a file: tune has special code for it.
+    /// The setting needs more than one write to a file: tune has special code for it.
     Special {
         /// Its file, or a description if it has none.
         path: &'static str,
@@ -79,11 +80,11 @@ pub enum Location {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WashOut {
-    /// Interrupts, frequencies, idle states, scheduler limits: 2 s.
+    /// 2 s, for interrupts, frequencies, idle states and scheduler limits.
     Short,
-    /// Settings with slow background effects on memory: 30 s.
+    /// 30 s, for settings with slow background effects on memory.
     Long,
-    /// Settings that are read only when the machine or a service starts.
+    /// No time, because the setting is read only when the machine or a service starts.
     Boot,
 }
 
@@ -101,7 +102,8 @@ impl WashOut {
 /// One setting of the machine.
 #[derive(Clone, Copy)]
 pub struct Setting {
-    /// Its name. The journal stores only this, so a journal cannot name a file outside this table.
+    /// Name of the setting. The journal stores only the name, so a journal cannot name a file
+    /// outside this table.
     pub name: &'static str,
     /// Description of the setting, as a short phrase.
     pub summary: &'static str,
@@ -114,9 +116,9 @@ pub struct Setting {
     pub source: &'static str,
     /// The files of the setting.
     pub location: Location,
-    /// The values it accepts.
+    /// The values that the setting accepts.
     pub values: Values,
-    /// Which instances a list of CPUs selects.
+    /// Relation of the instances to CPUs.
     pub scope: Scope,
     /// Time until a change has its full effect.
     pub wash_out: WashOut,
@@ -124,11 +126,13 @@ pub struct Setting {
     spinning: Option<&'static str>,
     /// Recommended value if threads sleep.
     periodic: Option<&'static str>,
-    /// Why a program must not try it unasked, apart from its risk. Empty if there is no reason.
+    /// Reason why a program must not change the setting unless the user requests it, apart from its
+    /// risk. Empty if there is no reason.
     pub by_hand: &'static str,
-    /// Why a kernel refuses it to root (EPERM). Empty if unknown.
+    /// Reason why a kernel refuses the change to root (EPERM). Empty if unknown.
     pub refusal: &'static str,
-    /// Whether the user must name an instance, because changing all of them is hardly ever meant.
+    /// Whether the user must name an instance, because a change of all instances is rarely
+    /// intended.
     pub needs_selector: bool,
     /// Whether the change survives a reboot, because it is in a file on disk.
     pub outlives_reboot: bool,
@@ -175,7 +179,7 @@ pub const fn row_of(name: &str) -> &'static Setting {
 /// Returns the path of a setting, for constants.
 ///
 /// # Panics
-/// As [`row_of`].
+/// Panics as [`row_of`] does.
 pub const fn path_of(name: &str) -> &'static str {
     row_of(name).path()
 }
@@ -192,7 +196,8 @@ const fn same(a: &str, b: &str) -> bool {
 
 impl Setting {
     /// Returns the file of the setting, with `#` for a number and `*` for a name if there are
-    /// several. For a setting of several files: the first. For one without a file: a description.
+    /// several instances. For a setting of several files, returns the first file. For a setting
+    /// without a file, returns a description.
     pub const fn path(&self) -> &'static str {
         match self.location {
             Location::File(path) | Location::Each(path) | Location::Special { path, .. } => path,
@@ -246,7 +251,8 @@ impl Setting {
         }
     }
 
-    /// Returns why only a person may decide to change it. A program must not try it unasked.
+    /// Returns the reason why only the user may decide to change the setting. A program must not
+    /// change it otherwise.
     pub fn only_by_hand(&self) -> Option<&'static str> {
         match (self.by_hand, self.risk) {
             ("", Risk::High) => Some("high risk"),
@@ -255,9 +261,9 @@ impl Setting {
         }
     }
 
-    /// Returns the line that sets it to `asked` at each boot: a kernel command-line argument, or a
-    /// line for sysctl.d(5) or tmpfiles.d(5). Returns `None` if there is no such line, or if the
-    /// CPUs that it needs are unknown.
+    /// Returns the line that sets the value `asked` at each boot: a kernel command-line argument,
+    /// or a line for sysctl.d(5) or tmpfiles.d(5). Returns `None` if there is no such line, or if
+    /// the line needs CPUs that are unknown.
     pub fn permanently(&self, asked: &str, measured: &CpuSet, others: &CpuSet) -> Option<String> {
         let cpus = match asked {
             "measured" => Some(measured),

@@ -1,13 +1,14 @@
-//! The values that a setting accepts, and when two texts mean the same value.
+//! The values that a setting accepts, and the comparison of values in different notations.
 
 use crate::CpuSet;
 
 /// The values that a setting accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// A word that the kernel lists in another file, which has the same instances.
+    /// One of the words that the kernel lists in this other file, which has the same instances.
     Offered(&'static str),
-    /// A word from its own file, which has the current one in brackets (parentheses in debugfs).
+    /// One of the words that the setting's own file lists. The current word is in brackets (in
+    /// parentheses in debugfs).
     Marked,
     /// A number.
     Number {
@@ -25,7 +26,8 @@ pub enum Values {
         /// The largest number.
         max: i64,
     },
-    /// A number within the limits in two files. `min` and `max` stand for these limits.
+    /// A number within the limits that two files contain. The words `min` and `max` stand for these
+    /// limits.
     Between {
         /// The file with the minimum.
         least: &'static str,
@@ -112,7 +114,7 @@ impl Values {
             Self::Number { min, max } => within(min, max),
             Self::NumberOr { word, min, max } => value == word || within(min, max),
             Self::PowerOfTwo { max } => within(0, max),
-            // Some switches have more than two positions.
+            // Some switches accept more values than 0 and 1.
             Self::Between { .. } | Self::Switch => within(0, i64::MAX),
             Self::Mask => unmask(value).is_some(),
             Self::List => value.parse::<CpuSet>().is_ok(),
@@ -193,7 +195,7 @@ pub fn mask(cpus: &CpuSet) -> String {
 /// Returns the CPUs of a mask.
 pub fn unmask(text: &str) -> Option<CpuSet> {
     let mut cpus = CpuSet::new();
-    // 8192 CPUs are 256 groups.
+    // 8192 CPUs need 256 groups of 32 bits.
     if text.is_empty() || text.len() > 256 * 9 {
         return None;
     }

@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Setting] = &[
         Scope::Machine,
     )
     .risk(Risk::Low, "0: allocation takes a lock more often.")
-    // Caches with debugging take 0 only (cpu_partial_store in mm/slub.c).
+    // With debugging enabled, a slab cache accepts only 0 (cpu_partial_store in mm/slub.c).
     .from("Documentation/ABI/testing/sysfs-kernel-slab, cpu_partial")
     .wanted("0"),
 ];

@@ -101,7 +101,8 @@ pub(super) const ROWS: &[Setting] = &[
     )
     .from("Documentation/networking/napi.rst, Software IRQ coalescing")
     .wanted("0"),
-    // Last, because it takes CPUs offline. When reverting, it is therefore the first.
+    // SMT is the last, because it takes CPUs offline. Reverting uses the opposite order, so SMT is
+    // the first there.
     special(
         "smt",
         "whether each core runs several threads",

@@ -7,8 +7,8 @@ pub(super) const ROWS: &[Setting] = &[
     // The clock.
     //
     // The kernel accepts any word and ignores unknown ones (current_clocksource_store in
-    // kernel/time/clocksource.c), so only a read-back detects a refusal. A word once written
-    // overrides the kernel's later automatic choices, which only a reboot undoes.
+    // kernel/time/clocksource.c), so only reading the file back detects a refusal. A word that was
+    // written overrides the kernel's later automatic choices. Only a reboot undoes this.
     machine(
         "clocksource",
         "the hardware clock that the kernel's clocks use",
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("tsc")
     .boot("clocksource={}")
     .by_hand("the kernel rejects a clock source for a reason"),
-    // Power: what makes a CPU slow to react.
+    // Power settings that make a CPU slow to react.
     each(
         "governor",
         "how the frequency of a CPU follows its load",
@@ -141,7 +141,8 @@ pub(super) const ROWS: &[Setting] = &[
         Values::Marked,
     )
     .risk(Risk::Low, "Links that do not sleep use power.")
-    // pcie_no_aspm(): the FADT, _OSC, or pcie_aspm=off.
+    // The cause of a refusal is pcie_no_aspm(), called because of the FADT or _OSC, or
+    // pcie_aspm=off.
     .refused("the firmware controls ASPM, or the kernel was booted with pcie_aspm=off")
     .from("Documentation/core-api/real-time/hardware.rst, Hardware buses; drivers/pci/pcie/aspm.c (policy)")
     .wanted("performance")

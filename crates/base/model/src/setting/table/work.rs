@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Setting] = &[
         "numa-balancing",
         "whether memory follows the CPU that uses it",
         "/proc/sys/kernel/numa_balancing",
-        // Two bits: balancing between nodes, and between memory tiers.
+        // The value has two bits: balancing between nodes, and between memory tiers.
         up_to(3),
     )
     .risk(Risk::Low, "Off: memory stays on the node where it was allocated.")
