@@ -181,16 +181,17 @@ pub struct Note {
 pub enum ChangeDecision {
     /// The change is known and accepted.
     Acknowledged,
-    /// The change counts again.
+    /// The change is no longer accepted and counts again.
     Reopened,
 }
 
 words!(ChangeDecision, Acknowledged => "acknowledged", Reopened => "reopened");
 
-/// A decision about a change point. The latest one of a change counts, earlier ones are kept.
+/// A decision about a change point. If a change has several decisions, the latest one counts.
+/// Earlier ones are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeAnnotation {
-    /// Its identity.
+    /// ID of the decision.
     pub id: RecordingId,
     /// The series.
     pub series: String,

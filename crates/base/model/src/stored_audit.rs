@@ -6,7 +6,7 @@ use crate::finding::summary;
 use crate::schema::JsonSchema;
 use crate::{Audit, CpuSet, Finding, FindingState, Severity};
 
-/// Longest stored text in characters. A list of interrupts can have thousands.
+/// Maximum length of a stored text, in characters. A list of interrupts can have thousands.
 const TEXT: usize = 200;
 
 /// The result of an audit without evidence, reasons and remedies, which `punctual doctor` shows.
@@ -33,10 +33,10 @@ pub struct StoredFinding {
     pub state: FindingState,
     /// Severity for the role of the audit.
     pub severity: Severity,
-    /// The thing that is judged and its state: `swappiness is 60`. Only the thing if the state is
+    /// The subject of the check and its state: `swappiness is 60`. Only the subject if the state is
     /// unknown.
     pub title: String,
-    /// Why the state is unknown.
+    /// Reason why the state is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -90,7 +90,7 @@ impl StoredFinding {
         matches!(self.state, FindingState::Fail | FindingState::Warn)
     }
 
-    /// Returns whether it fails with a severity of high or fatal.
+    /// Returns whether the finding fails with a severity of high or fatal.
     pub fn is_grave(&self) -> bool {
         self.state == FindingState::Fail && self.severity >= Severity::High
     }

@@ -6,23 +6,24 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{Nanos, TopSample};
 
-/// A time during which the user suspended the measurement. Samples in it measure the suspension,
-/// not the latency of the machine.
+/// A span of time in which the user suspended the measurement. Samples in it measure the
+/// suspension, not the latency of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Suspension {
     /// Kind of the suspension.
     pub kind: SuspensionKind,
-    /// When this program last ran before it, on the wall clock. The suspension began up to 0.1 s
-    /// later. For a stop of less than 0.3 s: the due time of the last wait that it delayed.
+    /// Last time at which this program ran before the suspension, on the wall clock. The suspension
+    /// began up to 0.1 s later. For a stop of less than 0.3 s, this is the due time of the last
+    /// wait that the stop delayed.
     pub started: Timestamp,
     /// Start of the suspension on CLOCK_MONOTONIC.
     pub from_monotonic_ns: Nanos,
-    /// When this program ran again, on CLOCK_MONOTONIC. That clock stops while the machine is
-    /// suspended.
+    /// Time at which this program ran again, on CLOCK_MONOTONIC. That clock stops while the machine
+    /// is suspended.
     pub until_monotonic_ns: Nanos,
-    /// Its length. For a stop it is up to 0.1 s too long, or up to a period too short if the stop
-    /// took less than 0.3 s. For a suspended machine: how much further CLOCK_BOOTTIME advanced than
-    /// CLOCK_MONOTONIC.
+    /// Length of the suspension. For a stop it is up to 0.1 s too long, or up to a period too short
+    /// if the stop took less than 0.3 s. For a suspended machine, it is the difference by which
+    /// CLOCK_BOOTTIME advanced further than CLOCK_MONOTONIC.
     pub length_ns: Nanos,
 }
 
@@ -30,9 +31,9 @@ pub struct Suspension {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspensionKind {
-    /// The process, by SIGSTOP or SIGTSTP (Ctrl-Z), until a SIGCONT.
+    /// SIGSTOP or SIGTSTP (Ctrl-Z) stopped the process, until a SIGCONT.
     StoppedBySignal,
-    /// The machine: suspend to memory or to disk.
+    /// The machine was suspended to memory or to disk.
     MachineSuspended,
 }
 
@@ -47,7 +48,7 @@ impl Suspension {
         from <= until && inside.saturating_mul(2) >= latency.0
     }
 
-    /// Returns why a limit is not proven, and what to do.
+    /// Returns the reason why a limit is not proven, and what to do.
     pub fn lacking(&self) -> String {
         let length = self.length_ns;
         match self.kind {
@@ -63,7 +64,7 @@ impl Suspension {
 }
 
 impl TopSample {
-    /// Returns whether it measures one of these suspensions.
+    /// Returns whether the sample measures one of these suspensions.
     pub fn is_suspended(&self, suspensions: &[Suspension]) -> bool {
         let covers = |one: &Suspension| one.covers(self.monotonic_ns, self.latency_ns);
         suspensions.iter().any(covers)
@@ -88,7 +89,7 @@ mod tests {
             (1_200, 10, true),
             (100, 10, false),
             (2_100, 10, false),
-            // The stop is a tenth of this second, so the latency is the machine's.
+            // The stop covers only a tenth of this latency, so the machine caused it.
             (1_000, 10_000, false),
             (0, 2_000, true),
             (0, 3_000, false),

@@ -33,7 +33,7 @@ pub struct Column {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Unknown, or meaningless in this row.
+    /// The value is unknown, or has no meaning in this row.
     Unknown,
     /// Yes or no.
     Bool(bool),
@@ -71,7 +71,7 @@ impl Table {
 }
 
 impl Column {
-    /// Returns whether its counts are nanoseconds.
+    /// Returns whether the counts in this column are nanoseconds.
     pub fn is_time(&self) -> bool {
         self.key.ends_with("_ns")
     }

@@ -5,20 +5,21 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// A return level, assuming that the tail continues as observed. It is never part of a verdict,
-/// because rarer causes remain unseen.
+/// A return level: a latency that is expected to be exceeded once in a longer time, if the tail
+/// continues as observed. It is never part of a verdict, because causes that are rarer than the
+/// measurement remain unseen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TailRemark {
-    /// The threshold of the tail: a generalised Pareto distribution is fitted to the latencies
-    /// above it.
+    /// Threshold of the tail. A generalised Pareto distribution is fitted to the latencies above
+    /// it.
     pub threshold_ns: Nanos,
-    /// Number of latencies above it.
+    /// Number of latencies above the threshold.
     pub above: u64,
-    /// Shape of the distribution.
+    /// Shape parameter of the distribution.
     pub shape: f64,
     /// Length of the extrapolated time, in multiples of the measurement.
     pub times: u64,
-    /// In that time, one wake-up is expected above this level.
+    /// The level: in the extrapolated time, one wake-up is expected to exceed it.
     pub level_ns: Nanos,
     /// Lower end of the level's 95% confidence interval.
     pub low_ns: Nanos,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, Scheduling};
 
-/// A thread, and the resources it has used since its start.
+/// A thread, and the resources that it has used since its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskRecord {
     /// Its process ID.
@@ -16,8 +16,8 @@ pub struct TaskRecord {
     pub comm: String,
     /// Kind of thread.
     pub kind: TaskKind,
-    /// The kernel's letter for its state: R running, S sleeping, D in uninterruptible sleep, T
-    /// stopped.
+    /// State of the thread, as the letter that the kernel uses: R running, S sleeping, D in
+    /// uninterruptible sleep, T stopped.
     pub state: char,
     /// Policy and priority.
     pub scheduling: Scheduling,
@@ -27,8 +27,8 @@ pub struct TaskRecord {
     pub affinity: Option<CpuSet>,
     /// The CPU on which it ran last.
     pub last_cpu: u32,
-    /// Start time in clock ticks after boot. With the thread ID it identifies the thread, even if
-    /// IDs are reused.
+    /// Start time in clock ticks after boot. Start time and thread ID identify the thread, even if
+    /// the kernel reuses the ID.
     pub started_ticks: u64,
     /// Resources it has used.
     pub used: TaskUsage,
@@ -41,9 +41,9 @@ pub struct TaskRecord {
 pub struct TaskUsage {
     /// CPU time, in steps of a clock tick.
     pub cpu_time_ns: Nanos,
-    /// Voluntary switches. Null if that cannot be read.
+    /// Voluntary context switches. Null if they cannot be read.
     pub switches_voluntary: Option<u64>,
-    /// Involuntary switches.
+    /// Involuntary context switches.
     pub switches_involuntary: Option<u64>,
     /// Page faults without I/O.
     pub faults_minor: u64,

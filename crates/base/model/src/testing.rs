@@ -81,7 +81,7 @@ fn thread(
     rows: &mut Vec<IntervalRow>,
     top_samples: &mut Vec<TopSample>,
 ) -> ThreadRecord {
-    // A small linear congruential generator, for the same figures on each machine.
+    // A small linear congruential generator, which gives the same figures on each machine.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(cpu);
     let mut random = move || {
         state = state
@@ -143,7 +143,7 @@ fn thread(
             overflow: 0,
         },
         histogram,
-        // Missed periods are always less late than the largest sample.
+        // A missed period is always less late than the largest sample.
         missed_histogram: (missed > 0).then(|| {
             let mut late = Histogram::new();
             late.record_run(Nanos(60_000), Nanos(20_000), missed);
@@ -303,7 +303,7 @@ pub fn blame(shares: Vec<Share>) -> Blame {
     }
 }
 
-/// Returns the cause that this interrupt ran.
+/// Creates the cause that this interrupt ran.
 pub fn interrupt(name: &str) -> cause::Cause {
     cause::Cause::new(cause::Source::Irq {
         irq: 24,

@@ -3,18 +3,19 @@
 use crate::cause::Cause;
 use crate::{Blame, ChangeAnnotation, Experiment, Note, Recording, SeriesEpoch, Slot, WakeWindow};
 
-/// The longest label of a recording or an experiment, name of a series, of an author or of
-/// a figure, in characters.
+/// Maximum length in characters of the label of a recording or an experiment, and of the name of a
+/// series, an author or a figure.
 pub const LONGEST_LABEL: usize = 256;
-/// The longest name of a machine, in characters: the longest name in the DNS (RFC 1035, 2.3.4).
+/// Maximum length of the name of a machine, in characters: the longest name in the DNS (RFC 1035,
+/// 2.3.4).
 pub const LONGEST_HOST_NAME: usize = 253;
-/// The longest note, and the longest reason of a slot or a decision, in bytes.
+/// Maximum length of a note, and of the reason of a slot or a decision, in bytes.
 pub const LONGEST_NOTE: usize = 4_096;
-/// The longest definition of a series, in bytes.
+/// Maximum length of the definition of a series, in bytes.
 pub const LONGEST_DEFINITION: usize = 64 << 10;
-/// The longest cause of a share, in bytes of its JSON.
+/// Maximum length of the cause of a share, in bytes of its JSON.
 pub const LONGEST_CAUSE: usize = 16 << 10;
-/// The largest number of notes in a store about one machine.
+/// Maximum number of notes in a store about one machine.
 pub const MOST_NOTES: usize = 1_000;
 
 /// A text that is longer than its limit.
@@ -27,12 +28,12 @@ pub struct TooLongText {
     most: usize,
 }
 
-/// A type whose texts can come from elsewhere.
+/// A type that contains texts from other sources, such as a delivery.
 pub trait BoundedTexts {
-    /// Whether its texts are within the limits.
+    /// Checks that the texts are within the limits.
     ///
     /// # Errors
-    /// The first that is too long.
+    /// Fails with the first text that is too long.
     fn check_texts(&self) -> Result<(), TooLongText>;
 }
 
@@ -55,11 +56,11 @@ impl BoundedTexts for Recording {
 }
 
 impl Cause {
-    /// Checks that the cause is within its limit: the bytes of its JSON bound its texts, its
-    /// chains and its depth.
+    /// Checks that the cause is within its limit. A limit on the bytes of its JSON also limits its
+    /// texts, its chains and its depth.
     ///
     /// # Errors
-    /// Fails if it is too long.
+    /// Fails if the cause is too long.
     pub fn check(&self) -> Result<(), TooLongText> {
         let json = serde_json::to_string(self).unwrap_or_default();
         check_bytes("cause", &json, LONGEST_CAUSE)
@@ -67,7 +68,7 @@ impl Cause {
 }
 
 impl Blame {
-    /// The largest number of shares: the analysis sums further sources of one kind as
+    /// Maximum number of shares: the analysis sums further sources of one kind as
     /// [`Source::Others`](crate::cause::Source::Others).
     pub const MOST_SHARES: usize = 1_000;
 
@@ -141,7 +142,7 @@ impl BoundedTexts for ChangeAnnotation {
 /// Checks that a label is within its limit.
 ///
 /// # Errors
-/// Fails if it is too long.
+/// Fails if the label is too long.
 pub fn check_label(label: &str) -> Result<(), TooLongText> {
     characters("label", label, LONGEST_LABEL)
 }
@@ -149,23 +150,23 @@ pub fn check_label(label: &str) -> Result<(), TooLongText> {
 /// Checks that the name of a machine is within its limit.
 ///
 /// # Errors
-/// Fails if it is too long.
+/// Fails if the name is too long.
 pub fn check_host_name(name: &str) -> Result<(), TooLongText> {
     characters("name of the machine", name, LONGEST_HOST_NAME)
 }
 
-/// Whether the name of a series is within its limit.
+/// Checks that the name of a series is within its limit.
 ///
 /// # Errors
-/// One that is too long.
+/// Fails if the name is too long.
 pub fn check_series(name: &str) -> Result<(), TooLongText> {
     characters("name of the series", name, LONGEST_LABEL)
 }
 
-/// Whether a text has at most `most` bytes.
+/// Checks that a text has at most `most` bytes.
 ///
 /// # Errors
-/// One that is too long.
+/// Fails if the text is longer.
 pub fn check_bytes(what: &'static str, text: &str, most: usize) -> Result<(), TooLongText> {
     match text.len() {
         length if length > most => Err(TooLongText {
@@ -178,7 +179,7 @@ pub fn check_bytes(what: &'static str, text: &str, most: usize) -> Result<(), To
     }
 }
 
-/// Returns the text, cut to `most` bytes and marked if it is longer.
+/// Returns the text. If it is longer than `most` bytes, it is cut to that length and marked.
 pub fn cut_to(text: String, most: usize) -> String {
     const MARK: &str = "…";
     if text.len() <= most {

@@ -25,12 +25,12 @@ pub enum Policy {
     RoundRobin,
     /// SCHED_DEADLINE.
     Deadline,
-    /// Unknown: the recording is imported, and its file does not contain the policy.
+    /// The policy is unknown, because the recording is imported and its file does not contain it.
     Unknown,
 }
 
 impl Policy {
-    /// Every policy that a thread can be given, with its name for input and output.
+    /// Every policy that a thread can have, with its name for input and output.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Other, "other"),
         (Self::Batch, "batch"),
@@ -48,7 +48,7 @@ impl Policy {
             .map_or("unknown", |(_, name)| name)
     }
 
-    /// Returns whether its threads run before all ordinary threads.
+    /// Returns whether threads of this policy run before all ordinary threads.
     pub const fn is_real_time(self) -> bool {
         matches!(self, Self::Fifo | Self::RoundRobin | Self::Deadline)
     }
@@ -85,19 +85,19 @@ impl FromStr for Policy {
 pub struct Scheduling {
     /// The policy.
     pub policy: Policy,
-    /// 1 (lowest) to 99 for fifo and rr, else 0.
+    /// The priority: 1 (lowest) to 99 for fifo and rr, 0 for the others.
     pub priority: u8,
 }
 
 impl Scheduling {
-    /// Both unknown.
+    /// Policy and priority are unknown.
     pub const UNKNOWN: Self = Self {
         policy: Policy::Unknown,
         priority: 0,
     };
 }
 
-/// Prints `fifo 95` or `other`, or `priority 95` if only that is known.
+/// Prints `fifo 95` or `other`, or `priority 95` if only the priority is known.
 impl fmt::Display for Scheduling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.policy, self.priority) {
@@ -113,7 +113,7 @@ impl fmt::Display for Scheduling {
 /// RUSAGE_THREAD).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadUsage {
-    /// Page faults without I/O. Each adds latency that the measurement itself causes.
+    /// Page faults without I/O. Each adds a latency that the measurement itself causes.
     pub page_faults_minor: u64,
     /// Page faults that waited for I/O.
     pub page_faults_major: u64,
@@ -134,9 +134,9 @@ pub struct ThreadUsage {
 #[serde(from = "ThreadJson", into = "ThreadJson")]
 #[schemars(with = "ThreadJson")]
 pub struct ThreadRecord {
-    /// A distinguishing label if the CPU is not enough: a pair, a mechanism, a phase.
+    /// A label that distinguishes the thread if the CPU does not: a pair, a mechanism, a phase.
     pub label: Option<String>,
-    /// The CPU it was bound to. `None` if it could migrate.
+    /// The CPU to which the thread was bound. `None` if it could migrate.
     pub cpu: Option<u32>,
     /// The source CPU, if the probe measures between two CPUs.
     pub from_cpu: Option<u32>,
@@ -151,7 +151,7 @@ pub struct ThreadRecord {
     pub missed_histogram: Option<Box<Histogram>>,
     /// Missed periods that had no wake-up when the run ended.
     pub open: Option<OpenPeriods>,
-    /// How many periods exceeded each limit of the requirement, if they were counted one by one.
+    /// Number of periods above each limit of the requirement, if they were counted one by one.
     pub above: Vec<AboveLimit>,
     /// Resources used by the thread itself.
     pub usage: ThreadUsage,
@@ -200,10 +200,10 @@ pub fn thread_title(label: Option<&str>, from_cpu: Option<u32>, cpu: Option<u32>
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Thread")]
 struct ThreadJson {
-    /// A distinguishing label if the CPU is not enough.
+    /// A label that distinguishes the thread if the CPU does not.
     #[serde(default)]
     label: Option<String>,
-    /// The CPU it was bound to. Null if it could migrate.
+    /// The CPU to which the thread was bound. Null if it could migrate.
     cpu: Option<u32>,
     /// The source CPU, if the probe measures between two CPUs.
     #[serde(default)]
@@ -248,11 +248,11 @@ struct ThreadJson {
     /// Missed periods that had no wake-up when the run ended. Absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open: Option<OpenPeriods>,
-    /// How many periods exceeded each limit of the requirement, counted one by one. Absent if they
+    /// Number of periods above each limit of the requirement, counted one by one. Absent if they
     /// were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     above: Vec<AboveLimit>,
-    /// The due periods, samples and missed ones, which requirements refer to. Absent if none was
+    /// The due periods, samples and missed ones. Requirements apply to these. Absent if none was
     /// missed.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     due: Option<DueJson>,
@@ -269,7 +269,8 @@ struct DueJson {
     periods: u64,
     /// Missed periods of unknown latency.
     unknown: u64,
-    /// Missed periods that had no wake-up by the end. Each is late by at least the time until then.
+    /// Missed periods that had no wake-up by the end. Each is late by at least the time from its
+    /// due time to the end.
     open: u64,
     /// p50 of the periods.
     p50_ns: Option<Nanos>,

@@ -9,11 +9,11 @@ use crate::{Blame, Nanos};
 /// One of the largest samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TopSample {
-    /// When the thread should have woken, on the wall clock.
+    /// Time at which the thread should have woken, on the wall clock.
     pub time: Timestamp,
     /// The same time on CLOCK_MONOTONIC.
     pub monotonic_ns: Nanos,
-    /// The CPU it was measured on. Null if the thread was not bound to one.
+    /// The CPU on which the latency was measured. Null if the thread was not bound to a CPU.
     pub cpu: Option<u32>,
     /// The thread, as an index into `threads`.
     pub thread: u32,
@@ -23,11 +23,11 @@ pub struct TopSample {
     pub blame: Option<Blame>,
 }
 
-/// The `N` largest latencies so far, each with its time. Uses fixed memory and is made for the hot
-/// path: a smaller sample costs one comparison.
+/// The `N` largest latencies so far, each with its time. The type uses a fixed amount of memory and
+/// is fast enough for the hot path: a sample that is not among the largest costs one comparison.
 #[derive(Clone, Debug)]
 pub struct TopSamples<const N: usize> {
-    /// Unordered while it fills up. Afterwards `floor` is the smallest.
+    /// The latencies are unordered. Once there are `N`, `floor` is the smallest of them.
     entries: [(Nanos, Nanos); N],
     len: usize,
     /// A latency must exceed this to be added.
@@ -54,7 +54,7 @@ impl<const N: usize> TopSamples<N> {
         }
     }
 
-    /// Rare: for n independent samples about N·ln(n) times.
+    /// Inserts a latency. This is rare: for n independent samples it happens about N·ln(n) times.
     #[cold]
     fn insert(&mut self, latency: Nanos, time: Nanos) {
         if self.len < N {

@@ -23,7 +23,7 @@ pub struct Topology {
 /// The position of a CPU in the topology.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuLocation {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Whether it is online.
     pub online: bool,
@@ -42,7 +42,7 @@ pub struct CpuLocation {
 pub struct Cache {
     /// Its level. 1 is the nearest.
     pub level: u32,
-    /// Data, Instruction or Unified.
+    /// Type of the cache: Data, Instruction or Unified.
     pub kind: String,
     /// Its size.
     pub size_bytes: Option<u64>,
@@ -63,10 +63,10 @@ pub struct MemoryNode {
     pub distances: Vec<u32>,
 }
 
-/// A recommended place for something, and the reason.
+/// The recommended CPUs for a part of the work, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Placement {
-    /// The thing to place: `system`, `real-time`, `thread`, `producer`, `consumer`.
+    /// The part of the work: `system`, `real-time`, `thread`, `producer`, `consumer`.
     pub role: String,
     /// The CPUs.
     pub cpus: CpuSet,
@@ -74,7 +74,7 @@ pub struct Placement {
     pub reason: String,
 }
 
-/// Why no placement is possible.
+/// Reason why no placement is possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
     /// The machine has only one core.

@@ -1,11 +1,12 @@
-//! What is known about a trace that another tool recorded.
+//! Facts about a trace that another tool recorded.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, NotShown};
 
-/// A trace of another tool, as the search for late reactions found it.
+/// A trace that another tool recorded, with the numbers that the search for late reactions counted
+/// in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceSummary {
     /// The file, as the user named it. `-` for standard input.
@@ -16,7 +17,7 @@ pub struct TraceSummary {
     pub clock: Option<String>,
     /// Whether clocks of different CPUs may differ. Null if the clock is unknown.
     pub clocks_differ: Option<bool>,
-    /// The resolution of times.
+    /// The resolution of event times.
     pub resolution_ns: Nanos,
     /// The kernel that was traced. Null if the file does not say.
     pub kernel: Option<String>,
@@ -26,24 +27,24 @@ pub struct TraceSummary {
     pub events: u64,
     /// Time of the first event, on the clock of the trace.
     pub from_ns: Nanos,
-    /// Time of the last event.
+    /// Time of the last event, on the clock of the trace.
     pub to_ns: Nanos,
     /// Number of gaps with lost events.
     pub gaps: u64,
     /// Number of lost events, as far as the trace states it.
     pub lost: u64,
-    /// Number of switches that the trace lacks although it has others.
+    /// Number of context switches that the trace lacks although it contains others.
     pub switches_missing: u64,
     /// Number of waits of unknown length, because events that may have interrupted them are
     /// missing.
     pub incomplete: u64,
-    /// Whether only reactions of real-time threads were explained, since there are some.
+    /// Whether only reactions of real-time threads were explained, because the trace contains some.
     pub real_time_only: bool,
     /// Number of reactions of ordinary threads that were left out for that reason.
     pub ordinary: u64,
-    /// The longest of these.
+    /// The longest of the reactions that were left out.
     pub ordinary_max_ns: Option<Nanos>,
-    /// Information that the trace lacks besides events.
+    /// Information, other than events, that the trace lacks.
     pub not_shown: Vec<NotShown>,
     /// Texts in the trace that state the latency of an outlier.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

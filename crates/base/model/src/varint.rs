@@ -9,7 +9,8 @@ pub fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Takes a number from the front. `None` if the bytes end inside it, or it does not fit a `u64`.
+/// Takes a number from the front of the bytes. `None` if the bytes end inside the number, or if it
+/// does not fit into a `u64`.
 pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {

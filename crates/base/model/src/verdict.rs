@@ -1,8 +1,8 @@
 //! Verdicts on requirements, and the confidence of the figures.
 //!
-//! There are two separate questions. *Was the requirement met in this run?* is a fact about the
-//! measurement, without statistics. *Will the machine meet it?* is a statement about the machine
-//! with a confidence, if the day is like the time measured.
+//! The verdict answers two separate questions. *Was the requirement met in this run?* is a fact
+//! about the measurement, without statistics. *Will the machine meet it?* is a statement about the
+//! machine with a confidence, which is valid if the day is like the measured time.
 
 mod grounds;
 mod judge;
@@ -25,8 +25,8 @@ pub struct Verdict {
     pub sentence: String,
     /// Each limit, judged on the thread with the worst result.
     pub limits: Vec<LimitResult>,
-    /// How often the largest latency may be exceeded. Null if the measuring time or the largest
-    /// latency is unknown.
+    /// Upper bound of how often the largest latency is exceeded. Null if the measuring time or the
+    /// largest latency is unknown.
     #[serde(default)]
     pub bound: Option<Bound>,
 }
@@ -43,10 +43,10 @@ pub enum Outcome {
     NotDecidable,
     /// The machine holds each limit.
     Held,
-    /// The machine breaks at least one. `missed` in schema 1.
+    /// The machine breaks at least one limit. `missed` in schema 1.
     #[serde(alias = "missed")]
     Broken,
-    /// Neither is proven for the machine. `unknown` in schema 1.
+    /// Neither *held* nor *broken* is proven for the machine. `unknown` in schema 1.
     #[serde(alias = "unknown")]
     NotProven,
     /// There was no limit to check.
@@ -71,17 +71,17 @@ impl Outcome {
         found.map_or("", |(_, word)| word)
     }
 
-    /// Returns whether it is good: met or held.
+    /// Returns whether the outcome is good: met or held.
     pub const fn is_good(self) -> bool {
         matches!(self, Self::Met | Self::Held)
     }
 
-    /// Returns whether it is bad: exceeded or broken.
+    /// Returns whether the outcome is bad: exceeded or broken.
     pub const fn is_bad(self) -> bool {
         matches!(self, Self::Exceeded | Self::Broken)
     }
 
-    /// Returns whether it is open: not decidable or not proven.
+    /// Returns whether the outcome is open: not decidable or not proven.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::NotDecidable | Self::NotProven)
     }
@@ -91,7 +91,8 @@ impl Outcome {
         let any = |held: Option<bool>| limits.iter().any(|result| result.held == held);
         match (limits.is_empty(), is_of_machine) {
             (true, _) => Self::NoRequirement,
-            // A limit known to be exceeded stays so, even if other facts are unknown.
+            // A limit that is known to be exceeded remains exceeded, even if other facts are
+            // unknown.
             (_, false) if any(Some(false)) => Self::Exceeded,
             (_, false) if any(None) => Self::NotDecidable,
             (_, false) => Self::Met,
@@ -102,51 +103,53 @@ impl Outcome {
     }
 }
 
-/// One limit, judged.
+/// One limit and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitResult {
     /// The limit.
     pub limit: Limit,
-    /// The worst value of any thread. Null if a thread measured nothing.
+    /// The worst value of all threads. Null if a thread measured nothing.
     pub measured: Option<u64>,
-    /// That thread, as an index into `threads`.
+    /// The thread with the worst value, as an index into `threads`.
     pub thread: Option<u32>,
-    /// Whether it was met in this run, or is held by the machine, depending on the requirement.
-    /// Null if unknown.
+    /// Whether the limit was met in this run, or is held by the machine, depending on the
+    /// requirement. Null if unknown.
     pub held: Option<bool>,
-    /// The due periods of that thread: samples and missed ones.
+    /// Number of due periods of the thread with the worst value: samples and missed ones.
     #[serde(default)]
     pub periods: Option<u64>,
-    /// Why it is open, and what would decide it. Null if it is decided.
+    /// Reason why the result is open, and what would decide it. Null if it is decided.
     #[serde(default)]
     pub lacking: Option<String>,
-    /// Periods of that thread that are known to exceed a limit on latencies.
+    /// Number of periods of that thread that are known to exceed the limit. Only for limits on
+    /// latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<u64>,
 }
 
 /// Upper bound of how often a latency is exceeded. It counts episodes instead of samples, because
-/// late periods that follow each other closely have a common cause. The time measured had no
+/// late periods that follow each other closely have a common cause. The measured time had no
 /// episode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bound {
     /// The largest observed latency.
     pub exceeded_ns: Nanos,
-    /// Upper bound of the episodes a day that exceed it.
+    /// Upper bound of the number of episodes per day that exceed this latency.
     pub episodes_per_day: f64,
-    /// Its confidence, 0 to 1.
+    /// Confidence of the bound, 0 to 1.
     pub confidence: f64,
     /// The time without an episode, as far as known.
     pub measured_ns: Nanos,
-    /// The thread that it describes, if the threads measure different things.
+    /// The thread that the bound describes, if the threads measure different things.
     #[serde(default)]
     pub thread: Option<String>,
-    /// The phase that it describes, if there are several.
+    /// The phase that the bound describes, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
 }
 
-/// For a shorter time, the bound for a day would be millions, which is useless to a reader.
+/// Shortest measuring time for which a bound is shown. For a shorter time, the bound for a day
+/// would be millions, which is useless to a reader.
 const SHORTEST: Nanos = Nanos::from_secs(1);
 
 impl Bound {
@@ -192,7 +195,7 @@ impl Bound {
     }
 }
 
-/// Rounds up to few digits, so that JSON contains exactly the same number.
+/// Rounds up to four decimal places, so that JSON contains exactly the same number.
 fn rounded_up(rate: f64) -> f64 {
     (rate * 1e4).ceil() / 1e4
 }
@@ -260,7 +263,7 @@ fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
 }
 
 impl Verdict {
-    /// Withdraws a positive result, for this reason.
+    /// Withdraws a positive result, with the reason `void`.
     pub(crate) fn make_void(&mut self, void: String) {
         for limit in &mut self.limits {
             if limit.held == Some(true) {

@@ -1,4 +1,4 @@
-//! Run-queue latency of woken threads, summed up for the whole machine.
+//! Run-queue latency of woken threads, as sums for the whole machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::schema::JsonSchema;
 pub struct Wakeups {
     /// Data source: `bpf` (programs in the kernel) or `events` (a trace).
     pub source: WakeupSource,
-    /// Why BPF programs did not count. Null if they did.
+    /// Reason why no BPF program counted. Null if BPF programs counted.
     #[serde(default)]
     pub not_bpf: Option<String>,
     /// Length of the observation.
@@ -19,16 +19,15 @@ pub struct Wakeups {
     pub rows: Vec<WakeupRow>,
     /// The longest waits, in descending order.
     pub longest: Vec<LateWakeup>,
-    /// Waits that had not ended when this was read, in descending order. No row includes them.
+    /// Waits that had not ended when the data were read, in descending order. No row includes them.
     #[serde(default)]
     pub open: Vec<OpenWait>,
     /// Wake-ups that no row includes, because their data was lost.
     pub lost: u64,
-    /// Wake-ups of threads that had no row left for their comm. The rows without a comm include
-    /// them.
+    /// Wake-ups of threads for whose comm no row was left. The rows without a comm include them.
     pub unnamed: u64,
     /// Trace events that were overwritten before they were read. No row includes the wake-ups among
-    /// them. BPF programs lose none.
+    /// them. BPF programs lose no events.
     #[serde(default)]
     pub events_lost: u64,
 }
@@ -55,11 +54,11 @@ pub struct WakeupRow {
     /// Their control group, if requested.
     #[serde(default)]
     pub group: Option<GroupSeen>,
-    /// CPU time of these threads while a woken thread waited for their CPU. Includes only threads
-    /// that ran right before the wait ended. Counted only if groups were requested.
+    /// CPU time that these threads used while a woken thread waited for their CPU. Includes only
+    /// threads that ran right before the wait ended. Counted only if groups were requested.
     #[serde(default)]
     pub held_ns: Nanos,
-    /// How long these threads waited.
+    /// The waits of these threads.
     pub waits: WaitHistogram,
 }
 
@@ -68,14 +67,14 @@ pub struct WakeupRow {
 pub struct GroupSeen {
     /// Its path, as in /proc/PID/cgroup. Null if the group no longer exists or was not known.
     pub path: Option<String>,
-    /// The container or unit it belongs to, such as `docker container 1f2e3d4c5b6a`.
+    /// The container or unit to which the group belongs, such as `docker container 1f2e3d4c5b6a`.
     pub container: Option<String>,
-    /// The inode of its directory. 0 if unknown.
+    /// The inode number of the group's directory. 0 if unknown.
     pub id: u64,
 }
 
 impl GroupSeen {
-    /// Creates a group with only its number.
+    /// Creates a group with only its inode number.
     pub const fn from_id(id: u64) -> Self {
         Self {
             path: None,
@@ -171,14 +170,14 @@ pub struct WakeupGroup {
     pub comm: Option<String>,
     /// The control group, if requested and known.
     pub group: Option<GroupSeen>,
-    /// CPU time of these threads while woken threads waited for their CPU.
+    /// CPU time that these threads used while woken threads waited for their CPU.
     pub held: Nanos,
     /// The waits of these threads.
     pub waits: WaitHistogram,
 }
 
 impl Wakeups {
-    /// Returns the longest wait, ended or open, or zero if there was none.
+    /// Returns the longest wait, whether ended or open, or zero if there was none.
     pub fn longest(&self) -> Nanos {
         let ended = self.rows.iter().map(|row| row.waits.max_ns);
         let open = self.open.iter().map(|wait| wait.waited_ns);
@@ -218,7 +217,7 @@ impl Wakeups {
 /// One long wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LateWakeup {
-    /// When the thread was woken, on CLOCK_MONOTONIC.
+    /// Time at which the thread was woken, on CLOCK_MONOTONIC.
     pub woken_ns: Nanos,
     /// Length of the wait.
     pub latency_ns: Nanos,
@@ -228,8 +227,8 @@ pub struct LateWakeup {
     pub victim: ThreadSeen,
     /// The thread that ran on the CPU right before.
     pub culprit: ThreadSeen,
-    /// How much of the wait that thread ran. The rest went to other threads or to the switch. Null
-    /// if no event shows when it got the CPU.
+    /// The part of the wait in which that thread ran. In the rest, other threads or the switch had
+    /// the CPU. Null if no event shows when the thread got the CPU.
     pub culprit_ran_ns: Option<Nanos>,
     /// The thread that ran when the wake-up happened. 0 if the CPU was idle.
     pub waker: u32,
@@ -238,7 +237,7 @@ pub struct LateWakeup {
 /// A wait that has not ended yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenWait {
-    /// When the thread was woken, on CLOCK_MONOTONIC.
+    /// Time at which the thread was woken, on CLOCK_MONOTONIC.
     pub woken_ns: Nanos,
     /// Length of the wait so far.
     pub waited_ns: Nanos,
@@ -252,7 +251,7 @@ pub struct OpenWait {
     pub waker: u32,
 }
 
-/// A thread as it was at a context switch.
+/// A thread at the time of a context switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadSeen {
     /// Its thread ID. 0 if the CPU was idle.
@@ -317,7 +316,7 @@ impl WaitHistogram {
     pub fn bucket_of(wait: Nanos) -> u32 {
         let mut unit = 1u64;
         let mut before = 0u32;
-        // 100 values of 1 ns, then 90 for each decade.
+        // There are 100 buckets of 1 ns, then 90 for each decade.
         while wait.0 / unit >= 100 {
             if before == 10 {
                 return WAIT_BUCKETS as u32 - 1;
@@ -434,7 +433,7 @@ mod tests {
         assert_eq!(thread(9, Some(0), 130), "nice 10");
         assert_eq!(thread(9, Some(0), 49), "boosted to 50");
         assert_eq!(thread(9, Some(6), -1), "deadline");
-        // The policy is unknown in trace events.
+        // Trace events do not contain the policy.
         assert_eq!(thread(9, None, 49), "real-time 50");
         assert_eq!(thread(9, None, 120), "nice 0");
         assert_eq!(thread(9, None, -1), "deadline");

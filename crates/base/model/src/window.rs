@@ -1,4 +1,4 @@
-//! The time window around one late reaction.
+//! The time window of one late reaction.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +25,9 @@ pub struct Window {
     /// that name the victim or a thread it waits for. Includes some before `expected`, at least the
     /// last switch, which shows what ran.
     pub events: Vec<TraceEvent>,
-    /// Events that were overwritten or dropped between the first event and
-    /// `actual`.
+    /// Number of events that were overwritten or dropped between the first event and `actual`.
     pub lost: u64,
-    /// Events in the middle that were used for the explanation but are not stored
+    /// Number of events in the middle that were used for the explanation but are not stored
     /// ([`Window::shortened`]).
     #[serde(default)]
     pub left_out: u64,
@@ -49,16 +48,17 @@ pub struct Window {
     /// Evidence from counters rather than events.
     #[serde(default)]
     pub evidence: Evidence,
-    /// The causes that were found, each with its span of time, in order. Empty before the analysis.
+    /// The causes that the analysis found, each with its span of time, in chronological order.
+    /// Empty before the analysis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<Segment>,
-    /// For a job, the activity of each thread involved, beginning with the job's thread.
+    /// For a job: the activity of each thread involved, beginning with the job's thread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activity: Vec<ThreadActivity>,
 }
 
 impl Window {
-    /// Number of events that are stored of a window: some 40 KiB, compressed.
+    /// Maximum number of events that are stored of a window: about 40 KiB, compressed.
     pub const KEPT_EVENTS: usize = 4_000;
 
     /// Returns the window with at most [`KEPT_EVENTS`](Self::KEPT_EVENTS) events. Events in the
@@ -74,7 +74,7 @@ impl Window {
     }
 
     /// Returns whether the segments are in order, do not overlap, and are within the latency. The
-    /// analysis guarantees this, but a window of a delivery or a file may be damaged.
+    /// analysis guarantees this, but the window in a delivery or a file may be damaged.
     pub fn segments_fit(&self) -> bool {
         let mut at = self.expected;
         let in_order = self.segments.iter().all(|segment| {
@@ -96,7 +96,8 @@ impl Window {
     }
 }
 
-/// Drops what is beyond [`Window::KEPT_EVENTS`] from the middle, and returns how much that was.
+/// Removes the items beyond [`Window::KEPT_EVENTS`] from the middle of the list, and returns their
+/// number.
 fn drop_middle<T>(items: &mut Vec<T>) -> usize {
     let beyond = items.len().saturating_sub(Window::KEPT_EVENTS);
     let half = Window::KEPT_EVENTS / 2;

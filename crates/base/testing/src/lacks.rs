@@ -1,28 +1,30 @@
-//! The reasons for which a test may be skipped, and how a refusal of the program is recognised as
-//! one of them.
+//! The reasons for which a test may be skipped, and how they are recognised in the text of a
+//! refusal.
 
 use std::fmt;
 
-/// What a machine lacks, so that a test cannot run on it. The gate accepts a skip only for the
-/// reason that `.ci/skips` lists for the test.
+/// Reason why a test cannot run on a machine. The gate accepts a skip only for the reason that
+/// `.ci/skips` lists for the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
-    /// A right of the user: real-time priority, locked memory, mounts, tracing, settings.
+    /// The user lacks a right: real-time priority, locked memory, mounts, tracing, settings.
     Right,
-    /// A program, or a package of an interpreter, that is not installed.
+    /// A program, or a package of an interpreter, is not installed.
     Program,
-    /// A feature of the running kernel: built without it, not mounted, disabled, or in use.
+    /// A feature of the running kernel is missing: built without it, not mounted, disabled, or in
+    /// use.
     Kernel,
-    /// A part of the machine: a second CPU, a clock source, an interrupt, a property of the
+    /// The machine lacks a part: a second CPU, a clock source, an interrupt, a property of the
     /// processor.
     Hardware,
-    /// A machine of `cargo xtask vm`: PREEMPT_RT, an isolated CPU, the tests' module of the kernel.
+    /// The test needs a machine of `cargo xtask vm`: PREEMPT_RT, an isolated CPU, the kernel module
+    /// of the tests.
     Emulation,
-    /// Another user: root where the test acts as two users, an ordinary user where it expects a
+    /// The test needs another user: root if it acts as two users, an ordinary user if it expects a
     /// refusal.
     User,
-    /// An undisturbed moment: other programs used the CPUs, events were lost, or what the test waits
-    /// for did not occur. The gate limits their number.
+    /// The machine was not quiet: other programs used the CPUs, events were lost, or the event that
+    /// the test waits for did not occur. The gate limits the number of such skips.
     Quiet,
 }
 
@@ -38,7 +40,7 @@ impl Lacks {
         Self::Quiet,
     ];
 
-    /// Returns the word in a line of SKIP and in `.ci/skips`.
+    /// Returns the word for the reason in a SKIP line and in `.ci/skips`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Right => "right",
@@ -56,10 +58,10 @@ impl Lacks {
         Self::ALL.into_iter().find(|lacks| lacks.word() == word)
     }
 
-    /// Returns the reason that a refusal of the program or of the kernel gives.
+    /// Returns the reason that the text of a refusal, by the program or by the kernel, contains.
     ///
     /// # Panics
-    /// Panics with the whole text if it gives none of these reasons: the feature is broken.
+    /// Panics with the whole text if it contains none of these reasons. The feature is then broken.
     #[track_caller]
     pub fn of_refusal(told: &str) -> Self {
         classify(told).unwrap_or_else(|| panic!("no reason to skip a test:\n{told}"))
@@ -72,8 +74,9 @@ impl fmt::Display for Lacks {
     }
 }
 
-/// What the program says where a right or a part of the kernel is missing, without an error number
-/// of the kernel. The test `each_phrase_occurs_in_program_messages` keeps this table true.
+/// Phrases of the program's messages about a missing right or a missing part of the kernel. These
+/// messages have no error number of the kernel. The test `each_phrase_occurs_in_program_messages`
+/// checks that each phrase is still in use.
 const PHRASES: &[(&str, Lacks)] = &[
     // punctual_rt::Error
     ("was refused (EPERM)", Lacks::Right),
@@ -92,11 +95,12 @@ const PHRASES: &[(&str, Lacks)] = &[
     ("this kernel has no BTF in ", Lacks::Kernel),
 ];
 
-/// Separates the two errors of `WatchError::Neither`: each must be a reason.
+/// Separates the two errors in the text of `WatchError::Neither`. Each must be a reason to skip.
 const BOTH: &str = "; trace events: ";
 
 fn classify(told: &str) -> Option<Lacks> {
-    // The kernel's verifier writes how much it has examined: the BPF program is wrong.
+    // The kernel's BPF verifier writes this if it rejects a program. The BPF program is wrong, so
+    // do not skip the test.
     if told.contains("processed ") && told.contains(" insns") {
         return None;
     }
@@ -108,7 +112,7 @@ fn classify(told: &str) -> Option<Lacks> {
     reasons.all(|reason| reason.is_some()).then_some(first)
 }
 
-/// Classifies by the error number in the text of a [`std::io::Error`], see errno(3).
+/// Classifies a text by the error number of the [`std::io::Error`] in it, see errno(3).
 fn by_number(told: &str) -> Option<Lacks> {
     let (_, rest) = told.split_once("(os error ")?;
     let is_of_the_kernel = ["/sys/", "/proc/", "/dev/"]
@@ -197,7 +201,7 @@ mod tests {
         ] {
             messages += &std::fs::read_to_string(crates.join(file)).unwrap();
         }
-        // A text goes on after a backslash at the end of a line.
+        // In the source, a backslash at the end of a line continues the text.
         let messages: Vec<&str> = messages.split_whitespace().filter(|w| *w != "\\").collect();
         let messages = messages.join(" ");
         for phrase in PHRASES.iter().map(|(phrase, _)| *phrase).chain([BOTH]) {

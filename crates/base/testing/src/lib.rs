@@ -29,10 +29,11 @@ macro_rules! skip {
     };
 }
 
-/// Skips a test because the program or the kernel refused what it tries. `told` is what they said.
+/// Skips a test because the program or the kernel refused what it tries. `told` is the text of the
+/// refusal.
 ///
 /// # Panics
-/// Panics with the whole text if it gives no reason to skip ([`Lacks::of_refusal`]).
+/// Panics with the whole text if it contains no reason to skip ([`Lacks::of_refusal`]).
 #[track_caller]
 pub fn skip_refused(what: impl fmt::Display, told: impl fmt::Display) {
     let text = format!("{what}: {told}");
@@ -55,7 +56,8 @@ pub fn skip_inside(stderr: &str) {
     }
 }
 
-/// Returns the builder of a thread with the name of the test that calls it, so that it can skip.
+/// Returns a thread builder with the name of the calling test, so that the new thread can skip that
+/// test.
 pub fn thread_of_test() -> std::thread::Builder {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     std::thread::Builder::new().name(name)
@@ -68,22 +70,22 @@ pub fn thread_of_test() -> std::thread::Builder {
 #[doc(hidden)]
 pub fn say(lacks: Lacks, why: fmt::Arguments<'_>) {
     let thread = std::thread::current();
-    // The harness names the thread after its test. The gate looks the name up.
+    // The harness names the thread after its test. The gate looks for this name.
     let test = (thread.name()).expect("a thread that skips has a name: see thread_of_test()");
     let line = line(test, lacks, why);
     // A closed stream is no reason to fail the test.
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Returns the line, with a leading newline because the harness may have begun a line.
+/// Returns the line, with a leading newline because the harness may have written a part of a line.
 fn line(test: &str, lacks: Lacks, why: fmt::Arguments<'_>) -> String {
     let why = why.to_string();
     let words: Vec<&str> = why.split_whitespace().collect();
     format!("\nSKIP {test}: {lacks}: {}\n", words.join(" "))
 }
 
-/// Other programs use the CPUs of this machine. A skip for that reason begins with this value:
-/// `skip!(Quiet, "{crowd}: ...")`.
+/// Evidence that other programs use the CPUs of this machine. The details of a skip for that reason
+/// begin with this value: `skip!(Quiet, "{crowd}: ...")`.
 #[derive(Clone, Copy, Debug)]
 pub struct Overload {
     load: f64,
@@ -95,10 +97,10 @@ impl fmt::Display for Overload {
     }
 }
 
-/// Returns `Some` if the 1-minute load average exceeds the number of CPUs plus one. Then durations,
-/// and checks of concurrent execution, prove nothing.
+/// Returns `Some` if the 1-minute load average exceeds the number of CPUs plus one. On such a
+/// machine, measured durations and checks of concurrent execution prove nothing.
 pub fn crowded() -> Option<Overload> {
-    // In units of 1/65536 (sysinfo(2)).
+    // The load average is in units of 1/65536 (sysinfo(2)).
     let load = rustix::system::sysinfo().loads[0] as f64 / 65_536.0;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     (load > cpus as f64 + 1.0).then_some(Overload { load })

@@ -111,7 +111,7 @@ impl Cluster {
     ) -> Result<Self, String> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("punctual-pg-{}-{number}", std::process::id());
-        // Not below TMPDIR, which may be long: the path of a socket has at most 107 bytes.
+        // Do not use TMPDIR, which may be long: the path of a socket has at most 107 bytes.
         let folder = Path::new("/tmp").join(name);
         let on = |error: io::Error| format!("{}: {error}", folder.display());
         std::fs::create_dir(&folder).map_err(on)?;

@@ -10,9 +10,9 @@ pub(crate) struct Grounds<'a> {
     /// Measuring time of each thread. Empty if unknown.
     pub(crate) measured: Vec<Option<Nanos>>,
     pub(crate) series: Option<&'a Series>,
-    /// Whether missed periods are not counted.
+    /// Whether the number of missed periods is unknown.
     pub(crate) missed_unknown: bool,
-    /// Whether the threads measure the same.
+    /// Whether all threads measure the same thing.
     pub(crate) alike: bool,
     /// The break threshold, and whether it ended the run.
     pub(crate) break_value: Option<(Nanos, bool)>,
@@ -34,8 +34,8 @@ impl Grounds<'_> {
         outside.max_by_key(|sample| sample.latency_ns)
     }
 
-    /// Withdraws results that a suspension leaves open. A stopped process proves nothing, and only
-    /// the largest latencies show whether they belong to that time.
+    /// Withdraws results that a suspension leaves open. The time in which a process was stopped
+    /// proves nothing, and only the largest samples show whether they belong to that time.
     pub(super) fn suspend(&self, due: &[Due], result: &mut LimitResult) {
         let Some(longest) = self.suspensions.iter().max_by_key(|one| one.length_ns) else {
             return;
@@ -59,9 +59,10 @@ impl Grounds<'_> {
         self.measured.get(place).copied().flatten()
     }
 
-    /// Returns how often the largest latency of all threads can be exceeded. Only the thread with
-    /// the maximum counts if the threads measure different things, and only its phase if there are
-    /// several: the time of others is no evidence for it.
+    /// Returns an upper bound of how often the largest latency of all threads is exceeded. If the
+    /// threads measure different things, only the thread with the maximum counts. If there are
+    /// several phases, only the phase of that thread counts. The time of others is no evidence for
+    /// it.
     pub(super) fn bound(&self, due: &[Due]) -> Option<Bound> {
         let largest = (0..due.len()).max_by_key(|place| due[*place].max())?;
         let max = due[largest].max()?;
@@ -107,7 +108,7 @@ pub(super) struct Single {
     pub(super) measured: Option<u64>,
     pub(super) held: Option<bool>,
     pub(super) lacking: Option<String>,
-    /// Number of periods that are known to exceed it.
+    /// Number of periods that are known to exceed the limit.
     pub(super) above: Option<u64>,
 }
 
@@ -161,7 +162,7 @@ pub(super) fn missed_unknown() -> String {
     "the number of missed periods is unknown".to_owned()
 }
 
-/// Returns how many periods may be later than all known latencies.
+/// Returns the number of periods that may be later than all known latencies.
 pub(super) fn undecided(due: &Due) -> u64 {
     due.unknown().saturating_add(due.open())
 }

@@ -6,7 +6,7 @@ use super::{LimitResult, Outcome, Verdict};
 use crate::bucket_counts::rank_of;
 use crate::{Due, Limit, Metric, Nanos, Requirement, ThreadRecord, grouped};
 
-/// A percentile is judged only if at least this many periods are expected above it.
+/// Minimum number of periods that must be expected above a percentile for it to be judged.
 const LEAST_ABOVE: f64 = 10.0;
 
 impl Requirement {
@@ -132,7 +132,7 @@ impl Limit {
         let may_exceed = due.periods() - rank;
         let expected = due.periods() as f64 * share_above;
         let is_long_enough = expected >= LEAST_ABOVE * (1.0 - 1e-9);
-        // More periods above the limit than a run of sufficient length may have.
+        // Even a run of sufficient length may not have so many periods above the limit.
         let are_many = above.at_least as f64 > LEAST_ABOVE;
         let held = if above.at_least > may_exceed {
             (is_long_enough || are_many).then_some(false)
@@ -140,7 +140,8 @@ impl Limit {
             let possible = above.at_most <= may_exceed && is_long_enough;
             (possible && !grounds.missed_unknown).then_some(true)
         };
-        // The percentile itself has an error of 1%. Do not show it above a limit that was met.
+        // The shown percentile has an error of up to 1%. Do not show a value above a limit that was
+        // met.
         let measured = match held {
             Some(true) => bounds.at_least.min(limit),
             _ => bounds.at_least,
@@ -196,7 +197,7 @@ fn latency_unknown(due: &Due) -> String {
 /// Returns `10,000,000 due periods needed, 2,700 measured: measure 2 h 47 min`.
 fn too_few(periods: u64, share_above: f64, measured: Option<Nanos>) -> String {
     let exact = LEAST_ABOVE / share_above;
-    // 10 / 0.001 is 10000.000000000001 in floating point.
+    // 10 / 0.001 is 10000.000000000001 in floating point, but must count as 10000.
     let needed = (exact * (1.0 - 1e-9)).ceil();
     let mut text = format!(
         "{} due periods needed, {} measured",
@@ -212,7 +213,7 @@ fn too_few(periods: u64, share_above: f64, measured: Option<Nanos>) -> String {
 
 /// Returns `43 min` or `2 h 47 min`, rounded up, as advice on how long to measure.
 fn length(seconds: f64) -> String {
-    // A run is never exactly as long as requested.
+    // A run is never exactly as long as requested, so allow a deviation of 0.1%.
     let seconds = (seconds * (1.0 - 1e-3)).ceil() as u64;
     let minutes = seconds.div_ceil(60);
     let hours = minutes.div_ceil(60);

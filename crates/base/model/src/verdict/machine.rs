@@ -7,11 +7,12 @@ use crate::{Due, Limit, Metric, Nanos, counted, grouped};
 /// A statement about the machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
-    /// Chance that a bound is wrong.
+    /// Probability that a bound is wrong.
     pub(super) error: f64,
     /// Number of judged threads. A limit is broken if any thread breaks it, so the error of
-    /// *broken* is divided over them: the first step of Holm (1979), which suffices for whether
-    /// there is any. It is held if all threads hold it, for which each may use the whole error.
+    /// *broken* is divided by this number. This is the first step of Holm (1979), which suffices
+    /// for the question whether any thread breaks the limit. A limit is held if all threads hold
+    /// it, so each thread may use the whole error.
     pub(super) threads: usize,
 }
 
@@ -26,7 +27,8 @@ impl Claim {
         due: &Due,
     ) -> Single {
         let Metric::Percentile(percent) = limit.metric else {
-            // One occurrence proves *broken*. That something never happens cannot be proven.
+            // One occurrence proves *broken*. No measurement can prove that something never
+            // happens.
             return fact.open_if_held(|| {
                 "no run is long enough to prove that a limit is never exceeded: require a \
                  percentile, or a rate with punctual check"
@@ -40,12 +42,12 @@ impl Claim {
         }
     }
 
-    /// Returns whether at most this share of the periods is later than `limit`, or why that is
-    /// open.
+    /// Returns whether at most this share of the periods is later than `limit`, or the reason why
+    /// this is open.
     ///
     /// Late periods cluster, so each counts less than an independent one. Their counts in blocks of
-    /// time show how much less. Unseen events are possible as well: an episode that makes all
-    /// periods within one gap late, as rare as its absence in the time measured implies.
+    /// time show how much less. The method also allows for unseen events: an episode that makes all
+    /// periods within one gap late, and that is rare enough not to occur in the measured time.
     fn late_share(
         self,
         limit: Nanos,
@@ -87,7 +89,7 @@ impl Claim {
 }
 
 /// Counts the late periods of a thread in blocks of two gaps or one row of the time series,
-/// whichever is longer: certainly late ones, and possibly late ones.
+/// whichever is longer. Returns the counts of certainly late periods, and of possibly late ones.
 fn late_in_blocks(
     grounds: &Grounds<'_>,
     place: usize,

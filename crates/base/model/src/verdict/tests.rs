@@ -31,8 +31,8 @@ pub(super) fn thread(latencies: &[i64], missed: u64) -> ThreadRecord {
     }
 }
 
-/// A thread that was on time for `punctual` periods of 1 ms. `late` wake-ups came 50 ms late, and
-/// periods were missed meanwhile.
+/// Returns a thread that was on time for `punctual` periods of 1 ms. `late` wake-ups came 50 ms
+/// late, and the periods during those waits were missed.
 fn starved(punctual: u64, late: u64) -> ThreadRecord {
     let mut thread = thread(&[], 0);
     thread
@@ -102,7 +102,7 @@ fn missed_periods_are_late_and_not_absent() {
         verdict.sentence
     );
     assert_eq!(verdict.limits[0].periods, Some(5_400));
-    // By the samples alone the limit would be held.
+    // The samples alone would meet the limit.
     let samples = threads[0].histogram.quantile(0.99).unwrap();
     assert!(samples < Nanos(34_000), "{samples}");
     assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Met);
@@ -110,7 +110,8 @@ fn missed_periods_are_late_and_not_absent() {
     assert_eq!(outcome("missed", 649, &threads), Outcome::Exceeded);
 }
 
-/// A thread that was on time until the run ended, while one wait had been open for `open_ms`.
+/// Returns a thread that was on time, except that one wait had been open for `open_ms` when the run
+/// ended.
 fn cut_off(open_ms: u64) -> ThreadRecord {
     let mut thread = starved(5_000, 0);
     thread.missed_histogram = None;
@@ -140,7 +141,7 @@ fn unwoken_period_lateness_reaches_the_end() {
     assert!(verdict.sentence.contains(why), "{}", verdict.sentence);
     assert_eq!(outcome("p99", 3_000_000, &threads), Outcome::Exceeded);
     assert_eq!(outcome("p99", 300_000_000, &threads), Outcome::NotDecidable);
-    // They cannot affect the median.
+    // The open periods cannot affect the median.
     assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Met);
     let bound = Bound::new(Nanos::from_millis(200), Nanos::from_secs(5), 200, None);
     let mut recording = testing::recording(1, 5);
@@ -181,7 +182,8 @@ fn missed_periods_of_unknown_latency_prove_nothing() {
         "{}",
         verdict.sentence
     );
-    // p50 is the same for any latency of them. A limit that the samples exceed is exceeded.
+    // The latency of the missed periods does not affect p50. A limit that the samples exceed is
+    // exceeded in any case.
     assert_eq!(outcome("p50", 40_000, &threads), Outcome::Met);
     assert_eq!(outcome("p50", 30_000, &threads), Outcome::Exceeded);
     assert_eq!(outcome("max", 60_000_000, &threads), Outcome::NotDecidable);
@@ -201,7 +203,7 @@ fn too_few_periods_prove_nothing() {
         "{}",
         verdict.sentence
     );
-    // Ten periods above p99.67 of 3,003 are just enough.
+    // Ten of 3,003 periods are expected above p99.67, which is just enough.
     let mut latencies = vec![10; 3_002];
     latencies.push(2_400_000);
     let threads = [thread(&latencies, 0)];
@@ -287,7 +289,7 @@ fn clean_minute_proves_4314_daily_episodes() {
         bound.sentence(),
         format!("at most 4,314 episodes a day exceed {max} (95%, if the day is like these 60.0 s)")
     );
-    // Three days: one episode a day. The bound falls with the length of the run.
+    // Three days: one episode per day. The bound falls with the length of the run.
     let of = |hours: u64| Bound::new(max, Nanos::from_secs(3_600 * hours), 0, None).unwrap();
     assert!(of(72).sentence().contains("at most 1.0 episodes a day"));
     assert!(
@@ -334,7 +336,8 @@ fn words_of_the_first_schema_are_read() {
     );
 }
 
-/// One sample of 1 s in a stop by the user, one of 200 µs outside it.
+/// Returns a run with two samples: one of 1 s while the user had stopped the process, and one of
+/// 200 µs outside the stop.
 fn stopped_for_a_second() -> Recording {
     let mut recording = testing::recording(1, 2);
     let at = |monotonic: u64, latency: u64| TopSample {
@@ -392,7 +395,7 @@ fn violation_beside_stop_stays_broken() {
     recording.requirement = require("max", 100_000);
     let verdict = recording.judge();
     assert_eq!(verdict.outcome, Outcome::Exceeded);
-    // The result is from the sample outside, not from the stop.
+    // The result is from the sample outside the stop.
     assert_eq!(verdict.limits[0].measured, Some(200_000));
     recording.suspensions.clear();
     assert_eq!(recording.judge().limits[0].measured, Some(1_000_000_000));

@@ -1,10 +1,10 @@
-//! Tests of the two questions: facts of the run, and proofs about the machine.
+//! Tests of the two questions: facts about the run, and statements about the machine.
 
 use super::tests::{outcome, require, thread};
 use super::*;
 use crate::{Histogram, Recording, Requirement, testing};
 
-/// A thread whose periods above a limit were counted one by one.
+/// Returns a thread whose periods above a limit were counted one by one.
 fn counted(latencies_ns: &[i64], limit: u64) -> ThreadRecord {
     let mut thread = thread(latencies_ns, 0);
     let above = latencies_ns.iter().filter(|ns| **ns > limit as i64).count() as u64;
@@ -27,11 +27,11 @@ fn requirement_value_is_the_exact_boundary() {
     assert_eq!(met.outcome, Outcome::Met, "{}", met.sentence);
     assert_eq!(met.limits[0].above, Some(10));
     assert_eq!(met.limits[0].measured, Some(limit));
-    // One of them is 1 ns later, in the same bucket.
+    // One of these periods is 1 ns later, in the same bucket.
     latencies[985] += 1;
     let exceeded = judged(counted(&latencies, limit));
     assert_eq!(exceeded.outcome, Outcome::Exceeded, "{}", exceeded.sentence);
-    // Without a count, the bucket does not decide.
+    // Without a count, the bucket alone does not decide.
     let open = judged(thread(&latencies, 0));
     assert_eq!(open.outcome, Outcome::NotDecidable, "{}", open.sentence);
     assert!(
@@ -39,12 +39,12 @@ fn requirement_value_is_the_exact_boundary() {
         "{}",
         open.sentence
     );
-    // If the maximum equals the limit, it does.
+    // If the maximum equals the limit, the bucket decides.
     assert_eq!(
         outcome("p50", 100_000, &[thread(&[100_000; 100], 0)]),
         Outcome::Met
     );
-    // The bucket of 99.9 to 100 µs ends below it.
+    // The bucket from 99.9 to 100 µs ends below the limit.
     assert_eq!(
         outcome("p50", 100_000, &[thread(&[99_950; 100], 0)]),
         Outcome::Met
@@ -86,8 +86,8 @@ fn microsecond_figures_leave_inner_limits_undecided() {
     assert_eq!(outcome("p50", 100_000, &threads), Outcome::Met);
 }
 
-/// A recording of `minutes` minutes at 1 kHz, with a thread for each list of late periods (200 µs)
-/// at these ms.
+/// Returns a recording of `minutes` minutes at 1 kHz. `late` has a list for each thread: the due
+/// times of its late periods (200 µs), in ms.
 fn minutes(minutes: u64, late: &[Vec<u64>]) -> Recording {
     let mut recording = testing::recording(late.len() as u32, 1);
     let periods = minutes * 60_000;
@@ -136,7 +136,8 @@ fn of_machine(recording: &mut Recording, metric: &str) -> Verdict {
 
 #[test]
 fn with_a_confidence_the_machine_is_judged() {
-    // Ten minutes with one late period in 1,000: 1% is held, 0.01% is broken.
+    // Ten minutes with one late period in 1,000: a share of 1% is held, and a share of 0.01% is
+    // broken.
     let each_second: Vec<u64> = (0..600)
         .map(|second| second * 1_000 + second * 37 % 1_000)
         .collect();
@@ -155,7 +156,7 @@ fn with_a_confidence_the_machine_is_judged() {
         "{}",
         open.sentence
     );
-    // No time proves a maximum. If it was exceeded, it is broken.
+    // No measuring time proves a maximum. If it was exceeded, it is broken.
     assert_eq!(of_machine(&mut recording, "max").outcome, Outcome::Broken);
     let mut clean = minutes(10, &[Vec::new()]);
     let open = of_machine(&mut clean, "max");
@@ -172,8 +173,9 @@ fn with_a_confidence_the_machine_is_judged() {
     assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::NotProven);
 }
 
-/// 64 CPUs at half of the allowed rate: with 5% a thread, 33 of 40 were called broken. Bursts at
-/// twice the allowed share: 60% were called held.
+/// Two cases in which an earlier method failed. With 64 CPUs at half of the allowed rate and an
+/// error of 5% for each thread, 33 of 40 runs were called broken. With bursts at twice the allowed
+/// share, 60% of the runs were called held.
 #[test]
 fn verdict_withstands_many_threads_and_bursts() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -186,7 +188,8 @@ fn verdict_withstands_many_threads_and_bursts() {
     assert_eq!(broken, 0);
     let mut held = 0;
     for _ in 0..40 {
-        // Bursts of 240 late periods, two a minute: 0.8%, where 0.4% is allowed.
+        // Two bursts a minute of 240 late periods each: 0.8% of the periods are late, and 0.4% are
+        // allowed.
         let mut late = Vec::new();
         for start in 0..600_000u64 {
             if random.u64(..30_000) == 0 {
@@ -233,7 +236,7 @@ fn verdict_of_sender_is_not_trusted() {
     recording.verdict.sentence = "requirement met".to_owned();
     recording.judge_anew();
     assert_eq!(recording.verdict, own);
-    // A sentence based on more than the recording is marked, once.
+    // A sentence that is based on more than the recording is marked as the sender's, and only once.
     recording.verdict.outcome = Outcome::Held;
     recording.verdict.sentence = "held: at most 3".to_owned();
     recording.judge_anew();

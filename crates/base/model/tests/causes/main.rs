@@ -1,4 +1,4 @@
-//! Causes survive their JSON, and their words follow from them alone.
+//! Tests that causes keep their content in JSON, and that their text depends on nothing else.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ proptest! {
         prop_assert_eq!(back, blame);
     }
 
-    /// A delivery could bring a sentence that accuses another thread.
+    /// A delivery could contain a sentence that blames another thread.
     #[test]
     fn words_in_json_cannot_contradict_the_shares(blame in any_blame(), with in "\\PC{0,20}") {
         let mut shown = blame.clone();
@@ -59,7 +59,7 @@ proptest! {
         prop_assert!(blame.culprit().ends_with(&largest.who()));
     }
 
-    /// The sums of a run combine threads of one name.
+    /// The sums of a run combine threads of the same name.
     #[test]
     fn source_without_ids_keeps_its_kind(cause in any_cause()) {
         let combined = cause.source.without_ids();
