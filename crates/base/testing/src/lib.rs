@@ -16,9 +16,9 @@ use std::io::Write;
 pub use lacks::Lacks;
 pub use running::Running;
 
-/// Reports that a test, or a part of one, is skipped on this machine, what the machine [`Lacks`],
-/// and details: `skip!(Right, "a full disk: no right to mount a tmpfs")` prints
-/// `SKIP name_of_the_test: right: a full disk: no right to mount a tmpfs`.
+/// Reports that a test, or a part of one, is skipped on this machine, with the reason ([`Lacks`])
+/// and details: `skip!(Right, "a full disk: no right to mount a tmpfs")` prints `SKIP
+/// name_of_the_test: right: a full disk: no right to mount a tmpfs`.
 ///
 /// The test then returns, or continues without the part. Use [`skip_refused`] for a reason that the
 /// program or the kernel gives.

@@ -228,7 +228,7 @@ impl Cluster {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(mut child) = child {
-            // A shell that has ended reads nothing.
+            // The shell may have ended already.
             let _ = (child.stdin.take()).map(|mut pipe| pipe.write_all(b"keep\n"));
             let _ = child.wait();
         }
@@ -292,7 +292,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.end();
-        // If this fails, the folder stays in /tmp.
+        // If the removal fails, the folder stays in /tmp.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -30,27 +30,28 @@ use crate::tables::Tables;
 
 pub use crate::target::Target;
 
-/// Recordings listed per query.
+/// Number of recordings per query.
 const PAGE: usize = 1_000;
-/// Recordings per row group: a few MB.
+/// Number of recordings per row group, which is then a few MB long.
 const GROUP: usize = 1_000;
-/// Name of a file; there is one per partition.
+/// Name of the file of a partition. Each partition of a table has one file.
 const FILE: &str = "part.parquet";
-/// Hive's name for a partition without a value.
+/// Hive's name for the partition of rows without a value.
 const NO_NAME: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Key of a partition.
+/// Key by which a table is partitioned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// One day of one machine: exporting new recordings writes only small files.
+    /// Each partition contains one day of one machine. An export of new recordings then writes only
+    /// small files.
     #[default]
     Machine,
-    /// One day of all machines: the files of a large fleet have the size that engines handle well
-    /// (10,000 machines: about 100 MB a day).
+    /// Each partition contains one day of all machines. The files of a large fleet then have a size
+    /// that engines handle well (10,000 machines: about 100 MB a day).
     Day,
 }
 
-/// Reason why nothing, or not everything, was exported.
+/// Reason why an export failed or is incomplete.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LakeError {
@@ -71,7 +72,7 @@ pub enum LakeError {
     /// A file cannot be written.
     #[error(transparent)]
     File(#[from] punctual_files::FileError),
-    /// Parquet cannot store the data; not known to happen.
+    /// Parquet cannot store the data. No such case is known.
     #[error("cannot write Parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),
 }
@@ -161,8 +162,8 @@ fn day_of(time: Timestamp) -> Date {
     time.to_zoned(TimeZone::UTC).date()
 }
 
-/// Returns the recordings of one machine, or of all, by start day. If a clock was set back, a
-/// recording is filed under the day it recorded.
+/// Returns the recordings of one machine, or of all, by start day. If a clock was set back, the day
+/// is the one that the clock showed.
 fn days(
     all: &dyn Collection,
     machine: Option<&str>,
@@ -205,7 +206,7 @@ fn write(place: &Target, table: &str, partition: &str, file: File) -> Result<u64
     Ok(bytes.len() as u64)
 }
 
-/// Encodes a machine name for a path, as Hive does: a name may contain any character.
+/// Encodes a machine name for a path, as Hive does, because a name may contain any character.
 fn encoded(name: &str) -> String {
     use std::fmt::Write;
     if name.is_empty() {

@@ -73,7 +73,7 @@ fn field(name: &str, column: &Column) -> Result<TypePtr, ParquetError> {
     match column {
         Column::Texts(_) => primitive(name, Physical::BYTE_ARRAY, optional, ConvertedType::UTF8),
         Column::Numbers(_) => primitive(name, Physical::INT64, optional, none),
-        // The three levels of the format's LogicalTypes.md.
+        // The Parquet format represents a list by three levels (LogicalTypes.md).
         Column::Lists(_) => {
             let element = primitive("element", Physical::INT64, Repetition::REQUIRED, none)?;
             let list = Type::group_type_builder("list")

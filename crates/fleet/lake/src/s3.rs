@@ -13,9 +13,9 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::LakeError;
 
-/// Timeout of a request: allows for a file of about 100 MB.
+/// Timeout of a request, long enough for a file of about 100 MB.
 const REQUEST: Duration = Duration::from_secs(300);
-/// Attempts per object, and the pause before the first retry.
+/// Number of attempts per object, and the pause before the first retry.
 const ATTEMPTS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(500);
 /// Default region.
@@ -26,9 +26,9 @@ const BLOCK: usize = 64;
 /// A bucket, and the keys to write to it.
 pub(crate) struct Bucket {
     agent: Agent,
-    /// `https://host:port`.
+    /// URL of the service: `https://host:port`.
     endpoint: String,
-    /// `/bucket/prefix/`, as sent.
+    /// Start of the path in requests: `/bucket/prefix/`, already encoded.
     path: String,
     keys: Keys,
 }

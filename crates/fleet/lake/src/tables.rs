@@ -6,7 +6,7 @@ use punctual_stats::trend::facts_of;
 
 use crate::parquet_file::{Column, Table};
 
-/// Columns of a table that rows are added to.
+/// Columns of a table, to which rows are added.
 #[derive(Default)]
 struct Rows {
     names: Vec<&'static str>,
@@ -36,7 +36,7 @@ impl Rows {
                 (Column::Texts(all), Cell::Text(one)) => all.push(one),
                 (Column::Numbers(all), Cell::Number(one)) => all.push(one),
                 (Column::Lists(all), Cell::List(one)) => all.push(one),
-                // Cannot happen: the code below builds all rows of a table alike.
+                // This cannot happen, because the code below builds all rows of a table alike.
                 _ => {}
             }
         }

@@ -43,7 +43,7 @@ impl Target {
             .ok_or_else(unusable)
     }
 
-    /// Uses a folder.
+    /// Creates a target for a folder.
     pub fn folder(folder: &Path) -> Self {
         Self(Kind::Folder(folder.to_owned()))
     }

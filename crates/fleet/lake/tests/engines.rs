@@ -1,4 +1,4 @@
-//! Exports are readable by independent engines.
+//! Tests that independent engines can read an export.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,11 +15,11 @@ use punctual_model::{Fact, Recording, RecordingId};
 use punctual_store::{Collection, Delivery, SqliteCollection};
 use punctual_testing::skip;
 
-/// Python interpreters with the packages `duckdb` and `pyspark`.
+/// Variables that name the Python interpreters with the packages `duckdb` and `pyspark`.
 const DUCKDB: &str = "PUNCTUAL_TEST_DUCKDB";
 const SPARK: &str = "PUNCTUAL_TEST_SPARK";
 
-/// Prints the numbers of the lake at `root` that [`counted`] expects.
+/// Program that prints the numbers of the lake at `root`, as [`counted`] expects them.
 const ASK_DUCKDB: &str = "import duckdb, sys\n\
     root, depth = sys.argv[1:]\n\
     def ask(sql): return duckdb.sql(sql.replace('@', root + '/')).fetchall()\n\
