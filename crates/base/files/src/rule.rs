@@ -53,7 +53,7 @@ pub(crate) fn replace(folder: &Stat, file: &Stat) -> Result<(), Refusal> {
     }
 }
 
-/// Checks a named pipe to which the output would be written. The owner of the pipe could read the
+/// Checks the named pipe that is the target of an output. The owner of the pipe could read the
 /// output, or block the writer.
 pub(crate) fn pipe(pipe: &Stat) -> Result<(), Refusal> {
     if pipe.st_uid == user() || pipe.st_uid == 0 {

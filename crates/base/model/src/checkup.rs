@@ -116,7 +116,7 @@ pub struct RemediedCause {
     pub kind: ShareKind,
     /// The cause.
     pub who: String,
-    /// Number of late periods to which the cause contributed.
+    /// Number of late periods that the cause contributed to.
     pub count: u64,
     /// Sum of the shares of this cause.
     pub total_ns: Nanos,

@@ -10,7 +10,7 @@ use crate::{CpuSet, Nanos, ProbeRun};
 pub struct GroupFacts {
     /// Its path, as in /proc/PID/cgroup.
     pub path: String,
-    /// The container or unit to which the group belongs, such as `docker container 1f2e3d4c5b6a`.
+    /// The container or unit of the group, such as `docker container 1f2e3d4c5b6a`.
     pub container: Option<String>,
     /// The effective CPUs of its cpuset. Null if no cpuset controller is available.
     pub cpus: Option<CpuSet>,
@@ -46,12 +46,11 @@ impl CpuQuota {
 }
 
 impl ProbeRun {
-    /// Name of the run's parameter that contains the [`GroupFacts`] of the control group in which
-    /// the run measured, or that it watched.
+    /// Name of the run's parameter that contains the [`GroupFacts`] of the measured or watched
+    /// control group.
     pub const GROUP: &str = "control_group";
 
-    /// Returns the control group in which the run measured, or that it watched. `None` if there was
-    /// none.
+    /// Returns the measured or watched control group. `None` if there was none.
     pub fn group(&self) -> Option<GroupFacts> {
         let known = self.parameters.get(Self::GROUP)?;
         serde_json::from_value(known.clone()).ok()

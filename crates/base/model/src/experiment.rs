@@ -131,8 +131,8 @@ pub struct ExperimentBlock {
     pub recording: Option<RecordingId>,
     /// Its measuring time, without wash-out.
     pub measured_ns: Nanos,
-    /// Number of time slots of 10 ms in which a thread was late. More lateness never reduces this
-    /// count.
+    /// Number of late slots: time slots of 10 ms with a late thread. More lateness never reduces
+    /// this count.
     pub late: u64,
     /// Number of late slots in the first and second half of the block.
     pub halves: [u64; 2],

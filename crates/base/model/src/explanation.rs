@@ -34,8 +34,7 @@ pub struct Explanation {
     /// read.
     #[serde(default)]
     pub events_lost: u64,
-    /// Waits of watched threads for which no event shows the end. They are not counted for the
-    /// threads.
+    /// Waits of watched threads without an event for the end. They are not counted for the threads.
     #[serde(default)]
     pub waits_without_end: u64,
     /// The longest time from an outlier to its explanation. Null if none was explained during the
@@ -100,7 +99,7 @@ pub struct Outlier {
 pub struct Cause {
     /// The source. Its threads have no ID, because threads of the same name are combined.
     pub source: Source,
-    /// Number of outliers to which the source contributed.
+    /// Number of outliers that the source contributed to.
     pub count: u64,
     /// Number of outliers whose main cause is this source.
     pub culprit_in: u64,

@@ -16,7 +16,7 @@ pub struct Fact<T> {
     /// The value. Absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub value: Option<T>,
-    /// The file or instruction from which the fact was read, without the root path.
+    /// The source of the fact: a file, without the root path, or an instruction.
     pub source: String,
     /// Reason why the value is missing: no such file, no permission, lockdown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -57,7 +57,7 @@ impl<T> Fact<T> {
     }
 }
 
-/// Facts about a machine at one moment. Those that cannot be read are marked as unknown.
+/// Facts about a machine at one moment. Facts that cannot be read are marked as unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFacts {
     /// A hash of 16 hexadecimal digits over the facts about the machine and its settings (hardware,

@@ -138,7 +138,7 @@ pub struct Finding {
     pub reboot: Option<String>,
 }
 
-/// Verbs with which the text of a state may begin. Such a text forms a sentence with the subject:
+/// Verbs at the start of the text of a state. Such a text forms a sentence with the subject:
 /// `swappiness is 60`.
 const VERBS: [&str; 4] = ["is", "are", "has", "may"];
 

@@ -59,19 +59,19 @@ pub struct ThreadJobs {
     pub incomplete: u64,
     /// Number of observed waits of the thread, of any kind.
     pub waits: u64,
-    /// System calls in which the thread waited, by decreasing time. Known calls only, at most
-    /// eight.
+    /// System calls with waits of the thread, the longest total time first. Known calls only, at
+    /// most eight.
     pub wait_calls: Vec<WaitCall>,
     /// CPU time of each job in nanoseconds, including interrupts on top of the thread.
     pub execution: Histogram,
 }
 
-/// A system call in which a thread waits.
+/// A system call with waits of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitCall {
     /// The system call.
     pub call: String,
-    /// The object for which it waits, as in [`ReleaseWait`].
+    /// The awaited object, as in [`ReleaseWait`].
     pub object: Option<String>,
     /// Number of waits.
     pub count: u64,
@@ -86,8 +86,8 @@ pub struct WaitCall {
 pub struct ReleaseWait {
     /// The system call.
     pub call: String,
-    /// The object for which the call waits: a file descriptor with its target, a futex address, a
-    /// clock. Null if the call has no such argument.
+    /// The awaited object: a file descriptor with its target, a futex address, a clock. Null if the
+    /// call has no such argument.
     pub object: Option<String>,
     /// How it was chosen.
     pub choice: ReleaseChoice,

@@ -195,7 +195,7 @@ pub struct PlacedAct {
     pub act: Act,
     /// The name of the system call. `None` without a call, or if unknown.
     pub call: Option<String>,
-    /// The open file for which the call waits.
+    /// The open file that the call waits for.
     pub file: Option<WaitedFile>,
     /// The stack frames of the call site, the innermost first.
     pub frames: Vec<Frame>,
@@ -265,7 +265,7 @@ pub struct LintFacts {
     pub duration: Nanos,
     /// Time during which system calls were traced.
     pub calls_traced: Nanos,
-    /// Method by which acts were collected.
+    /// Method of collecting acts.
     pub source: Option<LintSource>,
     /// Kinds of acts that could not be observed, with the reason.
     pub unseen: Vec<(ActKind, String)>,
@@ -283,7 +283,7 @@ pub struct LintFacts {
     pub notes: Vec<String>,
 }
 
-/// Method by which acts are collected.
+/// Method of collecting acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LintSource {
@@ -366,7 +366,7 @@ pub struct LintReport {
     pub duration_ns: Nanos,
     /// Time during which system calls were traced.
     pub calls_traced_ns: Nanos,
-    /// Method by which acts were collected. Null if they were not collected.
+    /// Method of collecting acts. Null if they were not collected.
     pub source: Option<LintSource>,
     /// Its real-time threads.
     pub threads: Vec<LintThread>,

@@ -23,7 +23,7 @@ pub struct LoadRecord {
     /// during a failed load are void.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
-    /// The phase to which the load belonged, if the run had several.
+    /// The phase of the load, if the run had several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// The last lines that a failed load wrote to stderr.

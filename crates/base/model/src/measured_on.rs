@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Recording};
 
-/// The machine and time of a measurement. Without them, a report is no evidence.
+/// The machine and time of a measurement. A report needs them as evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredOn {
     /// Host name. Null if unknown.

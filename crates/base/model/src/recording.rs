@@ -37,7 +37,7 @@ pub struct Recording {
     /// A name that the user chose.
     #[serde(default)]
     pub label: Option<String>,
-    /// The tool or file from which the recording was imported. Absent if punctual measured it.
+    /// The tool or file of an imported recording. Absent if punctual measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// How the measurement ended.
@@ -60,8 +60,8 @@ pub struct Recording {
     /// The verdict on the requirement. A part of a check-up, an experiment or a search has the
     /// verdict of the whole.
     pub verdict: Verdict,
-    /// The verdict of the check-up, experiment or search to which this recording belongs. Absent if
-    /// it belongs to none.
+    /// The verdict of the check-up, experiment or search that includes this recording. Absent if
+    /// there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
     /// Start of the measurement.

@@ -10,7 +10,7 @@ use crate::varint::{push_varint, take_varint};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Grain")]
 pub struct Resolution {
-    /// The unit to which minimum, maximum and rows are rounded down: 1 µs for most tools.
+    /// The tool rounds minimum, maximum and rows down to this unit: 1 µs for most tools.
     pub unit_ns: Nanos,
     /// The width of the tool's rows, a multiple of the unit.
     pub row_ns: Nanos,

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{LateWakeup, Nanos, RecordingId, WaitHistogram};
 
-/// An entry of a plan during the time in which it did not change. A changed entry starts a new
-/// epoch of its series, and comparisons across epochs are marked.
+/// One version of an entry of a plan. A changed entry starts a new epoch of its series, and
+/// comparisons across epochs are marked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesEpoch {
     /// The machine: a hash of its machine-id(5), or its name.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{Nanos, TopSample};
 
-/// A span of time in which the user suspended the measurement. Samples in it measure the
-/// suspension, not the latency of the machine.
+/// A suspension of the measurement by the user. Samples during it measure the suspension, not the
+/// latency of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Suspension {
     /// Kind of the suspension.
@@ -22,8 +22,8 @@ pub struct Suspension {
     /// is suspended.
     pub until_monotonic_ns: Nanos,
     /// Length of the suspension. For a stop it is up to 0.1 s too long, or up to a period too short
-    /// if the stop took less than 0.3 s. For a suspended machine, it is the difference by which
-    /// CLOCK_BOOTTIME advanced further than CLOCK_MONOTONIC.
+    /// if the stop took less than 0.3 s. For a suspended machine: the progress of CLOCK_BOOTTIME
+    /// minus that of CLOCK_MONOTONIC.
     pub length_ns: Nanos,
 }
 

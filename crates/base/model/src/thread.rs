@@ -136,7 +136,7 @@ pub struct ThreadUsage {
 pub struct ThreadRecord {
     /// A label that distinguishes the thread if the CPU does not: a pair, a mechanism, a phase.
     pub label: Option<String>,
-    /// The CPU to which the thread was bound. `None` if it could migrate.
+    /// The CPU that the thread was bound to. `None` if it could migrate.
     pub cpu: Option<u32>,
     /// The source CPU, if the probe measures between two CPUs.
     pub from_cpu: Option<u32>,
@@ -203,7 +203,7 @@ struct ThreadJson {
     /// A label that distinguishes the thread if the CPU does not.
     #[serde(default)]
     label: Option<String>,
-    /// The CPU to which the thread was bound. Null if it could migrate.
+    /// The CPU that the thread was bound to. Null if it could migrate.
     cpu: Option<u32>,
     /// The source CPU, if the probe measures between two CPUs.
     #[serde(default)]

@@ -148,8 +148,8 @@ pub struct Bound {
     pub phase: Option<String>,
 }
 
-/// Shortest measuring time for which a bound is shown. For a shorter time, the bound for a day
-/// would be millions, which is useless to a reader.
+/// Minimum measuring time for a bound. For a shorter time, the bound for a day would be millions,
+/// which is useless to a reader.
 const SHORTEST: Nanos = Nanos::from_secs(1);
 
 impl Bound {

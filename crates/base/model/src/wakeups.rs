@@ -67,7 +67,7 @@ pub struct WakeupRow {
 pub struct GroupSeen {
     /// Its path, as in /proc/PID/cgroup. Null if the group no longer exists or was not known.
     pub path: Option<String>,
-    /// The container or unit to which the group belongs, such as `docker container 1f2e3d4c5b6a`.
+    /// The container or unit of the group, such as `docker container 1f2e3d4c5b6a`.
     pub container: Option<String>,
     /// The inode number of the group's directory. 0 if unknown.
     pub id: u64,
@@ -227,8 +227,8 @@ pub struct LateWakeup {
     pub victim: ThreadSeen,
     /// The thread that ran on the CPU right before.
     pub culprit: ThreadSeen,
-    /// The part of the wait in which that thread ran. In the rest, other threads or the switch had
-    /// the CPU. Null if no event shows when the thread got the CPU.
+    /// Run time of that thread during the wait. For the rest of the wait, other threads or the
+    /// switch had the CPU. Null if no event shows when the thread got the CPU.
     pub culprit_ran_ns: Option<Nanos>,
     /// The thread that ran when the wake-up happened. 0 if the CPU was idle.
     pub waker: u32,

@@ -1,5 +1,4 @@
-//! The reasons for which a test may be skipped, and how they are recognised in the text of a
-//! refusal.
+//! Accepted reasons for skipping a test, and how they are recognised in the text of a refusal.
 
 use std::fmt;
 

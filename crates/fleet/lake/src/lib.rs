@@ -39,7 +39,7 @@ const FILE: &str = "part.parquet";
 /// Hive's name for the partition of rows without a value.
 const NO_NAME: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Key by which a table is partitioned.
+/// Key of the partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// Each partition contains one day of one machine. An export of new recordings then writes only

@@ -6,7 +6,7 @@ use punctual_stats::trend::facts_of;
 
 use crate::parquet_file::{Column, Table};
 
-/// Columns of a table, to which rows are added.
+/// Columns of a table that grows by rows.
 #[derive(Default)]
 struct Rows {
     names: Vec<&'static str>,

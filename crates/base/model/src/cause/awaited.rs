@@ -24,7 +24,8 @@ pub enum Wait {
 pub struct Awaited {
     /// Kind of the wait.
     pub wait: Wait,
-    /// The thread that ended the wait, then the thread for which that thread waited, and so on.
+    /// The chain of waits: the thread that ended this wait, then the thread that it waited for, and
+    /// so on.
     pub chain: Vec<Name>,
     /// Activity of the last thread in the chain.
     pub leaf: Leaf,

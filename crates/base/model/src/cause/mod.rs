@@ -82,7 +82,7 @@ impl Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub struct Name {
-    /// Thread ID. Absent if the value stands for all threads of that name.
+    /// Thread ID. Absent if the value represents all threads of that name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Its comm; empty if unknown.
@@ -140,7 +140,7 @@ pub enum Source {
     Migration {
         /// The CPU that the thread leaves.
         from: u32,
-        /// The CPU to which the thread moves, if known.
+        /// The new CPU of the thread, if known.
         to: Option<u32>,
     },
     /// The victim is runnable, but a limit keeps it off its CPU.
@@ -414,7 +414,7 @@ pub enum Detail {
         call: Option<Text>,
         /// Its first argument.
         argument: u64,
-        /// The kernel function in which it slept, if known.
+        /// The kernel function that blocked, if known.
         at: Option<Text>,
     },
     /// The victim waited for a page from this device.
@@ -441,7 +441,7 @@ pub struct Rank {
     pub prio: KernelPriority,
     /// The activity, if known.
     pub activity: Option<Activity>,
-    /// Thread that this thread delayed and for which the victim waited.
+    /// Another thread, which this thread delayed. The victim waited for it.
     pub before: Option<Task>,
 }
 

@@ -3,7 +3,7 @@
 use super::{Awaited, Leaf, Name, Signal, Source, Unknown};
 
 impl Source {
-    /// Returns the source without thread IDs: it stands for all threads of the same names.
+    /// Returns the source without thread IDs: it represents all threads of the same names.
     pub fn without_ids(&self) -> Self {
         match self {
             Self::IrqsOff(thread) => Self::IrqsOff(thread.without_id()),

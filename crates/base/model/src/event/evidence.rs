@@ -80,8 +80,7 @@ pub struct Evidence {
     /// recording.
     #[serde(default)]
     pub observer: Vec<u32>,
-    /// Spans in which events are missing, in a trace that another tool recorded. Empty if there are
-    /// none.
+    /// Spans with missing events, in a trace that another tool recorded. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<EventGap>,
     /// Last time in the latency at which the kernel refilled the CPU quota of some control group,
@@ -98,7 +97,7 @@ pub struct Evidence {
     pub not_shown: Vec<NotShown>,
 }
 
-/// A span of time in which events of a CPU may be missing.
+/// A span of time with possibly missing events of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventGap {
     /// The CPU.

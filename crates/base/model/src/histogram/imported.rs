@@ -4,7 +4,7 @@ use super::Histogram;
 use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of, index_of};
 use crate::{Nanos, Resolution};
 
-/// Latency from which buckets are wider than a microsecond.
+/// Buckets of this latency and above are wider than a microsecond.
 const FINE: Nanos = Nanos(1_000_000);
 
 /// The resolution of figures that punctual counts itself.

@@ -25,7 +25,7 @@ impl Recording {
         }
     }
 
-    /// Applies the verdict of the check-up, experiment or search to which the recording belongs.
+    /// Applies the verdict of the check-up, experiment or search that includes the recording.
     pub fn be_judged(&mut self, judgement: Judgement) {
         self.judgement = Some(judgement);
         self.verdict = self.judge();

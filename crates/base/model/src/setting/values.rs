@@ -5,10 +5,10 @@ use crate::CpuSet;
 /// The values that a setting accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// One of the words that the kernel lists in this other file, which has the same instances.
+    /// A word that the kernel lists in this other file. Both files have the same instances.
     Offered(&'static str),
-    /// One of the words that the setting's own file lists. The current word is in brackets (in
-    /// parentheses in debugfs).
+    /// A word that the setting's own file lists. The current word is in brackets (in parentheses in
+    /// debugfs).
     Marked,
     /// A number.
     Number {

@@ -34,8 +34,8 @@ impl Grounds<'_> {
         outside.max_by_key(|sample| sample.latency_ns)
     }
 
-    /// Withdraws results that a suspension leaves open. The time in which a process was stopped
-    /// proves nothing, and only the largest samples show whether they belong to that time.
+    /// Withdraws results that a suspension leaves open. The time of the suspension proves nothing,
+    /// and only the largest samples show whether they belong to that time.
     pub(super) fn suspend(&self, due: &[Due], result: &mut LimitResult) {
         let Some(longest) = self.suspensions.iter().max_by_key(|one| one.length_ns) else {
             return;

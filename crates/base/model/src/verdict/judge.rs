@@ -132,7 +132,8 @@ impl Limit {
         let may_exceed = due.periods() - rank;
         let expected = due.periods() as f64 * share_above;
         let is_long_enough = expected >= LEAST_ABOVE * (1.0 - 1e-9);
-        // Even a run of sufficient length may not have so many periods above the limit.
+        // Whether the number of periods above the limit is too high even for a run of sufficient
+        // length.
         let are_many = above.at_least as f64 > LEAST_ABOVE;
         let held = if above.at_least > may_exceed {
             (is_long_enough || are_many).then_some(false)

@@ -27,7 +27,7 @@ fn requirement_value_is_the_exact_boundary() {
     assert_eq!(met.outcome, Outcome::Met, "{}", met.sentence);
     assert_eq!(met.limits[0].above, Some(10));
     assert_eq!(met.limits[0].measured, Some(limit));
-    // One of these periods is 1 ns later, in the same bucket.
+    // A single period of these ten is 1 ns later, in the same bucket.
     latencies[985] += 1;
     let exceeded = judged(counted(&latencies, limit));
     assert_eq!(exceeded.outcome, Outcome::Exceeded, "{}", exceeded.sentence);
@@ -173,9 +173,9 @@ fn with_a_confidence_the_machine_is_judged() {
     assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::NotProven);
 }
 
-/// Two cases in which an earlier method failed. With 64 CPUs at half of the allowed rate and an
-/// error of 5% for each thread, 33 of 40 runs were called broken. With bursts at twice the allowed
-/// share, 60% of the runs were called held.
+/// Two cases that an earlier method judged wrongly. With 64 CPUs at half of the allowed rate and an
+/// error of 5% for each thread, it called 33 of 40 runs broken. With bursts at twice the allowed
+/// share, it called 60% of the runs held.
 #[test]
 fn verdict_withstands_many_threads_and_bursts() {
     let mut random = fastrand::Rng::with_seed(7);
