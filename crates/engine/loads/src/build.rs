@@ -36,7 +36,7 @@ parameters! {
     );
 }
 
-/// Time for make to remove half-written files after SIGTERM.
+/// Time that make has after SIGTERM to remove half-written files.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Builds repeatedly; one line per build. Ends if a build fails or the tree
@@ -103,14 +103,14 @@ fn unfit(why: String) -> LoadError {
 }
 
 fn has_makefile(folder: &Path) -> bool {
-    // The names that GNU make searches for.
+    // The file names that GNU make searches for.
     ["GNUmakefile", "makefile", "Makefile"]
         .iter()
         .any(|name| folder.join(name).is_file())
 }
 
-/// Returns a folder for the copy. A build can need a multiple of its sources, so the tree must fit
-/// twice into the usable disk space.
+/// Returns a folder for the copy. A build can need several times the space of its sources, so the
+/// usable disk space must be at least twice the size of the tree.
 fn room_for_copy(tree: &Path) -> Result<PathBuf, LoadError> {
     let folder = scratch::folder();
     let failed = |source| {
@@ -129,7 +129,7 @@ fn room_for_copy(tree: &Path) -> Result<PathBuf, LoadError> {
     Ok(scratch::unique(&folder))
 }
 
-/// A whole build can take longer than a measurement, so CPU time shows that the load ran.
+/// A whole build can take longer than a measurement, so the CPU time shows whether the load ran.
 fn achieved(account: &Account) -> Vec<Achieved> {
     let done = |what: &str, count| Achieved {
         what: what.to_owned(),

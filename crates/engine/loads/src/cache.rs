@@ -51,8 +51,8 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         .collect())
 }
 
-/// Writes in random order, to defeat the prefetcher. Each write takes the line from the other CPUs
-/// and forces a write-back.
+/// Writes in random order, to defeat the prefetcher. Each write invalidates the line in the caches
+/// of other CPUs and forces a write-back.
 fn thrash(shift: &Shift, buffer: &mut [u8], lines: usize) {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     while !shift.stopping() {
@@ -61,8 +61,8 @@ fn thrash(shift: &Shift, buffer: &mut [u8], lines: usize) {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            // The high half times the range, divided by 2^32: evenly distributed without a
-            // division.
+            // Multiplies the high 32 bits by the number of lines, then divides by 2^32: an even
+            // distribution without a division.
             let line = ((random >> 32) * lines as u64) >> 32;
             let byte = &mut buffer[line as usize * LINE];
             *byte = byte.wrapping_add(1);

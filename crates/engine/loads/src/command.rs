@@ -15,7 +15,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     bare: Some("command"),
     needs: None,
     kind: LoadKind::Processes,
-    // Only the CPU time of a command is known.
+    // The work of a command is unknown: only its CPU time can be measured.
     build: |arguments| Processes::load("command", script, |_| Vec::new(), arguments),
 };
 

@@ -74,18 +74,18 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
 /// The files that a thread writes.
 #[derive(Clone)]
 pub(crate) struct Files {
-    /// The folder.
+    /// Folder for the files.
     pub(crate) folder: PathBuf,
-    /// Bytes of each file.
+    /// Size of each file in bytes.
     pub(crate) size: u64,
-    /// Bytes between two syncs.
+    /// Bytes written between two syncs.
     pub(crate) sync: u64,
-    /// Bytes of the files of all threads at one time.
+    /// Total size in bytes of the files that the threads of the load have at one time.
     pub(crate) all: u64,
 }
 
 impl Files {
-    /// Checks the free space and the write permission.
+    /// Checks that the files fit into the free space, and that files can be created.
     pub(crate) fn fit(&self, load: &'static str) -> Result<(), LoadError> {
         let folder = &self.folder;
         let failed = |source| {
@@ -109,13 +109,13 @@ impl Files {
         scratch::nameless_file(folder).map(drop).map_err(failed)
     }
 
-    /// Writes files in a loop. Each is unlinked when it is created, so that
-    /// no file remains however the program ends.
+    /// Writes files in a loop. Each file is unlinked on creation, so no file remains, even if the
+    /// program is killed.
     pub(crate) fn write(&self, shift: &Shift, mut pace: Pace) -> io::Result<()> {
         let block = vec![0x5a; BLOCK];
         while !shift.stopping() {
-            // Other programs write as well, so space that was free at the start may be used by now.
-            // At this point the space of at least one of the load's files counts as free.
+            // Other programs write too, so the space that was free at the start may be used by now.
+            // This thread's own file does not exist at this point, so its space counts as free.
             if self.size > scratch::usable_bytes(&self.folder)? {
                 return Err(full(&self.folder));
             }

@@ -1,4 +1,4 @@
-//! A load: its entry, and the trait that it implements.
+//! The description of a load, and the trait that each load implements.
 
 use punctual_model::{Achieved, ArgumentError, Arguments, CpuSetError, Nanos, Parameter};
 
@@ -7,21 +7,21 @@ use punctual_model::{Achieved, ArgumentError, Arguments, CpuSetError, Nanos, Par
 pub struct LoadEntry {
     /// Name on the command line.
     pub name: &'static str,
-    /// Effect on the machine, as a phrase.
+    /// Effect on the machine: a phrase for the list of loads.
     pub summary: &'static str,
-    /// Its parameters.
+    /// Parameters on the command line.
     pub parameters: &'static [Parameter],
     /// The parameter that takes the whole text after the colon (`command:'make -j8'`), if any.
     pub bare: Option<&'static str>,
-    /// A program that must be installed.
+    /// Program that must be installed, if any.
     pub needs: Option<&'static str>,
-    /// Threads or processes.
+    /// Whether the load consists of threads or processes.
     pub kind: LoadKind,
-    /// Builds the load with these arguments.
+    /// Creates the load with these arguments.
     pub build: fn(&Arguments) -> Box<dyn Load>,
 }
 
-/// The kind of tasks of a load.
+/// The kind of tasks that a load consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
     /// Threads of the calling process, unless started in a
@@ -33,31 +33,31 @@ pub enum LoadKind {
 
 /// A load that disturbs the machine.
 pub trait Load: Send {
-    /// Starts it on these CPUs (at least one).
+    /// Starts the load on these CPUs (at least one).
     ///
     /// # Errors
-    /// A resource is not available. No part of the load remains then.
+    /// Returns an error if a resource is not available. No part of the load remains then.
     fn start(&mut self, cpus: &[u32]) -> Result<(), LoadError>;
 
-    /// Returns how it ended, if it ended before it was stopped.
+    /// Returns how the load ended, if it ended before [`Self::stop`].
     fn ended_early(&mut self) -> Option<Ended>;
 
-    /// Returns the CPU time used so far, if known; the total once it has stopped.
+    /// Returns the CPU time used so far, if known. After [`Self::stop`], this is the total.
     fn cpu_time(&mut self) -> Option<Nanos>;
 
-    /// Returns the work done, once it has stopped; empty if unknown.
+    /// Returns the work done, after [`Self::stop`]; empty if unknown.
     fn achieved(&mut self) -> Vec<Achieved>;
 
-    /// Stops it, and returns when all its tasks have ended.
+    /// Stops the load, and returns when all its tasks have ended.
     fn stop(&mut self);
 }
 
-/// The end of a load that was not stopped.
+/// How a load ended that ended before it was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Description without a period.
+    /// Description, without a full stop at its end.
     pub how: String,
-    /// Whether it failed: an exit status other than 0, a signal, an error.
+    /// Whether the load failed: an exit status other than 0, a signal, an error.
     pub failed: bool,
     /// The last lines of its stderr; empty if there are none.
     pub stderr: String,
@@ -77,7 +77,7 @@ impl Ended {
 /// Why a load cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// No such load.
+    /// No load has this name.
     #[error("unknown load '{name}': choose one of {known}, or none")]
     NoSuchLoad {
         /// The requested name.
@@ -114,7 +114,7 @@ pub enum LoadError {
     Unfit {
         /// The load.
         load: &'static str,
-        /// Why, and what to do.
+        /// The reason, and the remedy.
         why: String,
     },
     /// The start failed.

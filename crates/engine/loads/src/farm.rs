@@ -42,8 +42,8 @@ const fn rate(name: &'static str, help: &'static str) -> Typed<u64> {
     Typed::count(name, help, 1..=1000).or("1")
 }
 
-/// Amount sent, written and allocated in one step: a tenth of a second's work
-/// at the usual rates, or less.
+/// Amounts sent, written and allocated in one step, in bytes: the work of a tenth of a second at
+/// the default rates, or less.
 const MESSAGE: usize = 1_400;
 const ALLOCATION: usize = 64 << 10;
 

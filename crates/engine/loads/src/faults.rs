@@ -47,8 +47,8 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         .collect())
 }
 
-/// Counts page faults by touched pages. The kernel can map several pages in one fault only if it
-/// uses large folios, which are disabled here.
+/// Counts each touched page as one page fault. The kernel maps several pages in one fault only with
+/// large folios, which are disabled here.
 fn fault(shift: &Shift, bytes: usize, rate: Option<u64>) -> io::Result<()> {
     let mut pace = Pace::new(rate);
     while !shift.stopping() {

@@ -41,7 +41,7 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         None => space::usual((4 * space::last_level_cache()).max(32 * MIB * each_on.len() as u64)),
     };
     let rate = RATE.value_in(arguments).map(|mega| mega * 1_000_000);
-    // Half to copy from, half to copy to.
+    // One half is the source of the copies, the other half is the destination.
     let half = (all as usize / each_on.len() / 2).max(BLOCK);
     Ok(each_on
         .iter()

@@ -64,7 +64,7 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
     Ok(workers)
 }
 
-/// Starts the threads of a group. They may run on any of the CPUs: their placement by the scheduler
+/// Adds the threads of a group. They may run on any of the CPUs: their placement by the scheduler
 /// is part of the load.
 fn group(
     workers: &mut Vec<Worker>,
@@ -128,8 +128,8 @@ impl Write for SharedSocket {
     }
 }
 
-/// Sends until the load stops, then closes its ends. A blocked write always completes because
-/// receivers read until all senders have closed.
+/// Sends until the load stops, then closes its writing ends. A blocked write always completes
+/// because receivers read until all senders have closed their ends.
 fn send(shift: &Shift, mut writers: Vec<Writer>, size: usize) -> io::Result<()> {
     let message = vec![0x5a; size];
     while !shift.stopping() {

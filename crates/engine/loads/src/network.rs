@@ -85,7 +85,7 @@ pub(crate) fn workers_of_pair(
             }),
             Worker::new(cpus, move |shift| {
                 receive(shift, |block| match (&to).read(block) {
-                    // The sender has stopped.
+                    // The sender has closed the connection.
                     Ok(0) => Err(ErrorKind::WouldBlock.into()),
                     result => result,
                 })

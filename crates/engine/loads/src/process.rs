@@ -25,10 +25,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::workers::{lock, normal_priority};
 use crate::{Ended, Load, LoadError, scratch};
 
-/// Runs the script `$1` with the arguments after it, and a watcher that reads a pipe which only
-/// this program holds open: when the program ends, for any reason, the pipe closes and the watcher
-/// kills the whole process group. (A parent-death signal would reach only the shell, not its
-/// children.) Before that it joins the control groups named before `--`.
+/// Joins the control groups named before `--`, starts a watcher, and runs the script `$1` with the
+/// arguments after it. The watcher reads a pipe whose writing end only this program holds open.
+/// When this program ends, for any reason, the pipe closes and the watcher kills the whole process
+/// group. (A parent-death signal would reach only the shell, not its children.)
 const GUARD: &str = r#"
 while [ "$1" != -- ]; do
   echo 0 >"$1" || exit 1
@@ -43,10 +43,10 @@ shift
 sh -c "$script" sh "$@"
 "#;
 
-/// Removes the scratch folder `$1` when this program has ended. Runs in a separate group, to
-/// outlive the other, whose ID it reads from the pipe. Its wait is limited, because a container may
-/// not reap zombies. Processes that left the group (stress-ng's workers) end later and may still
-/// write: hence the second try.
+/// Removes the scratch folder `$1` when this program has ended. Runs in its own process group, to
+/// outlive the group of the script, whose ID it reads from the pipe. It waits for that group for a
+/// limited time, because a container may not reap zombies. Processes that left the group
+/// (stress-ng's workers) end later and may still write, so a failed removal is repeated.
 const CLEANER: &str = r#"
 read -r group
 cat >/dev/null
@@ -65,13 +65,13 @@ done
 /// Time limit for killed processes to exit.
 const GONE: Duration = Duration::from_secs(2);
 
-/// Maximum size of the kept output of a script.
+/// Maximum size of the kept output of a script, in bytes.
 const OUTPUT_LIMIT: usize = 1 << 20;
 
-/// Maximum size of the kept stderr: enough for the last lines.
+/// Maximum size of the kept stderr, in bytes: enough for the last lines.
 const ERRORS_LIMIT: usize = 4 << 10;
 
-/// Number of these lines shown when a load fails.
+/// Maximum number of lines of stderr that are shown if a load fails.
 const LAST_LINES: usize = 5;
 
 /// The script of a load.
@@ -80,22 +80,22 @@ pub(crate) struct Script {
     pub(crate) shell: String,
     /// Its `$1`, `$2`, ….
     pub(crate) arguments: Vec<OsString>,
-    /// Name in messages.
+    /// Name of the script in messages.
     pub(crate) title: String,
     /// A private working folder (`$PWD`, `$TMPDIR`), removed at the end.
     pub(crate) scratch: Option<PathBuf>,
-    /// Time for its processes to end after SIGTERM.
+    /// Time between SIGTERM and SIGKILL.
     pub(crate) grace: Duration,
 }
 
 /// The results of a script.
 #[derive(Default)]
 pub(crate) struct Account {
-    /// Its output.
+    /// Output on stdout.
     pub(crate) output: Output,
     /// CPU time, if known.
     pub(crate) cpu_time: Option<Nanos>,
-    /// Its run time.
+    /// Run time of the script.
     pub(crate) lasted: Nanos,
 }
 
@@ -110,8 +110,8 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Creates a load with this name that runs the result of `script`; `achieved` reads its
-    /// account.
+    /// Creates a load with this name. `script` creates its script, and `achieved` derives the work
+    /// done from the results.
     pub(crate) fn load(
         load: &'static str,
         script: fn(&Arguments, &[u32]) -> Result<Script, LoadError>,
@@ -167,7 +167,7 @@ pub(crate) struct Guarded {
     child: Child,
     cleaner: Option<Cleaner>,
     reader: Option<Reader>,
-    /// Reads stderr.
+    /// Reads stderr; `reader` reads stdout.
     errors: Option<Reader>,
     started: Instant,
 }
@@ -177,7 +177,7 @@ impl Guarded {
         Self::start_in(&[], script, cpus)
     }
 
-    /// Like `start`, in other control groups, given by their `cgroup.procs` files.
+    /// Like `start`, but in other control groups, given by their `cgroup.procs` files.
     pub(crate) fn start_in(groups: &[PathBuf], script: Script, cpus: &[u32]) -> io::Result<Self> {
         let cleaner = match &script.scratch {
             Some(scratch) => Some(Cleaner::start(scratch, cpus)?),
@@ -217,7 +217,7 @@ impl Guarded {
             .args(&script.arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Set by a make that may have started this program.
+            // These variables are set if make started this program.
             .env_remove("MAKEFLAGS")
             .env_remove("MFLAGS")
             .env_remove("MAKELEVEL");
@@ -255,7 +255,7 @@ impl Guarded {
         }
     }
 
-    /// Returns how it ended, if it has; all its output has been read by then.
+    /// Returns how the script ended, if it has ended. All its output has been read by then.
     pub(crate) fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().ok()??;
         self.all_read();
@@ -267,8 +267,8 @@ impl Guarded {
         })
     }
 
-    /// Waits until the output of an ended process is read; its children may hold
-    /// the pipes open.
+    /// Waits briefly until the output of an ended process is read. It does not wait for the end of
+    /// the pipes, because child processes may hold them open.
     fn all_read(&self) {
         let deadline = Instant::now() + Duration::from_millis(100);
         let readers = || [&self.reader, &self.errors].into_iter().flatten();
@@ -278,7 +278,7 @@ impl Guarded {
         }
     }
 
-    /// Returns its output so far.
+    /// Returns the output read so far.
     pub(crate) fn output(&self) -> Output {
         self.reader.as_ref().map(Reader::so_far).unwrap_or_default()
     }
@@ -287,7 +287,7 @@ impl Guarded {
     pub(crate) fn stop(mut self) -> Account {
         let cpu_time = self.cpu_time();
         let lasted = self.started.elapsed().into();
-        // The watcher, which is in the group, ends with the others.
+        // These signals also end the watcher, which belongs to the group.
         if !self.script.grace.is_zero() {
             self.signal(Signal::TERM);
         }
@@ -296,7 +296,7 @@ impl Guarded {
             self.gone_within(GONE);
         }
         let _ = self.child.wait();
-        // Nothing writes there any longer.
+        // No process writes to the scratch folder any longer.
         drop(self.cleaner.take());
         let output = self.reader.take().map(Reader::finish).unwrap_or_default();
         drop(self.errors.take().map(Reader::finish));
@@ -315,7 +315,7 @@ struct Cleaner {
 }
 
 impl Cleaner {
-    /// Creates the folder, once its removal is certain.
+    /// Starts the process that removes the folder, then creates the folder.
     fn start(scratch: &Path, cpus: &[u32]) -> io::Result<Self> {
         let mut command = shell(CLEANER);
         command.arg(scratch);
@@ -328,7 +328,7 @@ impl Cleaner {
         Ok(cleaner)
     }
 
-    /// Sends it the process group to wait for.
+    /// Sends the cleaning process the ID of the process group to wait for.
     fn watch(&mut self, group: u32) -> io::Result<()> {
         match &mut self.process.stdin {
             Some(pipe) => writeln!(pipe, "{group}"),
@@ -340,7 +340,8 @@ impl Cleaner {
 impl Drop for Cleaner {
     fn drop(&mut self) {
         scratch::remove(&self.scratch);
-        // `wait` closes the pipe first: it must be dead by then.
+        // `wait` closes the pipe first. The process would then remove the folder, so kill it before
+        // that.
         kill_group(self.process.id(), Signal::KILL);
         let _ = self.process.wait();
     }
@@ -358,8 +359,8 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Starts a process on these CPUs at normal priority: it inherits both from the
-/// thread that starts it.
+/// Starts a process on these CPUs at normal priority. It inherits both from the thread that starts
+/// it.
 fn spawn_on(cpus: &[u32], mut command: Command) -> io::Result<Child> {
     ThreadBuilder::new("load-start")
         .cpus(cpus)
@@ -371,7 +372,7 @@ fn spawn_on(cpus: &[u32], mut command: Command) -> io::Result<Child> {
 /// Signals a process group, if it still exists.
 fn kill_group(group: u32, signal: Signal) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
-        // It fails if the group has ended.
+        // The call fails if the group has ended.
         let _ = kill_process_group(group, signal);
     }
 }
@@ -387,14 +388,14 @@ fn last_lines(errors: &Output) -> String {
 /// The part of a long output that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// Its first MiB.
+    /// The first [`OUTPUT_LIMIT`] bytes.
     First,
-    /// Its last KiB.
+    /// The last [`ERRORS_LIMIT`] bytes.
     Last,
 }
 
 impl Part {
-    /// Returns the name of the thread that reads it.
+    /// Returns the name of the thread that reads this output.
     const fn thread(self) -> &'static str {
         match self {
             Self::First => "load-output",
@@ -453,7 +454,7 @@ impl Reader {
 
     fn finish(self) -> Output {
         self.done.store(true, Ordering::Relaxed);
-        // A panic there would lose the output read so far.
+        // If the thread panicked, the output read before that is still returned.
         let _ = self.thread.join();
         std::mem::take(&mut *lock(&self.output))
     }

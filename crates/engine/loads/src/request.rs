@@ -16,11 +16,11 @@ use crate::outside::Outside;
 use crate::process::find_program;
 use crate::subprocess::{LOOK_WHILE_RUNNING, RECORD, REFUSED, STARTED, Subprocess};
 
-/// The parameter that every load has in addition: its CPUs. If the whole text is a load's
-/// parameter, only [`LoadRequest::on_cpus`] sets them.
+/// The parameter for CPUs, which every load has in addition to its own parameters. If a load takes
+/// the whole text as one parameter, its CPUs can only be set by [`LoadRequest::on_cpus`].
 const CPUS: &str = "cpus";
 
-/// A requested load: `command:'make -j8'`.
+/// A requested load, for example `command:'make -j8'`.
 #[derive(Clone, Debug)]
 pub struct LoadRequest {
     entry: &'static LoadEntry,
@@ -57,7 +57,7 @@ impl FromStr for LoadRequest {
             load: entry.name,
             source,
         };
-        // If the whole text is a load's parameter, it is required.
+        // A parameter that takes the whole text is required.
         if let (Some(bare), true) = (entry.bare, given.is_empty())
             && let Some(parameter) = entry.parameters.iter().find(|p| p.name == bare)
         {
@@ -127,7 +127,8 @@ pub struct Running {
 }
 
 impl LoadRequest {
-    /// Sets its CPUs, unless the request names some (`--load-cpus`). The empty set changes nothing.
+    /// Sets the CPUs of the load, unless the request names some (`--load-cpus`). An empty set
+    /// changes nothing.
     pub fn on_cpus(mut self, cpus: &CpuSet) -> Self {
         if self.cpus.is_none() && !cpus.is_empty() {
             self.cpus = Some(cpus.clone());
@@ -135,21 +136,21 @@ impl LoadRequest {
         self
     }
 
-    /// Runs its threads in a subprocess: `command`, with the request
-    /// as one more argument, must call [`crate::serve`] with that.
+    /// Runs the threads of the load in a subprocess. `command`, with the request as one more
+    /// argument, must call [`crate::serve`] with that request.
     ///
-    /// Threads of the measuring process disturb it in ways that no other
-    /// program can: they contend for its address space (page faults wait for
-    /// each other's mappings, and an unmap interrupts every CPU that runs
-    /// another thread), their memory is locked with its own, and their CPU time
-    /// counts as the observer's. Loads made of processes are not affected.
+    /// Threads in the measuring process would disturb it in ways that no other program can: they
+    /// contend for its address space (page faults wait for each other's mappings, and an unmap
+    /// interrupts every CPU that runs another thread of the process), their memory is locked
+    /// together with that of the process, and their CPU time counts as the observer's. Loads that
+    /// consist of processes are not affected.
     pub fn subprocess(mut self, command: Vec<OsString>) -> Self {
         self.subprocess = Some(command);
         self
     }
 
-    /// Runs it outside the control group of this process. Requires
-    /// [`subprocess`](Self::subprocess), in which loads of either kind then start.
+    /// Runs the load outside the control group of this process. Requires
+    /// [`subprocess`](Self::subprocess); both kinds of loads then start in the subprocess.
     pub fn outside(mut self, outside: &Outside) -> Self {
         self.outside = Some(outside.clone());
         self
@@ -176,7 +177,8 @@ impl LoadRequest {
         }
         let refused =
             |error| LoadError::start(name, "cannot set its CPUs", std::io::Error::other(error));
-        // The limits of the group it leaves do not apply: the subprocess checks its CPUs.
+        // If the load leaves the control group, the limits of this group do not apply: the
+        // subprocess checks the CPUs.
         let own = self.cpus.as_ref().filter(|_| self.outside.is_none());
         let cpus = match own {
             Some(cpus) => cpus.iter().collect(),
@@ -214,7 +216,7 @@ impl LoadRequest {
         })
     }
 
-    /// Returns its entry in a recording before it has run.
+    /// Returns the record of the load for a recording, before the load has run.
     pub fn record(&self) -> LoadRecord {
         let mut parameters = self.arguments.to_json(self.entry.parameters);
         if let Some(cpus) = &self.cpus {
@@ -234,7 +236,7 @@ impl Running {
         &self.request
     }
 
-    /// Checks whether it has ended; returns how, once.
+    /// Checks whether the load has ended early. Returns how it ended, but only once.
     pub fn check(&mut self) -> Option<&Ended> {
         if self.ended_early.is_some() {
             return None;
@@ -247,7 +249,7 @@ impl Running {
         self.ended_early.as_ref()
     }
 
-    /// Stops it and returns its record.
+    /// Stops the load and returns its record.
     pub fn stop(mut self) -> LoadRecord {
         self.check();
         self.load.stop();
@@ -275,9 +277,9 @@ impl Drop for Running {
     }
 }
 
-/// Runs one load in this process until SIGTERM, for the program that started it with
-/// [`LoadRequest::subprocess`]. `cpus`: the CPUs to use if the request names none; empty for those
-/// of this process. Reports the result on `output`.
+/// Runs one load in this process until SIGTERM, for the program that started this process with
+/// [`LoadRequest::subprocess`]. If the request names no CPUs, the load runs on `cpus`, or, if these
+/// are empty, on the CPUs of this process. Reports the result on `output`.
 ///
 /// # Errors
 /// If SIGTERM cannot be handled, or `output` is closed.
@@ -285,7 +287,7 @@ pub fn serve(request: &str, cpus: &CpuSet, output: &mut dyn Write) -> io::Result
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
     let mut say = |line: &str, text: &str| {
-        // Always one line, even if the text has several.
+        // The protocol has one line per event, so line breaks in the text are replaced.
         writeln!(output, "{line}{}", text.replace('\n', " "))?;
         output.flush()
     };
@@ -347,7 +349,7 @@ mod tests {
         assert_eq!(with("cpu").cpus, list("0-7"));
         assert_eq!(with("cpu:cpus=1").cpus, list("1"));
         assert_eq!(with("command:make").record().parameters["cpus"], "0-7");
-        // A number elsewhere is not a CPU.
+        // A number after another parameter is not a CPU.
         assert!("cpu:threads=2,3".parse::<LoadRequest>().is_err());
         assert!("cpu:cpus=0,threads=2,3".parse::<LoadRequest>().is_err());
     }

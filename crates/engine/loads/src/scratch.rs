@@ -10,18 +10,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Returns the folder of scratch files unless the user names one: `$TMPDIR`, or `/var/tmp`, which
-/// unlike `/tmp` is rarely kept in memory (file-hierarchy(7)).
+/// Returns the folder of scratch files for loads whose user names none: `$TMPDIR`, or `/var/tmp`,
+/// which unlike `/tmp` is rarely kept in memory (file-hierarchy(7)).
 pub(crate) fn folder() -> PathBuf {
     let folder = std::env::var_os("TMPDIR")
         .filter(|folder| !folder.is_empty())
         .map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-    // Processes may have a different working folder. Without a current folder, the name stays as it
-    // is.
+    // Processes may have a different working folder. If the current folder cannot be read, the path
+    // stays relative.
     std::path::absolute(&folder).unwrap_or(folder)
 }
 
-/// Returns an unused name in `folder`. The caller must fail if it exists nevertheless.
+/// Returns a name in `folder` that no other load uses. The caller must fail if the name exists
+/// nevertheless.
 pub(crate) fn unique(folder: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -34,13 +35,14 @@ pub(crate) fn unique(folder: &Path) -> PathBuf {
     ))
 }
 
-/// Creates a file without a name: it is removed when closed, however the program ends. If the file
-/// system has no O_TMPFILE (open(2)), the file has a name for a moment.
+/// Creates a file without a name. The kernel removes it when it is closed, even if the program is
+/// killed. If the file system has no O_TMPFILE (open(2)), the file has a name for a moment.
 pub(crate) fn nameless_file(folder: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => Ok(file.into()),
-        // The last two: from kernels and file systems that treat it as a folder.
+        // Kernels and file systems without O_TMPFILE open the folder instead, and return EISDIR or
+        // ENOENT.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => named_for_a_moment(folder),
         Err(error) => Err(error.into()),
     }
@@ -69,8 +71,8 @@ pub(crate) fn remove(folder: &Path) {
     }
 }
 
-/// Returns the bytes that may be used on the file system of `folder` (statvfs(3)): half of the free
-/// ones, so that no load ever fills a disk.
+/// Returns the number of bytes that loads may use on the file system of `folder` (statvfs(3)): half
+/// of the free space, so that no load ever fills a disk.
 pub(crate) fn usable_bytes(folder: &Path) -> io::Result<u64> {
     let space = rustix::fs::statvfs(folder)?;
     Ok(space.f_bavail.saturating_mul(space.f_frsize) / 2)

@@ -13,7 +13,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 /// Assumed size of the last-level cache if the kernel does not report it.
 const USUAL_CACHE: u64 = 64 * MIB;
 
-/// Returns the size of the last-level cache in bytes, or a guess that is rarely too small.
+/// Returns the size of the last-level cache in bytes, or an estimate that is rarely too small.
 pub(crate) fn last_level_cache() -> u64 {
     Host::live().last_level_cache().unwrap_or(USUAL_CACHE)
 }
@@ -24,7 +24,8 @@ fn limit() -> u64 {
     Host::live().memory_available().unwrap_or(512 * MIB) / 8
 }
 
-/// Returns `asked` bytes in total, if the machine has them.
+/// Returns `asked`, the total size in bytes that the user requested, or an error if it exceeds the
+/// memory limit.
 pub(crate) fn asked(load: &'static str, asked: u64) -> Result<u64, LoadError> {
     let limit = limit();
     if asked > limit {
@@ -40,7 +41,7 @@ pub(crate) fn asked(load: &'static str, asked: u64) -> Result<u64, LoadError> {
     Ok(asked)
 }
 
-/// Returns `usual` bytes in total, or less on a small machine.
+/// Returns `usual`, the default total size in bytes, or the memory limit if that is smaller.
 pub(crate) fn usual(usual: u64) -> u64 {
     usual.min(limit())
 }
@@ -56,7 +57,7 @@ pub(crate) fn buffer(bytes: usize) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// Returns at least `bytes` untouched bytes: each page faults once.
+/// Maps at least `bytes` bytes without touching them, so that the first access to each page faults.
 pub(crate) fn untouched(bytes: usize) -> io::Result<Mapping> {
     Mapping::new(&MappingRequest::untouched(bytes)).map_err(io::Error::other)
 }

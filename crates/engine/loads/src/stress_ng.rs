@@ -25,7 +25,7 @@ parameters! {
     );
 }
 
-/// Time for stress-ng to print its figures and to remove its files.
+/// Time that stress-ng has after SIGTERM to print its figures and to remove its files.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Options that give its processes a real-time policy, which no load has.
@@ -47,7 +47,7 @@ fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
         shell: format!("exec stress-ng --quiet --metrics --yaml /dev/stdout {options}"),
         arguments: Vec::new(),
         title: format!("stress-ng {options}"),
-        // It writes to its working folder.
+        // stress-ng writes its temporary files to the working folder.
         scratch: Some(scratch::unique(&scratch::folder())),
         grace: GRACE,
     })

@@ -15,8 +15,8 @@ use crate::outside::Outside;
 use crate::process::{Guarded, Output, Script};
 use crate::{Ended, Load, LoadError};
 
-/// The lines of the protocol, each followed by its text. Other output on stdout
-/// is ignored.
+/// Prefixes of the lines of the protocol. The text of the line follows the prefix. Other output on
+/// stdout is ignored.
 pub(crate) const STARTED: &str = "load: started";
 pub(crate) const REFUSED: &str = "load: refused ";
 pub(crate) const RECORD: &str = "load: record ";
@@ -27,17 +27,17 @@ const START: Duration = Duration::from_secs(10);
 /// Time limit for stopping the load before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Time limit for stopping a load that itself waits for child processes.
+/// Time limit for stopping a load that itself waits for its child processes.
 const GRACE_OUTSIDE: Duration = Duration::from_secs(10);
 
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(2);
 pub(crate) const LOOK_WHILE_RUNNING: Duration = Duration::from_millis(20);
 
-/// Why the subprocess does not run its load.
+/// Reason why the subprocess does not run its load.
 #[derive(Debug, thiserror::Error)]
 enum NotStarted {
-    /// In the words of the subprocess.
+    /// The subprocess refused the load, with this message.
     #[error("{0}")]
     Refused(String),
     #[error("{}", ended(.0))]
@@ -77,7 +77,8 @@ pub(crate) struct Subprocess {
 }
 
 impl Subprocess {
-    /// Creates the load `request`, served by `command`, in the groups of `outside`, on its CPUs.
+    /// Creates the load `request`, which `command` serves in the control groups and on the CPUs of
+    /// `outside`.
     pub(crate) fn load(
         load: &'static str,
         command: &[OsString],
@@ -99,11 +100,12 @@ impl Subprocess {
         })
     }
 
-    /// Waits for the first line.
+    /// Waits until the subprocess reports that the load has started, or that it cannot.
     fn wait(&self, running: &mut Guarded) -> Result<(), NotStarted> {
         let deadline = Instant::now() + START;
         loop {
-            // In this order, so that no lines written before the end are missed.
+            // Check for the end first, then read the output: this order misses no line written
+            // before the end.
             let ended = running.ended();
             let output = running.output();
             if line(&output, STARTED).is_some() {
@@ -123,7 +125,7 @@ impl Subprocess {
     }
 }
 
-/// Returns the text after `start` on the first line that contains it. Other output may precede it
+/// Returns the text after `start` in the first line that contains it. Other output may precede it
 /// on the line.
 fn line(output: &Output, start: &str) -> Option<String> {
     let text = String::from_utf8_lossy(&output.text);
@@ -183,7 +185,8 @@ impl Load for Subprocess {
     }
 
     fn cpu_time(&mut self) -> Option<Nanos> {
-        // Its own figure is exact; the kernel's figure for the group is in ticks.
+        // The figure of the subprocess is exact. The kernel's figure for the process group is in
+        // ticks.
         match &self.record {
             Some(record) => record.cpu_time_ns,
             None => self.cpu_time,

@@ -84,8 +84,8 @@ impl Timers {
         })
     }
 
-    /// Starts the timers spread over one interval, on the thread's own CPU (the kernel lets them
-    /// expire there), and reads each timer that fires.
+    /// Starts the timers, spread over one interval, on the CPU of the thread, because the kernel
+    /// lets them expire there. Then reads each timer that fires.
     fn fire(self, shift: &Shift) -> io::Result<()> {
         let count = self.timers.len() as u64;
         for (index, timer) in (1..).zip(&self.timers) {
@@ -112,8 +112,9 @@ impl Timers {
     }
 }
 
-/// Returns 1 if the timer has fired since it was last read. The value read is the number of
-/// intervals, but an unread timer fires only once: the kernel restarts it on read (`fs/timerfd.c`).
+/// Returns 1 if the timer has fired since the last read, otherwise 0. The value read is the number
+/// of intervals, but a timer fires only once before it is read: the kernel restarts it on read
+/// (`fs/timerfd.c`).
 fn take(timer: &OwnedFd) -> io::Result<u64> {
     let mut passed = [0; 8];
     match rustix::io::read(timer, &mut passed) {

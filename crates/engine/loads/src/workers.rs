@@ -13,20 +13,20 @@ use punctual_rt::{JoinHandle, Policy, ThreadBuilder, ThreadRef, current_policy, 
 
 use crate::{Ended, Load, LoadError};
 
-/// The number of threads, for loads with one thread per CPU.
+/// Parameter for the number of threads, for loads that have one thread per CPU by default.
 pub(crate) const THREADS: Typed<Option<u64>> = Typed::count(
     "threads",
     "Number of threads; default: number of CPUs",
     1..=4096,
 );
 
-/// The stack of a worker: none has deep calls, and some loads have hundreds of workers.
+/// Stack size of a worker. No worker has deep calls, and some loads have hundreds of workers.
 const STACK_BYTES: usize = 256 << 10;
 
-/// The threads of a load on these CPUs.
+/// A function that returns the threads of a load on these CPUs.
 pub(crate) type Plan = fn(&Arguments, &[u32]) -> Result<Vec<Worker>, LoadError>;
 
-/// The work of a worker until [`Shift::stopping`].
+/// The work of a worker. It ends when [`Shift::stopping`] returns `true`.
 type Body = Box<dyn FnOnce(&Shift) -> io::Result<()> + Send>;
 
 /// A thread to start.
@@ -49,15 +49,16 @@ impl Worker {
         }
     }
 
-    /// Counts its work as the load's `kind`th kind; by default the first.
+    /// Counts the work of this worker as the load's `kind`th kind of work; the default is the
+    /// first.
     pub(crate) fn counts(mut self, kind: usize) -> Self {
         self.counts = kind;
         self
     }
 }
 
-/// Returns the CPU of each thread: [`THREADS`] threads if set, otherwise one on each CPU. Each is
-/// pinned; otherwise the scheduler might leave a CPU without load for a while.
+/// Returns the CPU of each thread: [`THREADS`] threads if set, otherwise one per CPU. Each thread
+/// is pinned; otherwise the scheduler might leave a CPU without load for a while.
 pub(crate) fn one_each(arguments: &Arguments, cpus: &[u32]) -> Vec<[u32; 1]> {
     let threads = THREADS.value_in(arguments).unwrap_or(cpus.len() as u64);
     cpus.iter()
@@ -75,7 +76,7 @@ pub(crate) struct Shift {
 
 struct Shared {
     stop: AtomicBool,
-    /// Guards only the sleep on `bell`.
+    /// Protects only the wait on `bell`.
     gate: Mutex<()>,
     bell: Condvar,
     counts: Vec<AtomicU64>,
@@ -85,7 +86,8 @@ struct Shared {
     failure: Mutex<Option<String>>,
 }
 
-/// A panic of another worker cannot leave these inconsistent.
+/// Locks the mutex even if it is poisoned: a panic of another worker cannot leave the data
+/// inconsistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -103,8 +105,8 @@ impl Shared {
     }
 
     fn stop(&self) {
-        // Under the lock: a worker that has seen no stop is asleep before the
-        // bell rings.
+        // The lock is held, so each worker either sees the stop flag before it waits, or already
+        // waits when it is notified.
         let _gate = lock(&self.gate);
         self.stop.store(true, Ordering::Relaxed);
         self.bell.notify_all();
@@ -112,7 +114,8 @@ impl Shared {
 }
 
 impl Shift {
-    /// Returns whether the worker should end. Call it often: a stop takes effect within 200 ms.
+    /// Returns whether the worker should end. Call this often: a stop must take effect within 200
+    /// ms.
     pub(crate) fn stopping(&self) -> bool {
         self.shared.stop.load(Ordering::Relaxed)
     }
@@ -122,7 +125,7 @@ impl Shift {
         self.shared.counts[self.kind].fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Sleeps until the time is over or the load is stopped.
+    /// Sleeps for this time, or until the load is stopped.
     pub(crate) fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut gate = lock(&self.shared.gate);
@@ -148,13 +151,14 @@ impl Shift {
             .cpu_ns
             .fetch_add(Nanos::from(cpu).0, Ordering::Relaxed);
         let how = match result {
-            // A failure caused by the stop of the others does not count.
+            // An error that the stop of the load caused does not count.
             _ if self.stopping() => return,
             Ok(()) => format!("{load} ended by itself"),
             Err(error) => format!("{load} failed: {error}"),
         };
         lock(&self.shared.failure).get_or_insert(how);
-        // A load that lost a part is a different load: it ends as a whole, and the end is reported.
+        // Without this worker, the load differs from the requested one. So the whole load ends, and
+        // its end is reported.
         self.shared.stop();
     }
 }
@@ -176,7 +180,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Allows `per_second` of the amounts given to [`Self::after`]; unlimited if `None`.
+    /// Allows a total of `per_second` per second, over the amounts given to [`Self::after`];
+    /// unlimited if `None`.
     pub(crate) fn new(per_second: Option<u64>) -> Self {
         Self {
             per_second: per_second.filter(|&rate| rate > 0),
@@ -185,8 +190,8 @@ impl Pace {
         }
     }
 
-    /// Waits until `amount` more may be done. Work missed for a second or more is dropped, to avoid
-    /// a burst.
+    /// Counts `amount`, and waits until the rate allows more. Work that is late by more than a
+    /// second is dropped, to avoid a burst.
     pub(crate) fn after(&mut self, shift: &Shift, amount: u64) {
         let Some(rate) = self.per_second else {
             return;
@@ -274,7 +279,7 @@ impl Load for Workers {
             return None;
         }
         let how = lock(&self.shared.failure).clone().or_else(|| {
-            // A worker that panicked has reported nothing.
+            // A worker that panicked has stored no failure.
             let gone = !self.shared.stop.load(Ordering::Relaxed)
                 && self.threads.iter().any(JoinHandle::is_finished);
             gone.then(|| format!("a thread of {} ended", self.load))
@@ -283,7 +288,7 @@ impl Load for Workers {
         how.map(Ended::failure)
     }
 
-    /// Known once it has stopped.
+    /// The CPU time is only known after the load was stopped.
     fn cpu_time(&mut self) -> Option<Nanos> {
         self.lasted?;
         Some(Nanos(self.shared.cpu_ns.load(Ordering::Relaxed)))
@@ -305,7 +310,7 @@ impl Load for Workers {
     fn stop(&mut self) {
         self.shared.stop();
         for thread in self.threads.drain(..) {
-            // A panic was already reported as an early end, if it was one.
+            // A panic that ended the load early was already reported.
             let _ = thread.join();
         }
         self.lasted.get_or_insert_with(|| self.started.elapsed());
@@ -399,7 +404,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(350));
         load.stop();
         let done = load.achieved().remove(0);
-        // Never more than allowed, plus the one amount in flight.
+        // The count never exceeds the rate by more than the one amount in progress.
         assert!(done.count > 0);
         assert!(done.count as f64 <= 100.0 * done.duration_ns.0 as f64 / 1e9 + 10.0);
     }

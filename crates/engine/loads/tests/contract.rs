@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use punctual_loads::{LOADS, LoadError, LoadKind, LoadRequest, Running};
 use punctual_model::{CpuSet, LoadRecord};
 
-/// The tests inspect the process they all share, so only one runs at a time.
+/// The tests inspect the process that they share, so only one runs at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -121,7 +121,7 @@ fn scratch_files() -> Vec<PathBuf> {
 }
 
 fn assert_nothing_is_left(name: &str) {
-    // A joined thread stays in /proc a moment longer.
+    // A joined thread stays in /proc for a moment.
     eventually(|| threads().is_empty());
     assert_eq!(threads(), [""; 0], "{name}");
     assert_eq!(children(), [""; 0], "{name}");
@@ -130,7 +130,7 @@ fn assert_nothing_is_left(name: &str) {
 
 fn did_something(record: &LoadRecord) -> bool {
     match record.name.as_str() {
-        // The load cannot know it.
+        // This load cannot know the work that its command does.
         "command" => record.achieved.is_empty() && !record.did_nothing(),
         _ => !record.did_nothing() && record.achieved.iter().all(|done| done.count > 0),
     }
@@ -142,7 +142,7 @@ fn every_load_works_and_leaves_nothing() {
     let tree = tree();
     for load in LOADS {
         let request = request(load.name, tree.path());
-        // A busy machine may need more than the first, short try.
+        // On a busy machine, the first, short run may not be enough.
         let mut record = None;
         for time in [300, 1000, 3000, 6000] {
             let Some(running) = start(&request) else {
@@ -180,7 +180,8 @@ fn alternative_load_modes_work() {
     let in_place = format!("build:dir={},in-place=yes", tree.path().display());
     for request in [
         "messages:groups=1,fan=1,via=pipe,size=1",
-        // More than a pipe holds, from several senders: none of the threads may block forever.
+        // The messages exceed the size of a pipe and come from several senders: no thread may block
+        // forever.
         "messages:groups=1,fan=3,via=pipe,size=65536",
         "network:protocol=udp,pairs=1,rate=10",
         "network:protocol=tcp,pairs=1,rate=10,size=1",
@@ -347,7 +348,7 @@ fn failures_of_a_subprocess_are_reported() {
     );
     let gone = error("cpu", vec!["/no/such/program".into()]);
     assert!(gone.contains("ended with exit status"), "{gone}");
-    // A load that is killed while it runs.
+    // The subprocess of a load is killed while the load runs.
     let mut running = start("cpu", subprocess()).unwrap();
     let child = children().remove(0);
     let pid = child.split_whitespace().next().unwrap();
@@ -420,9 +421,9 @@ fn nothing_outlives_a_killed_program() {
             .unwrap();
         let mut output = BufReader::new(victim.stdout.take().unwrap()).lines();
         assert!(output.any(|line| line.unwrap().contains(when)));
-        // Once it has started some of them, any moment will do.
+        // After some processes have started, any moment is suitable for the kill.
         assert!(eventually(|| marked(scratch.path()) > at_least));
-        // SIGKILL.
+        // `kill` sends SIGKILL.
         victim.kill().unwrap();
         victim.wait().unwrap();
         assert!(
