@@ -47,6 +47,18 @@ pub struct ThreadJobs {
     pub thread: u32,
     /// The wait that ends each job. Null if no such wait was found. Then no jobs are known.
     pub release: Option<ReleaseWait>,
+    /// Waits in which the thread was idle for a comparable time when the release wait was chosen,
+    /// by falling time, at most eight. `release` is one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<WaitCall>,
+    /// Waits that ended its earlier jobs, until it stopped using them. At most four, the oldest
+    /// first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_releases: Vec<ReleaseWait>,
+    /// Time in which its jobs were not counted, because the search for the release wait took longer
+    /// than its events were kept. In nanoseconds.
+    #[serde(default)]
+    pub not_counted_ns: Nanos,
     /// Number of complete jobs.
     pub jobs: u64,
     /// Number of jobs above the budget.
@@ -54,8 +66,8 @@ pub struct ThreadJobs {
     /// Jobs released without a wait, because the thread returned to its wait too late. Their real
     /// release time is unknown.
     pub released_at_once: u64,
-    /// Jobs left out because trace events were lost, or because the thread or the run ended before
-    /// their completion.
+    /// Jobs left out because the event of their release is missing, because trace events were lost,
+    /// or because the thread or the run ended before their completion.
     pub incomplete: u64,
     /// Number of observed waits of the thread, of any kind.
     pub waits: u64,

@@ -60,7 +60,7 @@ pub use in_app::{Application, ChannelState, InAppRequest, applications, record_a
 pub use lease::{lease, may_live};
 pub use lint::{LintRequest, lint};
 pub use membership::Membership;
-pub use observe::{JobRequest, ObserveRequest, Release, ReleaseError, observe};
+pub use observe::{JobRequest, ObserveRequest, Release, ReleaseError, ReleaseKind, observe};
 pub use outcome::Outcome;
 pub use outlier_command::OnOutlier;
 pub use punctual_trace::{EventChoice, Level};

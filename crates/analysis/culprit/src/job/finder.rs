@@ -1,6 +1,6 @@
 //! Finds jobs in a stream of events.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use punctual_model::{Comm, EventKind, Histogram, KernelPriority, Nanos, SignedNanos, TraceEvent};
 
@@ -37,11 +37,19 @@ impl Job {
 pub struct JobSeen {
     /// Its release wait; `None` if not found.
     pub release: Option<FoundRelease>,
+    /// Places where it waited when its release wait was chosen, by falling time: the release wait,
+    /// and those that another choice would take.
+    pub candidates: Vec<SeenWaits>,
+    /// Release waits that it stopped using, the oldest first; at most four.
+    pub earlier: Vec<FoundRelease>,
+    /// Time in which no jobs were counted, because the search for the release wait took longer than
+    /// its events were kept.
+    pub not_counted: Nanos,
     /// Number of completed jobs.
     pub jobs: u64,
     /// Number of jobs that were released without waiting.
     pub at_once: u64,
-    /// Number of jobs without an observed end.
+    /// Number of jobs without an observed release or end.
     pub incomplete: u64,
     waits: Waits,
     /// CPU time of each job.
@@ -71,6 +79,8 @@ pub struct CallNumbers {
     pub restart: Vec<i64>,
     /// Numbers of futex(2).
     pub futex: Vec<i64>,
+    /// Numbers of sched_yield(2), which ends a job of SCHED_DEADLINE.
+    pub sched_yield: Vec<i64>,
 }
 
 /// Follows threads through a stream of scheduler and system call events, and finds their release
@@ -89,17 +99,30 @@ struct Thread {
     seen: JobSeen,
     /// `Some` until the release wait is found.
     learning: Option<Learning>,
+    /// When it last entered its release wait, and how often it waited elsewhere since then.
+    last_release: Nanos,
+    elsewhere: u64,
 }
 
 /// Events that are kept until the release wait is found.
 #[derive(Clone, Debug)]
 struct Learning {
     since: Nanos,
-    events: Vec<TraceEvent>,
+    /// The newest events, without a gap. A gap would look like a job when they are replayed.
+    events: VecDeque<TraceEvent>,
 }
 
 /// Maximum number of events kept per thread: enough for a few thousand waits.
 const REMEMBERED: usize = 20_000;
+
+/// A thread no longer uses its release wait if it waited elsewhere at least this often, and did not
+/// enter the release wait for [`ABANDONED`] and for [`ABANDONED_PERIODS`] of its periods.
+const ELSEWHERE: u64 = 5;
+const ABANDONED: Nanos = Nanos::from_secs(2);
+const ABANDONED_PERIODS: u64 = 20;
+
+/// Maximum number of earlier release waits that are kept.
+const EARLIER: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
@@ -111,6 +134,10 @@ struct State {
     running: Option<Nanos>,
     ran: Nanos,
     asleep: Option<Nanos>,
+    /// When it gave up the rest of its SCHED_DEADLINE runtime, until the next period.
+    yielded: Option<Nanos>,
+    /// It slept in the current call, and no event shows its wake-up.
+    wakeup_missing: bool,
     open: Option<Open>,
 }
 
@@ -128,6 +155,8 @@ enum Step {
     Waited(Option<Call>, Nanos, Nanos),
     Completed(Open),
     AtOnce,
+    /// The release wait ended, and no event shows when.
+    ReleaseUnknown,
 }
 
 /// Return values of an interrupted system call that continues later: ERESTARTSYS to
@@ -180,9 +209,10 @@ impl JobFinder {
         let Some(learning) = &mut thread.learning else {
             return thread.step(tid, event, numbers).into_iter().collect();
         };
-        if learning.events.len() < REMEMBERED {
-            learning.events.push(event.clone());
+        if learning.events.len() >= REMEMBERED {
+            learning.events.pop_front();
         }
+        learning.events.push_back(event.clone());
         let step = thread.state.step(tid, event, None, numbers);
         if let Some(Step::Waited(call, from, to)) = step {
             thread.seen.waits.add(call, from, to);
@@ -286,8 +316,9 @@ impl Thread {
         Self {
             learning: Some(Learning {
                 since,
-                events: Vec::new(),
+                events: VecDeque::new(),
             }),
+            last_release: since,
             ..Self::default()
         }
     }
@@ -303,6 +334,12 @@ impl Thread {
             return Vec::new();
         };
         self.seen.release = Some(found);
+        self.seen.candidates = self.seen.waits.candidates(&|call| kind(tid, call));
+        if learning.events.len() >= REMEMBERED
+            && let Some(first) = learning.events.front()
+        {
+            self.seen.not_counted += first.time.saturating_sub(learning.since);
+        }
         let waits = std::mem::take(&mut self.seen.waits);
         self.state = State::default();
         let events = learning.events.iter();
@@ -319,9 +356,12 @@ impl Thread {
             self.seen.incomplete += u64::from(self.state.open.take().is_some());
             return None;
         }
-        match self.state.step(tid, event, release, numbers)? {
+        let step = self.state.step(tid, event, release, numbers);
+        self.note_release_wait(event, release, step.as_ref());
+        match step? {
             Step::Waited(call, from, to) => self.seen.waits.add(call, from, to),
             Step::AtOnce => self.seen.at_once += 1,
+            Step::ReleaseUnknown => self.seen.incomplete += 1,
             Step::Completed(open) => {
                 let job = Job {
                     tid,
@@ -342,6 +382,50 @@ impl Thread {
             }
         }
         None
+    }
+}
+
+impl Thread {
+    /// Searches for another release wait if the thread stopped using the current one, like a program
+    /// that sleeps while it starts, and then waits for a timer.
+    fn note_release_wait(
+        &mut self,
+        event: &TraceEvent,
+        release: Option<Call>,
+        step: Option<&Step>,
+    ) {
+        let now = event.time;
+        if matches!(event.kind, EventKind::SysEnter { .. }) && self.state.is_in(release) {
+            (self.last_release, self.elsewhere) = (now, 0);
+            return;
+        }
+        if !matches!(step, Some(Step::Waited(call, ..)) if *call != release) {
+            return;
+        }
+        self.elsewhere += 1;
+        let period = self.seen.release.and_then(|found| found.period);
+        let periods = Nanos(
+            period
+                .unwrap_or_default()
+                .0
+                .saturating_mul(ABANDONED_PERIODS),
+        );
+        let unused = now.saturating_sub(self.last_release);
+        if self.elsewhere < ELSEWHERE || unused < ABANDONED.max(periods) {
+            return;
+        }
+        self.seen.incomplete += u64::from(self.state.open.take().is_some());
+        if let Some(old) = self.seen.release.take()
+            && self.seen.earlier.len() < EARLIER
+        {
+            self.seen.earlier.push(old);
+        }
+        self.seen.waits = Waits::default();
+        self.learning = Some(Learning {
+            since: now,
+            events: VecDeque::new(),
+        });
+        (self.last_release, self.elsewhere) = (now, 0);
     }
 }
 
@@ -389,6 +473,7 @@ impl State {
                 };
                 self.call = Some((call, now));
                 self.last_call = Some(call);
+                self.wakeup_missing = false;
                 (!again && self.is_in(release)).then(|| self.open.take().map(Step::Completed))?
             }
             EventKind::SysExit { ret, .. } => {
@@ -399,8 +484,14 @@ impl State {
                     self.open.take_if(|open| here && open.fresh);
                     return None;
                 }
+                // The switch back to the thread may be missing as well.
+                let wakeup_missing = std::mem::take(&mut self.wakeup_missing)
+                    | self.asleep.take().is_some()
+                    | self.yielded.take().is_some();
                 if let Some(open) = &mut self.open {
                     open.fresh = false;
+                } else if here && wakeup_missing {
+                    return Some(Step::ReleaseUnknown);
                 } else if let Some((_, since)) = entered.filter(|_| here) {
                     let ran_before = self.ran_until(since);
                     self.open = Some(Open {
@@ -418,6 +509,12 @@ impl State {
                 (self.comm, self.prio) = (prev.comm, prev.prio);
                 self.ran = self.ran_until(now);
                 self.running = None;
+                let yields = self
+                    .call
+                    .is_some_and(|(call, _)| numbers.sched_yield.contains(&call.id));
+                if yields && prev_state.is_runnable() && prev.prio.0 < 0 {
+                    self.yielded = Some(now);
+                }
                 if !prev_state.is_runnable() && !prev_state.is_stopped() && !prev_state.is_traced()
                 {
                     self.asleep = Some(now);
@@ -429,8 +526,18 @@ impl State {
             }
             EventKind::Switch { next, .. } => {
                 (self.comm, self.prio) = (next.comm, next.prio);
-                (self.running, self.asleep) = (Some(now), None);
-                None
+                self.running = Some(now);
+                self.wakeup_missing |= self.asleep.take().is_some();
+                // No event shows when the next period began, so the job begins here.
+                let since = self.yielded.take()?;
+                if self.is_in(release) {
+                    self.open = Some(Open {
+                        release: now,
+                        ran_before: self.ran,
+                        fresh: true,
+                    });
+                }
+                Some(Step::Waited(self.call.map(|(call, _)| call), since, now))
             }
             EventKind::Waking { .. } => {
                 let since = self.asleep.take()?;

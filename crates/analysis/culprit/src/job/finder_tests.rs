@@ -178,6 +178,120 @@ fn what_was_lost_makes_no_job() {
     assert!(finder.is_learning(8));
 }
 
+/// The search for the release wait lasts 300 ms, in which a busy thread makes more calls than are
+/// kept.
+#[test]
+fn busy_search_leaves_no_hole() {
+    let mut events = Vec::new();
+    for n in 0..300 {
+        events.extend(turn(n * 1_000));
+        let calls = (0..60).flat_map(|call| {
+            let at = n * 1_000 + 876 + 2 * call;
+            [enter(at, 39), exit(at + 1, 39, 7)]
+        });
+        events.extend(calls);
+    }
+    events.extend((300..400).flat_map(|n| turn(n * 1_000)));
+    assert!(events.len() > REMEMBERED);
+    let (jobs, seen) = jobs(&events);
+    assert!(jobs.len() > 200, "{}", jobs.len());
+    for job in &jobs {
+        assert_eq!(job.response(), Nanos::from_micros(400));
+    }
+    // The jobs at the start are not counted, and this is known.
+    let first = jobs[0].release.0;
+    let not_counted = seen.not_counted.0;
+    assert!(not_counted > 100_000_000 && first.abs_diff(not_counted) < 2_000_000);
+}
+
+#[test]
+fn release_without_its_event_is_unknown() {
+    let mut events: Vec<TraceEvent> = (0..400).flat_map(|n| turn(n * 1_000)).collect();
+    let is_waking = |event: &TraceEvent| matches!(event.kind, EventKind::Waking { .. });
+    let lost = turn(400_000);
+    events.extend(lost.into_iter().filter(|event| !is_waking(event)));
+    // Its switch back to the thread is lost, too.
+    let lost = turn(401_000).into_iter().enumerate();
+    let kept = lost.filter(|(index, event)| !is_waking(event) && *index != 3);
+    events.extend(kept.map(|(_, event)| event));
+    events.extend(turn(402_000));
+    let (jobs, seen) = jobs(&events);
+    // The last cycle has no completion, and the two before it no release.
+    assert_eq!((seen.jobs, seen.at_once, seen.incomplete), (400, 0, 3));
+    assert!(
+        jobs.iter()
+            .all(|job| job.response() == Nanos::from_micros(400))
+    );
+}
+
+/// A program that sleeps while it starts, and then waits for a device.
+#[test]
+fn abandoned_release_wait_is_replaced() {
+    let mut events: Vec<TraceEvent> = (0..400).flat_map(|n| turn(n * 1_000)).collect();
+    let later = |n: u64| {
+        let at = 400_000 + n * 10_000;
+        [
+            enter(at, READ),
+            switch(at + 5, TID, SLEEPS, 9),
+            waking(at + 9_000),
+            switch(at + 9_010, 9, RUNNABLE, TID),
+            exit(at + 9_015, READ, 4),
+        ]
+    };
+    events.extend((0..400).flat_map(later));
+    let (jobs, seen) = jobs(&events);
+    let earlier: Vec<i64> = seen.earlier.iter().map(|found| found.call.id).collect();
+    assert_eq!(
+        (earlier, seen.release.unwrap().call.id),
+        (vec![NANOSLEEP], READ)
+    );
+    // The search begins 2 s after the change.
+    let of_later = jobs
+        .iter()
+        .filter(|job| job.response() == Nanos::from_micros(1_000));
+    assert!((150..=200).contains(&of_later.count()));
+    assert!(
+        jobs.iter()
+            .all(|job| job.response() <= Nanos::from_micros(1_000))
+    );
+}
+
+/// A thread of SCHED_DEADLINE gives up the rest of its runtime at the end of each job.
+#[test]
+fn yield_of_deadline_thread_is_release_wait() {
+    const YIELD: i64 = 24;
+    let kind = |_: u32, _: Call| Some(CallKind::Timer);
+    for (prio, count) in [(-1, 399), (120, 0)] {
+        let mut finder = JobFinder::new(CallNumbers {
+            sched_yield: vec![YIELD],
+            ..CallNumbers::default()
+        });
+        let mut jobs = Vec::new();
+        for n in 0..400 {
+            let at = n * 1_000;
+            let of_prio = |mut event: TraceEvent| {
+                if let EventKind::Switch { prev, next, .. } = &mut event.kind {
+                    for task in [prev, next] {
+                        task.prio = KernelPriority(prio);
+                    }
+                }
+                event
+            };
+            for event in [
+                enter(at, YIELD),
+                switch(at + 5, TID, RUNNABLE, 9),
+                switch(at + 700, 9, RUNNABLE, TID),
+                exit(at + 705, YIELD, 0),
+            ] {
+                jobs.extend(finder.take(&of_prio(event), &|tid| tid == TID, &kind));
+            }
+        }
+        let responses: Vec<Nanos> = jobs.iter().map(Job::response).collect();
+        assert_eq!(responses.len(), count, "priority {prio}");
+        assert!(responses.iter().all(|one| *one == Nanos::from_micros(300)));
+    }
+}
+
 #[test]
 fn release_wait_needs_system_calls() {
     let events: Vec<TraceEvent> = (0..400)

@@ -62,6 +62,9 @@ const FEWEST: usize = 4;
 /// this many times as often.
 const RARE: u64 = 50;
 
+/// Minimum number of irregular waits at one place that show where the thread is idle.
+const MANY: u64 = 10;
+
 /// Factor between the lengths of two regular waits: a wait is part of a job if the longest one
 /// takes more than this many times as long, even if it waits for a time.
 const SHORT: u64 = 8;
@@ -120,6 +123,15 @@ impl Waits {
         places
     }
 
+    /// Returns the places where the thread may be idle, in descending order of total time.
+    pub(super) fn candidates(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Vec<SeenWaits> {
+        let mut places = self.seen_waits();
+        places.retain(|place| kind(place.call).is_some());
+        let longest = places.first().map_or(0, |place| place.total.0);
+        places.retain(|place| place.total.0 >= longest / SHORT);
+        places
+    }
+
     /// Returns the release wait. Regular waits are preferred; among them, a wait for a time, unless
     /// others are far longer; among equals, the one with the longest total time. `kind` returns
     /// `None` for a wait that cannot be the release.
@@ -133,7 +145,11 @@ impl Waits {
         let regular = fitting
             .iter()
             .filter(|(_, place, _)| place.period().is_some());
-        let longest = regular
+        // A few long waits, such as those at the start of a program, do not make it idle there.
+        let idle = fitting
+            .iter()
+            .filter(|(_, place, _)| often(place) && place.count >= MANY);
+        let longest = (regular.chain(idle))
             .map(|(_, place, _)| place.total.0)
             .max()
             .unwrap_or(0);
@@ -143,8 +159,9 @@ impl Waits {
             .max_by_key(|(_, place, kind)| {
                 let regular = place.period().is_some();
                 let long = place.total.0 >= longest / SHORT;
+                // `None` is below all kinds.
                 let kind = (regular && long).then_some(*kind);
-                (regular && long, kind, regular, place.total)
+                (kind, place.total)
             });
         best.map(|(call, place, _)| FoundRelease {
             call,
@@ -228,6 +245,29 @@ mod tests {
             _ => Some(CallKind::Other),
         };
         assert_eq!(waits.choose(&kind).unwrap().call.id, 1);
+    }
+
+    /// A server that reads its socket in bursts, with short regular waits in each burst.
+    #[test]
+    fn idle_wait_wins_over_short_regular_waits() {
+        let mut waits = Waits::default();
+        let mut at = 0;
+        for turn in 1..20_u64 {
+            let idle = 20_000 + turn * turn * 137 % 70_000;
+            waits.add(
+                Some(call(1)),
+                Nanos::from_micros(at),
+                Nanos::from_micros(at + idle),
+            );
+            at += idle;
+            for _ in 0..20 {
+                at += 100;
+                let since = Nanos::from_micros(at - 60);
+                waits.add(Some(call(2)), since, Nanos::from_micros(at));
+            }
+        }
+        let found = waits.choose(&|_| Some(CallKind::Other)).unwrap();
+        assert_eq!(found.call.id, 1);
     }
 
     #[test]

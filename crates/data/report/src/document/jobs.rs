@@ -1,12 +1,16 @@
 //! The jobs of an application's threads: what releases them, and how long they take.
 
 use punctual_model::{
-    Histogram, JobWindows, Jobs, Nanos, Recording, ReleaseChoice, ReleaseWait, ThreadJobs, grouped,
+    Histogram, JobWindows, Jobs, Nanos, Recording, ReleaseChoice, ReleaseWait, ThreadJobs,
+    WaitCall, grouped,
 };
 
 use super::table::{Column, Fold, Row, Table};
 use super::{Block, Document, Medium, Section};
 use crate::figures;
+
+/// Maximum number of threads with a note of each kind.
+const NOTED: usize = 3;
 
 /// Maximum number of threads on a terminal.
 const THREADS: usize = 40;
@@ -149,6 +153,22 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
              return"
         ));
     }
+    let threads = jobs.threads.iter();
+    notes.extend(
+        (threads.clone())
+            .filter_map(|one| other_candidates(recording, one))
+            .take(NOTED),
+    );
+    notes.extend(
+        (threads.clone())
+            .filter_map(|one| earlier(recording, one))
+            .take(NOTED),
+    );
+    notes.extend(
+        threads
+            .filter_map(|one| not_counted(recording, one))
+            .take(NOTED),
+    );
     if jobs.caused_by_observer > 0 {
         let outliers = punctual_model::counted(jobs.caused_by_observer, "outlier", "outliers");
         notes.push(format!(
@@ -156,6 +176,61 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Returns the other waits that may release the jobs of a thread.
+fn other_candidates(recording: &Recording, one: &ThreadJobs) -> Option<String> {
+    let release = one.release.as_ref()?;
+    let is_release = |wait: &&WaitCall| wait.call == release.call && wait.object == release.object;
+    let chosen = one.candidates.iter().find(is_release)?;
+    let others: Vec<String> = (one.candidates.iter())
+        .filter(|wait| !is_release(wait))
+        .map(|wait| {
+            let label = wait_label(&wait.call, wait.object.as_deref());
+            format!(
+                "{label}: {} in {} waits",
+                wait.total_ns,
+                grouped(wait.count)
+            )
+        })
+        .collect();
+    if others.is_empty() || release.choice == ReleaseChoice::Requested {
+        return None;
+    }
+    Some(format!(
+        "{}: the release wait is a choice between several: {} took {} in {} waits; {}. --release \
+         chooses another one, such as epoll:4",
+        title(recording, one),
+        released_by(release),
+        chosen.total_ns,
+        grouped(chosen.count),
+        others.join("; ")
+    ))
+}
+
+/// Returns the earlier release waits of a thread.
+fn earlier(recording: &Recording, one: &ThreadJobs) -> Option<String> {
+    if one.earlier_releases.is_empty() {
+        return None;
+    }
+    let earlier: Vec<String> = one.earlier_releases.iter().map(released_by).collect();
+    Some(format!(
+        "{}: its release wait changed; earlier jobs began with {}",
+        title(recording, one),
+        earlier.join(", then ")
+    ))
+}
+
+/// Returns the time in which the jobs of a thread were not counted.
+fn not_counted(recording: &Recording, one: &ThreadJobs) -> Option<String> {
+    (one.not_counted_ns > Nanos::ZERO).then(|| {
+        format!(
+            "{}: jobs of {} were not counted, because the thread was too busy to keep all events \
+             until its release wait was found",
+            title(recording, one),
+            one.not_counted_ns
+        )
+    })
 }
 
 fn windows(recording: &Recording, windows: &JobWindows) -> String {

@@ -12,25 +12,8 @@ use punctual_model::{
 };
 use punctual_trace::Followed;
 
+use super::release::{DESCRIPTORS, Release, ReleaseKind};
 use super::windows::Progress;
-
-/// The kind of wait that releases the jobs of a thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Release {
-    /// The most regular wait of the thread.
-    #[default]
-    Auto,
-    /// A read of a timer descriptor.
-    Timerfd,
-    /// nanosleep(2), clock_nanosleep(2).
-    Nanosleep,
-    /// epoll_wait(2) and similar calls.
-    Epoll,
-    /// futex(2): a condition variable, a semaphore.
-    Futex,
-    /// A system call, by name.
-    Call(String),
-}
 
 /// Parameters of watching jobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,52 +25,6 @@ pub struct JobRequest {
     /// Limits the watched share of time so that watching takes at most this share of one CPU;
     /// `None` to watch all the time.
     pub cost: Option<f64>,
-}
-
-/// Names of release waits in options.
-const RELEASES: [(&str, Release); 5] = [
-    ("auto", Release::Auto),
-    ("timerfd", Release::Timerfd),
-    ("nanosleep", Release::Nanosleep),
-    ("epoll", Release::Epoll),
-    ("futex", Release::Futex),
-];
-
-/// The text does not name a release wait.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a system call; choose one of {names}, or a system call", names = release_names())]
-pub struct ReleaseError(String);
-
-fn release_names() -> String {
-    RELEASES.map(|(name, _)| name).join(", ")
-}
-
-impl std::str::FromStr for Release {
-    type Err = ReleaseError;
-
-    fn from_str(text: &str) -> Result<Self, ReleaseError> {
-        if let Some((_, release)) = RELEASES.iter().find(|(name, _)| *name == text) {
-            return Ok(release.clone());
-        }
-        // The name that events get.
-        let number = system_call_numbers(text).into_iter().next();
-        match number.and_then(system_call_name) {
-            Some(name) => Ok(Self::Call(name.to_owned())),
-            None => Err(ReleaseError(text.to_owned())),
-        }
-    }
-}
-
-impl std::fmt::Display for Release {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Call(name) => f.write_str(name),
-            _ => {
-                let known = RELEASES.iter().find(|(_, release)| release == self);
-                f.write_str(known.map_or("auto", |(name, _)| name))
-            }
-        }
-    }
 }
 
 /// System calls that wait for one of many events.
@@ -102,26 +39,11 @@ const ANY: [&str; 8] = [
     "io_uring_enter",
 ];
 
-/// Calls whose first argument is a file descriptor that threads wait for.
-const DESCRIPTORS: [&str; 14] = [
-    "read",
-    "readv",
-    "recvfrom",
-    "recvmsg",
-    "recvmmsg",
-    "accept",
-    "accept4",
-    "epoll_wait",
-    "epoll_pwait",
-    "epoll_pwait2",
-    "io_uring_enter",
-    "mq_timedreceive",
-    "fsync",
-    "fdatasync",
-];
-
 /// Target of a timer descriptor.
 const TIMERFD: &str = "anon_inode:[timerfd]";
+
+/// The call that ends a job of SCHED_DEADLINE (sched(7)).
+const YIELD: &str = "sched_yield";
 
 /// Maximum number of wait calls that are reported.
 const PLACES: usize = 8;
@@ -152,16 +74,19 @@ impl Waits {
     fn kind(&self, tid: u32, call: Call) -> Option<CallKind> {
         let name = system_call_name(call.id)?;
         let sleeps = matches!(name, "nanosleep" | "clock_nanosleep");
-        let fits = match &self.release {
-            Release::Auto => true,
-            Release::Timerfd => self.is_timerfd(tid, name, call),
-            Release::Nanosleep => sleeps,
-            Release::Epoll => name.starts_with("epoll_"),
-            Release::Futex => name.starts_with("futex"),
-            Release::Call(asked) => name == asked,
+        let of_kind = match &self.release.kind {
+            ReleaseKind::Auto => true,
+            ReleaseKind::Timerfd => self.is_timerfd(tid, name, call),
+            ReleaseKind::Nanosleep => sleeps,
+            ReleaseKind::Epoll => name.starts_with("epoll_"),
+            ReleaseKind::Futex => name.starts_with("futex"),
+            ReleaseKind::Call(asked) => name == asked,
         };
-        fits.then(|| match () {
-            () if sleeps || self.is_timerfd(tid, name, call) => CallKind::Timer,
+        let of_descriptor = (self.release.descriptor).is_none_or(|fd| call.argument == fd);
+        // A yield is only a wait under SCHED_DEADLINE, where it waits for the next period.
+        let is_timer = sleeps || name == YIELD || self.is_timerfd(tid, name, call);
+        (of_kind && of_descriptor).then(|| match () {
+            () if is_timer => CallKind::Timer,
             () if ANY.contains(&name) => CallKind::Any,
             () => CallKind::Other,
         })
@@ -189,6 +114,7 @@ impl Waits {
                 11 => "CLOCK_TAI".to_owned(),
                 clock => format!("clock {clock}"),
             }),
+            YIELD => Some("SCHED_DEADLINE: jobs begin when the thread runs".to_owned()),
             _ => None,
         }
     }
@@ -197,9 +123,10 @@ impl Waits {
         ReleaseWait {
             call: Self::name(found.call),
             object: self.object(tid, found.call),
-            choice: match self.release {
-                Release::Auto => ReleaseChoice::Found,
-                _ => ReleaseChoice::Requested,
+            choice: if self.release == Release::default() {
+                ReleaseChoice::Found
+            } else {
+                ReleaseChoice::Requested
             },
             seen: found.seen,
             period_ns: found.period,
@@ -230,6 +157,7 @@ impl JobWatch {
         let numbers = CallNumbers {
             restart: system_call_numbers("restart_syscall"),
             futex: system_call_numbers("futex"),
+            sched_yield: system_call_numbers(YIELD),
         };
         Self {
             finder: JobFinder::new(numbers),
@@ -333,6 +261,17 @@ impl JobWatch {
         if jobs.release.is_none() {
             jobs.release = release.map(|found| self.waits.release(tid, found));
         }
+        if jobs.candidates.is_empty() {
+            let places = seen.candidates.iter().take(PLACES);
+            jobs.candidates = places
+                .map(|place| self.waits.wait_call(tid, place))
+                .collect();
+        }
+        if jobs.earlier_releases.is_empty() {
+            let earlier = (seen.earlier.iter()).map(|found| self.waits.release(tid, found));
+            jobs.earlier_releases = earlier.collect();
+        }
+        jobs.not_counted_ns = jobs.not_counted_ns.max(seen.not_counted);
         jobs.jobs += seen.jobs;
         jobs.over_budget += self.over.get(&tid).copied().unwrap_or(0);
         jobs.released_at_once += seen.at_once;
@@ -391,25 +330,4 @@ pub(super) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> Stri
         ));
     }
     warnings
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn release_wait_is_name_or_system_call() {
-        for (name, release) in &RELEASES {
-            assert_eq!(name.parse().as_ref(), Ok(release));
-            assert_eq!(release.to_string(), *name);
-        }
-        let call: Release = "read".parse().unwrap();
-        assert_eq!(call, Release::Call("read".to_owned()));
-        let error = "tea-break".parse::<Release>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "'tea-break' is not a system call; choose one of auto, timerfd, nanosleep, epoll, futex, \
-             or a system call"
-        );
-    }
 }

@@ -7,6 +7,7 @@
 mod background;
 mod finder;
 mod jobs;
+mod release;
 mod source;
 mod warnings;
 mod watched;
@@ -38,7 +39,8 @@ use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
 use finder::Finder;
-pub use jobs::{JobRequest, Release, ReleaseError};
+pub use jobs::JobRequest;
+pub use release::{Release, ReleaseError, ReleaseKind};
 use source::EventSource;
 use warnings::{by_tracer, lost_warnings};
 use watched::Watched;

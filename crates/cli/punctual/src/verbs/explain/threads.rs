@@ -43,7 +43,9 @@ pub(super) struct Application {
     #[arg(long, value_name = "TIME", value_parser = positive)]
     budget: Option<Nanos>,
     /// Wait that releases a job: auto, timerfd, nanosleep, epoll, futex, SYSCALL [default: auto]
-    #[arg(long, value_name = "WAIT")]
+    ///
+    /// A descriptor may follow, as in epoll:4.
+    #[arg(long, value_name = "WAIT[:FD]")]
     release: Option<Release>,
     /// Take at most this share of a CPU, as 2%: watch jobs in windows of time
     #[arg(long, value_name = "PERCENT", value_parser = share, conflicts_with = "no_bpf")]
