@@ -267,8 +267,44 @@ fn job_needs_release_wait() {
     );
     // Arguments that do not exist.
     place.refused("explain --pid 1 --release nosuchcall", 2);
+    place.refused("explain --pid 1 --release futex:4", 2);
     place.refused("explain --pid 1 --budget 0", 2);
     place.refused("explain --pid 1 --wait --budget 1ms", 2);
+}
+
+/// The program sleeps in no call.
+#[test]
+fn deadline_thread_that_yields_has_jobs() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Sandbox::new();
+    let Some(program) = built(&place, "culprits/yields") else {
+        return;
+    };
+    let app = Command::new(program)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut app = Running(app.unwrap());
+    let mut first = [0; 4];
+    let mut stdout = app.0.stdout.take().unwrap();
+    if stdout.read_exact(&mut first).is_err() {
+        let mut why = String::new();
+        let mut stderr = app.0.stderr.take().unwrap();
+        stderr.read_to_string(&mut why).unwrap();
+        punctual_testing::skip_refused("a thread of SCHED_DEADLINE", &why);
+        return;
+    }
+    let recording = explained(&place, app.0.id(), "--budget 9ms -D 1500ms");
+    let jobs = recording.explanation.unwrap().jobs.unwrap();
+    let jobs = &jobs.threads[0];
+    let release = jobs.release.as_ref().unwrap();
+    assert_eq!(
+        (release.call.as_str(), release.choice),
+        ("sched_yield", ReleaseChoice::Found)
+    );
+    assert!(jobs.jobs > 20 && jobs.released_at_once == 0, "{jobs:?}");
 }
 
 /// A program of other authors: a callback delays the events of the loop of an asyncio server.
