@@ -1,6 +1,6 @@
-//! Removes old parts of recordings. The decision does not depend on the wall clock alone, so a
-//! clock jump cannot delete data: parts are marked first and removed after the service has run for
-//! a day, and a jump suspends this.
+//! Removes old parts of recordings. A jump of the wall clock cannot delete data, because the
+//! decision does not depend on that clock alone: parts are first marked, and removed after the
+//! machine has run for a day. A clock jump suspends the removal.
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_model::Nanos;
@@ -13,30 +13,32 @@ use crate::plan::Retention;
 /// Name of [`Ageing`] in the state of a plan.
 const STATE: &str = "ageing";
 
-/// Allowed difference between the wall clock and the time since boot between two checks.
+/// Allowed difference between the progress of the wall clock and of the time since boot, from one
+/// check to the next.
 const TOLERANCE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Maximum time a machine is assumed to have been off. A longer gap may be a clock jump.
+/// Longest time for which a machine may have been off. A longer gap may be a clock jump.
 const OFF: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// Running time of the service between marking and removing.
+/// Running time of the machine between marking and removing.
 const MARKED: Nanos = Nanos::from_secs(86_400);
 
-/// Time without a jump after which the clock is trusted again.
+/// Running time without a jump, after which the clock is trusted again.
 const STEADY: Nanos = Nanos::from_secs(30 * 86_400);
 
-/// State of ageing on a machine, saved in its store for the next start of the service.
+/// State of the removal for one machine. It is saved in the store for the next start of the
+/// service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ageing {
     /// The clocks at the last check.
     seen: Option<Seen>,
     marked: Option<PendingRemoval>,
     suspended: Option<Suspended>,
-    /// The latest mark whose recordings were removed.
+    /// The limits of the last removal.
     removed: Option<Before>,
 }
 
-/// The clocks at a check.
+/// The readings of the clocks at a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
     wall: Timestamp,
@@ -44,7 +46,8 @@ struct Seen {
     boot_id: String,
 }
 
-/// Parts of recordings that began before these times are too old; `None` if no part is.
+/// Time limits: parts of recordings that began earlier are too old. `None` if no part of this kind
+/// is too old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Before {
     samples: Option<Timestamp>,
@@ -52,23 +55,23 @@ struct Before {
     rows: Option<Timestamp>,
 }
 
-/// The parts to remove next.
+/// Mark of the parts to remove next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PendingRemoval {
     before: Before,
-    /// The last recording in the store at that time.
+    /// The last recording in the store when the mark was made.
     last: Option<Entered>,
-    /// Running time of the service since then.
+    /// Running time of the machine since the mark was made.
     ran: Nanos,
 }
 
-/// Reason why nothing is removed.
+/// Suspension of the removal, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Suspended {
     why: String,
-    /// Total clock jump.
+    /// Sum of the clock jumps, with their signs.
     by: SignedDuration,
-    /// Running time without a jump since then.
+    /// Running time of the machine since the last jump.
     ran: Nanos,
 }
 
@@ -77,7 +80,7 @@ struct Suspended {
 struct View {
     clocks: Seen,
     synchronized: bool,
-    /// The recording stored last, and its start time by its own clock.
+    /// The last recording in the store, and its start time on the wall clock of its run.
     last: Option<(Entered, Timestamp)>,
 }
 
@@ -100,7 +103,7 @@ impl Before {
         }
     }
 
-    /// Returns limits by which a part is too old only if it is too old by both.
+    /// Returns the intersection of the two limits: a part is too old only if both limits say so.
     fn and(self, other: Self) -> Self {
         let both = |a: Option<Timestamp>, b: Option<Timestamp>| Some(a?.min(b?));
         Self {
@@ -118,13 +121,14 @@ impl Ageing {
     /// Returns an error if the store cannot be read.
     pub fn read(store: &Store, machine: &str) -> Result<Self, StoreError> {
         let state = store.plan_state(machine, STATE)?;
-        // State of another version is ignored; the next check starts afresh.
+        // If another version wrote the state, it is ignored, and the next check starts with an
+        // empty state.
         let known = state.and_then(|text| serde_json::from_str(&text).ok());
         Ok(known.unwrap_or_default())
     }
 
-    /// Checks the clocks and saves the result. Returns the limits for removal now, and a line for
-    /// the log.
+    /// Checks the clocks and saves the result. Returns the limits for the removal that is due now,
+    /// and a line for the log.
     ///
     /// # Errors
     /// Returns the errors of the store.
@@ -160,7 +164,7 @@ impl Ageing {
         Ok((limits, said))
     }
 
-    /// Describes the state in words; `None` if nothing is marked.
+    /// Describes the state for a user; `None` if nothing is marked or suspended.
     pub fn told(&self) -> Option<String> {
         if let Some(Suspended { why, .. }) = &self.suspended {
             return Some(format!("suspended: {why}"));
@@ -212,8 +216,8 @@ impl Ageing {
         }
         let now = Before::new(keep, look.clocks.wall);
         let due = self.marked.take_if(|marked| marked.ran >= MARKED);
-        // Check again with the current clock and plan: they may have been wrong when the mark was
-        // made.
+        // Apply the limits of the current clock and plan as well: clock and plan may have been
+        // wrong when the mark was made.
         let removed = due.map(|marked| (marked.before.and(now), marked.last));
         if let Some((before, _)) = removed {
             self.removed = Some(before);
@@ -226,7 +230,7 @@ impl Ageing {
         (removed, said)
     }
 
-    /// Returns how long the machine certainly ran since the last check.
+    /// Returns the running time of the machine since the last check, as far as it is certain.
     fn ran(&self, now: &Seen) -> Nanos {
         match &self.seen {
             Some(seen) if seen.boot_id == now.boot_id => {
@@ -372,14 +376,15 @@ mod tests {
         );
         let marked = begun - SignedDuration::from_hours(100 * DAY);
         assert_eq!(machine.hours(1), (vec![marked], vec![]));
-        // Once a day from then on, also across a reboot. Time off does not count.
+        // From then on, the removal takes place once a day, also across a reboot. Time while the
+        // machine is off does not count.
         assert_eq!(machine.hours(10), (vec![], vec![]));
         (machine.boot, machine.boot_id) = (0, "b");
         machine.set(20 * DAY);
         assert_eq!(machine.hours(13), (vec![], vec![]));
         let marked = begun + SignedDuration::from_hours(DAY - 100 * DAY);
         assert_eq!(machine.hours(1), (vec![marked], vec![]));
-        // A shorter age in the plan also waits for a day.
+        // If the plan gets a shorter age, this also takes effect after a day.
         machine.keep.rows = Some(Nanos(24 * HOUR));
         let (removed, _) = machine.hours(24);
         assert!(removed[0] < machine.wall - SignedDuration::from_hours(100 * DAY));
@@ -397,7 +402,7 @@ mod tests {
             assert_eq!(said.len(), 1, "{said:?}");
             assert!(said[0].starts_with("no data ages out: the clock jumped from 2026-11-26"));
             assert!(machine.ageing.told().unwrap().starts_with("suspended: "));
-            // Back by the time that passed.
+            // Set the clock back by the same time.
             machine.set(-years * 365 * DAY);
             let (removed, said) = machine.hours(1);
             assert!(said[0].ends_with("the clock is back"), "{said:?}");
@@ -423,7 +428,7 @@ mod tests {
         let (removed, said) = machine.hours(1);
         assert_eq!((removed.len(), said.len()), (0, 1));
         assert!(said[0].ends_with("agrees with NTP"));
-        // From here on, parts are marked first.
+        // After that, parts are marked before they are removed.
         assert!(machine.hours(23).0.is_empty());
         assert_eq!(machine.hours(1).0.len(), 1);
     }

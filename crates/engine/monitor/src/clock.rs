@@ -9,10 +9,10 @@ use punctual_model::Nanos;
 use rustix::thread::nanosleep;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Maximum wait, because the clock may be set meanwhile.
+/// Maximum wait. The wall clock may be set during a wait, so it must be read again.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Maximum delay until a stop request is seen; a signal interrupts a nap.
+/// Longest delay until a stop request is noticed. A signal interrupts a nap.
 const NAP: Duration = Duration::from_secs(1);
 
 /// The clocks that a service uses. Tests implement their own.
@@ -27,8 +27,8 @@ pub trait Clock {
     fn is_synchronized(&self) -> bool;
     /// Returns the time zone for times of day.
     fn zone(&self) -> TimeZone;
-    /// Waits for at most this time, or until `stop` is set. It may return earlier, because the
-    /// clock may be set meanwhile.
+    /// Waits for at most this time, or until `stop` is set. It may return earlier, so that the
+    /// caller notices if the wall clock was set.
     fn wait(&self, at_most: Duration, stop: &AtomicBool);
 }
 
@@ -77,8 +77,9 @@ impl Clock for SystemClock {
     }
 }
 
-/// Sleeps until a signal arrives, unlike `std::thread::sleep`, which continues after one. Short
-/// repeated naps would add wake-ups on the machine being measured.
+/// Sleeps for this time, or until a signal arrives (`std::thread::sleep` would continue after a
+/// signal). With shorter naps instead, the service would wake up more often and disturb
+/// measurements.
 fn nap(time: Duration) {
     let _ = nanosleep(&Timespec {
         tv_sec: time.as_secs().try_into().unwrap_or(1),

@@ -22,7 +22,7 @@ pub struct FlightRecorder {
 
 struct State {
     flight: Flight,
-    /// Start of uninterrupted recording, on CLOCK_MONOTONIC.
+    /// Time on CLOCK_MONOTONIC since which the recording has not been interrupted.
     since: Nanos,
 }
 
@@ -30,7 +30,7 @@ struct State {
 pub struct FlightTrace {
     /// The events as a `trace.dat` file.
     pub file: Vec<u8>,
-    /// Time span before the snapshot with complete events.
+    /// Time span before the snapshot for which no event is missing.
     pub covers: Nanos,
 }
 
@@ -81,7 +81,7 @@ impl FlightRecorder {
         Ok(())
     }
 
-    /// Takes the latest events out of the buffer. The recorder then continues without them.
+    /// Reads the latest events and removes them from the buffer. The recorder then continues.
     ///
     /// # Errors
     /// Returns an error if the events cannot be read.

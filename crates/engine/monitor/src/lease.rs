@@ -1,5 +1,5 @@
-//! The lease of the service: only one service records into a store. Its file names the process of
-//! the service, which [`ask`] signals.
+//! The lease of the service, which ensures that only one service records into a store. Its file
+//! names the process of the service; [`ask`] sends a signal to that process.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
-/// The longest content of the file, in bytes.
+/// Maximum size of the file, in bytes.
 const LONGEST: u64 = 1_024;
 
 /// Why a service cannot start, or cannot be signalled.
@@ -24,10 +24,10 @@ pub enum LeaseError {
     Served {
         /// The store.
         store: PathBuf,
-        /// Its process.
+        /// The process of that service.
         who: String,
     },
-    /// It is unknown whether another service does.
+    /// It is unknown whether another service records into the store.
     #[error(
         "it is unknown whether another service records into {}: {why}; if none runs, remove that \
          file",
@@ -64,20 +64,20 @@ pub enum LeaseError {
     /// The process does not exist.
     #[error("process {pid}, which {} names", path.display())]
     Gone {
-        /// Its number.
+        /// The process ID.
         pid: u32,
         /// The file.
         path: PathBuf,
         /// The error of the kernel.
         source: Errno,
     },
-    /// The process is another one.
+    /// The process is not the service that wrote the file.
     #[error(
         "process {pid}, which {} names, is not the service and is not signalled: {why}",
         path.display()
     )]
     NotTheService {
-        /// Its number.
+        /// The process ID.
         pid: u32,
         /// The file.
         path: PathBuf,
@@ -89,7 +89,7 @@ pub enum LeaseError {
     Signal(#[source] Errno),
 }
 
-/// Returns the file that the service of a store holds.
+/// Returns the path of the lease file of a store.
 fn lease_path(store: &Store) -> PathBuf {
     let mut name = store.path().as_os_str().to_owned();
     name.push(".service");
@@ -99,11 +99,11 @@ fn lease_path(store: &Store) -> PathBuf {
 /// Whether a service records into a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Serving {
-    /// No service.
+    /// No service records into the store.
     Nobody,
-    /// A service.
+    /// A service records into the store.
     Service,
-    /// Unknown, for this reason.
+    /// It is unknown, for this reason.
     Unknown(String),
 }
 
@@ -116,7 +116,8 @@ fn serving_by(path: &Path, host: &Host) -> Serving {
     match holder(path) {
         Holder::NoLease | Holder::Gone => Serving::Nobody,
         Holder::Lives => Serving::Service,
-        // Other users may hold the lock, so the process in the file decides.
+        // A lock proves nothing, because another user may hold it. The process that the file names
+        // decides.
         Holder::Unknown { note: Some(note) } => match process_of(&note) {
             Some((pid, _)) if host.process_start(pid).is_none() => Serving::Nobody,
             Some((pid, Some(start))) if host.process_start(pid) != Some(start) => Serving::Nobody,
@@ -129,7 +130,7 @@ fn serving_by(path: &Path, host: &Host) -> Serving {
     }
 }
 
-/// Returns the process that the file names, for people.
+/// Describes the process that the lease file names, for a message.
 pub fn process_serving(store: &Store) -> String {
     let note = note_of(&lease_path(store)).ok().map(|(note, _)| note);
     let process = note.as_deref().and_then(process_of);
@@ -139,7 +140,7 @@ pub fn process_serving(store: &Store) -> String {
     )
 }
 
-/// Takes the lease of a store: two services would measure every slot twice.
+/// Takes the lease of a store. Without it, two services would measure every slot twice.
 ///
 /// # Errors
 /// Fails if another service holds it, or if the file cannot be written.
@@ -166,7 +167,8 @@ pub fn only_service(store: &Store) -> Result<Lease, LeaseError> {
     Ok(Lease::take(&path, &format!("process {pid} {start}"))?)
 }
 
-/// Signals the service of a store to save what it holds.
+/// Sends SIGUSR1 to the service of a store, so that it saves the wake-ups and trace events that it
+/// holds.
 ///
 /// # Errors
 /// Fails if the file does not name the service, or if the kernel refuses the signal.
@@ -174,8 +176,9 @@ pub fn ask(store: &Store) -> Result<(), LeaseError> {
     signal(&lease_path(store), &Host::live(), Signal::USR1)
 }
 
-/// Signals the process that a file names, if the file's owner could signal it as well: it belongs
-/// to the owner, runs this program, and started at the recorded time.
+/// Sends a signal to the process that a lease file names. It does so only if the owner of the file
+/// could send the signal too: the process belongs to the owner, runs this program, and started at
+/// the recorded time.
 fn signal(path: &Path, host: &Host, signal: Signal) -> Result<(), LeaseError> {
     let (note, owner) = note_of(path)?;
     let no_process = || LeaseError::NoProcess {
@@ -185,7 +188,7 @@ fn signal(path: &Path, host: &Host, signal: Signal) -> Result<(), LeaseError> {
     let (pid, start) = process_of(&note).ok_or_else(no_process)?;
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let number = number.ok_or_else(no_process)?;
-    // From here on it is this process, even if another process gets its number later.
+    // The descriptor refers to this process, even if another process gets the same ID later.
     let opened = pidfd_open(number, PidfdFlags::empty());
     let process = opened.map_err(|source| LeaseError::Gone {
         pid,
@@ -217,7 +220,7 @@ fn signal(path: &Path, host: &Host, signal: Signal) -> Result<(), LeaseError> {
     pidfd_send_signal(&process, signal).map_err(LeaseError::Signal)
 }
 
-/// Returns the text of the file, and its owner.
+/// Returns the text of the lease file, and the user ID of its owner.
 fn note_of(path: &Path) -> Result<(String, u32), LeaseError> {
     let open = |source| LeaseError::Open {
         path: path.to_owned(),
@@ -231,7 +234,7 @@ fn note_of(path: &Path) -> Result<(String, u32), LeaseError> {
     Ok((text.trim().to_owned(), owner))
 }
 
-/// Returns the process that a note names, and its start time.
+/// Returns the ID of the process that the text of a lease file names, and its start time, if any.
 fn process_of(note: &str) -> Option<(u32, Option<u64>)> {
     let mut words = note.trim().strip_prefix("process ")?.split(' ');
     let pid = words.next()?.parse().ok()?;
@@ -248,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that is killed at the end of its test.
+    /// A process that is killed at the end of the test.
     struct Ends(Child);
 
     impl Drop for Ends {
@@ -296,7 +299,7 @@ mod tests {
             assert!(!error.to_string().is_empty(), "{text}");
         }
         assert!(victim.0.try_wait().unwrap().is_none());
-        // Send this program a signal that is ignored by default.
+        // Use a signal that is ignored by default, because this process receives it.
         note(
             &path,
             &format!("process {} {}", this.pid, this.start),

@@ -1,4 +1,4 @@
-//! Scheduled measurements by a plan, over years.
+//! Scheduled measurements over years, as given by a plan.
 //!
 //! **For:** the plan of a machine ([`read_plan`]), the schedule of its series, the service that
 //! measures them ([`Service`]), windows that count all wake-ups, and the unit file. Each slot ends

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-/// Connection to the service manager. Without one, nothing is sent.
+/// Connection to the service manager. If there is no manager, nothing is sent.
 #[derive(Debug, Default)]
 pub struct Notify {
     socket: Option<UnixDatagram>,
@@ -57,7 +57,7 @@ impl Notify {
         self.send("STOPPING=1");
     }
 
-    /// Sends a watchdog message if one is due. Call this often.
+    /// Sends a watchdog message if it is due. Call this often.
     pub fn alive(&mut self) {
         let Some(every) = self.every else { return };
         if self.said.is_none_or(|said| said.elapsed() >= every) {

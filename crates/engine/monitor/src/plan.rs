@@ -20,14 +20,14 @@ pub struct Plan {
     pub flight: Option<FlightPlan>,
     /// How long parts of recordings are kept.
     pub keep: Retention,
-    /// Where recordings are pushed to; `None` to disable.
+    /// Destination to which recordings are pushed; `None` to disable.
     pub push: Option<Push>,
 }
 
 /// A flight recorder of trace events, for snapshots after an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlightPlan {
-    /// Time span of a snapshot, if the memory is sufficient.
+    /// Time span that a snapshot should cover. It is shorter if the memory does not suffice.
     pub last: Nanos,
     /// Memory for the events of all CPUs, in bytes.
     pub memory: u64,
@@ -42,7 +42,7 @@ impl Default for FlightPlan {
     }
 }
 
-/// Destination for the recordings of a plan.
+/// Collector to which the recordings of a plan are pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Push {
     /// The URL of the collector.
@@ -51,12 +51,12 @@ pub struct Push {
     pub token_file: Option<PathBuf>,
     /// Certificates to trust instead of the system's, as a PEM file.
     pub ca: Option<PathBuf>,
-    /// Interval between checks for recordings to push.
+    /// Interval between checks for recordings that are not pushed yet.
     pub every: Nanos,
 }
 
 impl Push {
-    /// Default interval.
+    /// Default interval between checks.
     pub const EVERY: Nanos = Nanos::from_secs(60);
 }
 
@@ -70,50 +70,51 @@ pub struct Retention {
     pub traces: Option<Nanos>,
     /// Rows of the time series.
     pub rows: Option<Nanos>,
-    /// Size limit of the store in bytes. Above it, the oldest parts are removed first, in the order
-    /// of the fields above.
+    /// Size limit of the store in bytes. If the store is larger, the oldest parts are removed
+    /// first, in the order of the fields above.
     pub size: Option<u64>,
 }
 
 /// A series of a plan.
 #[derive(Clone, Debug)]
 pub struct SeriesPlan {
-    /// Its name.
+    /// Name of the series.
     pub name: String,
     /// The probe to measure with.
     pub probe: &'static ProbeEntry,
     /// Parameters of the probe.
     pub arguments: Arguments,
-    /// The conditions as written in the plan; `None` for a single one without load.
+    /// The conditions as written in the plan; `None` for a single condition without load.
     pub phases: Option<String>,
-    /// Duration without phases; `None` for the default of the probe, or else 10 s.
+    /// Duration of a run without phases; `None` for the default of the probe, or 10 s if the probe
+    /// has none.
     pub duration: Option<Nanos>,
-    /// CPUs to measure; `None` for all that the service may use.
+    /// CPUs to measure; `None` for all CPUs that the service may use.
     pub cpus: Option<CpuSet>,
-    /// Times of day to run at.
+    /// Times of day at which the series runs.
     pub at: Vec<Time>,
-    /// Interval, counted from 1970.
+    /// Interval between runs, counted from 1970.
     pub every: Option<Nanos>,
     /// Whether the series runs after each boot.
     pub after_boot: bool,
     /// Whether the series runs after a kernel change.
     pub after_kernel_change: bool,
-    /// Threshold: latencies above it are explained.
+    /// Threshold in ns: larger latencies are explained.
     pub explain: Option<Nanos>,
     /// Maximum allowed latency.
     pub max_latency: Option<Nanos>,
     /// Whether individual samples are kept.
     pub samples: bool,
-    /// How long a slot waits for another run of the plan.
+    /// Time for which a slot may wait for another run of the plan.
     pub wait: Nanos,
 }
 
 impl SeriesPlan {
-    /// Default wait of a slot for another run of the plan.
+    /// Default time for which a slot may wait for another run of the plan.
     pub const WAIT: Nanos = Nanos::from_secs(600);
 
-    /// Returns what is measured, without the schedule, as JSON. A series whose definition changes
-    /// starts a new epoch.
+    /// Returns the definition of the measurement as JSON, without the schedule. If it changes, the
+    /// series starts a new epoch.
     pub fn definition(&self) -> String {
         json!({
             "probe": self.probe.name,
@@ -180,7 +181,7 @@ impl SeriesPlan {
         })
     }
 
-    /// Describes the schedule in words.
+    /// Describes the schedule for a user.
     pub fn times(&self) -> String {
         let mut parts = Vec::new();
         if !self.at.is_empty() {
@@ -201,11 +202,11 @@ impl SeriesPlan {
     }
 }
 
-/// The text of a plan.
+/// A plan as text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanText {
-    /// Its file, for messages.
+    /// Path of its file, for messages.
     pub name: String,
-    /// Its content.
+    /// Content of the file.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! Reads a plan. Errors have line and column.
+//! Parses a plan. Errors contain line and column.
 
 use std::ops::Range;
 
@@ -15,13 +15,13 @@ use crate::plan::{FlightPlan, Plan, Push, Retention, SeriesPlan};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {message}\n  {text}\n  {marker}")]
 pub struct PlanError {
-    /// The path that the caller passed.
+    /// Path of the plan, as the caller passed it.
     pub file: String,
     /// Line number, from 1.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// The problem, and what to write instead.
+    /// The problem, and the remedy.
     pub message: String,
     /// Text of the line.
     pub text: String,
@@ -29,10 +29,11 @@ pub struct PlanError {
     pub marker: String,
 }
 
-/// Shortest interval and window. With shorter ones, the service would measure itself.
+/// Minimum interval of a series, and minimum length of a window. With shorter ones, the service
+/// would measure itself.
 const SHORTEST: Nanos = Nanos::from_secs(1);
 
-/// Longest name of a series, in bytes.
+/// Maximum length of the name of a series, in bytes.
 const LONGEST_NAME: usize = 100;
 
 type Value<'a> = Spanned<DeValue<'a>>;
@@ -277,7 +278,7 @@ impl Reader<'_> {
                         return Err(self.error(value.span(), message));
                     }
                 };
-                // Checked one by one, so that the error has its position.
+                // Check each item separately, so that the error contains its position.
                 let name = key.get_ref().as_ref();
                 let place = if parameters.iter().any(|parameter| parameter.name == name) {
                     value.span()

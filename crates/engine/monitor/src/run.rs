@@ -1,4 +1,4 @@
-//! Measures a slot: a session whose recording is linked to the slot from its start.
+//! Measures a slot: runs a session whose recording is linked to the slot from the start.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -23,21 +23,22 @@ pub struct SessionRunner<'a> {
     pub host: &'a Host,
     /// The journal of settings; `None` if settings cannot be changed.
     pub journal: Option<PathBuf>,
-    /// See [`punctual_session::Request::partner`].
+    /// Command that starts a partner process; see [`punctual_session::Request::partner`].
     pub partner: Option<Vec<OsString>>,
     /// Makes a load run in a separate process.
     pub isolate: &'a dyn Fn(LoadRequest) -> LoadRequest,
-    /// Folders for CPU locks, so that two measurements never share a CPU.
+    /// Folders for the locks of CPUs, so that two measurements never share a CPU.
     pub locks: Vec<PathBuf>,
     /// Command line of the program.
     pub command_line: Vec<String>,
-    /// Called before each run. Returns the note on machine settings for the slot.
+    /// Called before each run to verify the settings that are enabled for each boot. Returns a note
+    /// for the slot.
     pub settings: &'a dyn Fn() -> Option<String>,
     /// Set to `true` to end a run.
     pub stop: &'a AtomicBool,
-    /// The service manager.
+    /// Connection to the service manager.
     pub notify: Notify,
-    /// Lines for the log.
+    /// Writes a line to the log.
     pub log: &'a mut dyn FnMut(&str),
 }
 
@@ -60,7 +61,8 @@ impl Runner for SessionRunner<'_> {
             Ok(session) => session,
             Err(error) => return ended(SlotState::Refused, error.to_string(), None),
         };
-        // Without the settings, a run would look like a change of the machine.
+        // If settings that are enabled for each boot are not in force, the run would look like a
+        // change of the machine.
         let settings = (self.settings)();
         let cpus = match session.hold_cpus(&self.locks) {
             Ok(held) => held,
@@ -113,13 +115,13 @@ impl Runner for SessionRunner<'_> {
     }
 }
 
-/// Returns the reason if a load failed in a completed recording.
+/// Returns the reason for the slot if a load failed in a completed recording.
 fn failed_load(recording: &Recording) -> Option<String> {
     let failed = recording.load.iter().find(|load| load.failed)?;
     Some(format!("load {} failed", failed.name))
 }
 
-/// Joins the reasons if there are two.
+/// Joins two optional reasons.
 fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
     match (one, other) {
         (Some(one), Some(other)) => Some(format!("{one}; {other}")),
@@ -135,8 +137,8 @@ fn ended(state: SlotState, reason: String, recording: Option<RecordingId>) -> Sl
     }
 }
 
-/// Stores the recording ID in the slot before recording starts, so that the slot of a killed
-/// process names its recording.
+/// Stores the ID of the recording in the slot before the recording starts. If the process is
+/// killed, the slot therefore names its recording.
 struct SlotSink<'a> {
     store: &'a Store,
     epoch: &'a SeriesEpoch,

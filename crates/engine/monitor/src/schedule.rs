@@ -7,14 +7,14 @@ use punctual_model::SlotCause;
 
 use crate::plan::SeriesPlan;
 
-/// Maximum number of due times of a series listed at once, so that a clock that was wrong by
-/// decades does not create millions of rows.
+/// Maximum number of due times of a series that are listed at once. Otherwise, a clock that was
+/// wrong by decades would create millions of rows.
 pub(crate) const MOST: usize = 10_000;
 
 /// Returns the due times after `from` up to and including `to`, in ascending order, without
-/// duplicates. Of more than ten thousand, returns the latest, and `true`.
+/// duplicates. If there are more than ten thousand, returns the latest of them, and `true`.
 ///
-/// A time of day skipped by daylight saving time is due right after the change. A time of day that
+/// A time of day that daylight saving time skips is due right after the change. A time of day that
 /// occurs twice is due the first time.
 pub fn due_between(
     series: &SeriesPlan,
@@ -93,8 +93,8 @@ fn at_intervals(
     kept > first
 }
 
-/// Returns the next due time after `from`; `None` if the series has no schedule, or no due time
-/// within four hundred days.
+/// Returns the next due time after `from`; `None` if the series has no schedule, or if the time is
+/// out of the range of [`Timestamp`].
 pub fn next_due(series: &SeriesPlan, from: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let every = series.every.map(|every| {
         let every = i128::from(every.0.max(1));

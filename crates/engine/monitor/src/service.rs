@@ -1,4 +1,4 @@
-//! Executes a plan: each poll decides which slots are due and how they end.
+//! Executes a plan. Each poll decides which slots are due, and whether they run.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,14 +23,14 @@ pub struct SlotEnd {
     pub state: SlotState,
     /// Reason why the run did not complete.
     pub reason: Option<String>,
-    /// Its recording.
+    /// ID of the recording, if any.
     pub recording: Option<RecordingId>,
 }
 
 /// Measures slots.
 pub trait Runner {
-    /// Measures a slot, which is in the store as running. Stores the ID of its recording in the
-    /// slot as soon as the recording begins.
+    /// Measures a slot. The store contains the slot, marked as running. Stores the ID of the
+    /// recording in the slot as soon as the recording begins.
     fn run(&mut self, series: &SeriesPlan, epoch: &SeriesEpoch, slot: &Slot) -> SlotEnd;
 
     /// Writes a line to the log of the service.
@@ -46,9 +46,9 @@ pub trait Runner {
 /// Identity of the machine that the service runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// See [`SeriesEpoch::machine`].
+    /// ID of the machine; see [`SeriesEpoch::machine`].
     pub id: String,
-    /// Its name.
+    /// Host name, if known.
     pub host: Option<String>,
     /// The boot ID.
     pub boot_id: String,
@@ -71,7 +71,8 @@ impl Machine {
     }
 }
 
-/// Clock jumps above this exceed what clock drift and our own delay can explain.
+/// Minimum difference between two clocks that counts as a clock jump or a suspend: drift and the
+/// delay of the service cannot explain it.
 const JUMP: Nanos = Nanos::from_secs(2);
 
 /// Delay before retrying after an error of the store.
@@ -83,7 +84,7 @@ const AGE_EVERY: Nanos = Nanos::from_secs(3_600);
 /// Maximum wait between two polls if nothing is due.
 const IDLE: Duration = Duration::from_secs(3_600);
 
-/// A due slot that is not decided yet.
+/// A due slot that has not been decided yet.
 #[derive(Clone, Debug)]
 struct Pending {
     series: usize,
@@ -93,7 +94,7 @@ struct Pending {
     why: Option<String>,
 }
 
-/// The clocks at a poll.
+/// The readings of the clocks at a poll.
 #[derive(Clone, Copy)]
 struct View {
     wall: Timestamp,
@@ -108,19 +109,20 @@ pub struct Service<'a> {
     clock: &'a dyn Clock,
     machine: Machine,
     epochs: Vec<SeriesEpoch>,
-    /// Time up to which the due times of each series are known.
+    /// Time up to which the due times have been computed, for each series.
     looked: Vec<Timestamp>,
-    /// Whether no poll has happened yet, so that no service ran before.
+    /// Whether this service has not polled yet. No service ran before then.
     first: bool,
     last: View,
     pending: VecDeque<Pending>,
     /// Time since boot when old parts of recordings were last removed.
     aged: Option<Nanos>,
-    /// Series of the last run, used as the reason for slots that it delayed.
+    /// Series of the last run. It is the reason for slots that this run delayed.
     busy: Option<String>,
-    /// Error of the store in the last poll, used likewise.
+    /// Error of the store in the last poll. It is the reason for slots that this error delayed.
     refused: Option<String>,
-    /// A slot that ended, but whose result the store could not save.
+    /// A slot that has ended, but whose result is not saved because the store failed, and the index
+    /// of its series.
     unkept: Option<(usize, Slot)>,
 }
 
@@ -155,7 +157,7 @@ impl<'a> Service<'a> {
         };
         for series in &plan.series {
             let epoch = epoch_of(store, &service.machine, series, now)?;
-            // Ignore due times in the future: the clock was or is wrong.
+            // Ignore due times in the future: the clock is wrong, or was wrong then.
             let last = store.last_due(&epoch)?.filter(|last| *last <= now);
             service.looked.push(last.unwrap_or(epoch.begun).min(now));
             service.epochs.push(epoch);
@@ -226,7 +228,7 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Serves until `stop` is set.
+    /// Executes the plan until `stop` is set.
     pub fn serve(&mut self, runner: &mut dyn Runner, stop: &AtomicBool) {
         let mut worked = true;
         while !stop.load(Ordering::Relaxed) {
@@ -281,7 +283,7 @@ impl<'a> Service<'a> {
     /// or zero if there is more to do now.
     ///
     /// # Errors
-    /// Returns the errors of the store; the slot is then decided in a later poll.
+    /// Returns the errors of the store. A later poll then decides the slot.
     pub fn turn(
         &mut self,
         runner: &mut dyn Runner,
@@ -299,7 +301,8 @@ impl<'a> Service<'a> {
         runner: &mut dyn Runner,
         stop: &AtomicBool,
     ) -> Result<Duration, StoreError> {
-        // Otherwise a finished slot would stay in the store as running.
+        // Save a slot that the last poll could not save. Otherwise the store would show it as
+        // running.
         if let Some((place, slot)) = &self.unkept {
             self.store.set_slot(&self.epochs[*place], slot)?;
             self.unkept = None;
@@ -314,7 +317,7 @@ impl<'a> Service<'a> {
                 Ok(Duration::ZERO)
             }
             Err(error) => {
-                // The slots behind it are delayed for the same reason.
+                // The error also delays the slots after this one.
                 for slot in &mut self.pending {
                     slot.why = Some(error.to_string());
                 }
@@ -341,8 +344,8 @@ impl<'a> Service<'a> {
                 self.leave_out(place, *first)?;
             }
             self.take_in(place, due, now.wall, &why)?;
-            // If the clock was set back, slots up to then are already in the store. Updated only
-            // after a successful write, so that a failed one is repeated.
+            // Updated only after a successful write, so that a failed write is repeated. If the
+            // clock was set back, the store already contains the slots of the repeated time.
             self.looked[place] = now.wall;
         }
         self.pending
@@ -385,7 +388,7 @@ impl<'a> Service<'a> {
         Ok(())
     }
 
-    /// Adds a single row for all slots that are too many to list.
+    /// Adds one row in place of all slots that are not listed because they are too many.
     fn leave_out(&mut self, place: usize, first: Timestamp) -> Result<(), StoreError> {
         let before = first - Duration::from_nanos(1);
         let slot = Slot {
@@ -395,7 +398,7 @@ impl<'a> Service<'a> {
         self.store.add_slot(&self.epochs[place], &slot).map(drop)
     }
 
-    /// Returns the reason why due slots were not seen earlier.
+    /// Returns the reason why the slots were not found when they were due.
     fn why_late(&self, now: View) -> String {
         if self.first {
             return "the service was not running".to_owned();
@@ -423,7 +426,7 @@ impl<'a> Service<'a> {
             .zip(&self.looked)
             .filter_map(|(series, looked)| next_due(series, *looked, &zone));
         let wait = next.min().map(|next| Duration::from(late(now, next)));
-        // At least 1 ms: the last due time is not later than now.
+        // Wait for at least 1 ms, because the last due time is not later than now.
         wait.unwrap_or(IDLE).clamp(Duration::from_millis(1), IDLE)
     }
 
@@ -450,7 +453,7 @@ impl<'a> Service<'a> {
             self.store.add_slot(epoch, &slot)?;
             return Ok(());
         }
-        // A slot that already exists was decided before the clock was set back.
+        // If the slot already exists, it was decided before the clock was set back.
         if !extra && !self.store.add_slot(epoch, &slot)? {
             return Ok(());
         }
@@ -474,11 +477,11 @@ impl<'a> Service<'a> {
             .unwrap_or_default();
         runner.say(&format!("{}: {}{reason}", series.name, end.state));
         (slot.state, slot.reason, slot.recording) = (end.state, end.reason, end.recording);
-        // Errors of a measurement can quote the output of programs.
+        // The error of a measurement can quote the output of a program, so limit its length.
         slot.reason = slot.reason.map(|reason| cut_to(reason, LONGEST_NOTE));
         self.busy = Some(series.name.clone());
-        // If this fails, the next poll saves it first. After a restart, the service recovers it
-        // from its recording.
+        // If the write fails, the next poll repeats it. After a restart, the service restores the
+        // result from the recording.
         if let Err(error) = self.store.set_slot(epoch, &slot) {
             runner.say(&format!("{}: {error}", epoch.name));
             self.unkept = Some((pending.series, slot));
@@ -487,7 +490,7 @@ impl<'a> Service<'a> {
     }
 }
 
-/// Reason for a late slot without a known cause.
+/// Reason for a slot that is late without a known cause.
 const NOT_RUN: &str = "the service did not get to run";
 
 /// Reason for a run that ended because the service ended.

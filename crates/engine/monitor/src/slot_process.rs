@@ -1,5 +1,5 @@
-//! Measures each slot in a process of its own. Memory that a measurement maps, locks and touches is
-//! freed with that process, and whatever ends it does not end the service.
+//! Measures each slot in a separate process. The memory that a measurement maps, locks and touches
+//! is freed with that process, and an error that ends the process does not end the service.
 
 use std::io::{self, BufRead, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -19,25 +19,25 @@ use serde::{Deserialize, Serialize};
 use crate::snapshot::with_causes;
 use crate::{FlightRecorder, Notify, PlanText, Runner, SeriesPlan, SlotEnd};
 
-/// The longest task, in bytes: a plan has at most 1 MiB, and twice that with escapes.
+/// Maximum size of a task, in bytes: a plan has at most 1 MiB, or twice that with escapes.
 const LONGEST_TASK: u64 = 4 << 20;
 
 /// Maximum size of an answer, in bytes.
 const LONGEST_ANSWER: usize = 64 << 10;
 
-/// Interval at which the service checks whether it ends, and reports to its manager.
+/// Interval at which the service checks for a stop request and sends watchdog messages.
 const TURN: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
 };
 
-/// Why a slot was not measured by its process.
+/// Reason why its process did not measure a slot.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotProcessError {
     /// A system call failed.
     #[error("{what}")]
     Failed {
-        /// What failed.
+        /// The failed step.
         what: &'static str,
         /// The error of the kernel.
         source: io::Error,
@@ -60,15 +60,15 @@ fn failed<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> SlotProce
     }
 }
 
-/// The task of the process: one line of JSON on its stdin, which stays open until the run is to
-/// end.
+/// The task of the process: one line of JSON on its stdin. The service keeps stdin open, and closes
+/// it to end the run.
 #[derive(Serialize, Deserialize)]
 pub struct SlotTask {
-    /// The process of the service.
+    /// Process ID of the service.
     service: i32,
     /// The command line of the service, for the recording.
     pub command_line: Vec<String>,
-    /// The plan as the service read it: the file may have changed since.
+    /// The plan as the service read it, because the file may have changed since then.
     pub plan: PlanText,
     /// The epoch of the series.
     pub epoch: SeriesEpoch,
@@ -77,8 +77,8 @@ pub struct SlotTask {
 }
 
 impl SlotTask {
-    /// Reads the task. From then on, the kernel kills this process if the service is killed, as if
-    /// the service measured the slot itself.
+    /// Reads the task. After that, the kernel kills this process if the service ends, so that a
+    /// killed service leaves no measurement behind.
     ///
     /// # Errors
     /// Fails if the task is not valid, or if the service has ended.
@@ -118,11 +118,11 @@ impl SlotEnd {
     }
 }
 
-/// Measures each slot in a process of its own.
+/// Measures each slot in a separate process.
 pub struct ProcessRunner<'a> {
     /// The store with the slot and its recording.
     pub store: &'a Store,
-    /// The command that measures a slot: a hidden verb of this program.
+    /// The hidden verb of this program that measures a slot.
     pub verb: &'static str,
     /// The command line of the service, for the recordings.
     pub command_line: Vec<String>,
@@ -130,11 +130,11 @@ pub struct ProcessRunner<'a> {
     pub plan: PlanText,
     /// Set when the service ends.
     pub stop: &'a AtomicBool,
-    /// The manager of the service.
+    /// Connection to the service manager.
     pub notify: Notify,
-    /// Paused while a slot is measured.
+    /// The flight recorder, which is paused while a slot is measured.
     pub flight: Option<&'a FlightRecorder>,
-    /// Restores what a killed process left: settings, tracers, its recording.
+    /// Cleans up after a process that was killed: settings, tracers, its recording.
     pub recover: &'a dyn Fn(),
     /// Writes a line to the log.
     pub say: fn(&str),
@@ -168,7 +168,7 @@ impl Runner for ProcessRunner<'_> {
 }
 
 impl ProcessRunner<'_> {
-    /// Pauses or resumes the flight recorder. Returns the remark of the slot if that fails.
+    /// Pauses or resumes the flight recorder. If that fails, returns a remark for the slot.
     fn record_events(&self, on: bool) -> Option<String> {
         let flight = self.flight?;
         let result = if on { flight.resume() } else { flight.pause() };
@@ -194,13 +194,13 @@ impl ProcessRunner<'_> {
             .arg(self.verb)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C must only end the service, which then ends the run.
+            // Ctrl-C must only end the service. The service then ends the run.
             .process_group(0)
             .spawn()
             .map_err(failed("the measuring process cannot be started"))?;
         let mut stdin = child.stdin.take();
         if let Some(stdin) = &mut stdin {
-            // If it has ended, its status says more than the broken pipe.
+            // Ignore a broken pipe: if the process has ended, its exit status is more precise.
             let _ = stdin.write_all(format!("{task}\n").as_bytes());
         }
         let answer = self.answer(&mut child, stdin);
@@ -217,7 +217,7 @@ impl ProcessRunner<'_> {
         })
     }
 
-    /// Returns the answer of the process. Closes its stdin when the service is to end.
+    /// Returns the answer of the process. Closes its stdin if the service is asked to stop.
     fn answer(
         &mut self,
         child: &mut Child,
@@ -234,7 +234,7 @@ impl ProcessRunner<'_> {
             }
             self.notify.alive();
             match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&TURN)) {
-                // A load that outlives the process for a moment may keep stdout open.
+                // A load may run for a moment after the process has ended, and keep stdout open.
                 Ok(0) if child.try_wait().map_err(failed(ANSWER))?.is_some() => break,
                 Ok(0) | Err(Errno::INTR) => continue,
                 Ok(_) => {}
@@ -251,7 +251,7 @@ impl ProcessRunner<'_> {
         Ok(answer)
     }
 
-    /// Returns the end of a slot whose process ended without an answer.
+    /// Returns the result of a slot whose process ended without an answer.
     fn lost(&self, slot: &Slot, reason: String) -> SlotEnd {
         (self.recover)();
         let filter = SlotFilter {
@@ -265,16 +265,18 @@ impl ProcessRunner<'_> {
         SlotEnd {
             state: SlotState::Failed,
             reason: Some(reason),
-            // The slot names the recording before the recording begins.
+            // The slot names the recording before the recording begins, so the recording may not
+            // exist.
             recording: named.filter(|id| self.store.find(&id.to_string()).is_ok()),
         }
     }
 }
 
-/// Returns the path of this program. If an update replaced its file, that of the new one.
+/// Returns the path of this program. If an update replaced the file, this is the path of the new
+/// file.
 fn program() -> Result<PathBuf, SlotProcessError> {
     let path = std::env::current_exe().map_err(failed("the path of this program"))?;
-    // The link to a deleted file ends like this (proc(5)).
+    // The kernel appends this text to the link if the file was deleted (proc(5)).
     let name = path
         .to_str()
         .and_then(|path| path.strip_suffix(" (deleted)"));
@@ -289,11 +291,12 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// Time that processes of a killed service may take to end.
+/// Time limit for the processes of a killed service to end.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// Waits until the processes of a killed service have ended. The kernel kills them with the service,
-/// but not at once: until then, their recordings look like those of another service.
+/// Waits until the processes of a killed service have ended. The kernel kills them together with
+/// the service, but not immediately. Until they have ended, their recordings look like recordings
+/// of another service.
 ///
 /// # Errors
 /// Fails if the store cannot be read or written.

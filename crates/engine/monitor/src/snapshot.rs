@@ -1,5 +1,6 @@
-//! Saves what the service holds of an incident that a user saw. A signal asks the service; what it
-//! can save, and what it saved, is in the store.
+//! Snapshots: when a user has seen an incident, the service saves the wake-ups and trace events
+//! that it holds. A signal requests the snapshot. The store contains what the service can save, and
+//! its last snapshot.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,40 +17,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Ageing, Clock, FlightRecorder, SystemClock};
 
-/// Time that the service may take to answer.
+/// Time limit for the service to answer.
 const ANSWERING: Duration = Duration::from_secs(15);
 
-/// Time span of the windows to show.
+/// Time span before the incident whose windows are shown.
 const SHOWN: Duration = Duration::from_secs(600);
 
-/// Interval at which the service checks whether it is asked.
+/// Interval at which the service checks for a request.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Interval at which old files are removed.
 const AGE_EVERY: Duration = Duration::from_secs(3_600);
 
-/// The name of [`StoredSnapshot`] in the state of a plan.
+/// Name of [`StoredSnapshot`] in the state of a plan.
 const STATE: &str = "snapshot";
 
-/// What a service can save, and what it saved last.
+/// Abilities of a service, and its last snapshot.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StoredSnapshot {
-    /// Whether windows of wake-ups are in its plan.
+    /// Whether the plan of the service contains windows of wake-ups.
     pub windows: bool,
-    /// Whether a flight recorder is in its plan.
+    /// Whether the plan of the service contains a flight recorder.
     pub flight: bool,
-    /// Time at which it last saved the recorder's events, or failed to.
+    /// Time at which the service last saved the events of the recorder, or failed to save them.
     at: Option<Timestamp>,
-    /// The file with them.
+    /// The file with these events.
     pub file: Option<PathBuf>,
-    /// The time before it without a missing event.
+    /// Time span before the snapshot for which no event is missing, in ns.
     pub covers_ns: Nanos,
-    /// Why they could not be saved.
+    /// Reason why the events could not be saved.
     pub failed: Option<String>,
 }
 
 impl StoredSnapshot {
-    /// Creates the state before anything is saved.
+    /// Creates the state of a service that has saved nothing yet.
     pub fn offering(windows: bool, flight: bool) -> Self {
         Self {
             windows,
@@ -58,7 +59,7 @@ impl StoredSnapshot {
         }
     }
 
-    /// Writes it to the store.
+    /// Writes the state to the store.
     ///
     /// # Errors
     /// Fails if the store cannot be written.
@@ -67,8 +68,8 @@ impl StoredSnapshot {
         store.set_plan_state(machine, STATE, &json)
     }
 
-    /// Reads it from the store. `None` for a service of an earlier version, or before the first
-    /// service.
+    /// Reads the state from the store. `None` if no service has run on the machine yet, or only a
+    /// service of an earlier version.
     ///
     /// # Errors
     /// Fails if the store cannot be read.
@@ -78,7 +79,7 @@ impl StoredSnapshot {
     }
 }
 
-/// Why events could not be saved.
+/// Reason why events could not be saved.
 #[derive(Debug, thiserror::Error)]
 enum SaveError {
     #[error("{0}")]
@@ -94,13 +95,13 @@ enum SaveError {
     },
 }
 
-/// The part of the service that answers with the recorder's events.
+/// The part of the service that answers requests for a snapshot.
 pub struct Answering<'a> {
     /// The store of the service.
     pub store: Store,
     /// The machine.
     pub machine: &'a str,
-    /// The recorder, or the reason why there is none.
+    /// The flight recorder, or the reason why there is none.
     pub recorder: &'a Result<FlightRecorder, String>,
     /// Whether windows of wake-ups are in the plan.
     pub windows: bool,
@@ -108,7 +109,7 @@ pub struct Answering<'a> {
     pub asked: &'a AtomicBool,
     /// Set when the service ends.
     pub stop: &'a Arc<AtomicBool>,
-    /// Tells the operator what failed.
+    /// Reports a failure to the operator.
     pub say: fn(&str),
 }
 
@@ -153,7 +154,8 @@ impl Answering<'_> {
         Ok((path, trace.covers))
     }
 
-    /// Removes files that are older than `[keep] traces`, as for the traces in the store.
+    /// Removes files that are older than `[keep] traces`. The store removes its own traces by the
+    /// same rule.
     fn age(&self) {
         let ageing = Ageing::read(&self.store, self.machine);
         if let Some(before) = ageing.ok().and_then(|ageing| ageing.traces_before()) {
@@ -162,7 +164,8 @@ impl Answering<'_> {
     }
 }
 
-/// Returns the message with those of its causes that it does not contain.
+/// Returns the message of the error, followed by those of its causes that the text does not contain
+/// yet.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |cause| cause.source()) {
@@ -181,7 +184,7 @@ fn remove_older(folder: &Path, before: SystemTime) {
         let written = entry.metadata().and_then(|data| data.modified()).ok();
         let is_ours = path.extension().is_some_and(|ending| ending == "dat");
         if is_ours && written.is_some_and(|written| written < before) {
-            // A failure is retried within the hour.
+            // The next check, within the hour, repeats a failed removal.
             let _ = fs::remove_file(path);
         }
     }
@@ -194,8 +197,8 @@ fn folder_of(store: &Store) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Waits for what the service saves after `now`: the windows of wake-ups and the events, as far as
-/// it offers them. `None` if they did not come in time.
+/// Waits until the service has saved the windows of wake-ups and the events after `now`, if it
+/// offers them. Each is `None` if the service does not offer it, or did not save it in time.
 ///
 /// # Errors
 /// Fails if the store cannot be read.
@@ -252,7 +255,7 @@ mod tests {
         let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
         left.sort();
         assert_eq!(left, ["new.dat", "old.txt"]);
-        // Before the first snapshot there is no folder.
+        // The folder does not exist before the first snapshot.
         remove_older(&folder.path().join("none"), now);
     }
 }

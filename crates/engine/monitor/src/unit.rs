@@ -2,10 +2,10 @@
 
 use punctual_model::CpuSet;
 
-/// Location of unit files of the administrator: systemd.unit(5).
+/// Path of the unit file, in the folder for units of the administrator: systemd.unit(5).
 pub const UNIT_PATH: &str = "/etc/systemd/system/punctual-monitor.service";
 
-/// Content of the unit file.
+/// Values for the unit file.
 #[derive(Clone, Debug)]
 pub struct Unit<'a> {
     /// Absolute path of the program.
@@ -16,12 +16,12 @@ pub struct Unit<'a> {
     pub store: &'a str,
     /// The folder of the store.
     pub folder: &'a str,
-    /// Housekeeping CPUs, which no series measures: the service itself runs there. `None` if all
+    /// Housekeeping CPUs: no series measures them, and the service itself runs there. `None` if all
     /// CPUs are measured.
     pub housekeeping: Option<&'a CpuSet>,
 }
 
-/// A path that cannot be written to a unit file.
+/// Error: the path cannot be written to a unit file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the path {0} has control characters, which a systemd unit cannot hold: use another path")]
 pub struct UnitError(String);
@@ -39,7 +39,7 @@ fn quoted(text: &str) -> Result<String, UnitError> {
 /// Returns the text of the unit file.
 ///
 /// # Errors
-/// Returns an error for a path with control characters: systemd also ends a line at `\r`.
+/// Returns an error for a path with control characters, because systemd also ends a line at `\r`.
 pub fn unit_file(unit: &Unit<'_>) -> Result<String, UnitError> {
     let affinity = match unit.housekeeping {
         Some(cpus) => format!(

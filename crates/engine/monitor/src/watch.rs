@@ -1,5 +1,5 @@
-//! Watches all wake-ups in consecutive windows. BPF programs count them in the kernel, because
-//! trace events would cost more for each wake-up.
+//! Watches all wake-ups in consecutive windows. BPF programs count them in the kernel, because a
+//! trace event for each wake-up would cost more.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,21 +19,21 @@ use crate::service::Machine;
 /// Number of longest waits kept for each window.
 const WORST: usize = 8;
 
-/// Interval between checks for a user's request to end the window.
+/// Interval between checks for a request to end the window.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Name of the series of windows.
+/// Name of the series that contains the windows.
 pub const WATCH_SERIES: &str = "watch";
 
 /// Configuration of the watch.
 pub struct Watching<'a> {
-    /// The store for windows.
+    /// The store for the windows.
     pub store: &'a Store,
     /// The machine.
     pub machine: &'a Machine,
-    /// Length of a window. Windows begin at multiples of it.
+    /// Length of a window. Windows begin at multiples of this length.
     pub window: Nanos,
-    /// The largest possible thread ID.
+    /// The largest possible thread ID on this machine.
     pub pid_max: u32,
     /// The clocks.
     pub clock: &'a dyn Clock,
@@ -41,7 +41,8 @@ pub struct Watching<'a> {
     pub stop: &'a AtomicBool,
     /// Set to `true` to end the current window at once; then cleared.
     pub close: &'a AtomicBool,
-    /// Called when a window has begun: loading the programs uses memory, waiting uses none.
+    /// Called when the BPF programs of a window are loaded, to release memory: loading uses memory,
+    /// and waiting does not.
     pub rest: &'a dyn Fn(),
 }
 
@@ -89,7 +90,7 @@ impl Watching<'_> {
         self.wait_for_end(start);
         let seen = watch.read();
         let length = self.clock.since_boot().saturating_sub(began);
-        // The programs end with their descriptors in any case.
+        // If this fails, the programs still end when their descriptors are closed.
         let stopped = watch.stop().map_err(|error| error.to_string());
         match (seen, stopped) {
             (Err(error), _) => Ok(Some(error.to_string())),
@@ -139,7 +140,7 @@ impl Watching<'_> {
     }
 }
 
-/// Converts `seen` to a window.
+/// Converts the counted wake-ups to a window.
 fn window_of(machine: &str, start: Timestamp, length: Nanos, seen: &Wakeups) -> WakeWindow {
     let (mut real_time, mut ordinary) = (WaitHistogram::new(), WaitHistogram::new());
     for row in &seen.rows {

@@ -75,7 +75,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Runs that take the duration of their series on the simulated clock.
+/// A runner that lets the simulated clock advance by the duration of the series.
 struct TestRunner<'a> {
     clock: &'a TestClock,
     ran: Vec<(String, Timestamp, SlotCause)>,
@@ -130,7 +130,7 @@ impl Bench {
         Service::begin(&self.plan, &self.store, &self.clock, machine).unwrap()
     }
 
-    /// Serves for this long on the simulated clock, and lists what ran.
+    /// Runs the service for this time on the simulated clock. Returns the slots that ran.
     fn serve(&self, service: &mut Service<'_>, time: Duration) -> Vec<String> {
         let mut runner = TestRunner {
             clock: &self.clock,
@@ -228,17 +228,17 @@ fn slots_that_passed_say_why() {
     let bench = Bench::new(&plan, "2026-05-01T00:30", "UTC");
     let mut service = bench.service();
     bench.serve(&mut service, HOUR);
-    // Suspended during two slots, and awake before the wait of the third ends.
+    // The machine is suspended during two slots, and resumes before the wait of the third ends.
     bench.clock.suspend(3 * HOUR - Duration::from_secs(1_500));
     bench.serve(&mut service, Duration::from_secs(60));
-    // Set forward past two slots.
+    // The clock is set forward past two slots.
     bench
         .clock
         .wall
         .set(bench.clock.wall.get() + 2 * HOUR + HOUR / 2);
     bench.serve(&mut service, Duration::from_secs(60));
     drop(service);
-    // Off during one slot.
+    // The service does not run during one slot.
     bench.clock.pass(HOUR + HOUR / 3);
     bench.serve(&mut bench.service(), Duration::from_secs(60));
     let slots = bench.slots();
@@ -284,8 +284,8 @@ fn overlapping_slots_wait_or_name_the_obstacle() {
     let slots = bench.slots();
     let in_the_way = |slot: &&String| slot.contains("series 'long' was being measured");
     let missed: Vec<&String> = slots.iter().filter(in_the_way).collect();
-    // "short" at 01:10; "often" at 01:00, and at 01:20, because the next one came before it could
-    // run.
+    // "short" misses 01:10. "often" misses 01:00, and also 01:20, because its next slot was due
+    // before this one could run.
     assert_eq!(missed.len(), 3, "{slots:#?}");
     assert_eq!(slots.len(), 7, "{slots:#?}");
 }
@@ -316,13 +316,13 @@ fn boot_and_kernel_change_are_due_once() {
         let mut service = bench.service_on(machine(boot, kernel));
         bench.serve(&mut service, HOUR)
     };
-    // There is no earlier state.
+    // There is no earlier state to compare with.
     assert!(start("1", "6.12").is_empty());
     assert!(start("1", "6.12").is_empty());
     let boot = start("2", "6.12");
     assert_eq!(boot, ["a 05-01 05:00 UTC boot"]);
     assert!(start("2", "6.12").is_empty());
-    // One run for both changes.
+    // Boot and kernel change together cause one run.
     let kernel = start("3", "6.13");
     assert_eq!(kernel, ["a 05-01 09:00 UTC kernel_change"]);
     assert!(start("3", "6.13").is_empty());
@@ -388,7 +388,7 @@ fn a_store_that_refuses_loses_no_slot() {
     let never = AtomicBool::new(false);
     rename_slots(&bench, "slot", "gone");
     let mut said = String::new();
-    // 02:00 and 03:00 pass.
+    // The slots of 02:00 and 03:00 become due.
     for _ in 0..26 {
         bench.clock.pass(HOUR / 12);
         if let Err(error) = service.turn(&mut runner, &never) {
@@ -513,13 +513,13 @@ fn clock_jump_removes_no_rows() {
         said[0].starts_with("no data ages out: the clock jumped from"),
         "{said:?}"
     );
-    // Another service reads the state from the store.
+    // A second service reads the state from the store.
     let mut service = bench.service();
     assert_eq!(hours(&mut service, 30), (true, vec![]));
     bench.clock.wall.set(bench.clock.wall.get() - years);
     let (kept, said) = hours(&mut service, 30);
     assert!(kept && said[0].ends_with("the clock is back"), "{said:?}");
-    // Years that pass on all clocks are real years.
+    // Years that pass on all clocks are not a clock jump.
     bench.clock.pass(years);
     assert_eq!(hours(&mut service, 20), (true, vec![]));
     assert_eq!(hours(&mut service, 30), (false, vec![]));
