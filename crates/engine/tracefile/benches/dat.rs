@@ -1,7 +1,7 @@
-//! Measures the speed of reading a `trace.dat` of 1 GB, and the memory that this needs.
+//! Measures how fast a `trace.dat` of 1 GB is read, and how much memory this needs.
 //!
-//! Run `cargo bench -p punctual-tracefile --bench dat`. It writes the file to the folder for
-//! temporary files: the pages of a fixture, again and again, with later times.
+//! Run `cargo bench -p punctual-tracefile --bench dat`. The benchmark writes the file to the folder
+//! for temporary files: it repeats the pages of a fixture, with increasing times.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -32,7 +32,7 @@ fn main() {
     println!("peak memory {}", peak.unwrap());
 }
 
-/// Reads all items, and returns the events a second.
+/// Reads all items, and returns the number of events per second.
 fn read(path: &Path) -> f64 {
     let (begin, before) = (Instant::now(), cpu_seconds());
     let mut reader = open(Input::path(path).unwrap()).unwrap();
@@ -58,7 +58,7 @@ fn read(path: &Path) -> f64 {
     events as f64 / of_cpu
 }
 
-/// Returns the CPU time of this thread: other programs slow down the rest.
+/// Returns the CPU time of this thread, because other programs also influence the elapsed time.
 fn cpu_seconds() -> f64 {
     let times = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     let run: f64 = times.split(' ').next().unwrap().parse().unwrap();
@@ -102,7 +102,7 @@ fn write(path: &Path) {
         .iter()
         .flat_map(|cpu| &cpu.pages)
         .map(|page| number(page, 0));
-    // Longer than the fixture, so that times never go back.
+    // This step is longer than the fixture, so that times never go back.
     let span = times.clone().max().unwrap() - times.min().unwrap() + 1_000_000_000;
     let mut offset = number(&file, cpus[0].row);
     file.truncate(offset as usize);

@@ -1,9 +1,9 @@
-//! Errors of trace files.
+//! Errors of reading trace files.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a trace cannot be read any further.
+/// Reason why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceFileError {
     /// The input cannot be read.
@@ -14,67 +14,67 @@ pub enum TraceFileError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// The copy in the folder for temporary files cannot be written.
+    /// The copy of the input in the folder for temporary files cannot be written.
     #[error("cannot copy the trace to a temporary file: {0}. Set TMPDIR to a folder with space")]
     Spool(io::Error),
-    /// Not a trace.
+    /// The input is not a trace.
     #[error(
         "not a trace but {kind}. Formats that can be read: trace.dat of trace-cmd, and text of \
          trace-cmd report, of perf script, of tracefs' trace or of rtla; each also compressed \
          with gzip, xz or zstd"
     )]
     NotATrace {
-        /// The apparent format.
+        /// The kind of file that the input seems to be, and how to get a trace from it.
         kind: &'static str,
     },
-    /// A `trace.dat` of another version.
+    /// The `trace.dat` has an unsupported version.
     #[error(
         "the trace.dat has version {version}, but only 6 and 7 can be read. Give the text of \
          trace-cmd report"
     )]
     Version {
-        /// The version in the file.
+        /// The version that the file states.
         version: String,
     },
-    /// A `trace.dat` whose beginning is damaged.
+    /// The beginning of the `trace.dat` is damaged.
     #[error("the trace.dat is damaged at byte {offset}: {what}")]
     Damaged {
         /// Offset in the file.
         offset: u64,
-        /// The value there, or the expected one.
+        /// The value at this offset, or the expected value.
         what: String,
     },
-    /// A `trace.dat` that is compressed in an unknown way.
+    /// The `trace.dat` has an unsupported compression.
     #[error(
         "the trace.dat is compressed with {name}, but only zlib and zstd can be read. Run \
          trace-cmd convert --compression none"
     )]
     Compression {
-        /// The name in the file.
+        /// Name of the compression in the file.
         name: String,
     },
-    /// Times that are not times.
+    /// The clock of the trace does not count nanoseconds.
     #[error(
         "the clock {clock} of the trace counts no nanoseconds. Record with trace-cmd record -C \
          mono, or for a guest with -C tsc2nsec"
     )]
     NoTime {
-        /// The clock, as the kernel names it.
+        /// The kernel's name of the clock.
         clock: String,
     },
-    /// A text without an event.
+    /// The text contains no event.
     #[error(
         "no line is an event of a trace; the first line is \"{first}\". Give a trace.dat, or the \
          text of trace-cmd report, of perf script or of tracefs' trace"
     )]
     NoEvent {
-        /// The first line that is not empty, cut.
+        /// The first line that is not empty, shortened.
         first: String,
     },
-    /// A text whose events have no CPU.
+    /// The events of the text have no CPU.
     #[error(
         "the events have no CPU. Run perf script without -F, or with -F comm,tid,cpu,time,event,trace"
     )]

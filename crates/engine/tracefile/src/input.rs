@@ -1,4 +1,4 @@
-//! The source of a trace, and its format by the first bytes.
+//! Opens the input of a trace, and detects its format from the first bytes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -10,14 +10,14 @@ use lzma_rust2::XzReader;
 
 use crate::TraceFileError;
 
-/// The first bytes of a `trace.dat`, before its version.
+/// The first bytes of a `trace.dat`. The version follows.
 pub(crate) const DAT_MAGIC: &[u8] = b"\x17\x08\x44tracing";
-/// The number of bytes that decide the format.
+/// Number of bytes that are read to detect the format.
 const BEGINNING: u64 = 512;
-/// The most memory of the decompressor of xz, in KiB. `xz -9` needs 65 MiB.
+/// Maximum memory of the xz decompressor, in KiB. `xz -9` needs 65 MiB.
 const XZ_KIB: u32 = 100 << 10;
 
-/// A trace that has not been opened: a file, or a stream such as the standard input. Both may be
+/// An input that has not been read yet: a file, or a stream such as standard input. Both may be
 /// compressed with gzip, xz or zstd.
 pub struct Input(Content);
 
@@ -31,7 +31,7 @@ impl Input {
     /// Opens a file.
     ///
     /// # Errors
-    /// If the file cannot be opened, or is a directory.
+    /// Returns an error if the file cannot be opened, or is a directory.
     pub fn path(path: &Path) -> Result<Self, TraceFileError> {
         let refuse = |source| TraceFileError::Open {
             path: path.to_owned(),
@@ -49,7 +49,7 @@ impl Input {
         })
     }
 
-    /// Returns the standard input. A file there is read like a file that is named.
+    /// Returns standard input. A regular file that has not been read yet is read like a named file.
     pub fn stdin() -> Self {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         let is_whole = |mut file: &File| {
@@ -61,12 +61,12 @@ impl Input {
         }
     }
 
-    /// Returns any other stream.
+    /// Returns an input that reads any other stream.
     pub fn stream(stream: impl Read + 'static) -> Self {
         Self(Content::Stream(Box::new(stream)))
     }
 
-    /// Decompresses the input and detects what it is.
+    /// Decompresses the input and detects its format.
     pub(crate) fn detect(self) -> Result<Detected, TraceFileError> {
         let (file, mut stream) = match self.0 {
             Content::File(file) => {
@@ -99,7 +99,7 @@ impl Input {
     }
 }
 
-/// The content of an input.
+/// An input whose format is known.
 pub(crate) enum Detected {
     Text(Box<dyn BufRead>),
     /// A `trace.dat`, and a warning if it is incomplete.
@@ -118,8 +118,8 @@ fn beginning(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Copies a stream to memory, and from some size to a temporary file without a name. A stream that
-/// is cut is kept up to there.
+/// Copies a stream to memory, or, if it is large, to an unnamed temporary file. If the stream
+/// cannot be read to its end, the part that was read is kept.
 fn spool(mut stream: Box<dyn Read>) -> Result<Detected, TraceFileError> {
     const IN_MEMORY: usize = 8 << 20;
     const STEP: usize = 256 << 10;
@@ -143,7 +143,7 @@ fn spool(mut stream: Box<dyn Read>) -> Result<Detected, TraceFileError> {
     Ok(Detected::Dat(Box::new(copy), warning))
 }
 
-/// A compression of files.
+/// The compression of a file.
 #[derive(Clone, Copy)]
 enum Packed {
     Gzip,
@@ -172,7 +172,8 @@ impl Packed {
     }
 }
 
-/// Names content that is neither text nor a `trace.dat`, and how to get a trace from it.
+/// Returns the kind of content that is neither text nor a `trace.dat`, and how to get a trace from
+/// it.
 fn other_kind(begin: &[u8]) -> Option<&'static str> {
     const KNOWN: [(&[u8], &str); 14] = [
         (b"PERFILE2", "a perf.data: give the output of perf script"),

@@ -1,11 +1,12 @@
 //! Reads kernel traces that other tools recorded.
 //!
-//! **For:** [`TraceReader`], a stream of typed events in ascending order of time, whichever tool
-//! wrote the file.
+//! **For:** [`TraceReader`], a stream of typed events in ascending order of time, independent of
+//! the tool that wrote the file.
 //!
 //! **Knows:** `trace.dat` of trace-cmd, and the text formats of tracefs, trace-cmd, perf and rtla.
 //!
-//! **Must not know:** what an event means for latency (`culprit` does), how results are shown.
+//! **Must not know:** the meaning of an event for latency (`culprit` knows it), how results are
+//! shown.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

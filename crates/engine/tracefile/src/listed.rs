@@ -1,15 +1,16 @@
-//! Names of events, as in the list of the events that punctual knows.
+//! Names of events in the list of the events that punctual knows.
 
 use punctual_model::{EVENTS, EventSpec};
 
-/// Returns the name under which the event is listed, as in [`punctual_model::event_names`].
+/// Returns the name by which [`punctual_model::event_names`] lists the event. Several events can
+/// share one name.
 pub(crate) fn listed_name(index: usize) -> &'static str {
     let until = EVENTS.get(..=index).unwrap_or_default();
     let listed = until.iter().rfind(|spec| spec.listed);
     listed.map_or("", |spec: &EventSpec| spec.full_name)
 }
 
-/// Returns the index of an event by its full name: `sched:sched_switch`.
+/// Returns the index of an event by its full name, such as `sched:sched_switch`.
 pub(crate) fn by_full_name(full_name: &str) -> Option<usize> {
     EVENTS
         .iter()

@@ -1,6 +1,6 @@
-//! `trace.dat` files, recorded on Linux 6.18 with trace-cmd 3.1.6, each with its text from
-//! `trace-cmd report -t`. All are compressed with xz. `buffers*` have two instances; one of them has
-//! events of the first buffer again.
+//! Tests with `trace.dat` files that trace-cmd 3.1.6 recorded on Linux 6.18. Each has its text from
+//! `trace-cmd report -t`. All files are compressed with xz. `buffers*` have two instances, one of
+//! which repeats events of the first buffer.
 
 mod same;
 mod sound;

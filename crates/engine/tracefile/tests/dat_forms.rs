@@ -1,5 +1,5 @@
-//! `trace.dat` files of other machines, which are made here: big-endian and of 32 bits, with each
-//! compression, and with damage.
+//! Tests with generated `trace.dat` files of other machines: big-endian, 32 bits, each compression,
+//! and damaged files.
 
 mod made;
 mod sound;
@@ -253,7 +253,7 @@ fn cut_file_is_read_to_its_end() {
         let whole = form.file("mono", &[], &cpus(&form));
         let items = shown(&read(&whole).0);
         if form.version == 6 {
-            // The second page of CPU 0 is cut.
+            // The second page of CPU 0 is truncated.
             let (cut, head) = read(&whole[..whole.len() - 4 * 4_096 + 30]);
             let cut = shown(&cut);
             let expected = [&items[0], &items[4], "1305 cpu0 lost None"];

@@ -1,4 +1,4 @@
-//! Damaged `trace.dat` files, and those that punctual itself exports.
+//! Tests with damaged `trace.dat` files, and with files that punctual itself exports.
 
 mod made;
 mod sound;
@@ -14,7 +14,7 @@ use punctual_model::{Nanos, TraceEvent};
 use punctual_trace::{Description, Page, trace_dat, unpack_pages};
 use punctual_tracefile::Item;
 
-/// Numbers that look random (xorshift64).
+/// Returns a pseudo-random number (xorshift64).
 fn next(state: &mut u64) -> usize {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -22,14 +22,14 @@ fn next(state: &mut u64) -> usize {
     (*state >> 16) as usize
 }
 
-/// Changes a few bytes, or removes, repeats or cuts some.
+/// Changes a few bytes, or removes, repeats or truncates some.
 fn mutated(whole: &[u8], state: &mut u64) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     for _ in 0..=next(state) % 6 {
         if bytes.len() < 2 {
             break;
         }
-        // Half of the changes are in the first tenth, which has the structure.
+        // Half of the changes are in the first tenth of the file, which contains its structure.
         let among = match next(state) % 2 {
             0 => bytes.len(),
             _ => bytes.len().div_ceil(10),
@@ -52,7 +52,7 @@ fn mutated(whole: &[u8], state: &mut u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the fixtures, and files of every form.
+/// Returns the fixtures, and generated files in every form.
 fn files() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dat");
     let mut files = Vec::new();
@@ -111,7 +111,7 @@ fn the_seeds_are_traces() {
             sound::any(&made).unwrap(),
             "{name}"
         );
-        // The longest input of the fuzzer.
+        // Maximum size of an input of the fuzzer, in bytes.
         assert!(seed.len() <= 16_384, "{name}: {} bytes", seed.len());
     }
 }
@@ -141,7 +141,7 @@ fn small_files_cost_little() {
         packing: "zstd",
         ..USUAL
     };
-    // 5000 times the same page, of zeros, in a buffer of 8 MiB pages.
+    // The same page of zeros 5000 times, in a buffer with pages of 8 MiB.
     let mut option = form.number(30, 8);
     option.extend(b"other\0mono\0");
     option.extend(form.numbers(&[(8 << 20, 4), (5_000, 4)]));
@@ -190,7 +190,7 @@ fn own_export_has_its_pages_events() {
             expected.extend(decoder.event(raw.cpu, Nanos(record.time), record.data));
         }
     }
-    // The seed has one page twice.
+    // The seed contains one page twice.
     expected.sort_by_key(|event| event.time);
     expected.dedup();
     let events = items.into_iter().filter_map(|item| match item {

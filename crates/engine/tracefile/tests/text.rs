@@ -1,6 +1,6 @@
-//! Text traces. `tracefs*`, `trace-cmd*` except `trace-cmd-2`, and `perf-script*` show one recording
-//! on Linux 6.18. The others were written by hand in the form of published examples of other kernels
-//! and of rtla, so they only test that the form is read.
+//! Tests of text traces. `tracefs*`, `trace-cmd*` except `trace-cmd-2`, and `perf-script*` show one
+//! recording on Linux 6.18. The other texts were written by hand after published examples of other
+//! kernels and of rtla, so they only test that their form can be read.
 
 mod sound;
 
@@ -28,9 +28,8 @@ fn events(items: &[Item]) -> Vec<TraceEvent> {
     events.collect()
 }
 
-/// Returns the part of an event that all formats show. It has no flags, no addresses (the kernel
-/// hashes them), and does not tell whether a thread was preempted (trace-cmd before 3.2 does not
-/// print that).
+/// Returns the part of an event that all formats show: without flags, without addresses (the kernel
+/// hashes them), and without the preemption of a thread (trace-cmd before 3.2 does not print it).
 fn common(event: &TraceEvent) -> (u32, u32, String) {
     let mut kind = event.kind.clone();
     match &mut kind {
@@ -99,7 +98,8 @@ fn recording_is_equal_in_every_trace_format() {
             let differs = other.time.0.abs_diff(ours.time.0).abs_diff(begins);
             assert!(differs <= 2_000, "{name}: {differs} ns");
             if matches!(name, "trace-cmd-flags" | "tracefs-latency" | "tracefs-tgid") {
-                // trace-cmd before 3.2 shows one kind of rescheduling, and no disabled softirqs.
+                // trace-cmd before 3.2 shows one kind of rescheduling, and does not show disabled
+                // softirqs.
                 let resched = match name {
                     "trace-cmd-flags" => 0xa6,
                     _ => 0,
@@ -148,7 +148,7 @@ fn perf_script_matches_tracefs_events() {
             events.map(common).collect()
         };
         let (perf, tracefs) = (of_cpu(&perf), of_cpu(&tracefs));
-        // The clocks differ: the pieces begin and end a few events apart.
+        // The clocks differ, so the excerpts begin and end a few events apart.
         let begin = perf.windows(5).position(|five| five == &tracefs[3..8]);
         let begin = begin.unwrap_or_else(|| panic!("{:?} of {perf:?}", &tracefs[3..8]));
         let both = perf[begin..].iter().zip(&tracefs[3..]);
@@ -329,7 +329,7 @@ fn old_perf_has_only_kernel_stacks() {
     assert!(head.warnings.is_empty(), "{:?}", head.warnings);
 }
 
-/// Numbers that look random (xorshift64).
+/// Returns a pseudo-random number (xorshift64).
 fn next(state: &mut u64) -> usize {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -343,7 +343,7 @@ fn mutated_texts_are_read_or_refused() {
     let mut state = 0x9e37_79b9_7f4a_7c15;
     for file in fs::read_dir(folder).unwrap() {
         let whole = fs::read(file.unwrap().path()).unwrap();
-        // A piece is enough, and keeps the test short.
+        // An excerpt is enough, and keeps the test short.
         let text = &whole[..whole.len().min(6_000)];
         for _ in 0..500 {
             let mut mutated = text.to_vec();

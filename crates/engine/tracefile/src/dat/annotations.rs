@@ -1,4 +1,4 @@
-//! Records of the tracers themselves that are text: what programs and the kernel wrote.
+//! Text records of the tracers themselves, which contain text from programs or from the kernel.
 
 use std::collections::HashMap;
 
@@ -6,19 +6,19 @@ use punctual_trace::{FieldPosition, Format, Layout};
 
 use super::meta::{FTRACE, Meta};
 
-/// A kind of record that becomes a mark.
+/// A kind of record that becomes an [`Item::Mark`](crate::Item::Mark).
 #[derive(Clone, Debug)]
 pub(super) enum AnnotationFormat {
     /// `ftrace:print`: text that a program wrote (`trace_marker`), or the kernel.
     Print { text: FieldPosition },
     /// `ftrace:bputs`: a constant text of the kernel.
     Puts { text: FieldPosition },
-    /// `ftrace:bprint`: a text of the kernel with values, and the values.
+    /// `ftrace:bprint`: a format string of the kernel, and its values.
     Values {
         format: FieldPosition,
         values: FieldPosition,
     },
-    /// `ftrace:timerlat`: a sample of that tracer.
+    /// `ftrace:timerlat`: a sample of the tracer timerlat.
     Timerlat {
         sequence: FieldPosition,
         context: FieldPosition,
@@ -27,7 +27,7 @@ pub(super) enum AnnotationFormat {
 }
 
 impl AnnotationFormat {
-    /// Returns the kind of a tracer's record. `None` if it is not a mark.
+    /// Returns the kind of a record of a tracer. `None` if the record is not a mark.
     pub(super) fn from_format(system: &str, format: &Format) -> Option<Self> {
         if system != FTRACE {
             return None;
@@ -53,7 +53,7 @@ impl AnnotationFormat {
         })
     }
 
-    /// Returns the text of a record. `None` if it is truncated or has no text.
+    /// Returns the text of a record. `None` if the record is truncated or contains no text.
     pub(super) fn text(&self, layout: &Layout, texts: &Texts, record: &[u8]) -> Option<String> {
         let number = |place: &FieldPosition| Some(layout.unsigned(place.bytes(layout, record)?));
         match self {
@@ -79,7 +79,7 @@ impl AnnotationFormat {
                     _ => return None,
                 };
                 let (sequence, latency) = (number(sequence)?, number(latency)?);
-                // As tracefs prints it.
+                // tracefs prints samples in this form.
                 Some(format!(
                     "#{sequence} context {context} timer_latency {latency} ns"
                 ))
@@ -88,7 +88,7 @@ impl AnnotationFormat {
     }
 }
 
-/// Constant texts of the kernel by address.
+/// Constant texts of the kernel, by their address.
 #[derive(Debug, Default)]
 pub(super) struct Texts(HashMap<u64, String>);
 

@@ -5,7 +5,7 @@ use punctual_model::Nanos;
 use super::parser::Parser;
 use crate::TraceFileError;
 
-/// The calibration of the time-stamp counter: ns = cycles * multiplier >> shift.
+/// Calibration of the time-stamp counter: ns = cycles * multiplier >> shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tsc {
     multiplier: u32,
@@ -13,7 +13,7 @@ pub(super) struct Tsc {
 }
 
 impl Tsc {
-    /// Reads the option TSC2NSEC. `None` if it converts nothing.
+    /// Reads the option TSC2NSEC. `None` if its values are not a calibration.
     pub(super) fn read(parser: &mut Parser<'_>) -> Result<Option<Self>, TraceFileError> {
         let (multiplier, shift) = (parser.u32()?, parser.u32()?);
         Ok((multiplier != 0 && shift < 64).then_some(Self { multiplier, shift }))
@@ -28,26 +28,26 @@ impl Tsc {
 /// A measured difference between the clocks of a guest and its host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sample {
-    /// When it was measured, on the clock of the guest.
+    /// Time of the measurement, on the clock of the guest.
     time: u64,
     offset: i64,
     scaling: u64,
     fraction: u64,
 }
 
-/// The differences between a guest's clock and its host's, of each CPU of the guest (the option
-/// TIME_SHIFT). Empty if the file is not of a guest.
+/// The differences between the clocks of a guest and its host, for each CPU of the guest (the
+/// option TIME_SHIFT). Empty if the file was not recorded in a guest.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shift {
     interpolates: bool,
     cpus: Vec<Vec<Sample>>,
 }
 
-/// The flag of offsets between two samples.
+/// Flag: offsets are interpolated between two samples.
 const INTERPOLATE: u32 = 1;
 
 impl Shift {
-    /// Reads the option.
+    /// Reads the option TIME_SHIFT.
     pub(super) fn read(parser: &mut Parser<'_>) -> Result<Self, TraceFileError> {
         let _host = parser.u64()?;
         let interpolates = parser.u32()? & INTERPOLATE != 0;
@@ -89,7 +89,7 @@ impl Shift {
         self.cpus.is_empty()
     }
 
-    /// Converts a time of a CPU to the host's clock, as `trace-cmd report` does.
+    /// Converts a time of a CPU of the guest to the clock of the host, as `trace-cmd report` does.
     fn host(&self, cpu: u32, time: u64) -> u64 {
         let samples = self.cpus.get(cpu as usize).map_or(&[][..], Vec::as_slice);
         let (first, second) = match samples {
@@ -122,7 +122,7 @@ impl Shift {
     }
 }
 
-/// The conversion from times of the ring buffer to the clock of the trace.
+/// Conversion from times of the ring buffer to the clock of the trace.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     pub(super) tsc: Option<Tsc>,
@@ -143,14 +143,15 @@ impl Clock {
     }
 }
 
-/// Returns whether the clocks of different CPUs may differ. `Err` if the clock counts something else
-/// than nanoseconds. `None` if it is unknown.
+/// Returns whether the clocks of different CPUs may differ. `Err` if the clock does not count
+/// nanoseconds. `None` if the clock is unknown.
 pub(super) fn differs(clock: &str, is_calibrated: bool) -> Result<Option<bool>, TraceFileError> {
     match clock {
-        // The kernel's sched_clock(), which it does not always synchronise.
+        // These clocks are based on sched_clock(), which the kernel does not always synchronise
+        // between CPUs.
         "local" | "perf" => Ok(Some(true)),
         "global" | "mono" | "mono_raw" | "boot" | "tai" | "tsc2nsec" | "uptime" => Ok(Some(false)),
-        // Linux uses the counter only if those of all CPUs agree.
+        // Linux uses the time-stamp counter as a clock only if the counters of all CPUs agree.
         "x86-tsc" if is_calibrated => Ok(Some(false)),
         "counter" | "x86-tsc" | "ppc-tb" | "s390-tod" => Err(TraceFileError::NoTime {
             clock: clock.to_owned(),
@@ -159,10 +160,10 @@ pub(super) fn differs(clock: &str, is_calibrated: bool) -> Result<Option<bool>, 
     }
 }
 
-/// Returns the resolution of times.
+/// Returns the resolution of the times of a clock.
 pub(super) fn resolution(clock: Option<&str>) -> Nanos {
     match clock {
-        // Ticks: at least 100 a second.
+        // This clock counts ticks, of which there are at least 100 per second.
         Some("uptime") => Nanos(10_000_000),
         _ => Nanos(1),
     }
@@ -178,7 +179,7 @@ mod tests {
             multiplier: 5_368_709,
             shift: 24,
         };
-        // 3.125 cycles are a nanosecond.
+        // One nanosecond has 3.125 cycles.
         assert_eq!(tsc.nanos(3_125_000), 999_999);
         assert_eq!(
             tsc.nanos(1 << 63),

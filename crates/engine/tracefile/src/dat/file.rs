@@ -1,4 +1,4 @@
-//! The structure of a `trace.dat`: where its parts are.
+//! The structure of a `trace.dat`: the positions of its parts.
 //!
 //! Source: trace-cmd.dat.v6(5), trace-cmd.dat.v7(5).
 
@@ -11,9 +11,9 @@ use super::parser::{Endian, Parser};
 use crate::TraceFileError;
 use crate::input::{DAT_MAGIC, ReadSeek};
 
-/// The most CPUs of a kernel are below (`NR_CPUS_RANGE_END`).
+/// Maximum number of CPUs: kernels have fewer (`NR_CPUS_RANGE_END`).
 pub(super) const MOST_CPUS: u32 = 65_536;
-/// The most parts of a file. trace-cmd writes ten, and two for each instance.
+/// Maximum number of sections. trace-cmd writes ten, and two for each instance.
 const MOST_SECTIONS: usize = 10_000;
 
 /// The content of a file, without the pages.
@@ -23,16 +23,16 @@ pub(super) struct DatFile {
     pub(super) endian: Endian,
     pub(super) meta: Meta,
     pub(super) options: Options,
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub(super) size: u64,
-    /// The part of the file that is text, as in files of latency tracers.
+    /// The part of the file that contains text, in files of latency tracers.
     pub(super) text: Option<Region>,
     pub(super) is_text_packed: bool,
     pub(super) warnings: Vec<String>,
 }
 
 impl DatFile {
-    /// Reads everything but the pages.
+    /// Reads everything except the pages.
     pub(super) fn read(source: &mut dyn ReadSeek) -> Result<Self, TraceFileError> {
         let size = source.seek(SeekFrom::End(0))?;
         let mut file = Self {
@@ -65,7 +65,8 @@ impl DatFile {
             }
         };
         parser.set_endian(file.endian);
-        // Bytes of a long in user space: the kernel's are in header_page.
+        // Skip the size of a long in user space. The size of a long in the kernel is in
+        // header_page.
         parser.u8()?;
         let page_bytes = parser.u32()? as usize;
         match file.version {
@@ -93,7 +94,7 @@ impl DatFile {
         self.meta.read_events(parser)?;
         self.meta.read_symbols(parser)?;
         self.meta.read_printk(parser)?;
-        // Names of threads: the events have those that matter.
+        // Skip the names of threads: the events contain the names that are needed.
         parser.text64()?;
         let cpus = parser.u32()?;
         let mut tag = parser.bytes(10)?;
@@ -132,7 +133,7 @@ impl DatFile {
         Ok(())
     }
 
-    /// Reads where the pages of version 6's instances are.
+    /// Reads the positions of the pages of all instances, in version 6.
     fn read_instances(&mut self, source: &mut dyn ReadSeek, page_bytes: usize) {
         let cpus = self.options.cpus.unwrap_or(0);
         let has_clock = self.options.has_clock;
@@ -174,7 +175,7 @@ impl DatFile {
             let read = read.and_then(|mut parser| self.options.read(&mut parser, true));
             next = match read {
                 Ok(next) => next,
-                // Without any options, there is nothing to read.
+                // If the first options cannot be read, nothing else can be found.
                 Err(error) if seen.len() == 1 => return Err(error),
                 Err(error) => {
                     self.warnings
@@ -232,7 +233,7 @@ impl DatFile {
         Ok(self)
     }
 
-    /// Returns a parser of a section's content.
+    /// Returns a parser for the content of a section.
     fn section<'a>(
         &self,
         source: &'a mut dyn ReadSeek,
@@ -258,7 +259,7 @@ impl DatFile {
     }
 }
 
-/// The flag of a compressed section.
+/// Flag of a section: it is compressed.
 const PACKED: u16 = 1;
 
 struct SectionHeader {
@@ -289,7 +290,7 @@ fn part(
     Ok((header.flags, header.size))
 }
 
-/// Reads version 6's table of the CPUs' data.
+/// Reads the table of the data of each CPU, in version 6.
 fn regions(parser: &mut Parser<'_>, cpus: u32) -> Result<Vec<Region>, TraceFileError> {
     if cpus > MOST_CPUS {
         return Err(parser.damaged(format!("{cpus} CPUs are more than any kernel has")));

@@ -1,4 +1,4 @@
-//! The description of the kernel in a `trace.dat`: formats of events, functions, constant texts.
+//! Metadata of a `trace.dat` about the kernel: formats of events, functions, constant texts.
 
 use punctual_host::Symbols;
 use punctual_trace::{Format, Layout};
@@ -6,20 +6,21 @@ use punctual_trace::{Format, Layout};
 use super::parser::Parser;
 use crate::TraceFileError;
 
-/// The system of the tracers' own events.
+/// The trace system of the tracers' own events.
 pub(super) const FTRACE: &str = "ftrace";
 
-/// The description of the kernel's events.
+/// Metadata about the kernel and its events.
 #[derive(Debug, Default)]
 pub(super) struct Meta {
-    /// The layout of a page, which every file has.
+    /// Layout of a page. Every valid file has it.
     pub(super) layout: Option<Layout>,
-    /// System and format of each event.
+    /// Trace system and format of each event.
     pub(super) formats: Vec<(String, Format)>,
     /// Number of formats that cannot be read.
     pub(super) bad_formats: usize,
     pub(super) symbols: Symbols,
-    /// Constant texts of the kernel, which events name by address: a line `0xADDRESS : "TEXT"` each.
+    /// Constant texts of the kernel, which events refer to by address: one line `0xADDRESS :
+    /// "TEXT"` per text.
     pub(super) printk: String,
 }
 
@@ -68,20 +69,21 @@ impl Meta {
         Ok(())
     }
 
-    /// Reads the functions of the kernel.
+    /// Reads the table of the kernel's functions.
     pub(super) fn read_symbols(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
         self.symbols = Symbols::parse(parser.text32()?.as_bytes());
         Ok(())
     }
 
-    /// Reads the texts of `trace_printk`.
+    /// Reads the table of the texts of `trace_printk`.
     pub(super) fn read_printk(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
         self.printk = parser.text32()?;
         Ok(())
     }
 
-    /// Returns whether the file has the formats of all events of the kernel, recorded or not:
-    /// `trace-cmd extract` writes such files. Checks two events that have no use for latency.
+    /// Returns whether the file contains the formats of all events of the kernel, even of events
+    /// that were not recorded: `trace-cmd extract` writes such files. Checks for two events that
+    /// nobody records for latency.
     pub(super) fn has_all_formats(&self) -> bool {
         let has = |system: &str, name: &str| {
             let mut formats = self.formats.iter();

@@ -1,7 +1,7 @@
-//! `trace.dat` of trace-cmd, versions 6 and 7.
+//! Reads a `trace.dat` of trace-cmd, version 6 or 7.
 //!
-//! The parts of a file before the pages are read at once, the pages one after the other: a few of
-//! each CPU are in memory. Of compressed files, one chunk of pages of each CPU is in memory.
+//! Opening a file reads everything except the pages. The pages are read later, as needed: memory
+//! holds a few pages of each CPU, or one chunk of pages of each CPU if the file is compressed.
 
 mod annotations;
 mod clock;
@@ -24,15 +24,15 @@ use pages::{Pages, PartReader};
 use crate::input::ReadSeek;
 use crate::{TraceFileError, TraceReader, text};
 
-/// Bytes of text that are read at once.
+/// Size of the blocks in which text is read, in bytes.
 const TEXT_BLOCK: usize = 64 << 10;
-/// The most bytes of a decompressed chunk of text.
+/// Maximum size of a decompressed chunk of text, in bytes.
 const MOST_TEXT_CHUNK: usize = 1 << 20;
 
-/// Opens a `trace.dat`. `warning`: what is known about its end.
+/// Opens a `trace.dat`. `warning` is set if its end is missing.
 ///
 /// # Errors
-/// If its beginning is damaged, or it has a form that cannot be read.
+/// Returns an error if the beginning of the file is damaged, or if its form is not supported.
 pub(crate) fn open(
     mut source: Box<dyn ReadSeek>,
     warning: Option<String>,

@@ -1,4 +1,4 @@
-//! The options of a `trace.dat`: short records between its parts.
+//! The options of a `trace.dat`: short records between the parts of the file.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use super::clock::{Shift, Tsc};
 use super::parser::{Endian, Parser, text};
 use crate::TraceFileError;
 
-/// Numbers of the options that are read. The others say nothing about latency: procmaps, hooks,
-/// identities of the session and of its guests, the version of trace-cmd.
+/// Numbers of the options that are read. The other options have no use for latency: procmaps,
+/// hooks, identities of the session and of its guests, the version of trace-cmd.
 pub(super) mod id {
     pub(in super::super) const DONE: u16 = 0;
     pub(super) const DATE: u16 = 1;
@@ -27,7 +27,7 @@ pub(super) mod id {
     pub(in super::super) const BUFFER_TEXT: u16 = 22;
 }
 
-/// The part of a file that has the pages of one CPU.
+/// The part of the file that contains the pages of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Region {
     pub(super) cpu: u32,
@@ -35,12 +35,12 @@ pub(super) struct Region {
     pub(super) size: u64,
 }
 
-/// A buffer of the tracer: the one that is always there, or one that an instance has.
+/// A trace buffer: the top-level buffer, or the buffer of an instance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffer {
-    /// Offset of its part of the file.
+    /// Offset of the part of the file that describes this buffer.
     pub(super) offset: u64,
-    /// The name of the instance. Empty for the first buffer.
+    /// Name of the instance. Empty for the top-level buffer.
     pub(super) name: String,
     pub(super) clock: Option<String>,
     pub(super) page_bytes: usize,
@@ -52,26 +52,26 @@ pub(super) struct Buffer {
 /// The content of the options.
 #[derive(Debug, Default)]
 pub(super) struct Options {
-    /// The clock. In version 6 it may come after the table of CPUs.
+    /// The clock. In version 6, it may follow the table of CPUs instead.
     pub(super) clock: Option<String>,
     pub(super) has_clock: bool,
-    /// The release of the kernel.
+    /// Release of the kernel.
     pub(super) kernel: Option<String>,
-    /// To be added to times.
+    /// Offset to add to all times, in ns.
     pub(super) offset_ns: i64,
     pub(super) cpus: Option<u32>,
-    /// The kernel's counters of each CPU's buffer.
+    /// Statistics of the kernel about the buffer of each CPU.
     pub(super) stats: Vec<String>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) tsc: Option<Tsc>,
     pub(super) shift: Shift,
-    /// Offsets of the sections of version 7.
+    /// Offsets of the sections, by their number; only in version 7.
     pub(super) sections: BTreeMap<u16, u64>,
     pub(super) warnings: Vec<String>,
 }
 
 impl Options {
-    /// Reads options up to their end. Returns the offset of the next options of version 7.
+    /// Reads options up to their end. In version 7, returns the offset of the next options.
     pub(super) fn read(
         &mut self,
         parser: &mut Parser<'_>,
@@ -118,7 +118,7 @@ impl Options {
                 self.has_clock = true;
                 self.clock = self.clock.take().or(selected(&text(&data)));
             }
-            // `Linux`, the name of the machine, the release.
+            // The text is `Linux`, the name of the machine, the release.
             id::UNAME => {
                 let text = text(&data);
                 self.kernel = text.split_whitespace().nth(2).map(str::to_owned);
@@ -160,7 +160,7 @@ impl Buffer {
         if !has_sections {
             return Ok(buffer);
         }
-        // `local`, or the content of `trace_clock`: `[local] global ...`.
+        // The text is `local`, or the content of `trace_clock`: `[local] global ...`.
         let clock = parser.name()?;
         buffer.clock = selected(&clock).or(Some(clock).filter(|clock| !clock.is_empty()));
         if is_text {
@@ -178,14 +178,14 @@ impl Buffer {
     }
 }
 
-/// Returns the clock in brackets: `[local] global counter`.
+/// Returns the clock in brackets: `local` for `[local] global counter`.
 pub(super) fn selected(clocks: &str) -> Option<String> {
     let (_, rest) = clocks.split_once('[')?;
     let (clock, _) = rest.split_once(']')?;
     Some(clock.to_owned())
 }
 
-/// Reads a decimal or hexadecimal number with a sign.
+/// Reads a decimal or hexadecimal number, with an optional sign.
 fn number(text: &str) -> Option<i64> {
     let text = text.trim();
     let (digits, is_negative) = match text.strip_prefix('-') {

@@ -1,14 +1,14 @@
-//! The compression of a `trace.dat`.
+//! Decompresses the sections and pages of a `trace.dat`.
 
 use std::io::Read;
 
 use super::parser::Parser;
 use crate::TraceFileError;
 
-/// The most bytes of a decompressed section. The functions of a kernel take 20 MB.
+/// Maximum size of a decompressed section, in bytes. The table of a kernel's functions takes 20 MB.
 const LARGEST_SECTION: u64 = 256 << 20;
 
-/// How sections and pages are compressed.
+/// The compression of sections and pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
     None,
@@ -17,7 +17,7 @@ pub(super) enum Packing {
 }
 
 impl Packing {
-    /// Reads name and version of the compression.
+    /// Reads the name and the version of the compression.
     pub(super) fn read(parser: &mut Parser<'_>) -> Result<Self, TraceFileError> {
         let (name, _version) = (parser.name()?, parser.name()?);
         match name.as_str() {
@@ -28,7 +28,7 @@ impl Packing {
         }
     }
 
-    /// Returns the name, for people.
+    /// Returns the name for a message; `None` without compression.
     pub(super) const fn name(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -37,7 +37,7 @@ impl Packing {
         }
     }
 
-    /// Decompresses a section of a stated size.
+    /// Decompresses a section whose decompressed size is given.
     pub(super) fn section(self, packed: &[u8], size: u32) -> Result<Vec<u8>, String> {
         if u64::from(size) > LARGEST_SECTION {
             return Err(format!(
@@ -49,7 +49,8 @@ impl Packing {
         Ok(unpacked)
     }
 
-    /// Decompresses `size` bytes, and appends them. Only as much memory is used as the data provide.
+    /// Decompresses `size` bytes, and appends them. Memory grows with the data, so a wrong size in
+    /// a damaged file does not allocate more.
     pub(super) fn unpack(self, packed: &[u8], size: u64, to: &mut Vec<u8>) -> Result<(), String> {
         let begin = to.len();
         let read = match self {

@@ -1,4 +1,4 @@
-//! Reads the pages of one CPU, one after the other.
+//! Reads the pages of one CPU in their order.
 
 use std::io::{self, Read, SeekFrom};
 
@@ -8,37 +8,37 @@ use super::parser::Endian;
 use crate::TraceFileError;
 use crate::input::ReadSeek;
 
-/// The pages of a CPU: a part of the file, plain or in compressed chunks.
+/// The pages of one CPU, in a part of the file that is plain or consists of compressed chunks.
 #[derive(Debug)]
 pub(super) struct Pages {
     page_bytes: usize,
-    /// The next bytes to read.
+    /// Offset in the file of the next block.
     at: u64,
     end: u64,
-    /// Bytes that were read; the first `used` are done.
+    /// The current block. The first `used` bytes have been returned.
     block: Vec<u8>,
     used: usize,
-    /// The most bytes of a block.
+    /// Maximum size of a block in bytes.
     most: usize,
     /// Offset of the block in the file.
     block_at: u64,
     chunks: Option<Chunks>,
-    /// Why the rest of the part cannot be read.
+    /// Reason why the rest of the part cannot be read.
     pub(super) broken: Option<String>,
 }
 
-/// Compressed chunks.
+/// State of the decompression of chunks.
 #[derive(Debug)]
 struct Chunks {
     packing: Packing,
     endian: Endian,
-    /// The number that follows. `None` before it was read.
+    /// Number of chunks that follow. `None` before this number was read.
     left: Option<u32>,
     packed: Vec<u8>,
 }
 
 impl Pages {
-    /// Reads a part of the file in pieces of at most `most` bytes, but at least one page.
+    /// Reads the part in blocks of at most `most` bytes, but of at least one page.
     pub(super) fn new(region: Region, page_bytes: usize, most: usize) -> Self {
         Self {
             page_bytes,
@@ -53,11 +53,11 @@ impl Pages {
         }
     }
 
-    /// The part is compressed, in chunks of at most `most` bytes.
+    /// Sets that the part is compressed, in chunks of at most `most` decompressed bytes.
     pub(super) fn packed(mut self, packing: Packing, endian: Endian, most: usize) -> Self {
-        // trace-cmd's chunks have ten pages.
+        // trace-cmd compresses ten pages per chunk.
         self.most = most.min(16 * self.page_bytes);
-        // The size that trace-cmd writes is without the 4 bytes of the number of chunks.
+        // The size that trace-cmd writes does not include the 4 bytes of the number of chunks.
         self.end = self.end.saturating_add(4);
         self.chunks = Some(Chunks {
             packing,
@@ -68,7 +68,8 @@ impl Pages {
         self
     }
 
-    /// Returns the next page, which may be cut, and its offset in the file. `None` at the end.
+    /// Returns the next page, which may be truncated, and its offset in the file. `None` at the
+    /// end.
     pub(super) fn next(
         &mut self,
         source: &mut dyn ReadSeek,
@@ -92,7 +93,7 @@ impl Pages {
         Ok(page.map(|page| (page, offset)))
     }
 
-    /// Reads the next block. Returns why the rest cannot be read.
+    /// Reads the next block. Returns the reason if the rest cannot be read.
     fn fill(&mut self, source: &mut dyn ReadSeek) -> Result<Option<String>, TraceFileError> {
         let left = self.end.saturating_sub(self.at);
         if left == 0 {
@@ -114,7 +115,7 @@ impl Pages {
     }
 }
 
-/// Bytes of a part of the file, one after the other.
+/// Reads a part of the file as a stream of bytes.
 pub(super) struct PartReader {
     pub(super) source: Box<dyn ReadSeek>,
     pub(super) pages: Pages,
@@ -144,7 +145,8 @@ impl Read for PartReader {
 }
 
 impl Chunks {
-    /// Decompresses the chunk at `at`. The inner error is why that is impossible.
+    /// Decompresses the chunk at `at`. The inner error is the reason why the chunk cannot be
+    /// decompressed.
     fn fill(
         &mut self,
         source: &mut dyn ReadSeek,

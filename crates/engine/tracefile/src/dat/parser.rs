@@ -1,13 +1,13 @@
-//! Reads the numbers and texts of a `trace.dat`.
+//! Parses the numbers and texts of a `trace.dat`.
 
 use std::io::{Cursor, Read};
 
 use crate::TraceFileError;
 
-/// The longest name of a system, a buffer or a compression.
+/// Maximum length in bytes of the name of a trace system, a buffer or a compression.
 const LONGEST_NAME: usize = 4_096;
 
-/// The order of bytes in the numbers of a file.
+/// The byte order of the numbers in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Endian {
     pub(super) is_big: bool,
@@ -39,18 +39,19 @@ impl Endian {
     }
 }
 
-/// A part of the file that is read from its beginning to its end.
+/// Parser of a part of the file.
 pub(super) struct Parser<'a> {
     input: Box<dyn Read + 'a>,
     endian: Endian,
-    /// Offset in the file of the next byte; of the section if that is compressed.
+    /// Offset of the next byte in the file. If the section is compressed, this stays the offset of
+    /// the section.
     offset: u64,
-    /// Whether the offset follows the bytes.
+    /// Whether the offset advances with the bytes: the part is not compressed.
     is_plain: bool,
 }
 
 impl<'a> Parser<'a> {
-    /// Reads bytes that are in the file from `offset`.
+    /// Creates a parser of the bytes that begin at `offset` in the file.
     pub(super) fn new(input: impl Read + 'a, endian: Endian, offset: u64) -> Self {
         Self {
             input: Box::new(input),
@@ -60,7 +61,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads bytes that were decompressed from a section at `offset`.
+    /// Creates a parser of bytes that were decompressed from a section at `offset`.
     pub(super) fn unpacked(bytes: Vec<u8>, endian: Endian, offset: u64) -> Self {
         Self {
             is_plain: false,
@@ -68,7 +69,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads the data of an option.
+    /// Creates a parser of the data of an option.
     pub(super) fn option(bytes: Vec<u8>, endian: Endian, offset: u64) -> Self {
         Self::unpacked(bytes, endian, offset)
     }
@@ -82,7 +83,7 @@ impl<'a> Parser<'a> {
         self.endian
     }
 
-    /// Sets the order of bytes, which the file states after its version.
+    /// Sets the byte order, which the file states after its version.
     pub(super) const fn set_endian(&mut self, endian: Endian) {
         self.endian = endian;
     }
@@ -133,7 +134,8 @@ impl<'a> Parser<'a> {
         Ok(self.endian.u64(bytes))
     }
 
-    /// Reads bytes of a stated size. Only as much memory is used as the file provides.
+    /// Reads `size` bytes. Memory grows with the data, so a wrong size in a damaged file does not
+    /// allocate more.
     pub(super) fn bytes(&mut self, size: u64) -> Result<Vec<u8>, TraceFileError> {
         let mut bytes = Vec::new();
         self.input.by_ref().take(size).read_to_end(&mut bytes)?;

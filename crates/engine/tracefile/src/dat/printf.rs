@@ -1,11 +1,12 @@
-//! Texts with values as the kernel keeps them in the ring buffer (`vbin_printf` in lib/vsprintf.c):
-//! numbers of 1, 2, 4 or 8 bytes, aligned to their size but at most to 4, and texts up to their NUL.
+//! Formats texts whose values the kernel stores in the ring buffer (`vbin_printf` in
+//! lib/vsprintf.c). Values are numbers of 1, 2, 4 or 8 bytes, aligned to their size but to at most
+//! 4 bytes, and texts that end with NUL.
 
 use std::fmt::Write;
 
 use punctual_trace::Layout;
 
-/// A conversion such as `%-8lu`.
+/// A conversion of a format string, such as `%-8lu`.
 struct Conversion {
     is_left: bool,
     is_zero: bool,
@@ -15,10 +16,10 @@ struct Conversion {
     letter: char,
 }
 
-/// The longest width.
+/// Maximum width of a conversion, in characters.
 const WIDEST: usize = 64;
 
-/// Replaces the conversions of a text by values, or by `?` if a value cannot be read.
+/// Replaces the conversions of a format string by values, or by `?` if a value cannot be read.
 pub(super) fn print(format: &str, layout: &Layout, values: &[u8]) -> String {
     let mut printed = String::new();
     let mut values = Values {
@@ -48,7 +49,7 @@ pub(super) fn print(format: &str, layout: &Layout, values: &[u8]) -> String {
     printed + rest
 }
 
-/// Reads a conversion after its `%`. Returns the text after it.
+/// Parses a conversion after its `%`. Returns the conversion and the text after it.
 fn conversion<'a>(
     text: &'a str,
     layout: &Layout,
@@ -65,7 +66,7 @@ fn conversion<'a>(
             (digits.parse().unwrap_or(0), rest)
         }
     };
-    // Precision: the kernel has applied that of texts.
+    // Skip the precision: the kernel has already applied it to texts.
     let rest = match rest.strip_prefix('.') {
         Some(rest) => match rest.strip_prefix('*') {
             Some(rest) => {
@@ -102,7 +103,8 @@ fn conversion<'a>(
         bytes,
         letter,
     };
-    // The kind of a pointer: `%pS`. Some kinds are kept as text, and cannot be told apart.
+    // The kind of a pointer, such as `%pS`. The kernel stores some kinds as text, which cannot be
+    // recognised here.
     match letter {
         'p' => (
             conversion,
@@ -134,7 +136,7 @@ fn value(conversion: &Conversion, values: &mut Values<'_>) -> Option<String> {
     })
 }
 
-/// The values that are left.
+/// The values that have not been formatted yet.
 struct Values<'a> {
     layout: &'a Layout,
     bytes: &'a [u8],

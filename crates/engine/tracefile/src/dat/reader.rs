@@ -1,4 +1,4 @@
-//! Merges the CPUs of a `trace.dat` in order of time.
+//! Merges the items of all CPUs of a `trace.dat`, in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,30 +15,30 @@ use super::warnings::Warnings;
 use crate::input::ReadSeek;
 use crate::{Item, TraceFileError, TraceHead, TraceReader};
 
-/// Bytes of pages that are held of all CPUs together.
+/// Memory for pages of all CPUs together, in bytes.
 const HELD: usize = 32 << 20;
-/// The most bytes of pages that are held of one CPU.
+/// Maximum memory for pages of one CPU, in bytes.
 const HELD_OF_CPU: usize = 256 << 10;
 
-/// The most bytes of decompressed chunks of all CPUs together.
+/// Maximum memory for decompressed chunks of all CPUs together, in bytes.
 const HELD_CHUNKS: usize = 512 << 20;
-/// The most warnings.
+/// Maximum number of warnings.
 const MOST_WARNINGS: usize = 200;
 
 /// A reader of a `trace.dat`.
 pub(super) struct DatReader {
     shared: Shared,
     streams: Vec<Stream>,
-    /// The next time of each stream that is not the current one.
+    /// Time of the next item of each stream except the current one, and the index of the stream.
     order: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// The stream whose items come next, up to `limit`.
+    /// The stream that supplies the next items, up to `limit`.
     current: Option<usize>,
     limit: Nanos,
     is_at_end: bool,
 }
 
 impl DatReader {
-    /// Prepares reading the pages of a file.
+    /// Prepares to read the pages of a file.
     pub(super) fn new(
         source: Box<dyn ReadSeek>,
         mut file: DatFile,
@@ -143,7 +143,7 @@ fn format(file: &DatFile) -> String {
     format!("trace.dat version {}{packing}", file.version)
 }
 
-/// Returns the clock of the first buffer with data.
+/// Returns the clock of the first buffer that contains data.
 fn clock_of(buffers: &[Buffer]) -> Option<String> {
     let mut with_data = buffers.iter().filter(|buffer| has_data(buffer));
     with_data.next()?.clock.clone()
@@ -160,7 +160,7 @@ fn cpus(file: &DatFile, buffers: &[Buffer]) -> Option<u32> {
     file.options.cpus.or(used)
 }
 
-/// Returns a sentence if the kernel overwrote or dropped events.
+/// Returns a warning if the kernel overwrote or dropped events.
 fn overwritten(stats: &[String]) -> Option<String> {
     let total = |key: &str| -> u64 {
         let lines = stats.iter().flat_map(|stats| stats.lines());
@@ -180,7 +180,8 @@ fn overwritten(stats: &[String]) -> Option<String> {
         .then(|| format!("the kernel's buffers were too small: {}", parts.join(", ")))
 }
 
-/// Creates the streams of all buffers that have the same clock.
+/// Creates a stream for each CPU of the buffers whose clock is `clock`. Skips other buffers with a
+/// warning.
 fn streams(
     file: &DatFile,
     layout: punctual_trace::Layout,
@@ -220,7 +221,8 @@ fn streams(
     streams
 }
 
-/// Returns the parts of a buffer that can be read. `left`: bytes of the file that no CPU has.
+/// Returns the parts of a buffer that can be read. `left` is the number of bytes of the file that
+/// are not assigned to a CPU yet.
 fn kept(buffer: &Buffer, size: u64, left: &mut u64, head: &mut TraceHead) -> Vec<Region> {
     let (mut cut, mut refused) = (None, None);
     let mut kept = Vec::new();

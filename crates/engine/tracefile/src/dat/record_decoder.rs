@@ -1,4 +1,4 @@
-//! Decodes records by their type, with the formats of the file.
+//! Decodes records by their type, using the formats in the file.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use super::meta::{FTRACE, Meta};
 use crate::listed::{by_full_name, listed_name};
 use crate::{Annotation, Item, TraceHead};
 
-/// The use of records of a type.
+/// What to do with records of a type.
 #[derive(Clone, Debug, Default)]
 enum Route {
-    /// Skipped.
+    /// Skip the records.
     #[default]
     Skip,
-    /// An event of the table, by its index there.
+    /// Decode them as the event with this index in [`EVENTS`].
     Event(usize),
     Mark(AnnotationFormat),
 }
@@ -27,7 +27,7 @@ struct Kind {
     route: Route,
     /// Whether a record of this type was seen.
     is_seen: bool,
-    /// The buffer that such records are taken from. Other buffers have copies.
+    /// The buffer from which such records are taken, because other buffers contain copies.
     buffer: Option<usize>,
 }
 
@@ -36,11 +36,11 @@ struct Kind {
 pub(super) struct RecordDecoder {
     layout: Layout,
     decoder: Decoder,
-    /// Indexed by the type of the record.
+    /// Indexed by the type number of the record.
     kinds: Vec<Kind>,
     texts: Texts,
     symbols: Symbols,
-    /// Addresses whose functions are known to the head, by their low bits.
+    /// Recent addresses whose functions are already in the head, indexed by their low bits.
     named: Vec<u64>,
 }
 
@@ -48,19 +48,20 @@ pub(super) struct RecordDecoder {
 pub(super) enum Decoded {
     Item(Item),
     Nothing,
-    /// An event that should be read, but is truncated.
+    /// The record is an event of the table, but it is truncated.
     Unreadable,
-    /// A copy of an event in another buffer.
+    /// The record is a copy of an event in another buffer.
     Double,
 }
 
-/// The number of recent addresses that are remembered.
+/// Number of recent addresses that are remembered.
 const RECENT: usize = 1 << 12;
-/// The most functions in the head. A kernel has fewer.
+/// Maximum number of functions in the head. A kernel has fewer functions.
 const MOST_SYMBOLS: usize = 1 << 18;
 
 impl RecordDecoder {
-    /// Creates the decoder. Puts what the file's formats tell into the head.
+    /// Creates the decoder from the formats in the file. Adds the listed events and warnings to the
+    /// head.
     pub(super) fn new(layout: Layout, meta: Meta, head: &mut TraceHead) -> Self {
         let text_begin = meta.symbols.text_begin();
         let mut records = Self {
@@ -93,7 +94,7 @@ impl RecordDecoder {
         records
     }
 
-    /// Learns how to read an event. Returns the field that prevents it.
+    /// Stores how an event is decoded. If that is impossible, returns the field that is missing.
     fn learn(
         &mut self,
         system: &str,
@@ -180,7 +181,7 @@ impl RecordDecoder {
         }
     }
 
-    /// Puts the function of an address into the head.
+    /// Adds the name of the function at an address to the head.
     #[inline]
     fn name(&mut self, address: u64, head: &mut TraceHead) {
         let slot = (address >> 2) as usize % RECENT;

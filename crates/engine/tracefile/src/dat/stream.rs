@@ -1,4 +1,4 @@
-//! The items of one CPU in one buffer, a page at a time.
+//! Decodes the items of one CPU in one buffer, page by page.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::warnings::Warnings;
 use crate::input::ReadSeek;
 use crate::{Item, TraceFileError, TraceHead};
 
-/// The state that all CPUs share.
+/// State that the streams of all CPUs share.
 pub(super) struct Shared {
     pub(super) source: Box<dyn ReadSeek>,
     pub(super) records: RecordDecoder,
@@ -30,7 +30,7 @@ pub(super) struct Stream {
     pages: Pages,
     /// Decoded items in order of time.
     items: VecDeque<Item>,
-    /// The time of the last record.
+    /// Time of the last record.
     last: Nanos,
     lost: Gap,
 }
@@ -48,7 +48,7 @@ impl Stream {
         }
     }
 
-    /// Returns the time of the next item, and reads pages until there is one. `None` at the end.
+    /// Reads pages until there is an item. Returns the time of the next item, or `None` at the end.
     #[inline]
     pub(super) fn next_time(
         &mut self,
@@ -62,13 +62,13 @@ impl Stream {
         Ok(self.items.front().map(time_of))
     }
 
-    /// Takes the next item.
+    /// Removes and returns the next item.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Item> {
         self.items.pop_front()
     }
 
-    /// Decodes the next page. Returns whether there may be more.
+    /// Decodes the next page. Returns `false` at the end.
     fn read_page(&mut self, shared: &mut Shared) -> Result<bool, TraceFileError> {
         let Some((bytes, offset)) = self.pages.next(shared.source.as_mut())? else {
             return Ok(self.end(shared));
@@ -124,7 +124,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// Ends the CPU. Returns whether there is an item left.
+    /// Adds the losses at the end of the data. Returns whether this added an item.
     fn end(&mut self, shared: &mut Shared) -> bool {
         if let Some(broken) = self.pages.broken.take() {
             shared.warnings.add(format!(
@@ -140,12 +140,12 @@ impl Stream {
     }
 }
 
-/// Events that were lost before the next record: their number, if known.
+/// Events lost before the next record. The inner `None` means that their number is unknown.
 #[derive(Debug, Default)]
 struct Gap(Option<Option<u64>>);
 
 impl Gap {
-    /// Adds a number of events.
+    /// Adds a known number of lost events.
     fn count(&mut self, count: u64) {
         self.0 = Some(match self.0 {
             None => Some(count),
@@ -153,7 +153,7 @@ impl Gap {
         });
     }
 
-    /// Adds events whose number is unknown.
+    /// Adds an unknown number of lost events.
     const fn some(&mut self) {
         self.0 = Some(None);
     }

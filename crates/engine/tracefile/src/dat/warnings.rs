@@ -1,9 +1,9 @@
-//! Counts of data that could not be read.
+//! Counts data that cannot be read.
 
-/// The most sentences.
+/// Maximum number of warnings.
 const MOST: usize = 100;
 
-/// Pages of one kind, and where the first of them is.
+/// Number of affected pages, and CPU and file offset of the first one.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     pages: u64,
@@ -33,25 +33,25 @@ impl Count {
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     sentences: Vec<String>,
-    /// A page, or its rest, has a form that no kernel writes.
+    /// Pages that are, at least in part, in a form that no kernel writes.
     pub(super) bad_page: Count,
-    /// Records that are earlier than those before.
+    /// Records that are earlier than the records before them.
     pub(super) back: Count,
     /// Records that are shorter than their fields.
     pub(super) unreadable: Count,
-    /// Events that two buffers have.
+    /// Whether two buffers contain the same event.
     pub(super) double: bool,
 }
 
 impl Warnings {
-    /// Adds a sentence.
+    /// Adds a warning.
     pub(super) fn add(&mut self, sentence: String) {
         if self.sentences.len() < MOST {
             self.sentences.push(sentence);
         }
     }
 
-    /// Returns all sentences.
+    /// Returns all warnings.
     pub(super) fn take(&mut self) -> Vec<String> {
         let mut sentences = std::mem::take(&mut self.sentences);
         let counts = [

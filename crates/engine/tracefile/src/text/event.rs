@@ -1,25 +1,25 @@
-//! Finds the event of a line in the table of events.
+//! Finds the event of a line in the table of events ([`EVENTS`]).
 
 use std::collections::HashMap;
 
 use punctual_model::{EVENTS, Vector};
 
-/// What the text after the time is.
+/// The kind of the text after the time.
 #[derive(Debug)]
 pub(super) enum Found<'a> {
-    /// An event of the table: its index, and its text.
+    /// An event of the table: its index, its interrupt vector, and the text of its fields.
     Event(usize, Vector, &'a str),
-    /// Text of a program or a tracer.
+    /// Text that a program or a tracer wrote.
     Mark(String),
-    /// The functions of a kernel stack follow.
+    /// The heading of a kernel stack, whose functions follow.
     Stack,
-    /// perf's number of lost events.
+    /// The number of events that perf lost, if known.
     Lost(Option<u64>),
-    /// Anything else that a tracer writes.
+    /// Any other output of a tracer.
     Other,
 }
 
-/// The events of the table by their names.
+/// The events of the table, by their names.
 #[derive(Debug)]
 pub(super) struct Table(HashMap<&'static str, usize>);
 
@@ -71,7 +71,7 @@ impl Table {
     }
 }
 
-/// Returns whether the event comes with its system, as in perf's text.
+/// Returns whether the event is written with its trace system, as in perf's text.
 pub(super) fn has_system(rest: &str) -> bool {
     split(without_period(rest.trim())).is_some_and(|(system, ..)| system.is_some())
 }
@@ -94,14 +94,14 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_letter)
 }
 
-/// Returns whether an event with this text is of an interrupt vector. The text of a known one may be
-/// on the next line.
+/// Returns whether the event belongs to an interrupt vector. The text of a known vector may be on
+/// the next line.
 fn is_vector(name: &str, text: &str) -> bool {
     let is_known = || Vector::NAMED.iter().any(|(_, known)| *known == name);
     text.starts_with("vector=") || text.is_empty() && is_known()
 }
 
-/// perf prints a number before the event if samples have different periods.
+/// Removes the number that perf prints before the event if samples have different periods.
 fn without_period(rest: &str) -> &str {
     let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     if after.starts_with(' ') {
@@ -111,7 +111,7 @@ fn without_period(rest: &str) -> &str {
     }
 }
 
-/// The text that a program wrote, after the function that wrote it.
+/// Returns the text that a program wrote; it follows the function that wrote it.
 fn print(text: &str) -> Found<'_> {
     let text = text.strip_prefix("[.]").unwrap_or(text);
     let raw = text
@@ -128,14 +128,14 @@ fn print(text: &str) -> Found<'_> {
     }
 }
 
-/// Returns whether a kernel function wrote the text for a program, or stopped a tracer with it. The
-/// function that stops timerlat and osnoise has had several names.
+/// Returns whether the text of a kernel function is a mark: the function wrote it for a program, or
+/// stopped a tracer with it. The function that stops timerlat and osnoise has had several names.
 fn is_mark(writer: &str, text: &str) -> bool {
     writer == "tracing_mark_write" || text.starts_with("stop tracing hit on cpu ")
 }
 
-/// The samples of the tracer timerlat, in the words of tracefs, also if trace-cmd prints their
-/// fields: `#402268 context thread timer_latency 177 ns`.
+/// Returns a sample of the tracer timerlat in the form of tracefs, even if trace-cmd prints the
+/// fields in another form: `#402268 context thread timer_latency 177 ns`.
 fn timerlat(rest: &str) -> Option<String> {
     if rest.starts_with('#') && rest.contains(" timer_latency ") {
         return Some(rest.split_whitespace().collect::<Vec<_>>().join(" "));

@@ -1,8 +1,8 @@
-//! The comment lines of text traces, and the columns of flags that they describe.
+//! Reads the comment lines of text traces, and decodes the columns of flags that they describe.
 
 use punctual_model::TraceEvent;
 
-/// What a column of the flags shows.
+/// The meaning of a column of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     IrqsOff,
@@ -11,31 +11,32 @@ enum Column {
     Context,
     PreemptDepth,
     MigrateDisable,
-    /// Of no interest here.
+    /// A column that is not used here.
     Other,
 }
 
-/// What a comment line says.
+/// The meaning of a comment line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// A trace begins.
+    /// A trace begins here.
     Begins,
-    /// A number of events that were written and overwritten again. Zero if none.
+    /// The number of events that were overwritten; 0 if none.
     Overwritten(u64),
-    /// An event that was recorded, as `system:event`.
+    /// The name of a recorded event, as `system:event`.
     Event(String),
-    /// The kernel's release.
+    /// The release of the kernel.
     Kernel(String),
-    /// The clock, by the name of clock_gettime(2).
+    /// The clock, by its name in clock_gettime(2).
     Clock(String),
 }
 
-/// The columns of the flags, in the order of the header.
+/// The columns of the flags, in the order of the comment lines.
 #[derive(Debug, Default)]
 pub(super) struct Columns(Vec<Column>);
 
 impl Columns {
-    /// Reads a line such as `#      / _----=> need-resched`. Returns whether it is one.
+    /// Adds the column of a line such as `#      / _----=> need-resched`. Returns whether the line
+    /// describes a column.
     pub(super) fn read(&mut self, comment: &str) -> bool {
         let Some((before, name)) = comment.split_once("=> ") else {
             return false;
@@ -45,7 +46,7 @@ impl Columns {
         }
         let name = name.trim();
         self.0.push(match name {
-            // It comes before the flags, and is not one of them.
+            // The CPU number precedes the flags, and is not a flag.
             "CPU#" => return true,
             _ if name.starts_with("irqs-off") => Column::IrqsOff,
             "need-resched" => Column::NeedResched,
@@ -58,12 +59,12 @@ impl Columns {
         true
     }
 
-    /// Forgets the columns: another header follows.
+    /// Removes all columns, because another header follows.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Decodes flags to `common_flags` and `common_preempt_count`.
+    /// Decodes the flags to the values of `common_flags` and `common_preempt_count`.
     pub(super) fn decode(&self, flags: &str) -> (u8, u8) {
         let columns = if self.0.len() == flags.len() {
             &self.0[..]
@@ -87,8 +88,8 @@ impl Columns {
     }
 }
 
-/// The columns of flags without a header, by their number: mainline before and since Linux 5.16, and
-/// the real-time patches before.
+/// Returns the columns of flags that no header describes, by their number. Mainline before Linux
+/// 5.16 has 4 columns, mainline since then has 5, and the earlier real-time patches have 7.
 const fn usual(number: usize) -> &'static [Column] {
     use Column::{
         Context, IrqsOff, MigrateDisable, NeedResched, NeedReschedLazy, Other, PreemptDepth,
@@ -109,7 +110,7 @@ const fn usual(number: usize) -> &'static [Column] {
     }
 }
 
-/// The letters of `trace_print_lat_fmt` in the kernel's trace_output.c.
+/// Decodes a letter of `trace_print_lat_fmt` (trace_output.c in the kernel).
 const fn irqs_off(letter: u8) -> u8 {
     match letter {
         b'd' => TraceEvent::IRQS_OFF,
@@ -154,7 +155,7 @@ pub(super) fn said(comment: &str) -> Option<Said> {
     if let Some(rest) = comment.strip_prefix("entries-in-buffer/entries-written: ") {
         return overwritten(rest.split_whitespace().next()?);
     }
-    // `latency: 0 us, #43427/43427, CPU#0 | (M:...`
+    // A line such as `latency: 0 us, #43427/43427, CPU#0 | (M:...`.
     if let Some((_, rest)) = comment
         .strip_prefix("latency: ")
         .and_then(|c| c.split_once(", #"))
@@ -170,7 +171,7 @@ pub(super) fn said(comment: &str) -> Option<Said> {
     if let Some(kernel) = comment.strip_prefix("os release : ") {
         return Some(Said::Kernel(kernel.trim().to_owned()));
     }
-    // `clockid: monotonic (1)`
+    // A line such as `clockid: monotonic (1)`.
     if let Some(clock) = comment.strip_prefix("clockid: ") {
         return Some(Said::Clock(clock.split_whitespace().next()?.to_owned()));
     }
@@ -178,14 +179,14 @@ pub(super) fn said(comment: &str) -> Option<Said> {
     Some(Said::Event(event.trim().to_owned()))
 }
 
-/// `100/5000`: events in the buffer, and written.
+/// `100/5000`: 100 events are in the buffer, and 5000 were written.
 fn overwritten(text: &str) -> Option<Said> {
     let (held, written) = text.split_once('/')?;
     let (held, written): (u64, u64) = (held.parse().ok()?, written.parse().ok()?);
     Some(Said::Overwritten(written.saturating_sub(held)))
 }
 
-/// Reads the number of CPUs from any line of a header.
+/// Reads the number of CPUs from a line of a header.
 pub(super) fn cpus(line: &str) -> Option<u32> {
     let number = line.strip_prefix("cpus=").or_else(|| {
         let rest = line.strip_prefix('#')?.trim_start();

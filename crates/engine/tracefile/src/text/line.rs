@@ -4,22 +4,22 @@ use std::borrow::Cow;
 
 use punctual_model::Nanos;
 
-/// The line of an event.
+/// A line with an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// The buffer that trace-cmd names before the thread.
+    /// Name of the buffer, which trace-cmd prints before the thread.
     pub(super) buffer: Option<&'a str>,
-    /// The thread, if the line has it.
+    /// ID of the thread, if the line contains it.
     pub(super) pid: Option<u32>,
     /// Whether the thread is written as `comm-pid`, as tracefs and trace-cmd do.
     pub(super) has_dash: bool,
-    /// The CPU, if the line has it.
+    /// The CPU, if the line contains it.
     pub(super) cpu: Option<u32>,
     /// The columns of flags, such as `dN.2.`.
     pub(super) flags: &'a str,
     /// The time.
     pub(super) time: Nanos,
-    /// The unit of the last digit of the time.
+    /// Unit of the last digit of the time.
     pub(super) resolution: Nanos,
     /// Whether the time counts from the first event (`options/latency-format`).
     pub(super) is_relative: bool,
@@ -28,7 +28,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Splits a line. `None` if it has no time, or nothing before the time is a thread or a CPU.
+    /// Splits a line. `None` if it has no time, or if neither a thread nor a CPU precedes the time.
     pub(super) fn parse(line: &'a str) -> Option<Self> {
         let stamp = Stamp::find(line)?;
         let before = line[..stamp.begin].trim_end();
@@ -42,7 +42,8 @@ impl<'a> Line<'a> {
         let dashed = thread.rsplit_once('-').filter(|(comm, _)| !comm.is_empty());
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         let (pid, has_dash) = match dashed {
-            // A comm with a line feed ends on the line before: only `-123` is left of it.
+            // If a comm contains a line feed, its beginning is on the line before, and this line
+            // begins with `-123`.
             _ if thread == before && thread.starts_with('-') && thread != "-1" => {
                 (thread[1..].parse().ok(), true)
             }
@@ -64,7 +65,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A time in a line, with the colon that ends it.
+/// A time in a line. A colon follows it.
 struct Stamp {
     begin: usize,
     end: usize,
@@ -74,7 +75,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// Finds `51973.872574:`, `51973.872574404:` or `174373us+:`, the first such word.
+    /// Finds the first word of the form `51973.872574:`, `51973.872574404:` or `174373us+:`.
     fn find(line: &str) -> Option<Self> {
         let bytes = line.as_bytes();
         line.match_indices(':').find_map(|(colon, _)| {
@@ -104,7 +105,7 @@ impl Stamp {
     }
 }
 
-/// Returns the text up to `us`, which the kernel follows with a mark for the delay to the next
+/// Returns the number before `us`. After `us`, the kernel prints a mark for the delay to the next
 /// event (`trace_print_lat_context`).
 fn micros(text: &str) -> Option<&str> {
     let text = text.strip_suffix([' ', '+', '!', '#', '*', '@', '$'])?;
@@ -116,7 +117,7 @@ fn whole(text: &str) -> Option<u64> {
     is_number.then(|| text.parse().ok())?
 }
 
-/// Parses seconds with three to nine decimals. Returns also the unit of the last one.
+/// Parses seconds with three to nine decimals. Also returns the unit of the last decimal.
 pub(super) fn seconds(text: &str) -> Option<(Nanos, Nanos)> {
     let (seconds, decimals) = text.split_once('.')?;
     if !(3..=9).contains(&decimals.len()) {
@@ -128,8 +129,8 @@ pub(super) fn seconds(text: &str) -> Option<(Nanos, Nanos)> {
     Some((Nanos(nanos), Nanos(unit)))
 }
 
-/// Splits off `[001] d..2.` (tracefs), `[001]` (perf) or `1d..2.` (latency format). Returns the text
-/// before, the CPU and the flags. `None` if the CPU is no number of 32 bits.
+/// Splits off `[001] d..2.` (tracefs), `[001]` (perf) or `1d..2.` (latency format). Returns the
+/// text before it, the CPU and the flags. `None` if the number of the CPU exceeds 32 bits.
 fn cpu_and_flags(text: &str) -> Option<(&str, Option<u32>, &str)> {
     let bracket = text.rfind('[').and_then(|open| {
         let (cpu, flags) = text[open + 1..].split_once(']')?;
@@ -159,7 +160,7 @@ const fn is_flag(byte: u8) -> bool {
     byte == b'.' || byte.is_ascii_alphanumeric()
 }
 
-/// Removes `(  14006)` or `(-------)`, the process.
+/// Removes the process ID at the end: `(  14006)` or `(-------)`.
 fn without_tgid(text: &str) -> &str {
     let split = text
         .strip_suffix(')')
@@ -177,7 +178,8 @@ fn without_tgid(text: &str) -> &str {
     }
 }
 
-/// Splits off `buffer: ` at the start of a line. A thread starts with spaces there.
+/// Splits off `buffer: ` at the start of a line. A line without it starts with spaces before the
+/// thread.
 fn buffer(text: &str) -> (Option<&str>, &str) {
     match text.split_once(": ") {
         Some((buffer, rest))
@@ -189,7 +191,7 @@ fn buffer(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Removes the end of the line, colours, quoting by mail, and the prefixes of logs.
+/// Removes the line feed, colours, quotation marks of mail, and the prefixes of logs.
 pub(super) fn clean(line: &str) -> Cow<'_, str> {
     let line = line.trim_end_matches(['\r', '\n']);
     let Some(at) = line.find('\u{1b}') else {
@@ -198,7 +200,8 @@ pub(super) fn clean(line: &str) -> Cow<'_, str> {
     let mut plain = line[..at].to_owned();
     let mut rest = &line[at..];
     while let Some(after) = rest.strip_prefix('\u{1b}') {
-        // CSI: parameters up to a letter (ECMA-48). Any other escape has one more character.
+        // A CSI sequence has parameters up to a letter (ECMA-48). Any other escape sequence has one
+        // more character.
         let end = match after.strip_prefix('[') {
             Some(csi) => csi
                 .find(|c: char| matches!(c, '@'..='~'))
@@ -215,7 +218,7 @@ pub(super) fn clean(line: &str) -> Cow<'_, str> {
 
 fn without_prefixes(line: &str) -> &str {
     let mut line = line;
-    // Each may follow another: a quoted line of a journal.
+    // Prefixes can follow each other, as in a line of a journal that is quoted in mail.
     for _ in 0..8 {
         let shorter = quoted(line).or_else(|| iso(line)).or_else(|| syslog(line));
         match shorter.or_else(|| dmesg(line)) {
@@ -231,7 +234,8 @@ fn quoted(line: &str) -> Option<&str> {
     Some(rest.strip_prefix(' ').unwrap_or(rest))
 }
 
-/// `2026-11-26T09:24:51.1234567Z `, followed by a host and the unit in the journal's short-iso.
+/// Removes `2026-11-26T09:24:51.1234567Z `, and, if present, the host and the unit that follow it
+/// in the journal's format short-iso.
 fn iso(line: &str) -> Option<&str> {
     let (stamp, rest) = line.split_once(' ')?;
     let bytes = stamp.as_bytes();
@@ -248,7 +252,7 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// `Nov 26 09:24:51 host kernel: `.
+/// Removes `Nov 26 09:24:51 host kernel: `.
 fn syslog(line: &str) -> Option<&str> {
     let month = line.get(..3)?;
     if !MONTHS.contains(&month) {
@@ -265,12 +269,12 @@ fn host_and_unit(rest: &str) -> Option<&str> {
     let (host, rest) = rest.split_once(' ')?;
     let (unit, rest) = rest.split_once(": ")?;
     let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
-    // A time ends with a colon, too: the host and the unit have letters.
+    // The time of an event also ends with a colon. Unlike a time, a unit starts with a letter.
     let has_letters = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic());
     (is_word(host) && !host.starts_with('#') && is_word(unit) && has_letters(unit)).then_some(rest)
 }
 
-/// `[   12.345678] `, or with the thread: `[   12.345678] [  T123] `.
+/// Removes `[   12.345678] `, or the thread in `[   12.345678] [  T123] `.
 fn dmesg(line: &str) -> Option<&str> {
     let (stamp, rest) = line.strip_prefix('[')?.split_once(']')?;
     let stamp = stamp.trim();

@@ -1,8 +1,9 @@
-//! Lines of a text, with a limit on their length.
+//! Reads the lines of a text, with a limit on their length.
 
 use std::io::{self, BufRead};
 
-/// The most bytes of a line that are kept. The longest lines of traces have some hundred.
+/// Maximum length in bytes that is kept of a line. The longest lines of traces have some hundred
+/// bytes.
 const LONGEST: usize = 16_384;
 
 /// The lines of a text.
@@ -10,9 +11,9 @@ const LONGEST: usize = 16_384;
 pub(super) struct Lines<R> {
     input: R,
     bytes: Vec<u8>,
-    /// The number of the line that was read last, from 1.
+    /// Number of the last line that was read, from 1.
     pub(super) number: u64,
-    /// The bytes read so far.
+    /// Number of bytes read so far.
     pub(super) read: u64,
 }
 
@@ -26,7 +27,8 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Reads the next line into `line`. Cuts a line that is too long. Returns whether there was one.
+    /// Reads the next line into `line`. Truncates a line that is too long. Returns `false` at the
+    /// end.
     pub(super) fn next_into(&mut self, line: &mut String) -> io::Result<bool> {
         self.bytes.clear();
         let mut is_any = false;

@@ -1,5 +1,5 @@
-//! Traces that are text: of tracefs (`trace`, `trace_pipe`, also as rtla saves it), of
-//! `trace-cmd report`, and of `perf script`.
+//! Reads text traces: of tracefs (`trace`, `trace_pipe`, also as saved by rtla), of `trace-cmd
+//! report`, and of `perf script`.
 
 mod event;
 mod head;
@@ -19,7 +19,7 @@ use crate::{TraceFileError, TraceReader};
 /// Opens a text trace: of tracefs, `trace-cmd report`, `perf script` or rtla.
 ///
 /// # Errors
-/// If it has no event, or none with a CPU.
+/// Returns an error if no line is an event, or if the events have no CPU.
 pub fn open(input: impl BufRead + 'static) -> Result<Box<dyn TraceReader>, TraceFileError> {
     Ok(Box::new(reader::TextReader::open(input)?))
 }

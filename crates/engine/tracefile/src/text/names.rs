@@ -1,13 +1,13 @@
-//! Addresses for the functions that text only names, and shared texts.
+//! Assigns addresses to functions that a text shows only by name, and shares repeated texts.
 
 use std::collections::{BTreeMap, HashMap};
 
 use punctual_model::Text;
 
-/// The first address that stands for a name. Kernels of 64 bits keep the last 2 MiB unmapped
+/// The first assigned address. 64-bit kernels keep the last 2 MiB unmapped
 /// (Documentation/arch/x86/x86_64/mm.rst, Documentation/arch/arm64/memory.rst).
 const FIRST: u64 = 0xffff_ffff_ffe0_0000;
-/// The most names of each kind. A kernel has fewer functions in its traces.
+/// Maximum number of functions, and of texts. The traces of a kernel contain fewer functions.
 const MOST: usize = 65_536;
 const BEYOND: &str = "(one of too many functions)";
 
@@ -19,8 +19,8 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns the address that `text` shows, or an address that stands for the function that it
-    /// names, and adds that one to `symbols`.
+    /// Returns the address in `text`. If `text` shows only a function name, returns the address
+    /// assigned to this function, and adds the function to `symbols`.
     pub(super) fn address(&mut self, text: &str, symbols: &mut BTreeMap<u64, String>) -> u64 {
         if let Some(address) = number_in(text) {
             return address;
@@ -53,8 +53,7 @@ impl Names {
     }
 }
 
-/// Returns the address in `0xffff888627d1c6f8`, `00000000cef7a9e5` (the kernel's hashed `%p`) and
-/// `(null)`.
+/// Parses `0xffff888627d1c6f8`, `00000000cef7a9e5` (the kernel's hashed `%p`) and `(null)`.
 fn number_in(text: &str) -> Option<u64> {
     if matches!(text, "(null)" | "0") {
         return Some(0);
@@ -66,7 +65,7 @@ fn number_in(text: &str) -> Option<u64> {
     is_hex.then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
-/// Returns `f` of `f+0x1d/0x150`, of trace-cmd's `f/0x0` and of `f()`.
+/// Returns `f` for `f+0x1d/0x150`, for trace-cmd's `f/0x0`, and for `f()`.
 fn function_name(text: &str) -> &str {
     let end = text.find("+0x").or_else(|| text.find("/0x"));
     let name = &text[..end.unwrap_or(text.len())];

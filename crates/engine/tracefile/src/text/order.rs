@@ -7,11 +7,11 @@ use punctual_model::Nanos;
 
 use crate::Item;
 
-/// The number of items held back, so that a later line may precede them.
+/// Number of items that are held back, because a later line may precede them in time.
 const WINDOW: usize = 4_096;
 
-/// Sort key of an item: part of the file, time, number of the item. Items of one time keep their
-/// order in the file.
+/// Sort key of an item: number of the trace in the file, time, number of the item. Items with the
+/// same time keep their order in the file.
 type SortKey = (u64, Nanos, u64);
 
 #[derive(Debug)]
@@ -37,36 +37,37 @@ impl Ord for Held {
     }
 }
 
-/// Items that wait for earlier ones.
+/// Items that are held back until no earlier item can follow.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     held: BinaryHeap<Reverse<Held>>,
-    /// Counts the starts of a new trace in the file.
+    /// Number of the current trace in the file, from 0.
     part: u64,
     number: u64,
     newest: Option<Nanos>,
-    /// Part and time of the item that was returned last.
+    /// Trace number and time of the last item that was returned.
     returned: Option<(u64, Nanos)>,
 }
 
 impl Order {
-    /// Starts a new trace: items that follow come after all that were added.
+    /// Begins another trace: the following items come after all items that were added before.
     pub(super) fn restart(&mut self) {
         self.part += 1;
         self.newest = None;
     }
 
-    /// Returns whether a trace was started after the first one.
+    /// Returns whether another trace has begun after the first one.
     pub(super) const fn is_restarted(&self) -> bool {
         self.part > 0
     }
 
-    /// Returns the latest time of this trace.
+    /// Returns the latest time in the current trace.
     pub(super) const fn newest(&self) -> Option<Nanos> {
         self.newest
     }
 
-    /// Returns whether an item of this time would come too late to be sorted.
+    /// Returns whether an item with this time is too late to be sorted, because a later item was
+    /// already returned.
     pub(super) fn is_late(&self, time: Nanos) -> bool {
         self.returned
             .is_some_and(|(part, last)| part == self.part && time < last)
@@ -80,7 +81,7 @@ impl Order {
         self.held.push(Reverse(Held(key, item)));
     }
 
-    /// Returns the next item, if no earlier one is expected any more.
+    /// Returns the next item, if no earlier item is expected any more.
     pub(super) fn pop(&mut self, at_end: bool) -> Option<Item> {
         let is_old = |held: &Reverse<Held>| held.0.0.0 < self.part;
         let ready = at_end || self.held.len() > WINDOW || self.held.peek().is_some_and(is_old);

@@ -1,4 +1,5 @@
-//! The fields of an event from its text, in the ways that the kernel, trace-cmd and perf print it.
+//! Parses the fields of an event from its text, in the forms that the kernel, trace-cmd and perf
+//! print.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,13 @@ use punctual_model::{Comm, EventFields, EventKind, EventSpec, KernelEvent, Text,
 use super::line::seconds;
 use super::names::Names;
 
-/// The most fields of an event in the table.
+/// Maximum number of fields of an event in the table.
 const MOST_FIELDS: usize = 8;
 
-/// The texts of the fields, by their index in the row of the event.
+/// The texts of the fields, by their index in [`EventSpec::fields`].
 type Texts<'a> = [Option<&'a str>; MOST_FIELDS];
 
-/// Decodes the text of an event. `None` if a field is missing or has an unknown form.
+/// Decodes the text of an event. `None` if a required field is missing or has an unknown form.
 pub(super) fn decode(
     spec: &EventSpec,
     vector: &Vector,
@@ -40,9 +41,9 @@ pub(super) fn decode(
     spec.event.decode(&mut fields, vector)
 }
 
-/// Returns whether the text has fewer fields than the event needs by its nature: of a kernel before
-/// 5.8, whose `workqueue_execute_end` has no function, or printed by `trace-cmd report -R`, which
-/// shows the arguments of system calls as bytes.
+/// Returns whether the text is complete but lacks a field that the event needs. This is the case
+/// for `workqueue_execute_end` of a kernel before 5.8, which has no function, and for the output of
+/// `trace-cmd report -R`, which shows the arguments of system calls as bytes.
 pub(super) fn lacks_fields(spec: &EventSpec, text: &str) -> bool {
     match spec.event {
         KernelEvent::WorkqueueExecuteEnd => {
@@ -68,14 +69,14 @@ pub(super) fn stack(frames: Vec<u64>, names: &mut Names) -> Option<EventKind> {
 /// The value of a field.
 enum Value<'a> {
     Absent,
-    /// A number. Unsigned ones have the same bits.
+    /// A number. An unsigned number has the same bits.
     Number(i64),
     Name(&'a str),
 }
 
 struct Fields<'a, 'n> {
     values: [Value<'a>; MOST_FIELDS],
-    /// The elements of the field that is an array.
+    /// The elements of the field that is an array, if there is one.
     words: Vec<u64>,
     names: &'n mut Names,
 }
@@ -129,8 +130,9 @@ impl EventFields for Fields<'_, '_> {
     }
 }
 
-/// Parses a bitmap of CPUs, as the kernel's `%*pb` prints it: hexadecimal digits in groups of 32
-/// bits. The kernel can also print a list of CPUs. Returns `None` for a text that may be one.
+/// Parses a bitmap of CPUs in the form of the kernel's `%*pb`: hexadecimal digits in groups of 32
+/// bits. The kernel can also print a list of CPUs, so `None` is returned for a text that may be a
+/// list.
 fn hexadecimal_mask(text: &str) -> Option<Vec<u32>> {
     let (first, others) = text
         .split_once(',')
@@ -184,7 +186,7 @@ fn value_of<'a>(
     }))
 }
 
-/// Parses a number of up to 64 bits, signed or not, decimal or with `0x`.
+/// Parses a number of up to 64 bits, signed or unsigned, decimal or with `0x`.
 fn number(text: &str) -> Option<i64> {
     if let Some(digits) = text.strip_prefix("0x") {
         return u64::from_str_radix(digits, 16)
@@ -199,7 +201,7 @@ fn hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
 
-/// `254,0`, or the kernel's internal form.
+/// Parses a device: `254,0`, or the kernel's internal number.
 fn device(text: &str) -> Option<i64> {
     let Some((major, minor)) = text.split_once(',') else {
         return number(text);
@@ -208,9 +210,9 @@ fn device(text: &str) -> Option<i64> {
     (major < 1 << 12 && minor < 1 << 20).then_some(i64::from(major << 20 | minor))
 }
 
-/// The letters of `prev_state`: those since Linux 4.14, where `+` means preempted, and those before,
-/// where `Z` and `X` are exchanged, and where `x`, `K`, `W`, `N` follow. trace-cmd before 3.2 prints
-/// an idle kernel thread as `W`.
+/// Parses the letters of `prev_state`. Since Linux 4.14, `+` means preempted. Earlier kernels
+/// exchange `Z` and `X`, and also print `x`, `K`, `W` and `N`. trace-cmd before 3.2 prints an idle
+/// kernel thread as `W`.
 fn state(text: &str) -> Option<u32> {
     if let Some(bits) = number(text) {
         return u32::try_from(bits).ok();
@@ -256,7 +258,7 @@ fn lock_flags(text: &str) -> Option<i64> {
     Some(bits)
 }
 
-/// Splits the text of an event into its fields.
+/// Splits the text of an event into the texts of its fields.
 fn split<'a>(spec: &EventSpec, text: &'a str) -> Option<Texts<'a>> {
     let mut texts = [None; MOST_FIELDS];
     let mut set = |values: &[&'a str]| {
@@ -302,7 +304,8 @@ fn split<'a>(spec: &EventSpec, text: &'a str) -> Option<Texts<'a>> {
             set(&[id, first_word(ret)]);
         }
         KernelEvent::BlockRqIssue | KernelEvent::BlockRqComplete if !text.contains("sector=") => {
-            // `254,0 RA 8192 () 184508184 + 16 be,0,4 [make]`. The command has any characters.
+            // `254,0 RA 8192 () 184508184 + 16 be,0,4 [make]`. The command can contain any
+            // characters.
             let (before, _) = text.split_once(" + ")?;
             set(&[first_word(before), before.rsplit_once(' ')?.1]);
         }
@@ -320,8 +323,8 @@ fn split<'a>(spec: &EventSpec, text: &'a str) -> Option<Texts<'a>> {
     Some(texts)
 }
 
-/// `key=value` words. A comm ends at the key that follows it, and the name of an interrupt at the
-/// end, because they may have spaces.
+/// Splits `key=value` words. A comm ends before the key that follows it, and the name of an
+/// interrupt ends at the end of the text, because both can contain spaces.
 fn keyed<'a>(spec: &EventSpec, text: &'a str) -> Texts<'a> {
     let mut texts = [None; MOST_FIELDS];
     for (field, value) in spec.fields.iter().zip(&mut texts) {
@@ -331,7 +334,7 @@ fn keyed<'a>(spec: &EventSpec, text: &'a str) -> Texts<'a> {
 }
 
 fn keyed_field<'a>(field: &str, text: &'a str) -> Option<&'a str> {
-    // preemptirq prints addresses under shorter names than those of its fields.
+    // preemptirq prints addresses with keys that are shorter than the names of the fields.
     let key = field.strip_suffix("_offs").unwrap_or(field);
     let rest = match text
         .strip_prefix(key)
@@ -349,7 +352,7 @@ fn keyed_field<'a>(field: &str, text: &'a str) -> Option<&'a str> {
     }
 }
 
-/// Returns the text after the last ` key=`. A comm before it may have the same word.
+/// Returns the text after the last ` key=`, because a comm before it may contain the same word.
 fn after_last<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut begins = text.rmatch_indices(key);
     begins.find_map(|(begin, _)| {
@@ -359,8 +362,8 @@ fn after_last<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-/// A switch as the kernel prints it. The arrow with its key is longer than a comm, so that no comm
-/// contains it.
+/// Splits a context switch in the form of the kernel. The arrow with its key is longer than a comm,
+/// so no comm can contain it.
 fn switch<'a>(spec: &EventSpec, text: &'a str) -> Texts<'a> {
     let arrow = text.find(" ==> next_comm=");
     let (prev, next) = text.split_at(arrow.unwrap_or(0));
@@ -376,7 +379,7 @@ fn switch<'a>(spec: &EventSpec, text: &'a str) -> Texts<'a> {
     texts
 }
 
-/// trace-cmd's `make:14006 [120] R ==> swapper/0:0 [120]`.
+/// Splits a context switch in the form of trace-cmd: `make:14006 [120] R ==> swapper/0:0 [120]`.
 fn switch_of_plugin(text: &str) -> Option<[&str; 7]> {
     text.match_indices(" ==> ").find_map(|(arrow, separator)| {
         let (prev, prev_state) = thread(&text[..arrow])?;
@@ -389,7 +392,8 @@ fn switch_of_plugin(text: &str) -> Option<[&str; 7]> {
     })
 }
 
-/// trace-cmd's `make:14006 [120] rest`: comm, thread ID and priority.
+/// Splits a thread in the form of trace-cmd, `make:14006 [120] rest`, into comm, thread ID and
+/// priority. Also returns the rest.
 fn thread(text: &str) -> Option<([&str; 3], &str)> {
     let (before, rest) = text.rsplit_once(" [")?;
     let (prio, rest) = rest.split_once(']')?;
@@ -398,8 +402,8 @@ fn thread(text: &str) -> Option<([&str; 3], &str)> {
     Some(([comm, pid, prio], rest))
 }
 
-/// `eth0:24 start 5789.857529929 duration 1845 ns`: start, duration, number and name; and
-/// `start 5789.858404871 duration 8812 ns interference 2`.
+/// Splits `eth0:24 start 5789.857529929 duration 1845 ns` into start, duration, number and name. In
+/// `start 5789.858404871 duration 8812 ns interference 2`, the third value is the interference.
 fn noise(text: &str) -> Option<[&str; 4]> {
     let (who, rest) = match text.strip_prefix("start ") {
         Some(rest) => ("", rest),

@@ -1,4 +1,4 @@
-//! Reads the lines of a text trace and returns its items in order.
+//! Reads the lines of a text trace, and returns its items in order of time.
 
 use std::io::BufRead;
 
@@ -16,27 +16,28 @@ use super::warnings::{Warnings, shortened};
 use crate::listed::{by_full_name, listed_name};
 use crate::{Annotation, Item, TraceFileError, TraceHead, TraceReader};
 
-/// A time that is so much before an earlier one is not out of order: another trace begins.
+/// If a time goes back by more than this, the line is not out of order, but another trace begins.
 const RESTART: Nanos = Nanos(1_000_000_000);
-/// The most CPUs of a kernel are below (`NR_CPUS_RANGE_END`).
+/// Maximum number of CPUs: kernels have fewer (`NR_CPUS_RANGE_END`).
 const MOST_CPUS: u32 = 65_536;
-/// The most bytes that are searched for the first event.
+/// Number of bytes in which the first event is searched.
 const LONGEST_PREFACE: u64 = 64 << 20;
-/// The most lines that are joined to one event. Mail wraps at 72 characters.
+/// Maximum number of lines that are joined to one event. Mail wraps lines at 72 characters.
 const MOST_JOINED: u32 = 4;
 
-/// What is known about a CPU.
+/// State of a CPU.
 #[derive(Clone, Debug, Default)]
 struct Cpu {
-    /// Whether it had an item since the trace began.
+    /// Whether the CPU has had an item since the trace began.
     is_seen: bool,
-    /// The thread that runs, by the last switch.
+    /// ID of the running thread, from the last context switch.
     current: Option<u32>,
-    /// Events were lost before its next item: their number, if known.
+    /// Events lost before the next item of this CPU. The inner `None` means that their number is
+    /// unknown.
     lost: Option<Option<u64>>,
 }
 
-/// An event of the table whose text is incomplete. The rest may be on the next line.
+/// An event of the table whose text is incomplete: the rest may be on the next line.
 #[derive(Debug)]
 struct Incomplete {
     line: u64,
@@ -57,28 +58,28 @@ pub(super) struct TextReader<R> {
     names: Names,
     order: Order,
     cpus: Vec<Cpu>,
-    /// The buffer from which each event of the table is taken.
+    /// The buffer from which each event of the table is taken, by the index of the event.
     buffers: Vec<Option<String>>,
     warnings: Warnings,
     incomplete: Option<Incomplete>,
     stack: Option<Stack>,
-    /// The last event, to which a stack may belong.
+    /// The last event, because a stack may follow it.
     last: Option<EventHeader>,
-    /// The first line that is not empty.
+    /// The first line that is not empty, shortened.
     first: Option<String>,
-    /// Whether a line is a header or an event of any kind.
+    /// Whether a header or any event has been read.
     is_trace: bool,
-    /// Whether trace-cmd's header was read.
+    /// Whether a header of trace-cmd has been read.
     is_report: bool,
-    /// Whether the buffers overwrote their first events.
+    /// Whether the kernel overwrote the first events of the buffers.
     is_overwritten: bool,
-    /// Whether a header began another trace.
+    /// Whether a header has been read after events, so that the next event begins another trace.
     begins: bool,
     is_at_end: bool,
 }
 
 impl<R: BufRead> TextReader<R> {
-    /// Opens a text and reads up to its first event.
+    /// Opens a text trace, and reads it up to its first event.
     pub(super) fn open(input: R) -> Result<Self, TraceFileError> {
         let mut reader = Self {
             lines: Lines::new(input),
@@ -157,7 +158,7 @@ impl<R: BufRead> TextReader<R> {
             self.head.cpus = Some(cpus);
             self.is_trace = true;
             self.is_report |= trimmed.starts_with("cpus=");
-            // A header after events: another trace was appended to this one.
+            // If a header follows events, another trace was appended to this one.
             self.begins |= self.order.newest().is_some();
         }
         if let Some((cpu, count)) = lost_events(trimmed) {
@@ -197,7 +198,7 @@ impl<R: BufRead> TextReader<R> {
             }
             Said::Overwritten(number) => self.is_overwritten |= number > 0,
             Said::Kernel(kernel) => self.head.kernel = Some(kernel),
-            // One clock for all CPUs, whichever of them it is.
+            // perf names a clock of clock_gettime(2), which all CPUs share.
             Said::Clock(clock) => {
                 self.head.clock = Some(clock);
                 self.head.clocks_differ = Some(false);
@@ -228,7 +229,7 @@ impl<R: BufRead> TextReader<R> {
         let header = EventHeader {
             time: line.time,
             cpu,
-            // perf separates the thread by a space: a dash belongs to the comm.
+            // perf separates comm and thread ID with a space, so a dash belongs to the comm.
             pid: line.pid.filter(|_| !is_perf || !line.has_dash),
             flags,
             preempt_count,
@@ -273,7 +274,7 @@ impl<R: BufRead> TextReader<R> {
                 () if is_perf => "text of perf script",
                 () if self.is_report => "text of trace-cmd report",
                 () if line.is_relative => "text of tracefs (latency format)",
-                // trace-cmd fills the name up to a column.
+                // trace-cmd pads the name of the event to a column.
                 () if line.rest.contains(":  ") => "text of trace-cmd report",
                 () => "text of tracefs",
             };
@@ -281,8 +282,8 @@ impl<R: BufRead> TextReader<R> {
         }
     }
 
-    /// Returns whether the event is taken from this line's buffer. Two buffers may have the same
-    /// events.
+    /// Returns whether the event is taken from the buffer of this line. Two buffers may contain the
+    /// same events.
     fn is_new(&mut self, index: usize, line: &Line<'_>) -> bool {
         if !self.is_report {
             return true;
@@ -404,7 +405,7 @@ impl<R: BufRead> TextReader<R> {
         &mut self.cpus[index]
     }
 
-    /// Adds what was lost before an item. Returns whether the item is early enough to be sorted.
+    /// Adds the losses before an item. Returns whether the item is early enough to be sorted.
     fn make_room(&mut self, header: EventHeader) -> bool {
         let (cpu, until) = (header.cpu, header.time);
         let newest = self.order.newest().unwrap_or_default();
@@ -430,7 +431,7 @@ impl<R: BufRead> TextReader<R> {
         true
     }
 
-    /// Begins another trace: nothing is known about any CPU before its first event.
+    /// Begins another trace. The state of each CPU is unknown until its first event.
     fn restart(&mut self, until: Nanos) {
         self.warnings
             .restart
@@ -468,7 +469,7 @@ impl<R: BufRead> TextReader<R> {
         }
     }
 
-    /// Ends the stack and the event that a line may have continued.
+    /// Completes the stack that is being read, and drops an event that is still incomplete.
     fn finish(&mut self) {
         self.last = None;
         if let Some(event) = self.incomplete.take() {
@@ -512,8 +513,8 @@ fn seconds_of(time: Nanos) -> String {
     format!("{}.{:09}", time.0 / 1_000_000_000, time.0 % 1_000_000_000)
 }
 
-/// Reads tracefs' `CPU:1 [LOST 123 EVENTS]` and trace-cmd's `CPU:1 [123 EVENTS DROPPED]`: the CPU,
-/// and the number if there is one.
+/// Parses `CPU:1 [LOST 123 EVENTS]` of tracefs and `CPU:1 [123 EVENTS DROPPED]` of trace-cmd: the
+/// CPU, and the number of events, if any.
 fn lost_events(line: &str) -> Option<(u32, Option<u64>)> {
     let (_, rest) = line.split_once("CPU:")?;
     let (cpu, what) = rest.split_once('[')?;

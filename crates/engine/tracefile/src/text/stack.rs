@@ -1,23 +1,23 @@
-//! The functions of kernel stacks, on the lines after an event.
+//! Parses the functions of kernel stacks, on the lines after an event.
 
 use punctual_model::Nanos;
 
-/// The most functions of a stack that are kept (`PERF_MAX_STACK_DEPTH`).
+/// Maximum number of functions of a stack that are kept (`PERF_MAX_STACK_DEPTH`).
 const DEEPEST: usize = 127;
 
 /// A line with one function of a stack.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
-    /// tracefs' ` => schedule`, trace-cmd's `=> schedule (ffffffff81c0ffee)`.
+    /// ` => schedule` of tracefs, or `=> schedule (ffffffff81c0ffee)` of trace-cmd.
     Arrow(&'a str),
-    /// perf's `ffffffff81c0ffee schedule+0x2e ([kernel.kallsyms])`, of the kernel.
+    /// A kernel function of perf: `ffffffff81c0ffee schedule+0x2e ([kernel.kallsyms])`.
     Kernel(&'a str),
-    /// A function of a program, which is not kept.
+    /// A function of a program. It is not kept.
     User,
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a line, if it is a function.
+    /// Parses a line. `None` if it is not a function of a stack.
     pub(super) fn read(line: &'a str) -> Option<Self> {
         let line = line.trim();
         if let Some(function) = line.strip_prefix("=> ") {
@@ -44,7 +44,7 @@ impl<'a> Frame<'a> {
 pub(super) struct EventHeader {
     pub(super) time: Nanos,
     pub(super) cpu: u32,
-    /// The thread, if the line has it.
+    /// ID of the thread, if the line contains it.
     pub(super) pid: Option<u32>,
     pub(super) flags: u8,
     pub(super) preempt_count: u8,

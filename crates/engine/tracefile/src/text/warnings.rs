@@ -1,6 +1,6 @@
-//! Counts what could not be read.
+//! Counts lines that cannot be read.
 
-/// Lines of one kind, and the first of them.
+/// Number of lines of one kind, and number and text of the first one.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     lines: u64,
@@ -15,7 +15,7 @@ impl Count {
             .get_or_insert_with(|| (number, shortened(text.trim())));
     }
 
-    /// Returns whether there is any.
+    /// Returns whether any line was added.
     pub(super) const fn is_any(&self) -> bool {
         self.lines > 0
     }
@@ -30,29 +30,29 @@ impl Count {
     }
 }
 
-/// Counts of the lines that could not be read, by reason.
+/// Counts of lines that were skipped or need a warning, by reason.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
-    /// Not an event: no time.
+    /// The line is not an event.
     pub(super) no_event: Count,
-    /// An event of the table whose text has an unknown form.
+    /// The line is an event of the table, but its text has an unknown form.
     pub(super) unreadable: Count,
-    /// Without a CPU.
+    /// The line has no CPU.
     pub(super) no_cpu: Count,
-    /// Without a thread.
+    /// The line has no thread.
     pub(super) no_thread: Count,
-    /// Joined with the line before.
+    /// The line was joined with the line before.
     pub(super) joined: Count,
-    /// Earlier than events that were returned.
+    /// The event is earlier than events that were already returned.
     pub(super) late: Count,
-    /// The first event of another trace in the same text.
+    /// The event is the first one of another trace in the same text.
     pub(super) restart: Count,
-    /// From a second buffer.
+    /// The event is taken from another buffer that also contains it.
     pub(super) other_buffer: Count,
 }
 
 impl Warnings {
-    /// Returns a sentence for each kind.
+    /// Returns a warning for each kind.
     pub(super) fn sentences(&self) -> Vec<String> {
         let no_event = |lines: &str| format!("skipped {lines} that are not events, the first");
         let unreadable = |lines: &str| {
@@ -83,7 +83,7 @@ impl Warnings {
     }
 }
 
-/// Cuts a text for a message, and replaces control characters.
+/// Shortens a text for a message, and replaces control characters.
 pub(super) fn shortened(text: &str) -> String {
     const LONGEST: usize = 60;
     let printable = |c: char| if c.is_control() { '?' } else { c };

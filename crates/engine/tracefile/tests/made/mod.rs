@@ -1,4 +1,4 @@
-//! Makes a `trace.dat` of any byte order, size of longs, version and compression.
+//! Generates a `trace.dat` with any byte order, size of longs, version and compression.
 //!
 //! Source: trace-cmd.dat.v6(5), trace-cmd.dat.v7(5), `kernel/trace/ring_buffer.c`.
 
@@ -6,7 +6,7 @@
 
 use std::io::Write;
 
-/// How a file is written.
+/// The form of the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     pub is_big: bool,
@@ -23,7 +23,7 @@ pub const USUAL: Form = Form {
     packing: "none",
 };
 
-/// Types of the records.
+/// Type numbers of the records.
 pub const BPRINT: u64 = 3;
 pub const STACK: u64 = 4;
 pub const PRINT: u64 = 5;
@@ -34,11 +34,12 @@ pub const WAKING: u64 = 301;
 pub const WORK_END: u64 = 302;
 pub const EXPIRE: u64 = 303;
 
-/// The kernel's functions: one is at 0x81000000, the next 0x100 later.
+/// The table of kernel functions: the first is at 0x81000000, each other is 0x100 after the one
+/// before.
 const SYMBOLS: &str = "81000000 T _stext\n81000100 t schedule\n81000200 t my_timer\n";
 
 impl Form {
-    /// Returns a number of `bytes` bytes.
+    /// Encodes a number in `bytes` bytes.
     pub fn number(&self, value: u64, bytes: usize) -> Vec<u8> {
         if self.is_big {
             value.to_be_bytes()[8 - bytes..].to_vec()
@@ -47,7 +48,7 @@ impl Form {
         }
     }
 
-    /// Returns numbers, each with its size.
+    /// Encodes numbers, each with its size in bytes.
     pub fn numbers(&self, values: &[(u64, usize)]) -> Vec<u8> {
         let numbers = values
             .iter()
@@ -59,7 +60,7 @@ impl Form {
         self.number(value, self.long_bytes)
     }
 
-    /// Returns a record of a type, written by a thread, with its own fields.
+    /// Returns a record of a type that a thread wrote, with the fields of this type.
     pub fn record(&self, id: u64, pid: u64, fields: &[Vec<u8>]) -> Vec<u8> {
         let mut record = self.numbers(&[(id, 2), (0x01, 1), (2, 1), (pid, 4)]);
         record.extend(fields.concat());
@@ -83,13 +84,13 @@ impl Form {
     /// Returns a record of a kernel stack.
     pub fn stack(&self, pid: u64, frames: &[u64]) -> Vec<u8> {
         let mut fields = vec![self.number(frames.len() as u64, 4)];
-        // The array begins at a multiple of a long.
+        // The array is aligned to a multiple of the size of a long.
         fields.push(vec![0; self.long_bytes - 4]);
         fields.extend(frames.iter().map(|frame| self.long(*frame)));
         self.record(STACK, pid, &fields)
     }
 
-    /// Returns a record of a text that a program wrote.
+    /// Returns a record with text that a program wrote.
     pub fn print(&self, pid: u64, text: &str) -> Vec<u8> {
         self.record(
             PRINT,
@@ -98,13 +99,13 @@ impl Form {
         )
     }
 
-    /// Returns a record with an address of a constant text and values.
+    /// Returns a record with the address of a format string, and its values.
     pub fn bprint(&self, pid: u64, format: u64, values: &[u8]) -> Vec<u8> {
         let fields = [self.long(0x8100_0010), self.long(format), values.to_vec()];
         self.record(BPRINT, pid, &fields)
     }
 
-    /// Returns a record with an address of a constant text.
+    /// Returns a record with the address of a constant text.
     pub fn bputs(&self, pid: u64, text: u64) -> Vec<u8> {
         self.record(BPUTS, pid, &[self.long(0x8100_0010), self.long(text)])
     }
@@ -121,8 +122,8 @@ impl Form {
         self.record(EXPIRE, 0, &fields)
     }
 
-    /// Returns a page: its time, the flags of its word `commit`, and records, each with the time
-    /// since the last.
+    /// Returns a page with this time, these flags in its word `commit`, and these records, each
+    /// with the time since the record before.
     pub fn page(&self, time: u64, flags: u64, records: &[(u64, Vec<u8>)]) -> Vec<u8> {
         let mut data = Vec::new();
         for (delta, record) in records {
@@ -218,8 +219,8 @@ impl Form {
         bytes
     }
 
-    /// Returns the formats of the other events. `workqueue_execute_end` has no function, as before
-    /// Linux 5.8.
+    /// Returns the formats of the other events. `workqueue_execute_end` has no field for the
+    /// function, as before Linux 5.8.
     fn events(&self) -> Vec<u8> {
         let long = self.long_bytes;
         let switch = [
@@ -257,7 +258,7 @@ impl Form {
         option
     }
 
-    /// Returns the file with the pages of each CPU.
+    /// Returns the file with these pages for each CPU.
     pub fn file(&self, clock: &str, options: &[(u64, Vec<u8>)], cpus: &[Vec<Vec<u8>>]) -> Vec<u8> {
         let mut file = b"\x17\x08\x44tracing".to_vec();
         file.extend([b'0' + self.version, 0, u8::from(self.is_big), 8]);
@@ -269,7 +270,7 @@ impl Form {
         }
     }
 
-    /// Returns a file of a latency tracer, which has text in place of pages.
+    /// Returns a file of a latency tracer, which contains text instead of pages.
     pub fn text_file(&self, text: &str) -> Vec<u8> {
         let mut file = self.file("local", &[], &[]);
         if self.version == 6 {
@@ -291,7 +292,7 @@ impl Form {
         file.extend(content);
         let mut option = self.number(offset, 8);
         option.extend(b"\0local\0");
-        // The new first options name this part, and the others.
+        // The new first options refer to this part, and to the options before.
         let begin = 18 + self.packing.len() + 5;
         let others = file[begin..begin + 8].to_vec();
         let at = self.number(file.len() as u64, 8);
@@ -301,7 +302,7 @@ impl Form {
         file
     }
 
-    /// Returns compressed chunks.
+    /// Returns the data as compressed chunks.
     fn chunks(&self, bytes: &[u8]) -> Vec<u8> {
         let mut chunks = self.number(bytes.len().div_ceil(8_192) as u64, 4);
         for chunk in bytes.chunks(8_192) {
@@ -396,13 +397,13 @@ impl Form {
                 "none" => file.extend(pages),
                 _ => {
                     file.extend(self.chunks(pages));
-                    // As trace-cmd writes it.
+                    // trace-cmd writes the sections in this form.
                     size = file.len() as u64 - offset - 4;
                 }
             }
             option.extend(self.numbers(&[(cpu as u64, 4), (offset, 8), (size, 8)]));
         }
-        // The options are in two sections.
+        // The options are split into two sections.
         let mut second = self.option(3, &option);
         for (id, data) in options {
             second.extend(self.option(*id, data));

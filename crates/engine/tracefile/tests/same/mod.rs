@@ -1,11 +1,12 @@
-//! Compares items of a `trace.dat` with those of its `trace-cmd report`.
+//! Compares the items of a `trace.dat` with the items of its `trace-cmd report`.
 
 #![allow(unreachable_pub)]
 
 use punctual_model::{EventKind, TraceEvent};
 use punctual_tracefile::{Annotation, Item, TraceHead};
 
-/// Returns the information that both have: the text has no flags, and names for addresses.
+/// Describes an item by the information that both forms contain: the text has no flags, and has
+/// names instead of addresses.
 fn common(item: &Item, head: &TraceHead) -> String {
     let name = |address: &mut u64, names: &mut String| {
         *names += head.symbols.get(address).map_or("?", String::as_str);
@@ -33,8 +34,8 @@ fn common(item: &Item, head: &TraceHead) -> String {
                 | EventKind::HrtimerExpireEntry { function, .. }
                 | EventKind::TimerExpireEntry { function, .. } => name(function, &mut names),
                 EventKind::Switch { prev_state, .. } => {
-                    // trace-cmd before 3.2 shows no preemption and exchanges the two states of a
-                    // thread that ends.
+                    // trace-cmd before 3.2 does not show preemption, and exchanges the two states
+                    // of a thread that ends.
                     let ends = if prev_state.is_exit() { 0x30 } else { 0 };
                     prev_state.0 = (prev_state.0 & 0xff) | ends;
                 }
@@ -45,10 +46,10 @@ fn common(item: &Item, head: &TraceHead) -> String {
     }
 }
 
-/// Compares items. Those with the same time may have another order on different CPUs.
+/// Compares items. Items with the same time may have another order if their CPUs differ.
 ///
 /// # Panics
-/// If they differ.
+/// Panics if the items differ.
 pub fn same(ours: &(Vec<Item>, TraceHead), text: &(Vec<Item>, TraceHead), name: &str) {
     let sorted = |(items, head): &(Vec<Item>, TraceHead)| {
         let mut items: Vec<String> = items.iter().map(|item| common(item, head)).collect();

@@ -1,5 +1,5 @@
-//! Invariants of all traces, however hostile: shared by the tests and by the fuzz target
-//! (`fuzz/`).
+//! Invariants of all traces, even of damaged ones. The tests and the fuzz target (`fuzz/`) share
+//! them.
 
 #![allow(unreachable_pub, dead_code)]
 
@@ -10,10 +10,10 @@ use punctual_tracefile::{Input, Item, TraceFileError, TraceHead, TraceReader, op
 /// Reads all items of a text trace, and the head.
 ///
 /// # Errors
-/// If it is not a trace.
+/// Returns an error if the input is not a trace.
 ///
 /// # Panics
-/// If times go back without a warning, or there are more items than lines allow.
+/// Panics if times go back without a warning, or if there are more items than lines allow.
 pub fn text(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
     let (items, head) = items(open_text(Cursor::new(bytes.to_vec()))?)?;
     assert!(head.warnings.len() < 10, "{:?}", head.warnings);
@@ -24,10 +24,10 @@ pub fn text(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
 /// Reads all items of a trace of any format, and the head.
 ///
 /// # Errors
-/// If it is not a trace.
+/// Returns an error if the input is not a trace.
 ///
 /// # Panics
-/// If times go back without a warning.
+/// Panics if times go back without a warning.
 pub fn any(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
     let (items, head) = items(open(Input::stream(Cursor::new(bytes.to_vec())))?)?;
     assert!(head.warnings.len() < 250, "{}", head.warnings.len());
