@@ -1,4 +1,4 @@
-//! Compares the speed of decoding records with `trace-cmd report` on the same pages.
+//! Compares the decoding speed with `trace-cmd report` on the same pages.
 //!
 //! Run `cargo bench -p punctual-trace --bench decode` as root, with `trace-cmd` installed.
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use punctual_model::Nanos;
 use punctual_trace::{Decoder, Description, Level, Owner, Page, Plan, RawPage, Tracefs, trace_dat};
 
-/// Number of complete reads by each side; the median counts.
+/// Number of complete reads by each program; the result is the median.
 const ROUNDS: usize = 5;
 
 /// Number of events to record.

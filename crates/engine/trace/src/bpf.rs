@@ -1,6 +1,6 @@
 //! Loads the BPF programs of this crate and attaches them to their tracepoints.
 //!
-//! Nothing stays behind: programs and maps belong to file descriptors, and end with the process.
+//! Programs and maps belong to file descriptors. They end with the process, even if it is killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,25 +16,26 @@ mod types;
 
 pub(crate) use mapped::Mapped;
 
-/// Returns a name that a program wrote: the bytes up to its NUL, with invalid UTF-8 replaced.
+/// Returns a name that a program wrote: the bytes before the first NUL, with invalid UTF-8
+/// replaced.
 pub(crate) fn text(name: &[u8]) -> String {
     let end = name.iter().position(|byte| *byte == 0);
     String::from_utf8_lossy(&name[..end.unwrap_or(name.len())]).into_owned()
 }
 
-/// Processor-dependent data that the programs read.
+/// Data that the programs read and whose layout depends on the processor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reads {
-    /// Only the kernel's types.
+    /// Only types of the kernel, which BTF describes.
     Types,
-    /// Also the registers of threads in system calls: without them a call has no arguments, and its
-    /// exit no number.
+    /// Also the registers of threads in system calls. They contain the arguments of a call, and the
+    /// number of the call when it returns.
     Registers,
 }
 
 impl Reads {
-    /// 32-bit kernels are untested; the known registers are those of `pt_regs___x86` and
-    /// `pt_regs___arm64`.
+    /// Returns whether the layout is known. 32-bit kernels are untested; the known registers are
+    /// those of `pt_regs___x86` and `pt_regs___arm64`.
     fn is_known_on(self, processor: &str) -> bool {
         match self {
             Self::Types => cfg!(target_pointer_width = "64"),
@@ -46,7 +47,7 @@ impl Reads {
 /// Loaded programs and their maps, until this is dropped.
 pub(crate) struct Programs {
     programs: Ebpf,
-    /// Of the programs that run.
+    /// The attachment of each running program, by the program's name.
     links: BTreeMap<String, BtfTracePointLinkId>,
     /// The kernel's types of tracepoints, kept while programs are being attached.
     types: Option<Btf>,
@@ -59,11 +60,11 @@ impl std::fmt::Debug for Programs {
 }
 
 impl Programs {
-    /// Loads an object, and creates its maps. `settings` sets its constants and map sizes.
+    /// Loads an object file, and creates its maps. `settings` sets its constants and map sizes.
     ///
     /// # Errors
-    /// If the kernel has no BTF or rejects the object (privileges, lockdown, version), or if the
-    /// programs do not support the processor.
+    /// Returns an error if the kernel has no BTF or rejects the object (privileges, lockdown,
+    /// version), or if the programs do not support the processor.
     pub(crate) fn load<'a>(
         object: &[u8],
         reads: Reads,
@@ -90,7 +91,7 @@ impl Programs {
     /// Attaches a program to a tracepoint.
     ///
     /// # Errors
-    /// If the kernel has no such tracepoint, or rejects it.
+    /// Returns an error if the kernel has no such tracepoint, or rejects it.
     pub(crate) fn attach(&mut self, name: &str, tracepoint: &str) -> Result<(), WatchError> {
         let types = match &mut self.types {
             Some(types) => types,
@@ -105,7 +106,7 @@ impl Programs {
     /// Detaches a program but keeps it loaded, so that [`resume`](Self::resume) is fast.
     ///
     /// # Errors
-    /// If the object has no program of this name.
+    /// Returns an error if the object has no program of this name.
     pub(crate) fn pause(&mut self, name: &str) -> Result<(), WatchError> {
         let Some(link) = self.links.remove(name) else {
             return Ok(());
@@ -117,7 +118,7 @@ impl Programs {
     /// Attaches a loaded program, unless it is attached.
     ///
     /// # Errors
-    /// If the kernel rejects it.
+    /// Returns an error if the kernel rejects the program.
     pub(crate) fn resume(&mut self, name: &str) -> Result<(), WatchError> {
         if self.links.contains_key(name) {
             return Ok(());
@@ -129,18 +130,18 @@ impl Programs {
         Ok(())
     }
 
-    /// Frees the memory of the types: nothing more is attached for now.
+    /// Frees the memory of the types, because no program will be attached for some time.
     pub(crate) fn forget_types(&mut self) {
         self.types = None;
-        // They were small pieces below others that stay, so the allocator would keep their memory.
-        // Nothing is measured yet.
+        // The freed blocks are small and lie below blocks that stay allocated, so the allocator
+        // would not return their memory by itself. No measurement runs yet.
         punctual_rt::release_heap();
     }
 
     /// Detaches a program; it can be attached again.
     pub(crate) fn detach(&mut self, name: &str) {
         self.links.remove(name);
-        // The kernel detaches it when the program's last descriptor is closed.
+        // The kernel detaches the program when its last descriptor is closed.
         if let Ok(program) = program(&mut self.programs, name) {
             let _ = program.unload();
         }
@@ -149,7 +150,7 @@ impl Programs {
     /// Returns a map for reading.
     ///
     /// # Errors
-    /// If the object has no map of this name.
+    /// Returns an error if the object has no map of this name.
     pub(crate) fn map(&self, name: &str) -> Result<&Map, WatchError> {
         let map = self.programs.map(name);
         map.ok_or_else(|| missing("map", name))
@@ -158,16 +159,16 @@ impl Programs {
     /// Returns a map for writing.
     ///
     /// # Errors
-    /// If the object has no map of this name.
+    /// Returns an error if the object has no map of this name.
     pub(crate) fn map_mut(&mut self, name: &str) -> Result<&mut Map, WatchError> {
         let map = self.programs.map_mut(name);
         map.ok_or_else(|| missing("map", name))
     }
 
-    /// Returns an array that can be mapped into memory.
+    /// Returns an array whose memory can be mapped.
     ///
     /// # Errors
-    /// If the object has no map of this name.
+    /// Returns an error if the object has no map of this name.
     pub(crate) fn array(&self, name: &str) -> Result<&MapData, WatchError> {
         match self.map(name)? {
             Map::Array(data) => Ok(data),
@@ -175,10 +176,10 @@ impl Programs {
         }
     }
 
-    /// Replaces the threads of a set, an array of words with a bit for each thread ID.
+    /// Replaces the threads of a set. The set is an array of words with one bit per thread ID.
     ///
     /// # Errors
-    /// If the kernel refuses to change the map.
+    /// Returns an error if the kernel refuses to change the map.
     pub(crate) fn replace_threads(
         &mut self,
         set: &str,

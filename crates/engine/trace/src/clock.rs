@@ -1,4 +1,4 @@
-//! Converts trace times to CLOCK_MONOTONIC, with their accuracy.
+//! Converts trace times to CLOCK_MONOTONIC, and measures the error of this conversion.
 
 use punctual_model::Nanos;
 use rustix::time::{ClockId, clock_gettime};
@@ -6,14 +6,14 @@ use rustix::time::{ClockId, clock_gettime};
 /// The conversion from the trace clock to CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockMap {
-    /// The offset to add.
+    /// Offset to add to a trace time, in ns.
     pub offset_ns: i64,
-    /// Largest measured error of the result.
+    /// Maximum error of a converted time.
     pub error: Nanos,
 }
 
-/// A marker written into the trace: its time on the trace clock, and the readings of
-/// CLOCK_MONOTONIC before and after it.
+/// A mark written into the trace: its time on the trace clock, and the readings of CLOCK_MONOTONIC
+/// before and after the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockMark {
     pub(crate) before: u64,
@@ -35,9 +35,9 @@ impl ClockMap {
         Nanos(traced.wrapping_add_signed(self.offset_ns))
     }
 
-    /// Computes the conversion from marks. Each mark allows the offsets that place it between its
-    /// two readings. The result is in the intersection; it is 0 if that contains 0, because both
-    /// are then the same clock. `None` without marks.
+    /// Computes the conversion from marks. Each mark allows the offsets that convert its time to a
+    /// time between its two readings. The result is the middle of the range that all marks allow,
+    /// or 0 if this range contains 0, because both clocks are then the same. `None` without marks.
     pub(crate) fn measure(marks: &[ClockMark]) -> Option<Self> {
         let allowed = |mark: &ClockMark| {
             let offset = |read: u64| read.wrapping_sub(mark.traced) as i64;
@@ -45,7 +45,7 @@ impl ClockMap {
         };
         let lowest = marks.iter().map(|mark| allowed(mark).0).max()?;
         let highest = marks.iter().map(|mark| allowed(mark).1).min()?;
-        // If the clocks drift, or one was adjusted, the bounds cross.
+        // If the clocks drift, or one of them was adjusted, the bounds cross.
         let (low, high) = (lowest.min(highest), lowest.max(highest));
         let offset_ns = if low <= 0 && 0 <= high {
             0
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn another_clock_has_one() {
-        // 1000 ns behind.
+        // The trace clock is 1000 ns behind.
         let map =
             ClockMap::measure(&[clock_mark(1_100, 110, 1_120), clock_mark(1_300, 315, 1_320)])
                 .unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::mount::shown;
 
-/// Why tracing failed, or its settings could not be restored.
+/// Reason why tracing failed, or why its settings could not be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// tracefs is not mounted.
@@ -16,7 +16,7 @@ pub enum TraceError {
     NotMounted {
         /// The searched folders.
         looked: String,
-        /// Why it could not be mounted for this process only, as a clause; empty if not tried.
+        /// Clause with the reason why mounting for this process only failed; empty if not tried.
         mount: String,
     },
     /// The kernel is locked down and denies tracing to all users.
@@ -35,11 +35,11 @@ pub enum TraceError {
         tracer.to_uppercase(), shown(path)
     )]
     NoTracer {
-        /// The missing part.
+        /// Name of the missing tracer.
         tracer: &'static str,
-        /// The list.
+        /// The file that lists the available tracers.
         path: PathBuf,
-        /// Its content.
+        /// The content of this file.
         available: String,
     },
     /// Another program uses timerlat or osnoise.
@@ -49,7 +49,7 @@ pub enum TraceError {
         shown(path)
     )]
     NoiseBusy {
-        /// The instance; the tracefs itself if unknown.
+        /// The instance that uses them; the mount point of tracefs if unknown.
         path: PathBuf,
     },
     /// The kernel's timerlat does not support user-space threads.
@@ -59,7 +59,7 @@ pub enum TraceError {
         shown(path)
     )]
     NoUserTimerlat {
-        /// The missing part.
+        /// The missing file.
         path: PathBuf,
     },
     /// The list in osnoise/cpus is too long for the name of an instance.
@@ -68,7 +68,7 @@ pub enum TraceError {
          state after a boot"
     )]
     TooLong {
-        /// The list.
+        /// The list of CPUs.
         cpus: String,
     },
     /// A file does not contain a list of CPUs.
@@ -76,7 +76,7 @@ pub enum TraceError {
     NotCpus {
         /// The file.
         path: PathBuf,
-        /// Its content.
+        /// The content of the file.
         found: String,
     },
     /// Another program uses the tracer.
@@ -86,7 +86,7 @@ pub enum TraceError {
         shown(path)
     )]
     Busy {
-        /// The tracefs.
+        /// The mount point of tracefs.
         path: PathBuf,
     },
     /// A file could not be read.
@@ -114,7 +114,7 @@ pub enum TraceError {
     Write {
         /// The file.
         path: PathBuf,
-        /// The written value.
+        /// The value that was to be written.
         value: String,
         /// The kernel's error.
         source: io::Error,
@@ -126,14 +126,14 @@ pub enum TraceError {
         advice(source)
     )]
     Instance {
-        /// `make`, `remove` or `list`.
+        /// The failed action: `make`, `remove` or `list`.
         what: &'static str,
-        /// The folder.
+        /// The folder of the instance.
         path: PathBuf,
         /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel accepted the write but set a different value.
+    /// The kernel accepted a write, but the file then contains another value.
     #[error(
         "{} was set to '{value}' without an error, but contains '{found}'",
         shown(path)
@@ -143,7 +143,7 @@ pub enum TraceError {
         path: PathBuf,
         /// The written value.
         value: String,
-        /// Its content after the write.
+        /// The content of the file after the write.
         found: String,
     },
     /// The kernel's pages have an unknown layout.
@@ -152,32 +152,32 @@ pub enum TraceError {
          '{text}'. Please report it with the kernel's version"
     )]
     HeaderPage {
-        /// The missing part.
+        /// The missing part of the description.
         what: &'static str,
         /// The content of the file.
         text: String,
     },
-    /// Stored pages that are invalid.
+    /// Stored pages are invalid.
     #[error("the kept trace pages are invalid: {what}")]
     Pages {
         /// The reason, with the value.
         what: String,
     },
-    /// Times of the trace cannot be converted to the probe's clock.
+    /// Trace times cannot be converted to the clock of the probe.
     #[error(
         "the trace clock cannot be compared with CLOCK_MONOTONIC: the kernel has no clock 'mono' \
          for it, and no mark written to trace_marker came back"
     )]
     NoClock,
-    /// An event's records have an unknown layout.
+    /// The records of an event have an unknown layout.
     #[error(
         "{}: its records have no field {field} of the known layout",
         shown(path)
     )]
     NoField {
-        /// The description of its records.
+        /// The `format` file of the event.
         path: PathBuf,
-        /// The field.
+        /// The missing field.
         field: &'static str,
     },
     /// The kernel does not have an event that the user requested.
@@ -186,18 +186,18 @@ pub enum TraceError {
         offered(near)
     )]
     NoEvent {
-        /// `system:event`.
+        /// Name of the event, as `system:event`.
         name: String,
-        /// Similar names.
+        /// Names of similar events.
         near: Vec<String>,
     },
-    /// An event that only tracers write.
+    /// The user requested an event that only tracers write.
     #[error("'{0}' cannot be enabled: the kernel's tracers write it themselves")]
     NotAnEvent(String),
     /// The kernel rejects a filter.
     #[error("the kernel refuses the filter '{filter}' of {name}: {why}")]
     Filter {
-        /// `system:event`.
+        /// Name of the event, as `system:event`.
         name: String,
         /// The filter.
         filter: String,
@@ -209,10 +209,10 @@ pub enum TraceError {
     NotANumber {
         /// The file.
         path: PathBuf,
-        /// Its content.
+        /// The content of the file.
         found: String,
     },
-    /// A length of 0, or a width without a pause.
+    /// A requested length is 0, or the width leaves no pause in the window.
     #[error(
         "hwlat needs a width of 1 us or more, a longer window, and a threshold of 1 us or more: \
          requested were a width of {width_us} us, a window of {window_us} us and a threshold of \
@@ -226,8 +226,8 @@ pub enum TraceError {
         /// The requested threshold in microseconds.
         threshold_us: u64,
     },
-    /// Settings that could not be restored. The instance with the old values in its name stays,
-    /// with its tracer stopped; the next command tries again.
+    /// Some settings could not be restored. The instance, whose name contains the old values, is
+    /// kept with its tracer stopped. The next command tries again.
     #[error(
         "not all of the tracer's settings could be restored; the name of {} has their values: {}",
         shown(path),
@@ -236,7 +236,7 @@ pub enum TraceError {
     NotRestored {
         /// The instance.
         path: PathBuf,
-        /// The errors.
+        /// The errors of the individual settings.
         errors: Vec<TraceError>,
     },
 }
@@ -251,34 +251,34 @@ impl TraceError {
     }
 }
 
-/// Why threads cannot be watched, neither by BPF programs nor with trace events.
+/// Reason why threads cannot be watched by BPF programs or with trace events.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// The kernel has no BTF.
     #[error("this kernel has no BTF in /sys/kernel/btf (CONFIG_DEBUG_INFO_BTF): {0}")]
     NoBtf(#[source] aya::BtfError),
-    /// The programs do not support the processor.
+    /// The BPF programs do not support the processor.
     #[error(
         "the BPF programs are for 64-bit processors, and those that read system calls for x86_64 \
          and aarch64: this one is {0}"
     )]
     Processor(&'static str),
-    /// The kernel rejected the programs.
+    /// The kernel rejected the BPF programs.
     #[error("the kernel refused the BPF programs (root, or CAP_BPF and CAP_PERFMON?): {0}")]
     Refused(String),
-    /// Their counts could not be read.
+    /// The counts of the BPF programs could not be read.
     #[error("the counts of the BPF programs could not be read: {0}")]
     Read(#[from] aya::maps::MapError),
-    /// Neither programs nor events can count them.
+    /// Neither BPF programs nor trace events are available.
     #[error("wake-ups cannot be watched: BPF: {programs}; trace events: {events}")]
     Neither {
-        /// The error of the programs.
+        /// The error of the BPF programs.
         programs: String,
-        /// The error of the events.
+        /// The error of the trace events.
         #[source]
         events: TraceError,
     },
-    /// A trace error.
+    /// Wake-ups could not be counted from trace events.
     #[error("wake-ups cannot be counted from trace events: {0}")]
     Events(#[from] TraceError),
 }
@@ -292,8 +292,8 @@ impl WatchError {
             text = format!("{text}: {error}");
             cause = error.source();
         }
-        // Only the first line and the final count of the verifier's log: the rest is for authors of
-        // programs.
+        // Of the verifier's log, keep only the first line and the count in its last line. The rest
+        // is for developers of BPF programs.
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default().to_owned();
         let count = lines.find(|line| line.starts_with("processed "));
@@ -318,7 +318,7 @@ fn advice(source: &io::Error) -> &'static str {
     }
 }
 
-/// Formats suggestions: ` (did you mean irq:a or irq:b?)`
+/// Formats suggestions, such as ` (did you mean irq:a or irq:b?)`.
 fn offered(near: &[String]) -> String {
     match near {
         [] => String::new(),

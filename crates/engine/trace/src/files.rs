@@ -12,49 +12,50 @@ use rustix::io::Errno;
 
 use crate::mount::Mount;
 
-/// The most bytes read from one file; the largest ones, descriptions of events, have a few
-/// thousand.
+/// Maximum number of bytes read from one file. The largest files are descriptions of events, with a
+/// few thousand bytes.
 const READ_LIMIT: usize = 1 << 16;
 
-/// Operations on the files of tracefs. [`RealFiles`] performs them; a test simulates a kernel.
+/// Operations on the files of tracefs. [`RealFiles`] performs them; tests simulate a kernel
+/// instead.
 pub trait Files: Debug + Send + Sync {
     /// Reads a small text file.
     ///
     /// # Errors
-    /// The errors of open(2) and read(2).
+    /// Returns the errors of open(2) and read(2).
     fn read(&self, path: &Path) -> io::Result<String>;
 
-    /// Writes an existing file with one write(2), because tracefs takes each write as a whole
+    /// Writes an existing file with a single write(2), because tracefs takes each write as a whole
     /// value.
     ///
     /// # Errors
-    /// The errors of open(2) and write(2).
+    /// Returns the errors of open(2) and write(2).
     fn write(&self, path: &Path, value: &str) -> io::Result<()>;
 
-    /// Returns the names in a folder.
+    /// Returns the names of the files in a folder.
     ///
     /// # Errors
-    /// The errors of opendir(3).
+    /// Returns the errors of opendir(3).
     fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
 
-    /// Creates a folder; in `instances` the kernel fills it.
+    /// Creates a folder. In `instances`, the kernel fills it with files.
     ///
     /// # Errors
-    /// The errors of mkdir(2).
+    /// Returns the errors of mkdir(2).
     fn make_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Removes a folder; in `instances` together with the kernel's files in it.
+    /// Removes a folder. In `instances`, the kernel removes its files too.
     ///
     /// # Errors
-    /// The errors of rmdir(2).
+    /// Returns the errors of rmdir(2).
     fn remove_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Locks a folder for as long as the returned descriptor is open. Processes in all pid
-    /// namespaces see the lock, and it ends with this process. `None`: another process holds it.
-    /// The files of tests lock nothing.
+    /// Locks a folder while the returned descriptor is open. Processes in all PID namespaces see
+    /// the lock, and it ends with this process. Returns `None` if another process holds the lock.
+    /// By default, this fails: the files of a test lock nothing.
     ///
     /// # Errors
-    /// The errors of open(2) and flock(2).
+    /// Returns the errors of open(2) and flock(2).
     fn hold(&self, folder: &Path) -> io::Result<Option<OwnedFd>> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -62,22 +63,23 @@ pub trait Files: Debug + Send + Sync {
         ))
     }
 
-    /// Opens a non-blocking stream: without data, a read fails with `WouldBlock` or returns 0.
+    /// Opens a non-blocking stream. If there are no data, a read fails with `WouldBlock` or returns
+    /// 0.
     ///
     /// # Errors
-    /// The errors of open(2).
+    /// Returns the errors of open(2).
     fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
 
     /// Opens a file that takes one item per write.
     ///
     /// # Errors
-    /// The errors of open(2).
+    /// Returns the errors of open(2).
     fn sink(&self, path: &Path) -> io::Result<Box<dyn Write + Send>>;
 
-    /// Mounts a tracefs for this process only, until it ends. A test has none.
+    /// Mounts a tracefs for this process only. The mount ends with the process. Tests have none.
     ///
     /// # Errors
-    /// The errors of fsopen(2) and fsmount(2).
+    /// Returns the errors of fsopen(2) and fsmount(2).
     fn mount(&self) -> io::Result<Mount> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -89,8 +91,8 @@ pub struct RealFiles;
 
 impl Files for RealFiles {
     fn read(&self, path: &Path) -> io::Result<String> {
-        // In large pieces: some files (events/header_page) return only as much as the first read
-        // asks for.
+        // Read large blocks: some files (events/header_page) return at most as many bytes as the
+        // first read requests.
         let mut bytes = vec![0; READ_LIMIT];
         let mut file = fs::File::open(path)?;
         let mut filled = 0;
@@ -106,8 +108,8 @@ impl Files for RealFiles {
     }
 
     fn write(&self, path: &Path, value: &str) -> io::Result<()> {
-        // Truncated, like the shell's `>`: tracefs ignores it, and a plain file must not keep the
-        // end of a longer value.
+        // Truncate the file, as the shell's `>` does. tracefs ignores this, but an ordinary file
+        // must not keep the end of a longer value.
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
         file.write_all(value.as_bytes())
     }
@@ -132,8 +134,8 @@ impl Files for RealFiles {
             .read(true)
             .custom_flags(libc::O_DIRECTORY)
             .open(folder)?;
-        // A user who can open the folder could also lock it. If the kernel refuses, the
-        // administrator's mode stays in force.
+        // A user who can open the folder could also lock it, so only its owner may open it. If the
+        // kernel rejects the change, the administrator's mode stays.
         let _ = file.set_permissions(Permissions::from_mode(0o700));
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(file.into())),

@@ -1,4 +1,4 @@
-//! The kernel's report of a gap.
+//! A report of the hardware latency detector about a gap.
 
 use punctual_model::Nanos;
 
@@ -6,8 +6,8 @@ use punctual_model::Nanos;
 /// (`trace_hwlat_print` in `kernel/trace/trace_output.c`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// Number of the report since the start of the tracer, from 1; missing numbers mean lost
-    /// reports.
+    /// Number of the report since the start of the tracer, from 1. A missing number means a lost
+    /// report.
     pub sequence: u64,
     /// The CPU.
     pub cpu: Option<u32>,
@@ -17,22 +17,21 @@ pub struct Gap {
     pub inner: Nanos,
     /// The longest gap between two iterations, in whole microseconds.
     pub outer: Nanos,
-    /// Time of the gap, on CLOCK_REALTIME; up to Linux 5.6 the end of the
-    /// spin.
+    /// Time of the gap, on CLOCK_REALTIME. Up to Linux 5.6, this is the end of the spin.
     pub wall: Option<Nanos>,
-    /// Number of gaps of this spin above the threshold; since Linux 5.7.
+    /// Number of gaps above the threshold in this spin; since Linux 5.7.
     pub count: Option<u64>,
-    /// Time in NMIs during the spin, if the architecture measures it.
+    /// Time spent in NMIs during the spin, if the architecture measures it.
     pub nmi_total: Option<Nanos>,
-    /// NMIs during the spin.
+    /// Number of NMIs during the spin.
     pub nmi_count: u64,
 }
 
 impl Gap {
     const FIGURES: &str = "inner/outer(us):";
 
-    /// Parses a line of a trace; `None` if it is not a gap. Fields that this kernel does not print
-    /// stay empty, unknown ones are skipped.
+    /// Parses a line of a trace; `None` if it is not a report. Fields that the kernel does not
+    /// print stay empty, and unknown fields are skipped.
     pub fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.split_once(Self::FIGURES)?;
         let (head, sequence) = head.rsplit_once('#')?;
@@ -64,8 +63,8 @@ impl Gap {
     }
 }
 
-/// Parses the CPU of `hwlatd-1234 [001] d..1.`: the last brackets, because a task's name may
-/// contain some.
+/// Parses the CPU of `hwlatd-1234 [001] d..1.`. The last brackets count, because the name of a task
+/// may contain brackets.
 fn cpu(head: &str) -> Option<u32> {
     let (_, rest) = head.rsplit_once('[')?;
     rest.split_once(']')?.0.trim().parse().ok()

@@ -16,30 +16,31 @@ pub use settings::HWLAT;
 pub(crate) use settings::restore;
 use settings::{put_duty, put_mode};
 
-// Of the instance.
+// Files of an instance.
 const CPUS: &str = "tracing_cpumask";
 const PIPE: &str = "trace_pipe";
 
-/// One thread that moves to the next CPU in each window.
+/// Mode with one thread, which moves to the next CPU in each window.
 const ROUND_ROBIN: &str = "round-robin";
 
-/// The most bytes read in one call, because the pipe could fill as fast as it is read.
+/// Maximum number of bytes read in one call, because the kernel could fill the pipe as fast as it
+/// is read.
 const MOST_AT_ONCE: usize = 1 << 20;
 
-/// The most bytes of a line; typical lines have about 150.
+/// Maximum length of a line in bytes. Typical lines have about 150 bytes.
 const LONGEST_LINE: usize = 4_096;
 
 /// The settings of the detector, in whole microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// From the start of one spin to the next. The kernel pauses in steps of a millisecond, and for
-    /// at least one.
+    /// Time from the start of one spin to the start of the next. The kernel pauses for a multiple
+    /// of a millisecond, and for at least one.
     pub window: Nanos,
-    /// How long it spins in each window, with interrupts off.
+    /// Time for which the detector spins in each window, with interrupts disabled.
     pub width: Nanos,
-    /// Gaps above this are reported.
+    /// Threshold: longer gaps are reported.
     pub threshold: Nanos,
-    /// The CPUs that it visits in turn.
+    /// The CPUs on which the detector spins in turn.
     pub cpus: CpuSet,
 }
 
@@ -48,7 +49,7 @@ impl Ask {
         let window_us = self.window.whole_micros();
         let width_us = self.width.whole_micros();
         let threshold_us = self.threshold.whole_micros();
-        // A threshold of 0 means the tracer's default.
+        // A threshold of 0 would select the tracer's default.
         if width_us == 0 || threshold_us == 0 || width_us >= window_us {
             return Err(TraceError::Ask {
                 width_us,
@@ -66,34 +67,34 @@ pub struct Hwlat {
     tracefs: Tracefs,
     folder: PathBuf,
     before: HwlatSettings,
-    /// The tracer's own threshold, once it is selected.
+    /// The threshold of the tracer itself, known after the tracer was selected.
     used_us: Option<u64>,
     pipe: Option<Box<dyn Read + Send>>,
-    /// The start of an incomplete line.
+    /// Beginning of a line that is not complete yet.
     rest: Vec<u8>,
     over: bool,
-    /// Shows other processes that this one is alive.
+    /// Lock that shows other processes that this process is alive.
     _held: Option<OwnedFd>,
 }
 
 impl Tracefs {
-    /// Checks that the kernel has the detector and that its settings can be read; changes nothing.
-    /// Only [`start_hwlat`](Self::start_hwlat) shows whether they can be written and no other
-    /// program uses it.
+    /// Checks that the kernel has the detector and that its settings can be read. Changes nothing.
+    /// Whether the settings can be written, and whether another program uses the detector, is only
+    /// known after [`start_hwlat`](Self::start_hwlat).
     ///
     /// # Errors
-    /// If the kernel does not have it, or a setting cannot be read.
+    /// Returns an error if the kernel does not have the detector, or if a setting cannot be read.
     pub fn may_start_hwlat(&self) -> Result<(), TraceError> {
         self.require(HWLAT)?;
         HwlatSettings::read(self).map(drop)
     }
 
-    /// Starts the detector. `owner` is this process; from it, later programs can tell whether the
+    /// Starts the detector. `owner` is this process; later programs use it to find out whether the
     /// instance is still in use.
     ///
     /// # Errors
-    /// If the kernel does not have it, another program uses it, or a write was rejected; then all
-    /// settings are restored.
+    /// Returns an error if the kernel does not have the detector, if another program uses it, or if
+    /// a write is rejected. All settings are then restored.
     pub fn start_hwlat(&self, ask: &Ask, owner: Owner) -> Result<Hwlat, TraceError> {
         let micros = ask.check()?;
         self.require(HWLAT)?;
@@ -123,9 +124,9 @@ impl Tracefs {
 }
 
 impl Hwlat {
-    /// The order follows `kernel/trace/trace_hwlat.c`: a tracer selected while the instance is off
-    /// does not spin yet, and no other program can select it. Only then are the kernel-wide
-    /// settings changed.
+    /// Selects and configures the tracer, in an order that follows from
+    /// `kernel/trace/trace_hwlat.c`. First select the tracer while the instance is off: the tracer
+    /// does not spin yet, and no other program can select it. Then change the kernel-wide settings.
     fn begin(
         &mut self,
         (window_us, width_us, threshold_us): (u64, u64, u64),
@@ -142,7 +143,7 @@ impl Hwlat {
         let now = HwlatSettings::read(&tracefs)?;
         let threshold_us_before = self.before.threshold_us;
         let expected = HwlatSettings {
-            // If 0, the tracer uses its own.
+            // With 0, the tracer uses its own threshold.
             threshold_us: match threshold_us_before {
                 0 => now.threshold_us,
                 threshold => threshold,
@@ -150,8 +151,8 @@ impl Hwlat {
             ..self.before.clone()
         };
         if now != expected {
-            // Another program has just restored its settings, so the instance's name does not have
-            // the values in force. Nothing is changed yet.
+            // Another program has just restored its settings, so the name of the instance does not
+            // contain the current values. Nothing has been changed yet.
             tracefs.write(&own(CURRENT), "nop")?;
             return Err(busy());
         }
@@ -162,7 +163,7 @@ impl Hwlat {
         if self.before.mode.is_some() {
             put_mode(&tracefs, Some(ROUND_ROBIN))?;
         }
-        // Not earlier, because an open pipe prevents changing the tracer of the instance.
+        // Open the pipe last, because an open pipe prevents a change of the instance's tracer.
         let path = own(PIPE);
         let pipe = tracefs.files().stream(&path);
         self.pipe = Some(pipe.map_err(|source| TraceError::Read { path, source })?);
@@ -172,7 +173,7 @@ impl Hwlat {
     /// Returns the reports since the last call, without waiting, ordered by sequence number.
     ///
     /// # Errors
-    /// If the pipe cannot be read.
+    /// Returns an error if the pipe cannot be read.
     pub fn take(&mut self) -> Result<Vec<Gap>, TraceError> {
         let Some(pipe) = &mut self.pipe else {
             return Ok(Vec::new());
@@ -208,8 +209,8 @@ impl Hwlat {
     /// success, further calls do nothing.
     ///
     /// # Errors
-    /// If a setting could not be restored. The instance stays, and the next program tries again
-    /// ([`Tracefs::clear_left_behind`]).
+    /// Returns an error if a setting could not be restored. The instance stays, and the next
+    /// program tries again ([`Tracefs::clear_left_behind`]).
     pub fn stop(&mut self) -> Result<(), TraceError> {
         if self.over {
             return Ok(());
@@ -238,7 +239,7 @@ impl fmt::Debug for Hwlat {
     }
 }
 
-/// Removes whole lines from the front, and parses them.
+/// Removes complete lines from the front of the buffer, and parses them.
 fn cut_lines(bytes: &mut Vec<u8>, gaps: &mut Vec<Gap>) {
     let whole = bytes.iter().rposition(|&byte| byte == b'\n');
     if let Some(end) = whole {
@@ -251,8 +252,8 @@ fn cut_lines(bytes: &mut Vec<u8>, gaps: &mut Vec<Gap>) {
     }
 }
 
-/// Formats CPUs as a kernel mask: 32-bit words in hexadecimal, highest first (`bitmap_parse` in
-/// `lib/bitmap-str.c`).
+/// Formats CPUs as a mask of the kernel: 32-bit words in hexadecimal, most significant word first
+/// (`bitmap_parse` in `lib/bitmap-str.c`).
 fn mask(cpus: &CpuSet) -> String {
     let words = cpus.iter().next_back().map_or(1, |last| last / 32 + 1);
     let mut bits = vec![0_u32; words as usize];

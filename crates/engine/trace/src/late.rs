@@ -1,5 +1,5 @@
-//! Kernel stacks for late timers and late watched threads, captured by BPF programs at the end of
-//! the delay (`bpf/late.bpf.c`). Nothing is written unless something is late.
+//! Records kernel stacks if a timer or a watched thread is late, with BPF programs that run at the
+//! end of the delay (`bpf/late.bpf.c`). They write nothing if there is no delay.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{Ordering, fence};
@@ -11,7 +11,7 @@ use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TraceEvent};
 use crate::WatchError;
 use crate::bpf::{Mapped, Programs, Reads};
 
-/// The programs, built by `bpf/build.sh`.
+/// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../bpf/late.bpf.o");
 
 /// The programs, each with its tracepoint.
@@ -21,7 +21,7 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("switching", "sched_switch"),
 ];
 
-/// The same as in the programs.
+/// Values that the BPF programs also define.
 const FRAMES: usize = 24;
 const RECORDS: usize = 2 * 512;
 const TIMER: u32 = 1;
@@ -30,7 +30,7 @@ const BLOCKER: u32 = 2;
 /// Number of words of `struct record`.
 const WORDS: usize = 8 + FRAMES;
 
-/// `struct record`, as words.
+/// The content of `struct record`, as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LateRecord([u64; WORDS]);
 
@@ -39,7 +39,7 @@ impl LateRecord {
         Nanos(self.0[0])
     }
 
-    /// Returns the lower and the upper half of a word: members of 32 bits.
+    /// Returns the two 32-bit members in a word, in the order of memory.
     fn halves(&self, word: usize) -> [u32; 2] {
         let [a, b, c, d, e, f, g, h] = self.0[word].to_ne_bytes();
         [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
@@ -97,11 +97,12 @@ impl std::fmt::Debug for LateStacks {
 }
 
 impl LateStacks {
-    /// Loads the programs. They run while there are watched threads. `late`: delays longer than this
-    /// are recorded; `pid_max`: the largest thread ID (kernel.pid_max).
+    /// Loads the programs. They run while there are watched threads. Delays longer than `late` are
+    /// recorded. `pid_max` is the largest thread ID (kernel.pid_max).
     ///
     /// # Errors
-    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
+    /// version).
     pub fn start(pid_max: u32, late: Nanos) -> Result<Self, WatchError> {
         let pid_limit = pid_max.saturating_add(1);
         let words = pid_limit.div_ceil(64);
@@ -113,8 +114,9 @@ impl LateStacks {
         })?;
         for (name, tracepoint) in PROGRAMS {
             programs.attach(name, tracepoint)?;
-            // The kernel calls the users of a tracepoint in the order of their arrival. A stack
-            // takes up to 30 us, so the recorders of the event itself must come before.
+            // The kernel calls the programs of a tracepoint in the order in which they were
+            // attached. A stack takes up to 30 us, so the programs that record the event itself
+            // must be attached before.
             programs.pause(name)?;
         }
         programs.forget_types();
@@ -132,14 +134,14 @@ impl LateStacks {
         self.watched.len()
     }
 
-    /// Replaces the watched threads. Without any, the programs do not run.
+    /// Replaces the watched threads. The programs do not run if there are none.
     ///
     /// # Errors
-    /// If the kernel refuses to change a map, or to start a program again.
+    /// Returns an error if the kernel refuses to change a map, or to start a program again.
     pub fn watch(&mut self, tids: impl Iterator<Item = u32>) -> Result<(), WatchError> {
         let limit = self.pid_limit;
         let tids: BTreeSet<u32> = tids.filter(|tid| *tid < limit).collect();
-        // The wake-up time of a thread that was watched earlier is outdated.
+        // If a thread was watched before, its stored wake-up time is outdated.
         let waiting = self.programs.map_mut("waiting")?;
         let mut waiting: HashMap<&mut MapData, u32, u64> = waiting.try_into()?;
         for tid in tids.difference(&self.watched) {
@@ -158,7 +160,7 @@ impl LateStacks {
         Ok(())
     }
 
-    /// Returns the records from `time` on, by increasing time.
+    /// Returns the records from `time` on, in ascending order of time.
     pub fn since(&self, time: Nanos) -> Vec<TraceEvent> {
         let records = (0..RECORDS).filter_map(|place| self.record(place, time));
         let mut found: Vec<TraceEvent> = records.filter_map(|record| record.event()).collect();
@@ -166,7 +168,7 @@ impl LateStacks {
         found
     }
 
-    /// Returns a record from `since` on that is not being written.
+    /// Returns the record at this place, if it is from `since` or later and is not being written.
     fn record(&self, place: usize, since: Nanos) -> Option<LateRecord> {
         let first = place * WORDS;
         if self.records.word(first) < since.0 {

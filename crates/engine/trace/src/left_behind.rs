@@ -1,4 +1,4 @@
-//! Instances that killed programs left behind in tracefs.
+//! Removes instances that killed programs left behind in tracefs.
 
 use crate::flight::{FlightName, remove};
 use crate::name::Name;
@@ -8,14 +8,14 @@ use crate::{TraceError, Tracefs};
 impl Tracefs {
     /// Removes the instances that killed programs left behind, stops their tracers and restores
     /// their settings. `alive` returns whether the process with this ID and start time, if known,
-    /// still runs. An instance held by a living process always stays, because process IDs are
-    /// meaningless in another pid namespace. Returns the names of the removed instances.
+    /// still runs. An instance that a living process has locked always stays, because process IDs
+    /// are meaningless in another PID namespace. Returns the names of the removed instances.
     ///
     /// If `tracing_thresh` was 0 in a killed session, the threshold of the tracer's previous run is
     /// unknown. It is set to the kernel's default, 10 us.
     ///
     /// # Errors
-    /// If some instances could not be restored or removed; the others are.
+    /// Returns an error if some instances could not be restored or removed. The others are removed.
     pub fn clear_left_behind(
         &self,
         alive: impl Fn(u32, Option<u64>) -> bool,
@@ -41,7 +41,8 @@ impl Tracefs {
                 (Some(name), _) if !alive(name.pid, name.start) => {
                     crate::hwlat::restore(self, &folder, &name.before, None)
                 }
-                // An instance that is still read cannot be removed: its owner runs.
+                // If another program reads the instance, its removal fails: the owner runs in that
+                // case.
                 (_, Some(name)) if !alive(name.owner.pid, Some(name.owner.start)) => {
                     remove(self, &folder)
                 }

@@ -1,4 +1,4 @@
-//! The kernel's tracers: causes of latency.
+//! Sessions of the kernel's tracers, which show the causes of latency.
 //!
 //! **For:** finding tracefs ([`Tracefs`]); the flight recorder ([`Flight`]): a separate trace
 //! instance that overwrites its oldest events and is read only after an outlier, with a decoder of
@@ -14,9 +14,9 @@
 //! It never changes other users' traces: only a [`Marker`], on the user's request, writes to the
 //! top-level buffer.
 //!
-//! Kernel-wide settings, which are not part of an instance, are stored in the instance's *name*
-//! before they are changed; [`Tracefs::clear_left_behind`] restores them from it after a program
-//! was killed.
+//! Kernel-wide settings, which are not part of an instance, are stored in the *name* of the
+//! instance before they are changed. If a program is killed, [`Tracefs::clear_left_behind`]
+//! restores them from this name.
 
 mod bpf;
 mod clock;

@@ -1,13 +1,13 @@
-//! Writes a mark into the machine's trace, and stops it.
+//! Writes a mark into the trace of the machine, and stops the trace.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
 use crate::{TraceError, Tracefs};
 
-/// Writes into the shared top-level trace buffer and stops it, when a measurement breaks off, for a
-/// user who has set up a trace. The files are opened in advance, so that the writes take two system
-/// calls.
+/// Writes into the shared top-level trace buffer and stops it, when a measurement ends early. This
+/// is for a user who has set up a trace there. The files are opened in advance, so that both writes
+/// take two system calls.
 ///
 /// The trace stays stopped on purpose, so that the events before the mark are not overwritten.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl Tracefs {
     /// Opens `trace_marker` and `tracing_on` without writing.
     ///
     /// # Errors
-    /// If one of them does not exist or is not writable.
+    /// Returns an error if one of the files does not exist or is not writable.
     pub fn marker(&self) -> Result<Marker, TraceError> {
         let open = |name: &str| {
             let path = self.file(name);
@@ -37,10 +37,10 @@ impl Tracefs {
 }
 
 impl Marker {
-    /// Writes the mark and stops the trace immediately, even if the mark is rejected.
+    /// Writes the mark and stops the trace. The trace is stopped even if the mark is rejected.
     ///
     /// # Errors
-    /// The errors of write(2).
+    /// Returns the errors of write(2).
     pub fn mark_and_stop(&self, text: &str) -> io::Result<()> {
         let marked = (&self.file).write_all(text.as_bytes());
         let stopped = (&self.on).write_all(b"0");

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use rustix::mount::{fsconfig_create, fsmount, fsopen};
 
-/// Mount points of tracefs below the root path: a separate one since Linux 4.1, and the one in
-/// debugfs, which is older and still exists (`Documentation/trace/ftrace.rst`).
+/// Mount points of tracefs below the root path: its own mount point since Linux 4.1, and the older
+/// one in debugfs, which still exists (`Documentation/trace/ftrace.rst`).
 pub(crate) const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// Open files of this process, by number.
+/// Folder with the open files of this process, by number.
 const OWN_FILES: &str = "/proc/self/fd/";
 
 /// A mount that only this process can access.
@@ -19,11 +19,11 @@ const OWN_FILES: &str = "/proc/self/fd/";
 pub struct Mount(OwnedFd);
 
 impl Mount {
-    /// Creates the mount; requires Linux 5.2 and CAP_SYS_ADMIN. It is attached nowhere: no other
-    /// program sees it, and it ends when its last file is closed.
+    /// Creates the mount; requires Linux 5.2 and CAP_SYS_ADMIN. The mount is not attached to a
+    /// folder: no other program sees it, and it ends when its last file is closed.
     ///
     /// # Errors
-    /// The errors of fsopen(2) and fsmount(2).
+    /// Returns the errors of fsopen(2) and fsmount(2).
     pub(crate) fn new() -> io::Result<Self> {
         let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(context.as_fd())?;
@@ -34,14 +34,14 @@ impl Mount {
         Ok(Self(mount))
     }
 
-    /// Returns a path of its root for this process.
+    /// Returns a path of the mount's root that is valid in this process.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("{OWN_FILES}{}", self.0.as_raw_fd()))
     }
 }
 
-/// Formats a path for messages: in a mount of this process only, which other programs cannot open,
-/// it is replaced with the usual mount point.
+/// Formats a path for messages. If it is in a mount of this process only, which other programs
+/// cannot open, the usual mount point replaces it.
 pub(crate) fn shown(path: &Path) -> String {
     let text = path.display().to_string();
     let within = text.strip_prefix(OWN_FILES).and_then(|rest| {

@@ -1,4 +1,4 @@
-//! The name of an instance: its owner, and the previous settings.
+//! The name of a trace instance of hwlat: its owner, and the settings from before the session.
 
 use crate::TraceError;
 use crate::tracefs::Tracefs;
@@ -10,9 +10,9 @@ const PREFIX: &str = "punctual-hwlat-";
 pub(crate) struct HwlatSettings {
     pub(crate) window_us: u64,
     pub(crate) width_us: u64,
-    /// 0 for the threshold of the tracer's last run, initially 10.
+    /// Threshold; 0 selects the threshold of the tracer's last run, which is 10 at first.
     pub(crate) threshold_us: u64,
-    /// `None` on a kernel with only one mode (before Linux 5.14).
+    /// Mode; `None` on a kernel with only one mode (before Linux 5.14).
     pub(crate) mode: Option<String>,
 }
 
@@ -28,21 +28,21 @@ impl HwlatSettings {
     }
 }
 
-/// Returns the mode in brackets: `none [round-robin] per-cpu`.
+/// Returns the value in brackets: `round-robin` for `none [round-robin] per-cpu`.
 pub(crate) fn in_force(modes: &str) -> Option<String> {
     let (_, rest) = modes.split_once('[')?;
     let mode = rest.split_once(']')?.0;
-    // It becomes part of a name.
+    // The value becomes part of a name.
     let fits = |c: char| c.is_ascii_lowercase() || c == '-';
     (!mode.is_empty() && mode.chars().all(fits)).then(|| mode.to_owned())
 }
 
-/// Formatted as `punctual-hwlat-PID-START.WINDOW.WIDTH.THRESHOLD[.MODE]`; names of the first
-/// versions have no `-START`.
+/// The parsed name of an instance: `punctual-hwlat-PID-START.WINDOW.WIDTH.THRESHOLD[.MODE]`. The
+/// first versions did not write `-START`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) pid: u32,
-    /// Start time of that process, in clock ticks since boot, because process IDs are reused.
+    /// Start time of the process, in clock ticks since boot, because process IDs are reused.
     pub(crate) start: Option<u64>,
     pub(crate) before: HwlatSettings,
 }

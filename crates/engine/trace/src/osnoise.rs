@@ -19,48 +19,48 @@ use sample::Reader;
 pub(crate) use settings::NoiseName;
 use settings::OsnoiseSettings;
 
-/// The tracer's name.
+/// The name of the tracer timerlat.
 pub const TIMERLAT: &str = "timerlat";
 
-/// The name of the other tracer.
+/// The name of the tracer osnoise.
 pub const OSNOISE: &str = "osnoise";
 
-/// The ring buffer of each CPU: some ten seconds at a period of 1 ms.
+/// Size of the ring buffer of each CPU: enough for some ten seconds at a period of 1 ms.
 const KIB_PER_CPU: usize = 1_024;
 
-/// Returns the file that a user-space thread reads to wait for a timer of timerlat, by CPU (since
-/// Linux 6.5).
+/// Returns the file that a user-space thread on this CPU reads to wait for a timer of timerlat
+/// (since Linux 6.5).
 fn user_file(tracefs: &Tracefs, cpu: u32) -> PathBuf {
     tracefs.file(&format!("osnoise/per_cpu/cpu{cpu}/timerlat_fd"))
 }
 
-/// The settings of a session; the tracers count in whole microseconds.
+/// The settings of a session. The tracers count in whole microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoiseAsk {
-    /// A timer on each CPU, and the thread that it wakes.
+    /// timerlat: a timer on each CPU, and the thread that it wakes.
     Timerlat {
         /// The CPUs.
         cpus: CpuSet,
-        /// From one expiry to the next; 100 us to 1 s.
+        /// Time between two expiries of the timer; 100 us to 1 s.
         period: Nanos,
         /// Whether user-space threads wait for the timer ([`Osnoise::user_wait`]) instead of the
-        /// kernel's.
+        /// threads of the kernel.
         user: bool,
-        /// Records the interrupt's kernel stack if its thread is later than this; `None` for never.
-        /// Not all kernels support it, and none does for user-space threads.
+        /// Latency of the thread above which the kernel stack of the interrupt is recorded; `None`
+        /// for never. Not all kernels support it, and no kernel supports it for user-space threads.
         stacks_above: Option<Nanos>,
     },
-    /// A thread on each CPU that spins and looks for gaps.
+    /// osnoise: a thread on each CPU that spins and looks for gaps.
     Osnoise {
         /// The CPUs.
         cpus: CpuSet,
-        /// From the start of one spin to the next.
+        /// Time from the start of one spin to the start of the next.
         period: Nanos,
-        /// How long it spins in each.
+        /// Time for which the thread spins in each period.
         runtime: Nanos,
-        /// Gaps of at least this length are noise; 0 means the kernel's default, about 1 us.
+        /// Minimum length of a gap that counts as noise; 0 for the kernel's default, about 1 us.
         threshold: Nanos,
-        /// Gaps above this are reported individually.
+        /// Length above which a gap is reported individually.
         told_above: Nanos,
     },
 }
@@ -73,7 +73,8 @@ impl NoiseAsk {
         }
     }
 
-    /// Returns the settings for it. Options that would end the trace, or panic, are off.
+    /// Returns the tracers' settings for this session. Options that would stop the trace or cause a
+    /// panic are off.
     fn settings(&self, before: &OsnoiseSettings) -> OsnoiseSettings {
         let mut wanted = OsnoiseSettings {
             stop_us: 0,
@@ -98,7 +99,7 @@ impl NoiseAsk {
             } => {
                 wanted.timerlat_period_us =
                     wanted.timerlat_period_us.map(|_| period.whole_micros());
-                // 0 means off.
+                // 0 would disable the stack.
                 let above = stacks_above.map_or(0, |above| above.whole_micros().max(1));
                 wanted.print_stack_us = wanted.print_stack_us.map(|_| above);
                 (cpus, !user)
@@ -125,7 +126,7 @@ impl NoiseAsk {
 /// A running tracer, in a separate trace instance. [`stop`](Self::stop), or dropping it, restores
 /// all settings.
 pub struct Osnoise {
-    // Before the rest, because open files keep the instance alive.
+    // This field is dropped first, because open files keep the instance alive.
     cpus: Vec<CpuPipe>,
     tracefs: Tracefs,
     folder: PathBuf,
@@ -133,16 +134,16 @@ pub struct Osnoise {
     reader: Option<Reader>,
     page: Vec<u8>,
     over: bool,
-    /// Shows other processes that this one is alive.
+    /// Lock that shows other processes that this process is alive.
     _held: Option<OwnedFd>,
 }
 
 impl Tracefs {
-    /// Checks that the kernel has the tracer and that its settings can be read;
-    /// changes nothing.
+    /// Checks that the kernel has the tracer and that its settings can be read. Changes nothing.
     ///
     /// # Errors
-    /// If the kernel does not have it, a setting cannot be read, or another program uses it.
+    /// Returns an error if the kernel does not have the tracer, if a setting cannot be read, or if
+    /// another program uses the tracer.
     pub fn may_start_osnoise(&self, ask: &NoiseAsk) -> Result<(), TraceError> {
         self.require(ask.tracer())?;
         OsnoiseSettings::read(self)?;
@@ -160,7 +161,7 @@ impl Tracefs {
 
     /// Returns whether user-space threads can wait for the timers of timerlat.
     pub fn has_user_timerlat(&self, cpus: &CpuSet) -> bool {
-        // The file exists but cannot be opened yet, so look for it in its folder.
+        // The file exists, but cannot be opened yet, so search for its name in the folder.
         let there = |cpu: u32| {
             let file = user_file(self, cpu);
             let folder = file.parent().unwrap_or(Path::new("/"));
@@ -170,8 +171,8 @@ impl Tracefs {
         cpus.iter().all(there)
     }
 
-    /// Fails if another instance uses them: both tracers share one set of threads and settings in
-    /// the whole kernel. `but`: the session's own instance.
+    /// Fails if another instance uses timerlat or osnoise, because both share one set of threads
+    /// and settings in the whole kernel. `but` is the instance of this session.
     fn nobody_uses_osnoise(&self, but: Option<&Path>) -> Result<(), TraceError> {
         let path = self.instances();
         let names = match self.files().names(&path) {
@@ -198,12 +199,12 @@ impl Tracefs {
         Ok(())
     }
 
-    /// Starts the tracer. `owner` is this process; from it, later programs can tell whether the
+    /// Starts the tracer. `owner` is this process; later programs use it to find out whether the
     /// instance is still in use.
     ///
     /// # Errors
-    /// If the kernel does not have it, another program uses it, or a write was rejected; then all
-    /// settings are restored.
+    /// Returns an error if the kernel does not have the tracer, if another program uses it, or if a
+    /// write is rejected. All settings are then restored.
     pub fn start_osnoise(&self, ask: &NoiseAsk, owner: Owner) -> Result<Osnoise, TraceError> {
         self.may_start_osnoise(ask)?;
         let before = OsnoiseSettings::read(self)?;
@@ -228,9 +229,9 @@ impl Tracefs {
 }
 
 impl Osnoise {
-    /// Changes the kernel-wide settings before the tracer is selected, because an active one
-    /// restarts its threads at each change. Two programs that start at the same time see each
-    /// other's instance, and both stop.
+    /// Changes the kernel-wide settings, then selects the tracer, because an active tracer restarts
+    /// its threads at each change. If two programs start at the same time, each finds the other's
+    /// instance, and both stop.
     fn begin(&mut self, ask: &NoiseAsk) -> Result<(), TraceError> {
         let tracefs = self.tracefs.clone();
         let own = |name: &str| self.folder.join(name);
@@ -245,7 +246,7 @@ impl Osnoise {
             }
             NoiseAsk::Osnoise { .. } => Reader::osnoise(&tracefs, layout)?,
         });
-        // Marks that there may be settings to restore.
+        // The clock of the instance shows that there may be settings to restore.
         tracefs.write(&own(CLOCK), MONO)?;
         if let Some(first) = ask
             .settings(&self.before)
@@ -265,7 +266,7 @@ impl Osnoise {
             path: tracefs.path().to_owned(),
         };
         tracefs.take_tracer(&self.folder, ask.tracer(), busy)?;
-        // Not earlier, because open pipes prevent changing the tracer of the instance.
+        // Open the pipes last, because open pipes prevent a change of the instance's tracer.
         self.cpus = pipes(&tracefs, &self.folder)?;
         let (NoiseAsk::Timerlat { cpus, .. } | NoiseAsk::Osnoise { cpus, .. }) = ask;
         self.cpus.retain(|pipe| cpus.contains(pipe.cpu));
@@ -275,13 +276,14 @@ impl Osnoise {
     /// Returns the reports since the last call, without waiting.
     ///
     /// # Errors
-    /// If a pipe cannot be read.
+    /// Returns an error if a pipe cannot be read.
     pub fn take(&mut self) -> Result<NoiseReports, TraceError> {
         let mut reports = NoiseReports::default();
         let Some(reader) = &self.reader else {
             return Ok(reports);
         };
-        // The kernel keeps writing meanwhile: at most twice the buffer.
+        // The kernel continues to write during the read, so read at most twice the size of the
+        // buffer.
         let most = 2 * KIB_PER_CPU * 1_024 / self.page.len().max(1) + 16;
         for pipe in &mut self.cpus {
             for _ in 0..most {
@@ -313,12 +315,13 @@ impl Osnoise {
         Ok(reports)
     }
 
-    /// Opens the file that a user-space thread reads to wait for the timer of timerlat. Call it on
-    /// that thread, pinned to this CPU only, and only if user space was selected. Close it before
-    /// the tracer stops; otherwise the kernel kills the program.
+    /// Opens the file that a user-space thread reads to wait for the timer of timerlat. Call this
+    /// on that thread, pinned to this CPU only, and only if the session uses user-space threads.
+    /// Close the file before the tracer stops; otherwise the kernel kills the program.
     ///
     /// # Errors
-    /// If the kernel rejects it: the thread is not pinned, or another thread has the file open.
+    /// Returns an error if the kernel rejects the thread: it is not pinned, or another thread has
+    /// the file open.
     pub fn user_wait(&self, cpu: u32) -> Result<UserWait, TraceError> {
         open_user_wait(&self.tracefs, cpu)
     }
@@ -327,8 +330,8 @@ impl Osnoise {
     /// success, further calls do nothing.
     ///
     /// # Errors
-    /// If a setting could not be restored. The instance stays, and the next program tries again
-    /// ([`Tracefs::clear_left_behind`]).
+    /// Returns an error if a setting could not be restored. The instance stays, and the next
+    /// program tries again ([`Tracefs::clear_left_behind`]).
     pub fn stop(&mut self) -> Result<(), TraceError> {
         if self.over {
             return Ok(());
@@ -375,10 +378,10 @@ impl UserWait {
     /// Ends the work of the last period and sleeps until the next timer or a signal.
     ///
     /// # Errors
-    /// If the tracer was stopped, or the thread was moved to another CPU.
+    /// Returns an error if the tracer was stopped, or the thread was moved to another CPU.
     pub fn wait(&mut self) -> Result<(), TraceError> {
         match self.file.read(&mut [0]) {
-            // The read returns no data.
+            // A read returns no data; it only waits.
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(source) => Err(TraceError::Read {
@@ -397,8 +400,8 @@ impl fmt::Debug for UserWait {
     }
 }
 
-/// Ends the tracer of the instance `folder`, restores the settings `before` and removes it. Writes
-/// only changed settings, so that it can be called again.
+/// Ends the tracer of the instance `folder`, restores the settings `before` and removes the
+/// instance. Writes only settings that differ, so that it can be called again.
 pub(crate) fn restore(
     tracefs: &Tracefs,
     folder: &Path,
@@ -414,7 +417,8 @@ pub(crate) fn restore(
             .write(&current, "nop")
             .map_err(|error| kept(vec![error]))?;
     }
-    // Only then, because a change while the tracer runs restarts its threads.
+    // Restore the settings after the tracer has ended, because a change while it runs restarts its
+    // threads.
     let clocks = tracefs.text(&folder.join(CLOCK))?;
     if crate::name::in_force(&clocks).as_deref() == Some(MONO) {
         let errors = before.write(tracefs);

@@ -1,5 +1,5 @@
-//! The time that a hypervisor took from each CPU, to the nanosecond, and the duration of interrupt
-//! handlers, both counted in the kernel by BPF programs (`bpf/steal.bpf.c`).
+//! Measures the time that a hypervisor took from each CPU, in ns, and the duration of interrupt
+//! handlers. BPF programs count both in the kernel (`bpf/steal.bpf.c`).
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -9,7 +9,7 @@ use punctual_model::{HandlerOf, Nanos, StealCount, StealRise, Usual, UsualLength
 use crate::WatchError;
 use crate::bpf::{Mapped, Programs, Reads};
 
-/// The programs, built by `bpf/build.sh`.
+/// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../bpf/steal.bpf.o");
 
 /// The programs, each with its tracepoint.
@@ -38,7 +38,7 @@ fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     PROGRAMS.iter().chain(more).copied()
 }
 
-/// The same as in the programs.
+/// Values that the BPF programs also define.
 const RECORDS: usize = 1024;
 const HANDLERS: usize = 256;
 const SOFTIRQS: u32 = 240;
@@ -65,10 +65,11 @@ impl std::fmt::Debug for StealRecorder {
 }
 
 impl StealRecorder {
-    /// Loads and starts the programs. `cpus`: the largest CPU number plus one.
+    /// Loads and starts the programs. `cpus` is the largest CPU number plus one.
     ///
     /// # Errors
-    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
+    /// version).
     pub fn start(cpus: u32) -> Result<Self, WatchError> {
         let mut programs = Programs::load(OBJECT, Reads::Types, |loader| {
             loader
@@ -91,11 +92,11 @@ impl StealRecorder {
         })
     }
 
-    /// Attaches or detaches the programs. Steal time while they are detached appears as a single
-    /// rise.
+    /// Attaches or detaches the programs. Steal time that accumulates while they are detached
+    /// appears as a single rise.
     ///
     /// # Errors
-    /// If the kernel refuses to start one again.
+    /// Returns an error if the kernel refuses to start a program again.
     pub fn switch(&mut self, on: bool) -> Result<(), WatchError> {
         for (name, _) in all() {
             if on {
@@ -107,12 +108,12 @@ impl StealRecorder {
         Ok(())
     }
 
-    /// Returns the steal time of a CPU around a time. `None` if the kernel does not count it (or if
-    /// nothing was ever stolen from that CPU, which looks the same).
+    /// Returns the steal time of a CPU in an interval. `None` if the kernel does not count it, or
+    /// if the CPU has never had steal time, which looks the same.
     pub fn around(&self, cpu: u32, (from, to): (Nanos, Nanos)) -> Option<StealCount> {
         let first = cpu as usize * CPU_WORDS;
         let word = |place: usize| self.cpus.word(first + place);
-        // Read the end first: the records contain all rises up to it.
+        // Read the end time first: the records contain all rises up to this time.
         let until = Nanos(word(1));
         fence(Ordering::Acquire);
         let (since, stolen) = (Nanos(word(0)), word(2));
@@ -131,7 +132,7 @@ impl StealRecorder {
             }
         }
         rises.sort_by_key(|rise| rise.from);
-        // If all are full, older ones were overwritten.
+        // If all places are used, older rises were overwritten.
         let full = kept + 8 >= RECORDS;
         Some(StealCount {
             cpu,
@@ -142,7 +143,7 @@ impl StealRecorder {
         })
     }
 
-    /// Returns a record that is not being written.
+    /// Returns the CPU and the rise in a record; `None` if the record is being written or is empty.
     fn record(&self, place: usize) -> Option<(u32, StealRise)> {
         let first = place * RECORD_WORDS;
         let word = |place: usize| self.records.word(first + place);
@@ -158,7 +159,7 @@ impl StealRecorder {
         (sequence != 0 && word(3) == before).then_some((cpu, rise))
     }
 
-    /// Returns the duration of a handler's runs so far; `None` if none was seen.
+    /// Returns the usual duration of a handler, from its runs so far; `None` if no run was seen.
     pub fn usual(&self, handler: HandlerOf) -> Option<UsualLength> {
         let (place, number) = match &handler {
             HandlerOf::Irq(irq) => (irq % SOFTIRQS, *irq),
@@ -184,7 +185,8 @@ fn halves(word: u64) -> [u32; 2] {
     [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
 }
 
-/// Returns the 99.9th percentile of counts by bucket: the end of its bucket.
+/// Returns the 99.9th percentile of durations that were counted by bucket: the end of the bucket
+/// that contains it.
 fn percentile(counts: &[u64]) -> Option<Usual> {
     let count: u64 = counts.iter().sum();
     let rank = count - count / 1_000;
@@ -199,8 +201,8 @@ fn percentile(counts: &[u64]) -> Option<Usual> {
     })
 }
 
-/// Returns the first length beyond a bucket: below 16 ns one bucket each, then eight for each power
-/// of two.
+/// Returns the first duration beyond a bucket, in ns. Durations below 16 ns have one bucket each,
+/// and each further power of two has eight.
 const fn end_of(bucket: u64) -> u64 {
     match bucket {
         0..16 => bucket + 1,
@@ -212,7 +214,7 @@ const fn end_of(bucket: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The same as `bucket_of` in the programs.
+    /// The same computation as `bucket_of` in the BPF programs.
     fn bucket_of(ns: u64) -> u64 {
         if ns < 16 {
             return ns;

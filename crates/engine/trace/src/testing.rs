@@ -1,4 +1,4 @@
-//! A tracefs of plain files that behaves like the kernel's.
+//! A simulated tracefs of ordinary files that behaves like the kernel's.
 //!
 //! It simulates the relevant parts of `kernel/trace/trace_hwlat.c`: a new instance gets its files;
 //! only one instance can select the tracer; the tracer sets a threshold if there is none and
@@ -31,20 +31,22 @@ pub struct FakeTracefs {
 struct State {
     written: usize,
     refuse: Option<(usize, usize)>,
-    /// The threshold when the tracer was selected, and the one at its last end.
+    /// The threshold from before the tracer was selected, and the threshold at the end of its last
+    /// run.
     saved: String,
     last: String,
     /// A window that another program sets just before the tracer is selected.
     meanwhile: Option<u64>,
-    /// How far the trace clock is behind CLOCK_MONOTONIC, if that is not offered.
+    /// Time by which the trace clock is behind CLOCK_MONOTONIC, if the kernel does not have the
+    /// clock `mono`, in ns.
     behind: Option<u64>,
 }
 
 impl FakeTracefs {
-    /// Creates one below `root`, with these tracers.
+    /// Creates a simulated tracefs below `root`, with these tracers.
     ///
     /// # Errors
-    /// The errors of file operations.
+    /// Returns the errors of file operations.
     pub fn new(root: &Path, tracers: &str) -> io::Result<Self> {
         let tracing = root.join("sys/kernel/tracing");
         fs::create_dir_all(tracing.join("instances"))?;
@@ -74,20 +76,21 @@ impl FakeTracefs {
     /// Adds all known events except these (`system:event`).
     ///
     /// # Errors
-    /// The errors of file operations.
+    /// Returns the errors of file operations.
     pub fn with_events(&self, but: &[&str]) -> io::Result<()> {
         events::write_formats(&self.tracing.join("events"), but)
     }
 
-    /// Removes the clock `mono`: the trace clock is then `behind_ns` behind it.
+    /// Removes the clock `mono`. The trace clock is then `behind_ns` behind CLOCK_MONOTONIC.
     pub fn without_mono(&self, behind_ns: u64) {
         self.state().behind = Some(behind_ns);
     }
 
-    /// Puts a page into the ring buffer of each recording instance, and returns their number.
+    /// Adds a page to the ring buffer of each recording instance. Returns the number of these
+    /// instances.
     ///
     /// # Errors
-    /// The errors of file operations.
+    /// Returns the errors of file operations.
     pub fn put_page(&self, page: &[u8]) -> io::Result<usize> {
         let mut count = 0;
         for name in self.instances()? {
@@ -103,7 +106,7 @@ impl FakeTracefs {
     /// Returns the events that are enabled in an instance, with their filters.
     ///
     /// # Errors
-    /// The errors of file operations.
+    /// Returns the errors of file operations.
     pub fn switched_on(&self) -> io::Result<Vec<String>> {
         let mut on = Vec::new();
         for name in self.instances()? {
@@ -134,8 +137,8 @@ impl FakeTracefs {
         self.state().written
     }
 
-    /// Simulates another program that sets this window, in us, just before the tracer is next
-    /// selected.
+    /// Simulates another program that sets this window, in us, just before the next selection of
+    /// the tracer.
     pub fn meanwhile(&self, window_us: u64) {
         self.state().meanwhile = Some(window_us);
     }
@@ -143,7 +146,7 @@ impl FakeTracefs {
     /// Returns all state that a later program could find changed.
     ///
     /// # Errors
-    /// The errors of file operations.
+    /// Returns the errors of file operations.
     pub fn in_force(&self) -> io::Result<Vec<String>> {
         let mut all = vec![format!("last {}", self.state().last)];
         for name in [
@@ -165,15 +168,15 @@ impl FakeTracefs {
     /// Returns the names of the instances.
     ///
     /// # Errors
-    /// The errors of file operations.
+    /// Returns the errors of file operations.
     pub fn instances(&self) -> io::Result<Vec<String>> {
         RealFiles.names(&self.tracing.join("instances"))
     }
 
-    /// Prints a line in each tracing instance, and returns their number.
+    /// Prints a line in each instance that traces. Returns the number of these instances.
     ///
     /// # Errors
-    /// The errors of file operations.
+    /// Returns the errors of file operations.
     pub fn print(&self, text: &str) -> io::Result<usize> {
         let mut count = 0;
         for name in self.instances()? {
@@ -203,7 +206,8 @@ impl FakeTracefs {
         text.parse().map_err(|_| invalid())
     }
 
-    /// Only one of timerlat and osnoise runs at a time, but in several instances if requested.
+    /// Fails if another tracer than `value` is selected. Of timerlat and osnoise, only one can run
+    /// at a time, but in several instances.
     fn noise_tracer(&self, value: &str) -> io::Result<()> {
         for name in self.instances()? {
             let folder = self.tracing.join("instances").join(name);
@@ -215,7 +219,7 @@ impl FakeTracefs {
         Ok(())
     }
 
-    /// Sets a known option: `NAME` or `NO_NAME`.
+    /// Sets a known option, with the value `NAME` or `NO_NAME`.
     fn option(&self, path: &Path, value: &str) -> io::Result<()> {
         let value = value.trim();
         let (name, on) = match value.strip_prefix("NO_") {
@@ -241,7 +245,7 @@ impl FakeTracefs {
         }
     }
 
-    /// A filter is rejected if the event does not have its first field, and is stored with the
+    /// Rejects a filter if the event does not have the first field in it, and stores it with the
     /// reason (`append_filter_err` in `kernel/trace/trace_events_filter.c`).
     fn filter(&self, path: &Path, value: &str) -> io::Result<()> {
         let folder = path.parent().unwrap_or(path);
@@ -301,7 +305,7 @@ impl FakeTracefs {
 
 const NOISE_TRACERS: [&str; 2] = ["timerlat", "osnoise"];
 
-/// Their values after boot.
+/// The settings in `osnoise`, with their values after a boot.
 const OSNOISE_FILES: [(&str, &str); 8] = [
     ("cpus", "0-3"),
     ("period_us", "1000000"),

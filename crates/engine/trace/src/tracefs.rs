@@ -1,4 +1,4 @@
-//! The mount point of tracefs, and its tracers.
+//! Finds the mount point of tracefs, and accesses its files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use crate::{Files, RealFiles, TraceError};
 
 const TRACERS: &str = "available_tracers";
 
-/// Files that show the lockdown state, with the word to look for; the second is used if securityfs
-/// is not mounted.
+/// Files that show the lockdown state, each with the word to search for. The second file is used if
+/// securityfs is not mounted.
 const LOCKDOWN: [(&str, &str); 2] = [
     ("sys/kernel/security/lockdown", "[confidentiality]"),
     ("proc/cmdline", "lockdown=confidentiality"),
@@ -21,17 +21,17 @@ const LOCKDOWN: [(&str, &str); 2] = [
 pub struct Tracefs {
     path: PathBuf,
     files: Arc<dyn Files>,
-    /// Present if it is mounted for this process only.
+    /// The mount, if tracefs is mounted for this process only.
     _mount: Option<Arc<Mount>>,
 }
 
 impl Tracefs {
-    /// Finds the tracefs of the machine with its /sys below `root`. On this machine (`/`), it is
-    /// mounted for this process only if it is not mounted.
+    /// Finds the tracefs of the machine whose /sys is below `root`. On this machine (`/`), a
+    /// tracefs is mounted for this process only if none is mounted.
     ///
     /// # Errors
-    /// If it is not mounted and cannot be mounted, or is not readable, or the kernel is locked
-    /// down.
+    /// Returns an error if tracefs is not mounted and cannot be mounted, or is not readable, or if
+    /// the kernel is locked down.
     pub fn find(root: &Path) -> Result<Self, TraceError> {
         Self::find_with(root, Arc::new(RealFiles))
     }
@@ -39,10 +39,10 @@ impl Tracefs {
     /// Like [`find`](Self::find), with other file operations.
     ///
     /// # Errors
-    /// The errors of [`find`](Self::find).
+    /// Returns the errors of [`find`](Self::find).
     pub fn find_with(root: &Path, files: Arc<dyn Files>) -> Result<Self, TraceError> {
-        // A locked-down kernel has an empty tracefs, and Linux 6.12 crashes when the last mount of
-        // an empty one ends.
+        // Check this first: a locked-down kernel has an empty tracefs, and Linux 6.12 crashes when
+        // the last mount of an empty tracefs ends.
         for (file, word) in LOCKDOWN {
             let path = root.join(file);
             let text = files.read(&path).unwrap_or_default();
@@ -88,7 +88,7 @@ impl Tracefs {
         Err(TraceError::NotMounted { looked, mount })
     }
 
-    /// Returns its mount point.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -96,7 +96,7 @@ impl Tracefs {
     /// Returns the tracers that this kernel was built with.
     ///
     /// # Errors
-    /// If the list cannot be read.
+    /// Returns an error if the list cannot be read.
     pub fn available_tracers(&self) -> Result<Vec<String>, TraceError> {
         let text = self.text(&self.file(TRACERS))?;
         Ok(text.split_whitespace().map(str::to_owned).collect())
@@ -105,7 +105,7 @@ impl Tracefs {
     /// Checks that the kernel has this tracer.
     ///
     /// # Errors
-    /// If it does not, or the list cannot be read.
+    /// Returns an error if the kernel does not have the tracer, or if the list cannot be read.
     pub fn require(&self, tracer: &'static str) -> Result<(), TraceError> {
         let available = self.available_tracers()?;
         if available.iter().any(|name| name == tracer) {
@@ -170,7 +170,7 @@ impl Tracefs {
             })
     }
 
-    /// Writes a number if the file contains a different one, and reads it back.
+    /// If a file does not contain this number, writes the number and reads it back.
     pub(crate) fn put_number(&self, path: &Path, value: u64) -> Result<(), TraceError> {
         if self.number(path)? == value {
             return Ok(());

@@ -6,20 +6,20 @@ use std::path::Path;
 
 use crate::{TraceError, Tracefs};
 
-// Of an instance.
+// Files of an instance.
 pub(crate) const CURRENT: &str = "current_tracer";
 pub(crate) const ON: &str = "tracing_on";
 pub(crate) const CLOCK: &str = "trace_clock";
 
-/// Of the whole kernel; several tracers read it.
+/// File with a kernel-wide setting, which several tracers use.
 pub(crate) const THRESHOLD: &str = "tracing_thresh";
 
-/// The clock of the reports: CLOCK_MONOTONIC. It is set before the first change of
-/// a kernel-wide setting, and so marks an instance with settings to restore.
+/// The clock of the reports: CLOCK_MONOTONIC. It is set before the first change of a kernel-wide
+/// setting, so it shows that an instance has settings to restore.
 pub(crate) const MONO: &str = "mono";
 
 impl Tracefs {
-    /// Creates an instance by its folder. The returned descriptor holds it: see
+    /// Creates an instance, given its folder. The returned descriptor locks the instance: see
     /// [`is_held`](Self::is_held).
     pub(crate) fn make_instance(&self, folder: &Path) -> Result<Option<OwnedFd>, TraceError> {
         let made = self.files().make_folder(folder);
@@ -31,18 +31,19 @@ impl Tracefs {
         Ok(self.hold(folder))
     }
 
-    /// Locks the folder of an instance; without the lock, only its process identifies it.
+    /// Locks the folder of an instance. Without the lock, only the process ID in its name shows
+    /// whether the instance is in use.
     pub(crate) fn hold(&self, folder: &Path) -> Option<OwnedFd> {
         self.files().hold(folder).ok().flatten()
     }
 
-    /// Returns whether a living process holds an instance. Process IDs are meaningless in another
-    /// pid namespace.
+    /// Returns whether a living process has locked an instance. Unlike process IDs, this also works
+    /// across PID namespaces.
     pub(crate) fn is_held(&self, folder: &Path) -> bool {
         matches!(self.files().hold(folder), Ok(None))
     }
 
-    /// Removes an instance by its folder.
+    /// Removes an instance, given its folder.
     pub(crate) fn remove_instance(&self, folder: &Path) -> Result<(), TraceError> {
         self.files()
             .remove_folder(folder)
@@ -53,8 +54,8 @@ impl Tracefs {
             })
     }
 
-    /// Selects the instance's tracer; `busy` is the error if another program
-    /// uses it.
+    /// Selects the tracer of an instance. Returns the error `busy` if another program uses the
+    /// tracer.
     pub(crate) fn take_tracer(
         &self,
         folder: &Path,

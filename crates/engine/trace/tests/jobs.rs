@@ -30,7 +30,7 @@ fn now() -> Nanos {
     Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
-/// Follows all system calls of a thread.
+/// Returns a request to follow all system calls of a thread.
 fn learning(tid: u32) -> Followed {
     Followed {
         tids: vec![tid],
@@ -74,7 +74,7 @@ fn watched_threads_waits_have_stacks() {
     assert!(seen.iter().filter(sleeps).count() >= SLEEPS, "{seen:?}");
     let woken = |event: &&TraceEvent| matches!(&event.kind, EventKind::Waking { task, .. } if task.pid == tid);
     assert!(seen.iter().filter(woken).count() >= SLEEPS);
-    // PREEMPT_RT wakes ordinary threads from a thread that serves softirqs.
+    // PREEMPT_RT wakes ordinary threads from a thread that handles softirqs.
     let interrupted =
         |event: &TraceEvent| event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ);
     assert!(seen.iter().filter(woken).any(interrupted), "{seen:?}");
@@ -82,7 +82,7 @@ fn watched_threads_waits_have_stacks() {
         seen.iter()
             .all(|event| event.pid == tid || event.kind.is_about(tid))
     );
-    // The other thread of this process makes calls that must not be recorded.
+    // The other thread of this process makes system calls that must not be recorded.
     let cut = recorder.slice(from, to);
     assert_eq!(cut.lost, 0);
     let stacks = cut.events.iter().filter(|event| event.pid == tid);
@@ -131,7 +131,7 @@ fn release_wait_takes_no_stack() {
     let other = |event: &&TraceEvent| matches!(event.kind, EventKind::SysEnter { id, .. } if id != libc_nanosleep());
     assert_eq!(seen.iter().find(other), None);
     let cut = recorder.slice(from, to);
-    // The analysis of a job names them nevertheless.
+    // The records for the analysis of a job contain these calls.
     assert!(cut.events.iter().any(|event| other(&event)));
     let stack = |event: &&TraceEvent| matches!(event.kind, EventKind::KernelStack { .. });
     assert_eq!(cut.events.iter().find(stack), None);
@@ -142,8 +142,8 @@ fn only_forks_and_ends_recorded_between_windows() {
     let Some(mut recorder) = recorder() else {
         return;
     };
-    // If another recorder, of a parallel test, already uses the tracepoints, this one adds no cost.
-    // That is temporary, so try again.
+    // If a recorder of a parallel test already uses the tracepoints, this recorder adds no cost.
+    // This is temporary, so try again.
     let is_whole = |cost: &CallCost| cost.watched > cost.other && cost.other > Nanos::ZERO;
     let mut costs = (0..1_000).map(|_| recorder.measure_cost().unwrap());
     let cost = costs.find(is_whole).expect("the cost of calls is found");
@@ -173,7 +173,7 @@ fn only_forks_and_ends_recorded_between_windows() {
     let again = events(&mut recorder);
     let returns = |event: &&TraceEvent| matches!(event.kind, EventKind::SysExit { .. });
     assert!(again.iter().filter(returns).count() >= SLEEPS, "{again:?}");
-    // No earlier event may be used for the state of a CPU in the meantime.
+    // The state of a CPU in the closed window must not be derived from earlier events.
     let cut = recorder.slice(shut, now());
     assert_eq!(cut.lost, 0);
     assert_eq!(cut.events.iter().find(|event| event.time < opened), None);
@@ -196,8 +196,8 @@ fn forked_processes_and_changed_programs_are_reported() {
     assert!(forked, "{:?}", recorder.descents());
 }
 
-/// A thread that spins on a sleeper's CPU is switched out for it after the sleeper's timer
-/// interrupts it: both are recorded with their stacks.
+/// One thread spins on the CPU of a sleeping thread. When the timer of the sleeper interrupts it,
+/// it is switched out for the sleeper. The timer and the switch are recorded with their stacks.
 #[test]
 fn late_timer_and_switch_stacks_are_recorded() {
     let mut stacks = match LateStacks::start(4 << 20, Nanos::ZERO) {
@@ -253,8 +253,8 @@ fn switched_out(event: &TraceEvent) -> bool {
     matches!(event.kind, EventKind::SwitchedOut { .. })
 }
 
-/// A thread sleeps on one CPU, and a watched one on another: the first one's events are recorded
-/// only while they can affect the watched one.
+/// One thread sleeps on one CPU, and a watched thread on another. Events of the first thread are
+/// recorded only while they can affect the watched thread.
 #[test]
 fn irrelevant_cpus_are_not_recorded() {
     let all = sched_getaffinity(None).unwrap();
@@ -284,7 +284,8 @@ fn irrelevant_cpus_are_not_recorded() {
     };
     let (quiet, last) = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // The watched thread's timer interrupts stop this thread, but it wakes no other.
+            // The timer interrupts of the watched thread stop this thread, but this thread wakes no
+            // other.
             while !moves.load(std::sync::atomic::Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
@@ -305,7 +306,7 @@ fn irrelevant_cpus_are_not_recorded() {
         }
         let cut = recorder.slice(from, now()).events;
         let quiet = (count(&cut, own), count(&cut, other));
-        // The watched thread now runs there: the switches are recorded again.
+        // The watched thread now runs on this CPU, so its switches are recorded again.
         on(other);
         let from = now();
         for _ in 0..100 {

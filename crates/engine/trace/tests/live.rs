@@ -42,7 +42,7 @@ fn thread_activity_uses_the_probes_clock() {
     flight.switch(true).unwrap();
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     flight.watch(&[tid]).unwrap();
-    // On one CPU, because of other CPUs only the thread's own events are selected.
+    // Run on one CPU: for other CPUs, only the events of the thread itself are selected.
     let cpu = rustix::thread::sched_getcpu();
     let mut one = rustix::thread::CpuSet::new();
     one.set(cpu);
@@ -97,7 +97,8 @@ fn thread_activity_uses_the_probes_clock() {
         );
     }
     assert!(cut.events.is_sorted_by_key(|event| event.time));
-    // The clock is the probe's own, or the error is at most the time of the comparison.
+    // Either the trace clock is the clock of the probe, or the error is at most the duration of the
+    // comparison.
     assert!(flight.clock().error < Nanos::from_secs(1));
     flight.stop().unwrap();
 }

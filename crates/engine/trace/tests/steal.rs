@@ -1,4 +1,4 @@
-//! Tests steal time and handler durations on this machine, if available.
+//! Tests steal time and handler durations on this machine, if the kernel supports them.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -60,7 +60,7 @@ fn steal_agrees_with_kernel_figures() {
             "{count:?}"
         );
     }
-    // /proc/stat counts in steps of 10 ms on each CPU.
+    // /proc/stat counts in steps of 10 ms for each CPU.
     let rises = counts.iter().flat_map(|count| &count.rises);
     let stolen: u64 = rises.map(|rise| rise.stolen.0).sum();
     let shown = (steal - before.0) * 10_000_000;

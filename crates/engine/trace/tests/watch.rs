@@ -1,4 +1,4 @@
-//! Tests wake-ups of this machine, counted by both sources, if available.
+//! Tests that both sources count the wake-ups of this machine, if they are available.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -42,10 +42,11 @@ fn by_events(ask: WatchAsk) -> Option<WakeupWatch> {
     }
 }
 
-/// Runs a thread under a unique name that sleeps `times` times, on one CPU with this thread, which
-/// is always ready to run. Each sleep therefore ends with a wake-up, and the switches are directly
-/// between the two, which every kernel records, and not from the idle thread. Two threads that
-/// wake each other would not do: a busy machine may run one after the other before either sleeps.
+/// Runs a thread with a unique name that sleeps `times` times. It shares one CPU with the calling
+/// thread, which is always ready to run. So each sleep ends with a wake-up, and all switches are
+/// between these two threads. Every kernel records such switches, unlike switches from the idle
+/// thread. Two threads that wake each other are not suitable: on a busy machine, one may run after
+/// the other before either sleeps.
 fn sleep_often(name: &str, times: u32) {
     let before = sched_getaffinity(None).unwrap();
     let mut one = CpuSet::new();
@@ -111,13 +112,13 @@ fn wake_ups_count_by_name_and_class() {
     }
 }
 
-/// Both sources see the same wake-ups at the same time.
+/// Both sources run at the same time, and count the same wake-ups.
 #[test]
 fn both_sources_count_the_same() {
     let (Some(mut programs), Some(mut events)) = (by_programs(ASK), by_events(ASK)) else {
         return;
     };
-    // Both exist before the program starts, and after it has ended.
+    // Both sources exist from before the thread starts until after it has ended.
     let name = "watch-test-same";
     sleep_often(name, 300);
     std::thread::sleep(Duration::from_millis(5));
@@ -155,7 +156,7 @@ fn only_real_time_threads_count_on_request() {
     }
 }
 
-/// A thread that waits while the programs are being loaded waits because of this program.
+/// Threads that wait while the programs are being loaded wait because of this program.
 #[test]
 fn wake_ups_before_start_are_not_counted() {
     let busy = std::thread::spawn(|| sleep_often("early", 5_000));

@@ -21,9 +21,9 @@ unsafe impl Send for Mapped {}
 
 impl Mapped {
     /// # Errors
-    /// The errors of mmap(2).
+    /// Returns the errors of mmap(2).
     pub(crate) fn new(map: &MapData, words: usize) -> io::Result<Self> {
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: this creates a new mapping at an address that the kernel chooses.
         let at = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -46,15 +46,15 @@ impl Mapped {
         if place >= self.words {
             return 0;
         }
-        // SAFETY: `place` is below the count that was mapped; mapped and aligned, and any
-        // bytes are a value.
+        // SAFETY: `place` is below the number of mapped words, so the address is mapped and
+        // aligned. Any bytes are a valid value.
         unsafe { self.first.add(place).read_volatile() }
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: what `new` has mapped, of the same length; nothing refers to it.
+        // SAFETY: `new` mapped this address with this length, and no reference into it exists.
         unsafe { libc::munmap(self.first.as_ptr().cast(), self.words * size_of::<u64>()) };
     }
 }

@@ -1,46 +1,46 @@
-//! The BTF types of the kernel's tracepoints, without its other types.
+//! Reads the BTF types of the kernel's tracepoints, without the other types.
 //!
-//! To attach a program, its loader needs the number of a single type. Parsing all types takes some
-//! 20 MB and 15 ms, so this module reads only names and numbers (Documentation/bpf/btf.rst).
+//! To attach a program, the loader needs the number of one type. Parsing all types takes some 20 MB
+//! and 15 ms, so this module reads only names and numbers (Documentation/bpf/btf.rst).
 
 use std::path::Path;
 
 use aya::{Btf, BtfError, Endianness};
 
-/// The BTF of the running kernel; programs are never loaded into another one.
+/// The BTF of the running kernel. Programs are never loaded into another kernel.
 const FILE: &str = "sys/kernel/btf/vmlinux";
 
-/// Prefix of the types of tracepoints.
+/// Prefix of the names of tracepoint types.
 const TRACEPOINT: &[u8] = b"btf_trace_";
 
 const MAGIC: u16 = 0xeb9f;
 const HEADER: usize = 24;
-/// Words of a type, before the part that depends on its kind.
+/// Number of words of a type before the part that depends on its kind.
 const WORDS: usize = 3;
 
 const FORWARD: u32 = 7;
 const TYPEDEF: u32 = 8;
 
-/// Reads the file.
+/// Reads the BTF of the running kernel.
 ///
 /// # Errors
-/// If it is missing or not readable.
+/// Returns an error if the file is missing or not readable.
 pub(super) fn read() -> Result<Vec<u8>, BtfError> {
     let path = Path::new("/").join(FILE);
     std::fs::read(&path).map_err(|error| BtfError::FileError { path, error })
 }
 
-/// Returns the types of this kernel's tracepoints, with their numbers.
+/// Returns the types of the kernel's tracepoints, with their numbers.
 ///
 /// # Errors
-/// If the kernel has no BTF, or in an unknown format.
+/// Returns an error if the kernel has no BTF, or if its format is unknown.
 pub(super) fn of_tracepoints() -> Result<Btf, BtfError> {
     let reduced = reduce(&read()?).ok_or(BtfError::InvalidHeader)?;
     Btf::parse(&reduced, Endianness::default())
 }
 
-/// Returns the description with only those types; the other types become unnamed placeholders.
-/// `None` if the format is unknown.
+/// Returns BTF with only the types of tracepoints. Unnamed placeholders replace the other types, so
+/// that the numbers stay the same. `None` if the format is unknown.
 fn reduce(all: &[u8]) -> Option<Vec<u8>> {
     let word = |at: usize| Some(u32::from_ne_bytes(*all.get(at..)?.first_chunk()?));
     if u16::from_ne_bytes(*all.first_chunk()?) != MAGIC {
@@ -87,7 +87,8 @@ fn reduce(all: &[u8]) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// Returns the bytes after a type's words, by its kind and number of members.
+/// Returns the number of bytes that follow the fixed words of a type, by its kind and number of
+/// members.
 const fn more_bytes(kind: u32, members: u32) -> Option<usize> {
     let members = members as usize;
     Some(match kind {
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Builds three types: a structure of one member, a typedef, and the type of a tracepoint.
+    /// Builds three types: a structure with one member, a typedef, and the type of a tracepoint.
     fn small() -> Vec<u8> {
         let names = b"\0other\0btf_trace_sched_switch\0";
         let types = [0, 4 << 24 | 1, 8, 0, 0, 0, 1, 8 << 24, 1, 7, 8 << 24, 1];
@@ -128,7 +129,7 @@ mod tests {
         file
     }
 
-    /// Returns the number of a tracepoint's type in a reduced description.
+    /// Returns the number of a tracepoint's type in the reduced BTF.
     fn number(reduced: &[u8], tracepoint: &str) -> Option<usize> {
         let word = |at: usize| u32::from_ne_bytes(*reduced[at..].first_chunk().unwrap());
         let (types, names) = reduced[HEADER..].split_at(word(12) as usize);

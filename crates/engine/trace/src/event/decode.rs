@@ -8,10 +8,10 @@ use super::requested::Requested;
 use crate::clock::ClockMap;
 use crate::ring::{Layout, Page, PageRecord};
 
-/// The decoder of one event's records.
+/// The decoder for the records of one event.
 #[derive(Clone, Debug)]
 enum Known {
-    /// An event of the table.
+    /// An event in the table of the model.
     Typed {
         positions: Vec<FieldPosition>,
         vector: Vector,
@@ -41,7 +41,8 @@ const COMMON: [(&str, usize, usize); 4] = [
 ];
 const COMMON_BYTES: usize = 8;
 
-/// Checks the common fields. `Err`: the field that has a different position.
+/// Checks that the common fields are at their usual positions. `Err` contains the first field that
+/// is not.
 fn begins_as_all(format: &Format) -> Result<(), &'static str> {
     for (name, offset, size) in COMMON {
         let place = format.position(name).ok_or(name)?;
@@ -53,7 +54,8 @@ fn begins_as_all(format: &Format) -> Result<(), &'static str> {
 }
 
 impl Decoder {
-    /// Creates a decoder without events. `text_begin`: the kernel's `_stext`, if known.
+    /// Creates a decoder without events. `text_begin` is the address of the kernel's `_stext`, if
+    /// known.
     pub fn new(layout: Layout, text_begin: Option<u64>) -> Self {
         Self {
             layout,
@@ -63,15 +65,15 @@ impl Decoder {
         }
     }
 
-    /// Returns its page layout.
+    /// Returns the layout of the pages that are decoded.
     pub const fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Registers an event of the table by its `format`.
+    /// Registers an event of the table, using its `format` file.
     ///
     /// # Errors
-    /// The name of a missing field, or of a common field at an unknown position.
+    /// Returns the name of a field that is missing, or of a common field at an unknown position.
     pub fn learn(&mut self, spec: &EventSpec, format: &Format) -> Result<(), &'static str> {
         begins_as_all(format)?;
         let places = spec
@@ -89,7 +91,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Registers any event, under its full name, by its `format`. `Err`: the missing
+    /// Registers any event under its full name, using its `format` file. `Err` contains the missing
     /// field.
     pub(crate) fn learn_requested(
         &mut self,
@@ -110,7 +112,7 @@ impl Decoder {
         self.known[id] = Some(known);
     }
 
-    /// Decodes one record; `None` if unknown or truncated.
+    /// Decodes one record. `None` if its event is not registered, or if it is truncated.
     #[inline]
     fn kind(&mut self, data: &[u8]) -> Option<EventKind> {
         let id = self.layout.unsigned(data.get(..2)?) as usize;
@@ -133,7 +135,8 @@ impl Decoder {
         }
     }
 
-    /// Decodes one record as an event of `cpu`. `None` if it is unknown or truncated.
+    /// Decodes one record as an event of `cpu`. `None` if its event is not registered, or if it is
+    /// truncated.
     #[inline]
     pub fn event(&mut self, cpu: u32, time: Nanos, data: &[u8]) -> Option<TraceEvent> {
         let head: &[u8; COMMON_BYTES] = data.first_chunk()?;
@@ -149,8 +152,8 @@ impl Decoder {
         })
     }
 
-    /// Decodes the events of a page. `take` receives each with its time on CLOCK_MONOTONIC; records
-    /// at times that `wanted` rejects are not decoded.
+    /// Decodes the events of a page, and passes each event to `take`, with its time on
+    /// CLOCK_MONOTONIC. Records whose time `wanted` rejects are not decoded.
     pub fn page(
         &mut self,
         page: &Page<'_>,

@@ -1,4 +1,4 @@
-//! The fields of one record, read by their index in a list.
+//! Reads the fields of one record by their index.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use punctual_model::{Comm, EventFields, Text};
 use super::format::FieldPosition;
 use crate::ring::Layout;
 
-/// A record with fields that are read by number, in the order of the event's row in the table.
+/// A record whose fields are read by their index in the table of events.
 pub(crate) struct Fields<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) record: &'a [u8],
     pub(crate) positions: &'a [FieldPosition],
     pub(crate) texts: &'a mut Texts,
-    /// Start of the kernel's code: some addresses are written as offsets
-    /// from it. 0 if unknown.
+    /// Start address of the kernel's code, because some addresses are stored as offsets from it. 0
+    /// if unknown.
     pub(crate) text_begin: u64,
 }
 
@@ -88,12 +88,12 @@ impl EventFields for Fields<'_> {
     }
 }
 
-/// Names seen before: about ten interrupts on most machines.
+/// Names seen so far, so that equal names share memory. Most machines have about ten interrupts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Texts(Vec<Arc<str>>);
 
 impl Texts {
-    /// The most names remembered: a longer list cannot be interrupt names.
+    /// Maximum number of names. A longer list cannot be names of interrupts.
     const MOST: usize = 1_024;
 
     fn shared(&mut self, bytes: &[u8]) -> Text {

@@ -1,17 +1,17 @@
-//! The `format` file of an event: the positions of its fields.
+//! Parses the `format` file of an event: the positions of its fields.
 //!
-//! The crate tracepoint_decode can also read such files. It is not used because it lacks 4-byte
-//! relative locations, adds numbers of the file without checking for overflow, and is a hundred
-//! times the size of the code needed here.
+//! The crate tracepoint_decode can also parse such files. It is not used because it does not
+//! support `__rel_loc` fields of 4 bytes, adds numbers of the file without checking for overflow,
+//! and has a hundred times as much code as this module.
 
 use crate::ring::Layout;
 
-/// An event's fields.
+/// The fields of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// `common_type` of its records.
+    /// Value of `common_type` in the records of the event.
     pub id: u16,
-    /// Its name, without the system.
+    /// Name of the event, without the trace system.
     pub name: String,
     fields: Vec<Field>,
 }
@@ -23,7 +23,7 @@ struct Field {
     shape: Shape,
 }
 
-/// How a field's value is formatted as text.
+/// Text form of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Characters up to the first NUL.
@@ -32,29 +32,30 @@ pub(crate) enum Shape {
     Unsigned,
     /// A hexadecimal number.
     Address,
-    /// Elements of this many bytes each.
+    /// Array of elements with this size in bytes.
     Elements(u32),
 }
 
-/// Prefix of the fields that every record starts with; they are not part of an event's text.
+/// Prefix of the fields that every record begins with. They are not part of an event's text.
 const COMMON: &str = "common_";
 
 /// The position of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldPosition {
     offset: u32,
-    /// Size in bytes; 0 means up to the end of the record.
+    /// Size in bytes; 0 for a field that extends to the end of the record.
     size: u32,
     kind: PositionKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PositionKind {
-    /// The value itself.
+    /// The field contains the value itself.
     Plain,
-    /// `__data_loc`: length and offset from the start of the record, 16 bits each.
+    /// `__data_loc`: the field contains length and offset from the start of the record, 16 bits
+    /// each.
     DataLoc,
-    /// `__rel_loc`: length and offset from the end of the field.
+    /// `__rel_loc`: the field contains length and offset from its own end, 16 bits each.
     RelLoc,
 }
 
@@ -80,7 +81,7 @@ impl Format {
         Some(field.position)
     }
 
-    /// Returns the names of the event's own fields, with their positions and shapes.
+    /// Returns the names of the event's own fields, with their positions and text forms.
     pub(crate) fn own_fields(&self) -> impl Iterator<Item = (&str, FieldPosition, Shape)> {
         let own = |field: &&Field| !field.name.starts_with(COMMON);
         let fields = self.fields.iter().filter(own);
@@ -109,8 +110,8 @@ fn field(line: &str) -> Option<Field> {
     })
 }
 
-/// Returns the shape of a declaration such as `unsigned long args[6]`, `__data_loc char[] name` or
-/// `const char * file`.
+/// Returns the text form for a declaration such as `unsigned long args[6]`, `__data_loc char[]
+/// name` or `const char * file`.
 fn shape(declared: &str, size: u32, signed: bool) -> Shape {
     let array = declared.split_once('[').map(|(_, rest)| rest);
     let is_text = declared.split_whitespace().any(|word| {
@@ -135,7 +136,7 @@ impl FieldPosition {
         (self.offset as usize, self.size as usize) == (offset, size)
     }
 
-    /// Returns the record from the field's offset, regardless of its declared size.
+    /// Returns the part of the record that begins at the field, regardless of the declared size.
     pub(crate) fn rest<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         record.get(self.offset as usize..)
     }
@@ -194,7 +195,7 @@ mod tests {
         let mut record = vec![0; 28];
         record[8..12].copy_from_slice(&((3 << 16 | 28_u32).to_le_bytes()));
         record[12..16].copy_from_slice(&77_u32.to_le_bytes());
-        // From the end of the field, 28.
+        // The offset counts from the end of the field, 28.
         record[24..28].copy_from_slice(&((2 << 16 | 1_u32).to_le_bytes()));
         record.extend(b"abcd");
         let bytes = |name: &str| format.position(name)?.bytes(&layout(), &record);

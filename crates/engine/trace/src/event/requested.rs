@@ -1,4 +1,4 @@
-//! Formats events that are not in the table as text: `irq=24 name=eth0`.
+//! Formats events that are not in the table of the model as text, such as `irq=24 name=eth0`.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use punctual_model::{EventKind, Text};
 use super::format::{FieldPosition, Format, Shape};
 use crate::ring::Layout;
 
-/// The most characters of an event's text, and the most elements of an array in it.
+/// Maximum number of characters in the text of an event, and of elements of an array in it.
 const LONGEST: usize = 400;
 const MOST_ELEMENTS: usize = 8;
 
-/// The decoder of one such event.
+/// The decoder for the records of such an event.
 #[derive(Clone, Debug)]
 pub(crate) struct Requested {
     name: Text,
@@ -58,7 +58,7 @@ impl Requested {
 fn value(layout: &Layout, bytes: &[u8], shape: Shape) -> String {
     let is_number = matches!(bytes.len(), 1 | 2 | 4 | 8);
     match shape {
-        // A structure.
+        // The field is a structure.
         Shape::Signed | Shape::Unsigned | Shape::Address if !is_number => {
             value(layout, bytes, Shape::Elements(1))
         }

@@ -1,8 +1,8 @@
-//! Writes the file that trace-cmd and KernelShark read: `trace.dat`, version 6. Perfetto reads the
-//! output of `trace-cmd report -N`: text that starts with `cpus=` (its
+//! Writes `trace.dat`, version 6: the file format of trace-cmd and KernelShark. Perfetto reads the
+//! output of `trace-cmd report -N`, a text that starts with `cpus=` (its
 //! docs/getting-started/other-formats.md and src/trace_processor/util/trace_type.cc).
 //!
-//! Source: trace-cmd.dat.v6(5), and the code of `trace-cmd report` for the order of the clock's
+//! Source: trace-cmd.dat.v6(5), and the code of `trace-cmd report` for the position of the clock's
 //! option.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,16 +22,16 @@ const MAGIC: &[u8] = b"\x17\x08\x44tracing6\0";
 /// Option 4 means that the trace clock follows the table of CPUs.
 const OPTION_TRACECLOCK: u16 = 4;
 
-/// The most bytes of pages in one file, because it is built in memory.
+/// Maximum size of the pages in one file, in bytes, because the file is built in memory.
 pub const LARGEST_TRACE: u64 = 256 << 20;
 
-/// Builds a `trace.dat` from the pages of time intervals. It marks the missing events between two
-/// intervals. `requested`: pages of events that the user asked for, from a separate buffer; the
-/// file merges both. `symbols`: names of kernel addresses.
+/// Builds a `trace.dat` from the pages of time intervals. Marks the missing events between two
+/// intervals. `requested` has the pages of events that the user asked for, from a separate buffer;
+/// the file merges both. `symbols` has the names of kernel addresses.
 ///
 /// # Errors
-/// If the pages have an unknown layout or an impossible CPU number, are longer than their layout
-/// allows, or exceed [`LARGEST_TRACE`].
+/// Returns an error if the pages have an unknown layout or an impossible CPU number, are longer
+/// than their layout allows, or exceed [`LARGEST_TRACE`].
 pub fn trace_dat(
     description: &Description,
     stretches: &[Vec<RawPage>],
@@ -66,8 +66,8 @@ pub fn trace_dat(
     Ok(file.bytes)
 }
 
-/// Rejects pages that would make the file arbitrarily large: it has a row for each CPU up to the
-/// last, and each page is padded.
+/// Rejects pages that would make the file arbitrarily large: the file has a row for each CPU up to
+/// the last one, and each page is padded.
 fn check(
     description: &Description,
     layout: Layout,
@@ -105,10 +105,10 @@ fn check(
     }
 }
 
-/// Returns the pages of each CPU by increasing time, without duplicates, padded to a whole page. A
-/// page after a gap is marked.
+/// Returns the pages of each CPU in ascending order of time, without duplicates, padded to a whole
+/// page. Pages after a gap are marked.
 fn by_cpu(layout: Layout, stretches: &[Vec<RawPage>]) -> BTreeMap<u32, Vec<Vec<u8>>> {
-    // By time: the page, and whether the previous one is present.
+    // For each time: the page, and whether the page before it is present.
     let mut cpus: BTreeMap<u32, BTreeMap<u64, (&RawPage, bool)>> = BTreeMap::new();
     for stretch in stretches {
         let mut seen = BTreeSet::new();
@@ -161,7 +161,7 @@ fn kallsyms(symbols: &BTreeMap<u64, String>) -> String {
     })
 }
 
-/// Formats the names like saved_cmdlines: a thread ID and a name in each line.
+/// Formats the names of threads like saved_cmdlines: one thread ID and name per line.
 fn cmdlines(
     description: &Description,
     layout: Layout,
@@ -189,7 +189,7 @@ fn cmdlines(
     }))
 }
 
-/// The file under construction.
+/// The file while it is built.
 struct File {
     bytes: Vec<u8>,
     big_endian: bool,
@@ -220,7 +220,7 @@ impl File {
         });
     }
 
-    /// Writes a text preceded by its length.
+    /// Writes a text after its length.
     fn sized32(&mut self, text: &str) {
         self.u32(text.len() as u32);
         self.bytes.extend(text.as_bytes());
@@ -241,7 +241,7 @@ impl File {
             ("header_event\0", &description.header_event),
         ] {
             self.bytes.extend(name.as_bytes());
-            // Readers search for the end of the last line.
+            // Programs that read the file expect a line feed at the end of the last line.
             self.sized64(&format!("{}\n", text.trim_end_matches('\n')));
         }
     }
@@ -278,7 +278,7 @@ impl File {
         self.u16(0);
     }
 
-    /// Writes the table of the CPUs' data, the clock, and the data, aligned to a page.
+    /// Writes the table of the CPUs' data, the clock, and the data, which are aligned to pages.
     fn data(
         &mut self,
         layout: Layout,

@@ -1,5 +1,4 @@
-//! The kernel's description of raw pages, to read them later or on another
-//! machine.
+//! The kernel's description of raw pages, so that they can be read later or on another machine.
 
 use punctual_model::EVENTS;
 use serde::{Deserialize, Serialize};
@@ -13,42 +12,42 @@ use crate::{Decoder, TraceError};
 /// The kernel's description of its pages and events, independent of the running kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
-    /// `events/header_page`.
+    /// Content of `events/header_page`.
     pub header_page: String,
-    /// `events/header_event`.
+    /// Content of `events/header_event`.
     pub header_event: String,
-    /// Bytes of a page of the ring buffer.
+    /// Size of a page of the ring buffer in bytes.
     pub page_bytes: u64,
     /// Whether numbers are big-endian.
     pub big_endian: bool,
-    /// `trace_clock`: the active one is in brackets.
+    /// Content of `trace_clock`: the active clock is in brackets.
     pub trace_clock: String,
-    /// The offset from trace time to CLOCK_MONOTONIC.
+    /// Offset from trace time to CLOCK_MONOTONIC, in ns.
     pub clock_offset_ns: i64,
-    /// The number of CPUs, up to the last one recorded.
+    /// Number of CPUs, up to the last recorded CPU.
     pub cpus: u32,
-    /// The `format` files of the recorded events, and of those that the tracers themselves write
-    /// (system `ftrace`).
+    /// The `format` files of the recorded events, and of the events that tracers write (system
+    /// `ftrace`).
     pub formats: Vec<FormatText>,
 }
 
 /// One `format` file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormatText {
-    /// Its folder.
+    /// Trace system of the event: the folder that contains the event's folder.
     pub system: String,
-    /// Its text.
+    /// Content of the file.
     pub text: String,
 }
 
-/// The system of the tracers' own events.
+/// The trace system of the tracers' own events.
 pub(crate) const FTRACE: &str = "ftrace";
 
 impl Flight {
     /// Returns the kernel's description of this recorder's pages.
     ///
     /// # Errors
-    /// If a file cannot be read.
+    /// Returns an error if a file cannot be read.
     pub fn describe(&self) -> Result<Description, TraceError> {
         let tracefs = self.tracefs();
         let read = |name: &str| tracefs.text(&tracefs.file(name));
@@ -60,8 +59,8 @@ impl Flight {
             })
         };
         let own = tracefs.files().names(&tracefs.file("events/ftrace"));
-        // `print` is the event of the marks. The others are never written here, but readers require
-        // their formats.
+        // `print` is the event of the marks. The other events are never written here, but programs
+        // that read the file require their formats.
         let own = own.unwrap_or_default().into_iter();
         let own = own.map(|name| format!("{FTRACE}/{name}"));
         let own = own.filter_map(|folder| format(&folder).ok());
@@ -91,10 +90,10 @@ impl Description {
         self.cpus = self.cpus.max(other.cpus);
     }
 
-    /// Creates a decoder of the described pages.
+    /// Creates a decoder for the described pages.
     ///
     /// # Errors
-    /// If the layout is unknown.
+    /// Returns an error if the layout is unknown.
     pub fn decoder(&self) -> Result<Decoder, TraceError> {
         let mut decoder = Decoder::new(self.layout()?, None);
         for FormatText { system, text } in &self.formats {
@@ -109,7 +108,8 @@ impl Description {
                 .iter()
                 .find(|spec| spec.system == system && fits(spec.name));
             if let Some(spec) = spec {
-                // An event that cannot be decoded now could not be decoded when recorded.
+                // If an event cannot be decoded now, it could not be decoded when it was recorded
+                // either.
                 let _ = decoder.learn(spec, &format);
             }
         }
@@ -119,7 +119,7 @@ impl Description {
     /// Returns the layout of the pages.
     ///
     /// # Errors
-    /// If it is unknown.
+    /// Returns an error if the layout is unknown.
     pub fn layout(&self) -> Result<Layout, TraceError> {
         let layout = Layout::parse(&self.header_page)?;
         let page_bytes = usize::try_from(self.page_bytes).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Merges the pages of two buffers of one CPU, for readers that support only one buffer.
+//! Merges the pages of two buffers of one CPU, for programs that support only one buffer.
 
 use crate::ring::{DELTA_BITS, LONG, Layout, MISSED, Page, SHORT, TIME_EXTEND};
 
@@ -6,11 +6,12 @@ use crate::ring::{DELTA_BITS, LONG, Layout, MISSED, Page, SHORT, TIME_EXTEND};
 struct Entry<'a> {
     time: u64,
     data: &'a [u8],
-    /// Events are missing before it.
+    /// Whether events are missing before this record.
     gap: bool,
 }
 
-/// Merges the records of both, by increasing time, into new pages. Pages after a gap keep its mark.
+/// Merges the records of both buffers into new pages, in ascending order of time. A page after a
+/// gap is marked like the original page.
 pub(super) fn merge(layout: Layout, first: &[Vec<u8>], second: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for pages in [first, second] {
@@ -29,7 +30,7 @@ pub(super) fn merge(layout: Layout, first: &[Vec<u8>], second: &[Vec<u8>]) -> Ve
             }
         }
     }
-    // Stable: records of one buffer with equal times keep their order.
+    // The sort is stable: records of one buffer with equal times keep their order.
     all.sort_by_key(|entry| entry.time);
     let mut pages: Vec<NewPage> = Vec::new();
     for entry in &all {
@@ -46,7 +47,7 @@ pub(super) fn merge(layout: Layout, first: &[Vec<u8>], second: &[Vec<u8>]) -> Ve
     pages.into_iter().map(NewPage::finish).collect()
 }
 
-/// A page under construction (`kernel/trace/ring_buffer.c`).
+/// A page while it is built (`kernel/trace/ring_buffer.c`).
 struct NewPage {
     layout: Layout,
     begin: u64,
@@ -91,7 +92,7 @@ impl NewPage {
         let heads = if high > 0 { 12 } else { 4 } + if is_short { 0 } else { 4 };
         let padded = length.next_multiple_of(4);
         let room = self.layout.page_bytes - self.layout.data_at;
-        // A record that filled a whole page gets a separate page here as well.
+        // A record that filled a whole page gets a page of its own here too.
         if !self.data.is_empty() && self.data.len() + heads + padded > room {
             return false;
         }
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
     use crate::testing::{PageBuilder, Piece, layout};
 
-    /// Reads the time and bytes of all records, and the indexes of those after a gap.
+    /// Reads the time and the bytes of all records, and the indexes of the records after a gap.
     fn read(layout: Layout, pages: &[Vec<u8>]) -> (Vec<(u64, Vec<u8>)>, Vec<usize>) {
         let (mut all, mut gaps) = (Vec::new(), Vec::new());
         for page in pages {
@@ -163,7 +164,7 @@ mod tests {
         (all, gaps)
     }
 
-    /// A buffer: a list of pages, each with a time, whether it follows a gap, and its records.
+    /// A buffer: a list of pages. Each has a time, whether it follows a gap, and its records.
     type Buffer = Vec<(u32, bool, Vec<(u64, u8)>)>;
 
     /// A written record, with unique bytes.
@@ -171,7 +172,7 @@ mod tests {
     struct Written {
         time: u64,
         data: Vec<u8>,
-        /// A page after a gap began between the previous record and this one.
+        /// Whether a page after a gap began between the previous record and this one.
         gap: bool,
     }
 
@@ -214,7 +215,8 @@ mod tests {
             let (first, one) = written(layout, &first, 0);
             let (second, two) = written(layout, &second, one.len() as u32);
             let (merged, gaps) = read(layout, &merge(layout, &first, &second));
-            // Each once, by time; records with equal times keep the order of writing.
+            // The result contains each record once, in order of time. Records with equal times keep
+            // the order in which they were written.
             let mut all = [one, two].concat();
             all.sort_by_key(|record| record.time);
             let places = all.iter().enumerate().filter(|(_, record)| record.gap);

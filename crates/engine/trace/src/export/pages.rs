@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::flight::RawPage;
 
-/// For each page: the CPU and the length, 32 bits each, little-endian; then the page.
+/// Packed form of a page: the CPU and the length, 32 bits each, little-endian; then the page.
 const HEAD: usize = 8;
 
 /// Packs pages into bytes for storage.
@@ -12,7 +12,7 @@ pub fn pack_pages(pages: &[RawPage]) -> Vec<u8> {
     let length: usize = pages.iter().map(|page| HEAD + page.bytes.len()).sum();
     let mut packed = Vec::with_capacity(length);
     for page in pages {
-        // Not above 8 MiB, the largest page.
+        // The length fits into 32 bits: the largest page has 8 MiB.
         let Ok(length) = u32::try_from(page.bytes.len()) else {
             continue;
         };
@@ -55,8 +55,8 @@ mod tests {
     use crate::testing::{FakeTracefs, PageBuilder, Piece, Value, layout, record};
     use proptest::prelude::*;
 
-    /// Returns pages with a switch and a wake-up on two CPUs, preceded by their description, as
-    /// `sound::pages` reads them.
+    /// Returns pages with a switch and a wake-up on two CPUs, after their description, in the form
+    /// that `sound::pages` reads.
     fn kept() -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         FakeTracefs::new(folder.path(), "nop")
@@ -96,7 +96,7 @@ mod tests {
                 7,
                 record("sched/sched_switch", 1, 9, &switch),
             ));
-            // Without the empty rest of a page, to keep the seeds short.
+            // Omit the empty rest of a page, to keep the seeds short.
             let mut bytes = page.page(1_000 + u64::from(cpu), None);
             bytes.truncate(400);
             RawPage {
@@ -108,7 +108,7 @@ mod tests {
         [json, vec![0], pack_pages(&[page(0), page(1), page(1)])].concat()
     }
 
-    /// Set `PUNCTUAL_UPDATE_SEEDS=1` to rewrite it.
+    /// `PUNCTUAL_UPDATE_SEEDS=1` rewrites the seed.
     #[test]
     fn kept_pages_are_the_fuzz_seed() {
         let path =
@@ -134,7 +134,7 @@ mod tests {
         let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(200));
         let result = runner.run(&cases, |changes| {
             let mut bytes = kept.clone();
-            // Half of them in the description, half in the pages.
+            // Half of the changes are in the description, half in the pages.
             for (described, place, byte) in changes {
                 let (json, pages) = bytes.split_at_mut(cut);
                 let part = if described { json } else { pages };

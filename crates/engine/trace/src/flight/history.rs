@@ -8,14 +8,14 @@ use crate::ring::{BadPage, Layout, Lost, Page};
 /// A page read from the ring buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
-    /// Its filled part, followed by the number of lost events.
+    /// The filled part of the page, followed by the number of lost events.
     pub(crate) bytes: Arc<[u8]>,
-    /// The times of the page and of its last record, on the trace clock.
+    /// Times of the page and of its last record, on the trace clock.
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) records: u64,
     pub(crate) lost: Option<Lost>,
-    /// Whether its end is not a valid record.
+    /// Whether an invalid record ends the page.
     pub(crate) broken: bool,
 }
 
@@ -82,7 +82,7 @@ impl History {
         }
     }
 
-    /// Returns the last pages, which may have new records.
+    /// Returns the last few pages, which can contain new records.
     pub(crate) fn latest(&self) -> impl Iterator<Item = &Taken> {
         const FEW: usize = 8;
         self.pages.range(self.pages.len().saturating_sub(FEW)..)
@@ -105,7 +105,7 @@ impl History {
             .iter()
             .enumerate()
             .filter(move |(place, page)| {
-                // The page with the last event before `from` shows what ran at that time.
+                // The page with the last event before `from` shows which thread ran at that time.
                 let before = page.last < from && next(*place).is_none_or(|next| next.first >= from);
                 before || (page.last >= from && page.first <= to)
             })

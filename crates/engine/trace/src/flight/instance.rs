@@ -18,26 +18,26 @@ use crate::{Decoder, TraceError, Tracefs};
 pub(super) const ON: &str = "tracing_on";
 pub(super) const CLOCK: &str = "trace_clock";
 
-/// The most instances of one process.
+/// Maximum number of instances of one process.
 const MOST_NUMBERS: u32 = 64;
 
-/// The most characters of a filter: the kernel's limit is a page.
+/// Maximum length of a filter, in characters. The kernel's limit is a page.
 const LONGEST_FILTER: usize = 3_500;
 
-/// An event that is not recorded, and the missing information.
+/// An event that is not recorded, and the information that is missing without it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotRecorded {
-    /// As `system:event`.
+    /// Name of the event, as `system:event`.
     pub name: String,
-    /// The information that it would provide.
+    /// The information that the event would provide.
     pub provides: &'static str,
-    /// The reason.
+    /// Reason why it is not recorded.
     pub why: String,
-    /// Whether to warn: no other event provides the information.
+    /// Whether a warning is needed, because no other event provides the information.
     pub matters: bool,
 }
 
-/// Why the records of an event cannot be read.
+/// Reason why the records of an event cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum NotLearnt {
     #[error("{} is not a format file", .0.display())]
@@ -49,10 +49,10 @@ enum NotLearnt {
 /// An event that is recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Armed {
-    /// Its folder below `events`.
+    /// Folder of the event below `events`.
     folder: String,
     watched: Option<&'static str>,
-    /// Written by a trigger.
+    /// Whether a trigger of another event writes this event.
     triggered: bool,
 }
 
@@ -62,20 +62,20 @@ impl Armed {
     }
 }
 
-/// An instance with its selected events. Dropping it, or [`remove`](Self::remove), removes it and
-/// disables its events.
+/// A trace instance with selected events. Dropping it, or [`remove`](Self::remove), removes the
+/// instance and disables its events.
 #[derive(Debug)]
 pub(crate) struct Instance {
     tracefs: Tracefs,
     pub(crate) folder: PathBuf,
     pub(crate) armed: Vec<Armed>,
     removed: bool,
-    /// Shows other processes that this one is alive.
+    /// Lock that shows other processes that this process is alive.
     _held: Option<OwnedFd>,
 }
 
 impl Instance {
-    /// Creates an instance without enabled events.
+    /// Creates an instance without events.
     pub(crate) fn make(tracefs: &Tracefs, owner: Owner) -> Result<Self, TraceError> {
         let mut number = 0;
         loop {
@@ -115,7 +115,8 @@ impl Instance {
         self.tracefs.write(&self.file(name), value)
     }
 
-    /// Adds an event to those that are enabled together, by its folder below `events`.
+    /// Adds an event, by its folder below `events`. [`switch`](Self::switch) enables it together
+    /// with the others.
     pub(crate) fn arm(&mut self, folder: String) {
         self.armed.push(Armed {
             folder,
@@ -124,7 +125,8 @@ impl Instance {
         });
     }
 
-    /// Registers the events of this level in the decoder, and stores them.
+    /// Selects the events of this level and registers them in the decoder. Returns the events that
+    /// are not recorded.
     pub(crate) fn choose(
         &mut self,
         level: EventLevel,
@@ -138,7 +140,8 @@ impl Instance {
                 why,
                 matters: spec.warns && spec.level <= level,
             };
-            // At the full level the watched threads are those that measure: no stacks of these.
+            // At the full level, the watched threads are the measuring threads, whose stacks are
+            // not needed.
             let other = spec.triggered && level != spec.level;
             if spec.level > level || other {
                 not.push(refuse("not requested".to_owned()));
@@ -202,7 +205,7 @@ impl Instance {
         Ok(learnt.map_err(NotLearnt::NoField))
     }
 
-    /// Enables or disables the events of all threads.
+    /// Enables or disables the events that are recorded for all threads.
     pub(crate) fn switch(&self, on: bool) -> Result<Vec<String>, TraceError> {
         let mut refused = Vec::new();
         let of_all = |armed: &&Armed| armed.watched.is_none() && !armed.triggered;
@@ -210,7 +213,7 @@ impl Instance {
         for armed in all {
             let file = self.file("events").join(&armed.folder).join("enable");
             if let Err(error) = self.tracefs.write(&file, if on { "1" } else { "0" }) {
-                // Lockdown blocks all events; other reasons affect single ones.
+                // Lockdown blocks all events. Other reasons affect individual events.
                 if !on || armed.folder == "sched/sched_switch" {
                     return Err(error);
                 }
@@ -220,7 +223,7 @@ impl Instance {
         Ok(refused)
     }
 
-    /// Enables the events that are recorded for watched threads only.
+    /// Enables the events that are recorded only for watched threads, for these threads.
     pub(crate) fn watch(&self, tids: &[u32]) -> Result<(), TraceError> {
         if self.armed.iter().any(|armed| armed.triggered) {
             self.stacks_of(tids)?;
@@ -241,11 +244,11 @@ impl Instance {
         Ok(())
     }
 
-    /// Records where these threads block in the kernel, and stops recording it for others. If there
-    /// are too many threads for an exact filter, it is recorded for none.
+    /// Records the kernel stack whenever one of these threads blocks, and no longer records it for
+    /// other threads. If there are too many threads for an exact filter, no stack is recorded.
     fn stacks_of(&self, tids: &[u32]) -> Result<(), TraceError> {
         let file = self.file("events/sched/sched_switch/trigger");
-        // Without an old trigger there is nothing to remove.
+        // The write fails if there is no old trigger to remove.
         let _ = self.tracefs.write(&file, "!stacktrace");
         let blocks = format!(
             "prev_state > 0 && prev_state < 256 && ({})",
@@ -264,8 +267,8 @@ impl Instance {
         instance_layout(&self.tracefs, &self.folder)
     }
 
-    /// Returns a warning if another program has stopped or reset it. `clock`: the clock that was
-    /// set for it, if any.
+    /// Returns a warning if another program has stopped or reset the instance. `clock` is the clock
+    /// that was set for it, if any.
     pub(crate) fn reset_by_others(&self, clock: Option<&str>) -> Option<String> {
         let read = |name: &str| self.tracefs.text(&self.file(name)).ok();
         let on = read(ON).filter(|on| on.trim() != "1");
@@ -286,8 +289,8 @@ impl Instance {
         })
     }
 
-    /// Removes it; after success, further calls do nothing. Its files must be closed. If another
-    /// program reads it, as trace-cmd reset -a does, waits for that.
+    /// Removes the instance; after success, further calls do nothing. Its files must be closed. If
+    /// another program reads it, as trace-cmd reset -a does, waits for this program.
     pub(crate) fn remove(&mut self) -> Result<(), TraceError> {
         self.remove_after(long_pauses())
     }
@@ -303,7 +306,8 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Callers that need the result call `remove`; the next command tries again.
+        // Callers that need the result call `remove`. If the removal fails, the next command tries
+        // again.
         let _ = self.remove_after(pauses());
     }
 }
@@ -319,9 +323,10 @@ pub(crate) fn instance_layout(tracefs: &Tracefs, folder: &Path) -> Result<Layout
     })
 }
 
-/// An open file keeps an instance alive (EBUSY): opened by another program, or inherited by a
-/// program that another thread of this process starts, until its exec. Retry for a tenth of a
-/// second, and at the end of a run for ten more seconds.
+/// Pauses between attempts to remove an instance, in total a tenth of a second ([`long_pauses`]:
+/// ten seconds more, for the end of a run). The kernel does not remove an instance with open files
+/// (EBUSY). Another program may have opened them, or a program that another thread of this process
+/// starts may have inherited them, until its exec.
 fn pauses() -> impl Iterator<Item = Duration> {
     repeat_n(Duration::from_millis(5), 20)
 }
@@ -343,7 +348,7 @@ fn unless_busy(
     act()
 }
 
-/// Removes an instance; the kernel then disables its events.
+/// Removes an instance. The kernel then disables its events.
 pub(crate) fn remove(tracefs: &Tracefs, folder: &Path) -> Result<(), TraceError> {
     remove_after(tracefs, folder, pauses())
 }
@@ -363,7 +368,8 @@ fn remove_after(
     }
 }
 
-/// Formats `pid == 1 || pid == 2`; for very many threads, the range of their IDs.
+/// Formats the filter `pid == 1 || pid == 2`. If it would be too long, formats the range of the
+/// thread IDs.
 fn filter(field: &str, tids: &[u32]) -> String {
     let each: Vec<String> = tids.iter().map(|tid| format!("{field} == {tid}")).collect();
     let each = each.join(" || ");

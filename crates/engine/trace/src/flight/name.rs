@@ -1,4 +1,4 @@
-//! The name of a recorder's instance, which identifies its owner.
+//! The name of a recorder's trace instance, which identifies the owner of the instance.
 
 const PREFIX: &str = "punctual-flight-";
 
@@ -9,7 +9,7 @@ pub use punctual_model::ProcessId as Owner;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlightName {
     pub(crate) owner: Owner,
-    /// One process may have several.
+    /// Number of the instance, because one process may have several.
     pub(crate) number: u32,
 }
 

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use punctual_model::Nanos;
 
-/// CPUs are read one after the other, and writing an event takes a moment. Events newer than this
-/// when the first CPU is read are held back until the other CPUs have been read up to that time.
+/// Time for which new events are held back. CPUs are read one after the other, and writing an event
+/// takes a moment. If an event is newer than this when the first CPU is read, it is held back until
+/// the other CPUs have been read up to its time.
 pub const HELD_BACK: Duration = Duration::from_millis(2);
 
-/// Events that were read but are too new to pass on.
+/// Events that were read, but are too new to be passed on.
 #[derive(Debug)]
 pub(crate) struct Ordered<T>(Vec<T>);
 
@@ -19,8 +20,9 @@ impl<T> Default for Ordered<T> {
 }
 
 impl<T> Ordered<T> {
-    /// Adds the events read since `now`, with each CPU's events in order, and returns those that
-    /// are old enough, sorted by key. The first part of a key is a time.
+    /// Adds the events that were read since `now`, in which the events of each CPU are in order.
+    /// Returns the events that are old enough, sorted by their key. The first part of a key is a
+    /// time.
     pub(crate) fn add<K: Ord>(
         &mut self,
         read: Vec<T>,
@@ -30,7 +32,7 @@ impl<T> Ordered<T> {
         let until = now.saturating_sub(Nanos::from(HELD_BACK));
         let mut all = std::mem::take(&mut self.0);
         all.extend(read);
-        // Stable: events of one CPU with equal times keep their order.
+        // The sort is stable: events of one CPU with equal times keep their order.
         all.sort_by_key(&key);
         let old = all.partition_point(|one| key(one).0 <= until);
         self.0 = all.split_off(old);

@@ -21,45 +21,46 @@ use crate::{Decoder, TraceError, Tracefs};
 /// The settings of a recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The events.
+    /// The level of the events to record.
     pub level: Level,
-    /// The ring buffer of each CPU; default: [`Plan::default_bytes`].
+    /// Size of the ring buffer of each CPU in bytes; default: [`Plan::default_bytes`].
     pub bytes_per_cpu: usize,
 }
 
 impl Plan {
-    /// Returns the default for a number of CPUs: at least half a second of the default events at a
-    /// thousand wake-ups a second; at most 64 MiB in total for fewer than 256 CPUs.
+    /// Returns the default buffer size for a number of CPUs. It holds the default events of at
+    /// least half a second at a thousand wake-ups per second. The total is at most 64 MiB with
+    /// fewer than 256 CPUs.
     pub fn default_bytes(cpus: usize) -> usize {
         const ALL: usize = 64 << 20;
         (ALL / cpus.max(1)).clamp(256 << 10, 2 << 20)
     }
 }
 
-/// Memory limit of the pages read, for all CPUs together: a second of some ten thousand events on
-/// two CPUs. Decoded for one outlier they take four times that; with the names of functions (5 MB)
-/// the total is below 16 MB.
+/// Memory limit in bytes of the pages that were read, for all CPUs together: enough for a second of
+/// some ten thousand events on two CPUs. Decoded for one outlier, they take four times as much.
+/// With the names of functions (5 MB), the total is below 16 MB.
 pub(super) const HISTORY_BYTES: usize = 2 << 20;
 
-/// Number of clock comparisons: the narrowest pair counts.
+/// Number of marks to compare the clocks with. More marks narrow the result.
 const MARKS: usize = 32;
 
-/// Text of the marks.
+/// Beginning of the text of a mark; a number follows.
 const MARK: &str = "punctual ";
 
 pub(super) const MONO: &str = "mono";
 
-/// One CPU's pipe from the ring buffer.
+/// The pipe from the ring buffer of one CPU, and the pages read from it.
 pub(crate) struct CpuPipe {
     pub(crate) cpu: u32,
     pub(crate) pipe: Box<dyn Read + Send>,
     pub(crate) history: History,
 }
 
-/// The running recorder. Dropping it, or [`stop`](Self::stop), removes its instance and disables
-/// its events.
+/// A running recorder. Dropping it, or [`stop`](Self::stop), removes its instance and disables its
+/// events.
 pub struct Flight {
-    // Before the instance, because open files keep it alive.
+    // This field is dropped before the instance, because open files keep the instance alive.
     pub(crate) cpus: Vec<CpuPipe>,
     marker: Option<Box<dyn Write + Send>>,
     stop_handle: Held,
@@ -73,7 +74,7 @@ pub struct Flight {
     warnings: Vec<String>,
     page: Vec<u8>,
     bytes_per_cpu: usize,
-    /// Memory limit of the pages read.
+    /// Memory limit of the pages that were read, in bytes.
     pub(super) history_bytes: usize,
 }
 
@@ -90,18 +91,18 @@ impl Tracefs {
     /// Checks whether a recorder can be armed, without changing anything.
     ///
     /// # Errors
-    /// If the kernel has no scheduler events, or they cannot be read.
+    /// Returns an error if the kernel has no scheduler events, or they cannot be read.
     pub fn may_arm(&self) -> Result<(), TraceError> {
         self.text(&self.file("events/sched/sched_switch/format"))?;
         Layout::parse(&self.text(&self.file("events/header_page"))?).map(drop)
     }
 
-    /// Arms a recorder in a separate instance; its events are still off ([`Flight::switch`]).
-    /// `owner` is this process; from it, later programs can tell whether the instance is still in
-    /// use. `text_begin`: the kernel's `_stext`, if known.
+    /// Arms a recorder in a separate instance. Its events are still disabled ([`Flight::switch`]
+    /// enables them). `owner` is this process; later programs use it to find out whether the
+    /// instance is still in use. `text_begin` is the address of the kernel's `_stext`, if known.
     ///
     /// # Errors
-    /// If the kernel rejects a step; then nothing is left behind.
+    /// Returns an error if the kernel rejects a step. Nothing is left behind then.
     pub fn arm(
         &self,
         plan: Plan,
@@ -161,14 +162,14 @@ impl Tracefs {
     }
 }
 
-/// Sets the trace clock to CLOCK_MONOTONIC; returns whether it is in force then.
+/// Sets the trace clock to CLOCK_MONOTONIC. Returns whether the kernel has accepted it.
 pub(super) fn choose_clock(tracefs: &Tracefs, instance: &Instance) -> bool {
     let path = instance.file(CLOCK);
     let chosen = |text: &str| crate::name::in_force(text).as_deref() == Some(MONO);
     instance.write(CLOCK, MONO).is_ok() && tracefs.text(&path).is_ok_and(|text| chosen(&text))
 }
 
-/// Opens the pipes of all CPUs of an instance: `per_cpu/cpuN/trace_pipe_raw`.
+/// Opens the pipe of each CPU of an instance: `per_cpu/cpuN/trace_pipe_raw`.
 pub(crate) fn pipes(tracefs: &Tracefs, instance: &Path) -> Result<Vec<CpuPipe>, TraceError> {
     let folder = instance.join("per_cpu");
     let names = tracefs.files().names(&folder);
@@ -194,11 +195,11 @@ pub(crate) fn pipes(tracefs: &Tracefs, instance: &Path) -> Result<Vec<CpuPipe>, 
 }
 
 impl Flight {
-    /// Enables or disables the events of all threads.
+    /// Enables or disables the events that are recorded for all threads.
     ///
     /// # Errors
-    /// If the kernel rejects the scheduler's. [`warnings`](Self::warnings) lists other rejected
-    /// events.
+    /// Returns an error if the kernel rejects the scheduler's events. [`warnings`](Self::warnings)
+    /// lists other rejected events.
     pub fn switch(&mut self, on: bool) -> Result<(), TraceError> {
         let refused = self.instance.switch(on)?;
         for what in refused {
@@ -210,27 +211,27 @@ impl Flight {
         Ok(())
     }
 
-    /// Also records events that are limited to watched threads (page faults, signals) for these
-    /// threads.
+    /// Sets the threads for the events that are recorded only for watched threads (page faults,
+    /// signals).
     ///
     /// # Errors
-    /// If the kernel rejects the filter.
+    /// Returns an error if the kernel rejects the filter.
     pub fn watch(&mut self, tids: &[u32]) -> Result<(), TraceError> {
         self.instance.watch(tids)
     }
 
-    /// Returns the events that are not recorded, with the reason.
+    /// Returns the events that are not recorded, each with the reason.
     pub fn not_recorded(&self) -> &[NotRecorded] {
         &self.not_recorded
     }
 
-    /// Returns the recorded events by the model's names ([`event_names`]).
+    /// Returns the recorded events, by the names in [`event_names`].
     pub fn recorded(&self) -> Vec<String> {
         let named = event_names().filter(|name| self.records(name));
         named.map(str::to_owned).collect()
     }
 
-    /// Returns the other events, whose information is missing.
+    /// Returns the events that are not recorded, so that their information is missing.
     pub fn missing(&self) -> Vec<String> {
         let missing = event_names().filter(|name| !self.records(name));
         missing.map(str::to_owned).collect()
@@ -245,12 +246,12 @@ impl Flight {
         self.folders().any(fits)
     }
 
-    /// Returns the errors that did not end it.
+    /// Returns the errors after which the recorder continued.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Returns a warning if another program has stopped or reset it.
+    /// Returns a warning if another program has stopped or reset the recorder.
     pub fn reset_by_others(&self) -> Option<String> {
         let stopped = self.stop_handle.0.stopped_at().is_some();
         let clock = self.same_clock.then_some(MONO);
@@ -259,27 +260,27 @@ impl Flight {
             .flatten()
     }
 
-    /// Returns the conversion to CLOCK_MONOTONIC, with its accuracy.
+    /// Returns the conversion from trace times to CLOCK_MONOTONIC, with its error.
     pub const fn clock(&self) -> ClockMap {
         self.clock
     }
 
-    /// Returns whether the trace itself runs on CLOCK_MONOTONIC.
+    /// Returns whether the trace clock is CLOCK_MONOTONIC.
     pub const fn has_same_clock(&self) -> bool {
         self.same_clock
     }
 
-    /// Returns its page layout.
+    /// Returns the layout of the recorder's pages.
     pub const fn layout(&self) -> Layout {
         self.decoder.layout()
     }
 
-    /// Returns the CPUs it records.
+    /// Returns the recorded CPUs.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.cpus.iter().map(|cpu| cpu.cpu)
     }
 
-    /// Returns its tracefs, for the descriptions of its events.
+    /// Returns the tracefs of the recorder, which contains the descriptions of its events.
     pub(crate) const fn tracefs(&self) -> &Tracefs {
         &self.tracefs
     }
@@ -288,7 +289,7 @@ impl Flight {
         self.instance.file(name)
     }
 
-    /// Returns the events that its pages can contain, as folders below `events`.
+    /// Returns the events that the pages can contain, as folders below `events`.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &str> {
         self.instance.armed.iter().map(|armed| armed.folder())
     }
@@ -297,7 +298,7 @@ impl Flight {
     /// later events overwrite it.
     ///
     /// # Errors
-    /// If a pipe cannot be read.
+    /// Returns an error if a pipe cannot be read.
     pub fn take_out(&mut self) -> Result<(), TraceError> {
         self.take_out_until(Nanos(u64::MAX))
     }
@@ -306,9 +307,9 @@ impl Flight {
     /// so that they do not displace the requested ones after a late call.
     ///
     /// # Errors
-    /// If a pipe cannot be read.
+    /// Returns an error if a pipe cannot be read.
     pub fn take_out_until(&mut self, until: Nanos) -> Result<(), TraceError> {
-        // A stopped recorder records no marks.
+        // A stopped recorder does not record marks.
         if !self.same_clock && self.stop_handle.0.stopped_at().is_none() {
             return self.compare_clocks();
         }
@@ -316,7 +317,7 @@ impl Flight {
         self.read_pages(until.0.saturating_add_signed(offset))
     }
 
-    /// Returns the handle that stops it from another thread.
+    /// Returns a handle that stops the recorder from another thread.
     pub fn stop_handle(&self) -> Arc<StopHandle> {
         Arc::clone(&self.stop_handle.0)
     }
@@ -324,12 +325,13 @@ impl Flight {
     /// Removes the instance.
     ///
     /// # Errors
-    /// If the kernel does not remove it; the next program tries again.
+    /// Returns an error if the kernel does not remove the instance. The next program tries again.
     pub fn stop(mut self) -> Result<(), TraceError> {
         self.cpus.clear();
         self.marker = None;
         self.stop_handle.0.close();
-        // First, so that no event stays enabled even if it cannot be removed.
+        // Disable the events first, so that no event stays enabled if the instance cannot be
+        // removed.
         let off = self.instance.switch(false);
         self.instance.remove()?;
         off.map(drop)
@@ -347,7 +349,8 @@ impl Flight {
         } = self;
         let layout = decoder.layout();
         let keep = (*history_bytes / cpus.len().max(1)).max(32 * layout.page_bytes);
-        // The kernel keeps writing meanwhile: at most twice the buffer.
+        // The kernel continues to write during the read, so read at most twice the size of the
+        // buffer.
         let most = 2 * *bytes_per_cpu / layout.page_bytes + 16;
         for cpu in cpus {
             for _ in 0..most {
@@ -424,7 +427,7 @@ impl Flight {
                     .filter(|id| layout.unsigned(id) == u64::from(print.id))
                     .and_then(|_| number(text.bytes(&layout, record.data)?));
                 let reading = readings.iter().find(|reading| Some(reading.0) == number);
-                // Marks of an earlier comparison have the same numbers.
+                // If there are older marks with the same number, only the latest marks are used.
                 marks.extend(reading.map(|(_, before, after)| ClockMark {
                     before: *before,
                     after: *after,

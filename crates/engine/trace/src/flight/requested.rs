@@ -1,5 +1,5 @@
-//! Events that the user requested: in a separate instance, so that their filters affect nothing
-//! else.
+//! Records events that the user requested, in a separate instance, so that their filters affect no
+//! other events.
 
 use std::fmt;
 use std::io;
@@ -12,16 +12,16 @@ use super::recorder::Flight;
 use crate::event::Format;
 use crate::{Decoder, TraceError, Tracefs};
 
-/// Size of each CPU's ring buffer.
+/// Size of the ring buffer of each CPU in bytes.
 const BYTES_PER_CPU: usize = 512 << 10;
 
-/// Number of names suggested for a missing one.
+/// Maximum number of names that are suggested for an unknown event.
 const NEAR: usize = 4;
 
-/// Names less similar than this are not suggested (Jaro-Winkler, 0 to 1).
+/// Minimum similarity of a suggested name (Jaro-Winkler, 0 to 1).
 const ALIKE: f64 = 0.75;
 
-/// A requested event: `irq:irq_handler_entry`, or with a kernel filter
+/// A requested event, such as `irq:irq_handler_entry`, or with a filter of the kernel
 /// (Documentation/trace/events.rst) `sched:sched_switch/prev_pid == 12/`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventChoice {
@@ -51,7 +51,7 @@ impl fmt::Display for EventChoice {
     }
 }
 
-/// A text that does not name an event.
+/// Error: the text does not name an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{text}' is not an event: write SYSTEM:EVENT, or SYSTEM:EVENT/FILTER/, such as \
@@ -78,7 +78,7 @@ impl FromStr for EventChoice {
             None => (text, None),
         };
         let (system, event) = name.split_once(':').ok_or_else(wrong)?;
-        // Each is the name of a folder.
+        // Both parts become names of folders.
         let is_name = |part: &str| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
             !part.is_empty() && !part.starts_with('.') && part.bytes().all(fits)
@@ -96,12 +96,12 @@ impl FromStr for EventChoice {
 }
 
 impl Tracefs {
-    /// Arms a recorder of only these events, in a separate instance; they are still off
-    /// ([`Flight::switch`]).
+    /// Arms a recorder of only these events, in a separate instance. The events are still disabled
+    /// ([`Flight::switch`] enables them).
     ///
     /// # Errors
-    /// If this kernel does not have an event (with similar names), or rejects a filter (with its
-    /// reason). Then nothing is left behind.
+    /// Returns an error if the kernel does not have an event (with similar names), or rejects a
+    /// filter (with its reason). Nothing is left behind then.
     pub fn arm_requested(
         &self,
         choices: &[EventChoice],
@@ -162,7 +162,7 @@ impl Tracefs {
         }
     }
 
-    /// Returns the event names most similar to a missing one.
+    /// Returns the names of events that are most similar to an unknown event.
     fn near(&self, choice: &EventChoice) -> Vec<String> {
         let events = self.file("events");
         let systems = self.files().names(&events).unwrap_or_default();
@@ -170,7 +170,7 @@ impl Tracefs {
         for system in systems {
             let names = self.files().names(&events.join(&system));
             let names = names.unwrap_or_default().into_iter();
-            // Skips the files next to the folders of events.
+            // Skip the files next to the folders of events.
             let names = names.filter(|name| !["enable", "filter"].contains(&name.as_str()));
             all.extend(names.map(|event| (system.clone(), event)));
         }
@@ -181,7 +181,8 @@ impl Tracefs {
 fn nearest(choice: &EventChoice, all: Vec<(String, String)>) -> Vec<String> {
     let alike = |(system, event): &(String, String)| {
         let of_event = strsim::jaro_winkler(&choice.event, event);
-        // An exact event name in another system counts more than a similar name in the right one.
+        // The exact name of an event in another trace system weighs more than a similar name in the
+        // same trace system.
         let of_system = strsim::jaro_winkler(&choice.system, system);
         of_event * 0.8 + of_system * 0.2
     };

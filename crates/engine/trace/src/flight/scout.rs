@@ -1,4 +1,4 @@
-//! The scout: wake-ups and switches of a few threads, read continuously. The kernel discards the
+//! The scout: a stream of the wake-ups and switches of a few threads. The kernel discards the
 //! events of all other threads.
 
 use punctual_model::{Nanos, TraceEvent};
@@ -9,27 +9,28 @@ use super::stream::{Stream, Streamed};
 use crate::clock::{ClockMap, monotonic};
 use crate::{TraceError, Tracefs};
 
-/// Its events, with the fields that contain a thread ID.
+/// The events of a scout, with their fields that contain a thread ID.
 const WATCHED: [(&str, &[&str]); 3] = [
     ("sched_switch", &["prev_pid", "next_pid"]),
     ("sched_waking", &["pid"]),
     ("sched_process_exit", &["pid"]),
 ];
 
-/// The additional events for following jobs. A kernel without them shows waits, but not their
-/// system calls.
+/// The additional events for the jobs of a thread. If the kernel does not have them, waits are
+/// known, but not their system calls.
 const OF_JOBS: [(&str, &[&str]); 2] = [
     ("sys_enter", &["common_pid"]),
     ("sys_exit", &["common_pid"]),
 ];
 
-/// The ring buffer of each CPU: a second of some thousand switches.
+/// Size of the ring buffer of each CPU: enough for a second of some thousand switches.
 const KIB_PER_CPU: usize = 256;
 
-/// The ring buffer of each CPU with system calls: a second of some ten thousand.
+/// Size of the ring buffer of each CPU with system calls: enough for a second of some ten thousand
+/// calls.
 const KIB_PER_CPU_OF_JOBS: usize = 1_024;
 
-/// The most characters of a filter: the kernel's limit is a page.
+/// Maximum length of a filter, in characters. The kernel's limit is a page.
 const LONGEST_FILTER: usize = 3_500;
 
 /// A trace instance with the scheduler's events of a few threads. Dropping it, or
@@ -42,14 +43,14 @@ pub struct Scout {
     lost: u64,
 }
 
-/// The threads to follow, and which of their system calls.
+/// The threads to follow, and their system calls to record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
     /// The threads.
     pub tids: Vec<u32>,
-    /// The system calls that release their jobs.
+    /// The system calls in which the threads wait for the release of a job.
     pub calls: Vec<i64>,
-    /// Threads with an unknown release wait: all their system calls are followed.
+    /// Threads whose release wait is unknown. All their system calls are recorded.
     pub learning: Vec<u32>,
 }
 
@@ -58,12 +59,12 @@ pub struct Followed {
 pub enum ScoutEvent {
     /// An event.
     Event(TraceEvent),
-    /// Events of a CPU were overwritten before they were read; activity in this interval is only
-    /// partly known.
+    /// Events of a CPU were overwritten before they were read. The activity in this interval is
+    /// only partly known.
     Gap {
-        /// The last event before them, or an earlier time.
+        /// Time of the last event before the lost events, or an earlier time.
         from: Nanos,
-        /// The first event after them.
+        /// Time of the first event after the lost events.
         until: Nanos,
     },
 }
@@ -72,16 +73,16 @@ impl Tracefs {
     /// Creates a scout without watched threads. `clock` is the clock of a recorder in this tracefs.
     ///
     /// # Errors
-    /// If the kernel rejects a step; then nothing is left behind.
+    /// Returns an error if the kernel rejects a step. Nothing is left behind then.
     pub fn scout(&self, owner: Owner, clock: ClockMap) -> Result<Scout, TraceError> {
         self.scout_of(owner, clock, KIB_PER_CPU, WATCHED.to_vec())
     }
 
-    /// Like `scout`, also with the system calls of the watched threads, if the kernel has their
-    /// events ([`Scout::has_calls`]).
+    /// Like [`scout`](Self::scout), but also records the system calls of the watched threads, if
+    /// the kernel has the events for this ([`Scout::has_calls`]).
     ///
     /// # Errors
-    /// If the kernel rejects a step; then nothing is left behind.
+    /// Returns an error if the kernel rejects a step. Nothing is left behind then.
     pub fn scout_of_jobs(&self, owner: Owner, clock: ClockMap) -> Result<Scout, TraceError> {
         let mut events = WATCHED.to_vec();
         let format = self.file("events/raw_syscalls/sys_enter/format");
@@ -112,7 +113,7 @@ impl Scout {
     /// Replaces the threads and system calls to follow.
     ///
     /// # Errors
-    /// If the kernel rejects a filter.
+    /// Returns an error if the kernel rejects a filter.
     pub fn follow(&self, followed: &Followed) -> Result<(), TraceError> {
         let tids = followed.tids.as_slice();
         for (name, fields) in &self.events {
@@ -128,16 +129,16 @@ impl Scout {
         Ok(())
     }
 
-    /// Returns whether it records system calls.
+    /// Returns whether the scout records system calls.
     pub fn has_calls(&self) -> bool {
         self.events.len() > WATCHED.len()
     }
 
-    /// Returns the new events by increasing time; events newer than [`HELD_BACK`](super::HELD_BACK)
-    /// are returned by a later call.
+    /// Returns the new events in ascending order of time. A later call returns events that are
+    /// newer than [`HELD_BACK`](super::HELD_BACK).
     ///
     /// # Errors
-    /// If a pipe cannot be read.
+    /// Returns an error if a pipe cannot be read.
     pub fn read(&mut self) -> Result<Vec<ScoutEvent>, TraceError> {
         let now = monotonic();
         let read = self.stream.read()?.into_iter();
@@ -152,12 +153,12 @@ impl Scout {
         Ok(self.ordered.add(read.collect(), now, key))
     }
 
-    /// Returns a warning if another program has stopped or reset it.
+    /// Returns a warning if another program has stopped or reset the scout.
     pub fn reset_by_others(&self) -> Option<String> {
         self.stream.reset_by_others()
     }
 
-    /// Returns a lower bound of the events overwritten before they were read.
+    /// Returns the minimum number of events that were overwritten before they were read.
     pub const fn lost(&self) -> u64 {
         self.lost
     }
@@ -165,7 +166,7 @@ impl Scout {
     /// Removes the instance.
     ///
     /// # Errors
-    /// If the kernel does not remove it; the next program tries again.
+    /// Returns an error if the kernel does not remove the instance. The next program tries again.
     pub fn stop(self) -> Result<(), TraceError> {
         self.stream.stop()
     }
@@ -180,7 +181,7 @@ impl ScoutEvent {
     }
 }
 
-/// Builds the filter of the system calls to follow, by thread.
+/// Builds the filter for the system calls to follow.
 fn filter_of_calls(fields: &[&str], followed: &Followed) -> String {
     let Followed {
         tids,
@@ -197,8 +198,8 @@ fn filter_of_calls(fields: &[&str], followed: &Followed) -> String {
     }
 }
 
-/// Formats `prev_pid == 1 || next_pid == 1`. For very many threads it is the range of their IDs,
-/// and the reader filters them.
+/// Formats the filter `prev_pid == 1 || next_pid == 1`. If it would be too long, formats the range
+/// of the thread IDs; the reader then discards the other events.
 fn filter(fields: &[&str], tids: &[u32]) -> String {
     let all: Vec<String> = fields
         .iter()

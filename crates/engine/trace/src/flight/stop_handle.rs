@@ -8,11 +8,11 @@ use punctual_model::Nanos;
 
 use crate::clock::monotonic;
 
-/// Stops a recorder, once, from any thread, so that earlier events are not overwritten. Takes one
-/// system call, because its file is opened in advance.
+/// Stops a recorder once, from any thread, so that events before the stop are not overwritten. A
+/// stop takes one system call, because the file is opened in advance.
 pub struct StopHandle {
-    /// `tracing_on` of the instance; `None` after the recorder has ended, because the kernel does
-    /// not remove an instance with open files.
+    /// The file `tracing_on` of the instance. `None` after the end of the recorder, because the
+    /// kernel does not remove an instance with open files.
     on: Mutex<Option<Box<dyn Write + Send>>>,
     stopped_at: OnceLock<Nanos>,
 }
@@ -25,12 +25,12 @@ impl StopHandle {
         }
     }
 
-    /// Stops the recorder now. Does nothing if it is already stopped or has ended.
+    /// Stops the recorder now. Does nothing if the recorder is already stopped or has ended.
     ///
     /// # Errors
-    /// The errors of write(2): then the recorder continues.
+    /// Returns the errors of write(2). The recorder then continues.
     pub fn stop(&self) -> io::Result<()> {
-        // Read before the write, because later events may be missing.
+        // Read the clock before the write, because events after this time may be missing.
         let now = monotonic();
         let mut on = self.lock();
         let Some(file) = on.as_mut().filter(|_| self.stopped_at.get().is_none()) else {
@@ -41,7 +41,7 @@ impl StopHandle {
         Ok(())
     }
 
-    /// Returns the time of the stop, on CLOCK_MONOTONIC: later events are not recorded.
+    /// Returns the time of the stop on CLOCK_MONOTONIC. Later events may not be recorded.
     pub fn stopped_at(&self) -> Option<Nanos> {
         self.stopped_at.get().copied()
     }

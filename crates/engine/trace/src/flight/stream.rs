@@ -1,5 +1,5 @@
-//! A stream of scheduler events: a separate trace instance with the kernel's filters, read
-//! periodically.
+//! A stream of scheduler events: a separate trace instance with filters of the kernel, which is
+//! read periodically.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,9 +14,10 @@ use crate::event::Format;
 use crate::ring::Page;
 use crate::{Decoder, TraceError, Tracefs};
 
-/// An instance with some events of the scheduler. Dropping it, or [`stop`](Self::stop), removes it.
+/// A trace instance with some events of the scheduler. Dropping it, or [`stop`](Self::stop),
+/// removes the instance.
 pub(crate) struct Stream {
-    // Before the instance, because open files keep it alive.
+    // This field is dropped before the instance, because open files keep the instance alive.
     cpus: Vec<CpuPipe>,
     instance: Instance,
     tracefs: Tracefs,
@@ -34,19 +35,19 @@ pub(crate) enum Streamed {
     Event(TraceEvent),
     /// Events lost on one CPU.
     Gap {
-        /// Start: the previous event on this CPU, or earlier.
+        /// Time of the previous event on this CPU, or an earlier time.
         from: Nanos,
-        /// End: the first event after them.
+        /// Time of the first event after the lost events.
         to: Nanos,
         /// The CPU.
         cpu: u32,
-        /// Lower bound of their number.
+        /// Minimum number of lost events.
         lost: u64,
     },
 }
 
 impl Streamed {
-    /// Returns the time; for a gap, its start.
+    /// Returns the time of the item: the start of a gap.
     pub(crate) const fn time(&self) -> Nanos {
         match self {
             Self::Event(event) => event.time,
@@ -56,8 +57,8 @@ impl Streamed {
 }
 
 impl Stream {
-    /// Creates a stream of these events of the table, all disabled. `clock`: the conversion from
-    /// the trace clock to CLOCK_MONOTONIC.
+    /// Creates a stream of these events of the table, which are all disabled. `clock` is the
+    /// conversion from the trace clock to CLOCK_MONOTONIC.
     pub(crate) fn open(
         tracefs: &Tracefs,
         owner: Owner,
@@ -96,17 +97,17 @@ impl Stream {
         })
     }
 
-    /// Returns whether the trace itself runs on CLOCK_MONOTONIC.
+    /// Returns whether the trace clock is CLOCK_MONOTONIC.
     pub(crate) const fn has_same_clock(&self) -> bool {
         self.same_clock
     }
 
-    /// Returns the CPUs it records.
+    /// Returns the recorded CPUs.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = u32> {
         self.cpus.iter().map(|cpu| cpu.cpu)
     }
 
-    /// Returns whether this kernel has an event of the table.
+    /// Returns whether the kernel has this event of the table.
     pub(crate) fn has(tracefs: &Tracefs, event: &str) -> bool {
         let folder = tracefs.path().join("events").join(system_of(event));
         folder.join(event).join("format").exists()
@@ -132,11 +133,13 @@ impl Stream {
         self.tracefs.write(&folder.join("enable"), "0")
     }
 
-    /// Returns the items since the last call, by increasing time; a gap counts at its start.
+    /// Returns the items since the last call, in ascending order of time. A gap is sorted by its
+    /// start.
     pub(crate) fn read(&mut self) -> Result<Vec<Streamed>, TraceError> {
         let mut all = Vec::new();
         let layout = self.decoder.layout();
-        // The kernel keeps writing meanwhile: at most twice the buffer.
+        // The kernel continues to write during the read, so read at most twice the size of the
+        // buffer.
         let most = 2 * self.kib_per_cpu * 1_024 / layout.page_bytes + 16;
         for cpu in &mut self.cpus {
             let gap = |from, to, lost| Streamed::Gap {
@@ -172,12 +175,12 @@ impl Stream {
                     .page(&page, cpu.cpu, self.clock, |_| true, take);
             }
         }
-        // Stable: events of one CPU with equal times keep their order.
+        // The sort is stable: events of one CPU with equal times keep their order.
         all.sort_by_key(Streamed::time);
         Ok(all)
     }
 
-    /// Returns a warning if another program has stopped or reset it.
+    /// Returns a warning if another program has stopped or reset the stream.
     pub(crate) fn reset_by_others(&self) -> Option<String> {
         self.instance
             .reset_by_others(self.same_clock.then_some(MONO))

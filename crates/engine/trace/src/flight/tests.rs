@@ -87,7 +87,7 @@ fn what_the_kernel_wrote_is_cut_out() {
         .iter()
         .map(|event| (event.time.0, event.pid))
         .collect();
-    // Includes the last one before the interval.
+    // The result includes the last event before the interval.
     assert_eq!(found, [(1_010, 7), (1_020, 4), (2_000, 6)]);
     assert_eq!((cut.lost, cut.pages.len()), (0, 2));
     let EventKind::VectorEntry { vector } = &cut.events[1].kind else {
@@ -120,7 +120,7 @@ fn later_records_stay_with_the_kernel() {
             .len()
     };
     flight.take_out_until(Nanos(1_500)).unwrap();
-    // The page that begins after it has been read.
+    // The page that begins after this time has already been read.
     assert_eq!(found(&mut flight), 2);
     flight.take_out_until(Nanos(1_700)).unwrap();
     assert_eq!(found(&mut flight), 2);
@@ -139,12 +139,12 @@ fn stop_handle_stops_and_releases_recording() {
     handle.stop().unwrap();
     assert!(!is_on());
     let at = handle.stopped_at().unwrap();
-    // The first stop counts.
+    // A second stop does not change the time.
     handle.stop().unwrap();
     assert_eq!(handle.stopped_at(), Some(at));
     flight.stop().unwrap();
     assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
-    // After the recorder's end the handle has no effect.
+    // After the end of the recorder, the handle has no effect.
     let flight = machine.arm(Level::Default).unwrap();
     let handle = flight.stop_handle();
     drop(flight);
@@ -218,7 +218,7 @@ fn what_a_kernel_lacks_is_reported() {
         assert!(flight.missing().contains(&name.to_owned()), "{name}");
     }
     drop(flight);
-    // Without the scheduler's events, recording is useless.
+    // Without the events of the scheduler, a recording is useless.
     let blind = machine(&["sched:sched_switch"]);
     let error = blind.arm(Level::Default).unwrap_err();
     assert!(error.to_string().contains("sched_switch"), "{error}");
@@ -297,7 +297,7 @@ fn kernel_refusal_leaves_nothing_behind() {
             assert!(text.contains("lockdown"), "{text}");
         }
     }
-    // Some failures are tolerated: a clock, one event of many.
+    // Some failures do not prevent recording: a clock, or one of many events.
     assert!(refused > 4 && refused < writes, "{refused} of {writes}");
 }
 
@@ -337,7 +337,7 @@ fn only_killed_programs_leftovers_are_cleared() {
     machine.fake.make_folder(&own).unwrap();
     let lives = |pid, start| (pid, start) == (4_711, Some(99));
     assert_eq!(machine.tracefs.clear_left_behind(lives).unwrap(), [""; 0]);
-    // The process ID has been reused meanwhile.
+    // Another process has the same process ID now.
     let other = |pid, start| (pid, start) == (4_711, Some(100));
     let cleared = machine.tracefs.clear_left_behind(other).unwrap();
     assert_eq!(cleared, ["punctual-flight-4711.99.0"]);
@@ -429,7 +429,7 @@ fn unrecordable_requested_event_leaves_nothing() {
     }
 }
 
-/// Like `trace-cmd stop -a` and `trace-cmd reset -a`.
+/// Simulates `trace-cmd stop -a` and `trace-cmd reset -a`.
 #[test]
 fn a_reset_by_somebody_else_is_said() {
     let machine = machine(&[]);
@@ -445,7 +445,7 @@ fn a_reset_by_somebody_else_is_said() {
     std::fs::write(flight.file("tracing_on"), "0\n").unwrap();
     let said = flight.reset_by_others().unwrap();
     assert!(said.contains("tracing_on is 0"), "{said}");
-    // The recorder's own stop is not a reset.
+    // A stop by the recorder itself is not a reset.
     flight.stop_handle().stop().unwrap();
     assert_eq!(flight.reset_by_others(), None);
     flight.stop().unwrap();

@@ -12,17 +12,18 @@ use crate::ring::Page;
 /// The events of a time interval.
 #[derive(Clone, Debug, Default)]
 pub struct TraceSlice {
-    /// In ascending order of time: all events of the CPUs where the victim ran or was woken, and
-    /// events of other CPUs that name it, its waker or a holder of its lock. Before them, the last
-    /// event of each of these CPUs before the interval.
+    /// The events in ascending order of time. They include all events of the CPUs on which the
+    /// victim ran or was woken, and events of other CPUs that name the victim, its waker or a
+    /// holder of its lock. They also include the last event of each of these CPUs before the
+    /// interval.
     pub events: Vec<TraceEvent>,
-    /// Events lost in the interval, on these CPUs.
+    /// Minimum number of events that these CPUs lost in the interval.
     pub lost: u64,
-    /// Their pages, for export.
+    /// The pages of these events, for export.
     pub pages: Vec<RawPage>,
 }
 
-/// A page as read.
+/// A page as read from the ring buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawPage {
     /// The CPU.
@@ -31,22 +32,22 @@ pub struct RawPage {
     pub bytes: Arc<[u8]>,
 }
 
-/// All data that a recorder held.
+/// All data that a recorder contained.
 #[derive(Clone, Debug, Default)]
 pub struct Drained {
     /// The pages of all CPUs.
     pub pages: Vec<RawPage>,
-    /// Some CPU's events before this time, on CLOCK_MONOTONIC, were overwritten; `None` if none
-    /// were.
+    /// Time on CLOCK_MONOTONIC from which the events of all CPUs are complete; earlier events of
+    /// some CPU were overwritten. `None` if no event was overwritten.
     pub whole_from: Option<Nanos>,
 }
 
 impl Flight {
-    /// Takes all pages with events from `from` on, without a memory limit. The recorder continues
-    /// without them.
+    /// Removes and returns all pages with events from `from` on, without a memory limit. The
+    /// recorder continues.
     ///
     /// # Errors
-    /// If a pipe cannot be read.
+    /// Returns an error if a pipe cannot be read.
     pub fn drain(&mut self, from: Nanos) -> Result<Drained, TraceError> {
         self.history_bytes = usize::MAX;
         let taken = self.take_out();
@@ -71,8 +72,8 @@ impl Flight {
         Ok(drained)
     }
 
-    /// Returns the events from `from` to `to` for the thread `victim`, from the data that was
-    /// [taken out](Self::take_out). `cpu`: where it should have run.
+    /// Returns the events from `from` to `to` that concern the thread `victim`, from the data that
+    /// [`take_out`](Self::take_out) has read. `cpu` is the CPU on which the thread should have run.
     pub fn slice_for(
         &mut self,
         victim: u32,
@@ -85,8 +86,8 @@ impl Flight {
         })
     }
 
-    /// Returns all events of all CPUs in the interval, and the last of each before it. A thread's
-    /// blockers are known only after the events were read.
+    /// Returns all events of all CPUs in the interval, and the last event of each CPU before it.
+    /// The analysis needs all of them if the blockers of a thread are not known yet.
     pub fn slice_all(&mut self, from: Nanos, to: Nanos) -> TraceSlice {
         let cpus: BTreeSet<u32> = self.cpus.iter().map(|pipe| pipe.cpu).collect();
         self.slice_with(from, to, |_| SliceStart {
@@ -129,7 +130,7 @@ impl Flight {
             }
             events.extend(before);
         }
-        // Stable: events of one CPU with equal times keep their order.
+        // The sort is stable: events of one CPU with equal times keep their order.
         events.sort_by_key(|event| event.time);
         let story = story(&events);
         events.retain(|event| story.concerns(event));
@@ -156,6 +157,6 @@ impl Flight {
 }
 
 impl TraceSlice {
-    /// Up to this number of CPUs, the pages of all are kept for export.
+    /// Maximum number of CPUs of a machine for which the pages of all CPUs are exported.
     const ALL_CPUS: usize = 8;
 }

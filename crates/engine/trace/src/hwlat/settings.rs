@@ -1,4 +1,5 @@
-//! The settings of hwlat: set for a session, and restored at its end or after it was killed.
+//! The settings of hwlat: changed for a session, and restored at its end, or by the next program if
+//! the session was killed.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use crate::{TraceError, Tracefs};
 /// The tracer's name.
 pub const HWLAT: &str = "hwlat";
 
-// Of the whole kernel.
+// Files with kernel-wide settings.
 const MODE: &str = "hwlat_detector/mode";
 const WINDOW: &str = "hwlat_detector/window";
 const WIDTH: &str = "hwlat_detector/width";
@@ -18,20 +19,21 @@ const WIDTH: &str = "hwlat_detector/width";
 /// (`DEFAULT_LAT_THRESHOLD` in `kernel/trace/trace_hwlat.c`).
 const USUAL_THRESHOLD_US: u64 = 10;
 
-/// Restores the settings `before`, ends the tracer of the instance `folder` and removes it. Writes
-/// only changed settings, so that it can be called again. `used_us`: the tracer's own threshold.
+/// Restores the settings `before`, ends the tracer of the instance `folder` and removes the
+/// instance. Writes only settings that differ, so that it can be called again. `used_us` is the
+/// threshold of the tracer itself, if known.
 pub(crate) fn restore(
     tracefs: &Tracefs,
     folder: &Path,
     before: &HwlatSettings,
     used_us: Option<u64>,
 ) -> Result<(), TraceError> {
-    // If the tracer is not selected, nothing was changed: it is selected first.
+    // A session selects the tracer first. If it is not selected, no setting was changed.
     if tracefs.text(&folder.join(CURRENT))? == HWLAT {
         end_tracer(tracefs, folder, before, used_us).map_err(|errors| kept(folder, errors))?;
     }
-    // Only now: changing the mode of an active tracer restarts it, with interrupts off on every CPU
-    // if the mode is per-cpu.
+    // Set the mode after the tracer has ended: changing the mode of an active tracer restarts it,
+    // with interrupts disabled on every CPU if the mode is per-cpu.
     if changed(tracefs, folder)? {
         let threshold = tracefs.file(THRESHOLD);
         let steps = [
@@ -46,15 +48,15 @@ pub(crate) fn restore(
     tracefs.remove_instance(folder)
 }
 
-/// Stops the spinning, restores window, width and the tracer's own threshold, and deselects the
-/// tracer if all of that succeeded.
+/// Stops the spinning, and restores window, width and the tracer's own threshold. If all of this
+/// succeeds, deselects the tracer.
 fn end_tracer(
     tracefs: &Tracefs,
     folder: &Path,
     before: &HwlatSettings,
     used_us: Option<u64>,
 ) -> Result<(), Vec<TraceError>> {
-    // If that fails, deselecting it ends the spinning.
+    // If this fails, deselecting the tracer ends the spinning.
     let _ = tracefs.write(&folder.join(ON), "0");
     let used = used_us.unwrap_or(match before.threshold_us {
         0 => USUAL_THRESHOLD_US,
@@ -62,8 +64,8 @@ fn end_tracer(
     });
     let steps = [
         put_duty(tracefs, before.window_us, before.width_us),
-        // The tracer keeps the threshold in force at its end for its next run, and restores the one
-        // from its start.
+        // When it ends, the tracer stores the current threshold for its next run, and restores the
+        // threshold from before its start.
         tracefs.put_number(&tracefs.file(THRESHOLD), used),
     ];
     let errors: Vec<_> = steps.into_iter().filter_map(Result::err).collect();
@@ -75,8 +77,8 @@ fn end_tracer(
         .map_err(|error| vec![error])
 }
 
-/// Returns whether the instance has the mark that is set before the first change of a kernel-wide
-/// setting: its clock.
+/// Returns whether the clock of the instance was changed. A session changes it before its first
+/// change of a kernel-wide setting.
 fn changed(tracefs: &Tracefs, folder: &Path) -> Result<bool, TraceError> {
     let clocks = tracefs.text(&folder.join(CLOCK))?;
     Ok(crate::name::in_force(&clocks).as_deref() == Some(MONO))
@@ -89,7 +91,7 @@ fn kept(folder: &Path, errors: Vec<TraceError>) -> TraceError {
     }
 }
 
-/// Sets the mode, if the kernel has several and a different one is in force.
+/// Sets the mode, if the kernel has several modes and another one is active.
 pub(super) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), TraceError> {
     let Some(mode) = mode else { return Ok(()) };
     let path = tracefs.file(MODE);
@@ -108,7 +110,8 @@ pub(super) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), Trac
     }
 }
 
-/// Sets window and width in an order that always keeps the width smaller, as the kernel requires.
+/// Sets window and width in such an order that the width is always smaller, because the kernel
+/// requires this.
 pub(super) fn put_duty(tracefs: &Tracefs, window_us: u64, width_us: u64) -> Result<(), TraceError> {
     let window = tracefs.file(WINDOW);
     let width = tracefs.file(WIDTH);

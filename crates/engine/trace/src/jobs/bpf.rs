@@ -1,4 +1,4 @@
-//! The programs of the job recorder, and their maps.
+//! Loads the programs of the job recorder, and accesses their maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,21 +10,23 @@ use super::{Followed, JobAsk};
 use crate::WatchError;
 use crate::bpf;
 
-/// The programs, built by `bpf/build.sh`.
+/// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/jobs.bpf.o");
 
-/// Memory of all rings, and of one CPU's ring: 64 bytes per record.
+/// Memory of all rings together, and limits of the memory of one ring, in bytes. A record has 64
+/// bytes.
 const ALL_BYTES: usize = 64 << 20;
 const RING_BYTES: std::ops::RangeInclusive<usize> = (256 << 10)..=(4 << 20);
 const RECORD_BYTES: usize = 64;
 
-/// A program, its tracepoint, and the name of the corresponding event of the model.
+/// A program, its tracepoint, and the name of the recorded event in the model.
 type Program = (&'static str, &'static str, &'static str);
 
-/// As in the program: an entry among the system calls.
+/// Index in `release_calls` of the flag that restricts recording. The programs use the same index;
+/// no system call has this number.
 const SHUT: u32 = 1023;
 
-/// No job can be found without these.
+/// Programs that are required to find jobs.
 const NEEDED: [&str; 4] = ["switching", "waking", "calling", "returning"];
 
 /// Programs in the order of attachment.
@@ -84,7 +86,7 @@ const PROGRAMS: &[Program] = &[
 const VECTORS: &str = "irq_vectors:*_entry";
 const VECTORS_END: &str = "irq_vectors:*_exit";
 
-/// The additional output of `switching`.
+/// Additional event that the program `switching` records.
 const STACKS: &str = "ftrace:kernel_stack";
 
 /// Running programs, until this is dropped.
@@ -104,7 +106,7 @@ fn ring_length(cpus: usize) -> u32 {
 }
 
 impl Programs {
-    /// Loads and starts the programs; returns also their rings and the number of CPUs.
+    /// Loads and starts the programs. Also returns their rings and the number of CPUs.
     pub(super) fn start(ask: JobAsk) -> Result<(Self, Rings, u32), WatchError> {
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let length = ring_length(cpus);
@@ -150,7 +152,7 @@ impl Programs {
         Ok((all, rings, count))
     }
 
-    /// Returns whether an event is recorded, by the model's name.
+    /// Returns whether the event with this name in the model is recorded.
     pub(super) fn records(&self, event: &str) -> bool {
         self.attached.contains(event)
     }
@@ -166,7 +168,7 @@ impl Programs {
         let threads = |tids: &[u32]| -> BTreeSet<u32> {
             tids.iter().copied().filter(|tid| *tid < limit).collect()
         };
-        // Watch threads last: until then no record of a thread is listed.
+        // Watch the threads last: no record of a thread is listed before this.
         for (set, before, now) in [
             ("learning", &before.learning, &now.learning),
             ("watched", &before.tids, &now.tids),

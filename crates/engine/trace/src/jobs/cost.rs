@@ -7,14 +7,14 @@ use punctual_model::Nanos;
 /// The cost of recording a system call, including its return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCost {
-    /// Of a thread that is not watched: the kernel's tracepoints affect all threads.
+    /// Cost for a thread that is not watched, because the kernel's tracepoints affect all threads.
     pub other: Nanos,
-    /// Of a watched thread.
+    /// Cost for a watched thread.
     pub watched: Nanos,
 }
 
 impl CallCost {
-    /// Returns the cost of `all` calls, including `watched` calls by watched threads.
+    /// Returns the cost of `all` calls, of which `watched` calls are by watched threads.
     pub(super) const fn total(self, [all, watched]: [u64; 2]) -> Nanos {
         let other = all.saturating_sub(watched);
         Nanos(
@@ -28,13 +28,13 @@ impl CallCost {
 const CALLS: u32 = 500;
 const BATCHES: u32 = 9;
 
-/// Returns the time of a short system call of the calling thread, from the fastest and so least
-/// disturbed batch.
+/// Returns the time of a short system call of the calling thread. The fastest batch counts, because
+/// it was disturbed least.
 pub(super) fn of_a_call() -> Nanos {
     let batch = || {
         let begun = Instant::now();
         for _ in 0..CALLS {
-            // getppid(2)
+            // This calls getppid(2).
             std::hint::black_box(std::os::unix::process::parent_id());
         }
         begun.elapsed() / CALLS

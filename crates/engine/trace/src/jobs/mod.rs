@@ -1,9 +1,9 @@
-//! The job recorder: BPF programs (`bpf/jobs.bpf.c`) that write the events relevant to jobs of
-//! watched threads into memory rings, which overwrite their oldest records.
+//! The job recorder: BPF programs (`bpf/jobs.bpf.c`) that write the events that are relevant to
+//! jobs of watched threads into rings in memory. The rings overwrite their oldest records.
 //!
-//! It replaces a scout and a flight recorder at a lower cost: system calls of other threads produce
-//! no events, and of the watched threads only the start and end of jobs are read. The rest is
-//! copied and decoded only if a job took too long.
+//! It replaces a scout and a flight recorder at a lower cost. System calls of other threads produce
+//! no records. For watched threads, only the start and end of jobs are read continuously. The other
+//! records are copied and decoded only if a job took too long.
 
 mod bpf;
 mod cost;
@@ -33,21 +33,21 @@ pub struct JobAsk {
     pub pid_max: u32,
 }
 
-/// A process created by a watched thread, or a program that one executed.
+/// A process that a watched thread created, or a program that a watched thread executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Descent {
-    /// `child` was forked by `parent`; it is not watched.
+    /// `parent` forked `child`, which is not watched.
     Fork {
         /// The forking thread.
         parent: u32,
-        /// The new process, with its initial name.
+        /// The new process, with the name that it has at first.
         child: Task,
     },
-    /// A watched thread executed another program: its new name.
+    /// A watched thread executed another program, and now has this name.
     Exec(Task),
 }
 
-/// The most kept.
+/// Maximum number of processes and programs that are kept.
 const DESCENTS: usize = 64;
 
 /// Running programs and their rings, until this is dropped.
@@ -59,17 +59,18 @@ pub struct JobRecorder {
     translator: Translator,
     followed: Followed,
     ordered: Ordered<ScoutEvent>,
-    /// Earlier events were only partly recorded.
+    /// Time before which events were only partly recorded.
     opened: Nanos,
     lost: u64,
     descents: Vec<Descent>,
 }
 
 impl JobRecorder {
-    /// Loads and starts the programs; nothing is watched yet.
+    /// Loads and starts the programs. No thread is watched yet.
     ///
     /// # Errors
-    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
+    /// version).
     pub fn start(ask: JobAsk) -> Result<Self, WatchError> {
         let (programs, rings, cpus) = Programs::start(ask)?;
         Ok(Self {
@@ -88,20 +89,21 @@ impl JobRecorder {
     /// Replaces the threads and system calls to follow.
     ///
     /// # Errors
-    /// If the kernel refuses to change a map.
+    /// Returns an error if the kernel refuses to change a map.
     pub fn follow(&mut self, followed: &Followed) -> Result<(), WatchError> {
         self.programs.follow(&self.followed, followed)?;
         self.followed.clone_from(followed);
         Ok(())
     }
 
-    /// Sets whether to record system calls, and to read the activity of watched threads. Forks and
-    /// exits are always recorded.
+    /// Starts or stops the recording of system calls and of the activity of watched threads. Forks
+    /// and exits are always recorded.
     ///
     /// # Errors
-    /// If the kernel refuses to start a program again, or to change a map.
+    /// Returns an error if the kernel refuses to start a program again, or to change a map.
     pub fn open(&mut self, open: bool) -> Result<(), WatchError> {
-        // A job with only its calls or only its switches would be wrong.
+        // Begin and end the recording of both together: a job with only its calls or only its
+        // switches would be wrong.
         if open {
             self.programs.see_calls(true)?;
             self.opened = monotonic();
@@ -114,10 +116,10 @@ impl JobRecorder {
     }
 
     /// Measures the cost of recording a system call, with some thousand calls of the calling
-    /// thread. Afterwards no thread is watched.
+    /// thread. No thread is watched afterwards.
     ///
     /// # Errors
-    /// If the kernel refuses to start a program again, or to change a map.
+    /// Returns an error if the kernel refuses to start a program again, or to change a map.
     pub fn measure_cost(&mut self) -> Result<CallCost, WatchError> {
         self.open(false)?;
         let alone = cost::of_a_call();
@@ -129,7 +131,7 @@ impl JobRecorder {
         })?;
         let watched = cost::of_a_call();
         self.follow(&Followed::default())?;
-        // The records of this measurement belong to no job.
+        // Discard the records of this measurement, which belong to no job.
         self.read();
         Ok(CallCost {
             other: other.saturating_sub(alone),
@@ -143,8 +145,8 @@ impl JobRecorder {
         calls.fold(Nanos::ZERO, |sum, calls| sum + cost.total(calls))
     }
 
-    /// Returns the scheduler events and system calls of the watched threads, by increasing time;
-    /// events newer than [`HELD_BACK`](crate::HELD_BACK) are returned by a later call.
+    /// Returns the scheduler events and system calls of the watched threads, in ascending order of
+    /// time. A later call returns events that are newer than [`HELD_BACK`](crate::HELD_BACK).
     pub fn read(&mut self) -> Vec<ScoutEvent> {
         let now = monotonic();
         let mut all = Vec::new();
@@ -164,19 +166,20 @@ impl JobRecorder {
                 all.push(ScoutEvent::Gap { from, until });
             }
         }
-        // A gap is after the last event before it.
+        // If a gap starts at the time of an event, the gap is sorted after the event.
         let key = |one: &ScoutEvent| (one.time(), matches!(one, ScoutEvent::Gap { .. }));
         self.ordered.add(all, now, key)
     }
 
-    /// Returns all events of all CPUs in an interval, and the last of each before it.
+    /// Returns all events of all CPUs in an interval, and the last event of each CPU before it.
     pub fn slice(&mut self, from: Nanos, to: Nanos) -> TraceSlice {
         let mut cut = TraceSlice::default();
         for tail in &self.cpus {
             let (records, whole) = tail.between(&self.rings, from, to);
             cut.lost += u64::from(!whole);
             let mut last_pid = 0;
-            // The duration of earlier states is unknown.
+            // Skip earlier records, because they are incomplete: a state from before this time may
+            // have ended meanwhile.
             for record in records.iter().filter(|one| one.time() >= self.opened) {
                 if let Some(event) = self.translator.event(record, tail.cpu) {
                     last_pid = event.pid;
@@ -186,12 +189,12 @@ impl JobRecorder {
                 }
             }
         }
-        // Stable: events of one CPU with equal times keep their order.
+        // The sort is stable: events of one CPU with equal times keep their order.
         cut.events.sort_by_key(|event| event.time);
         cut
     }
 
-    /// Returns a lower bound of the records overwritten before they were read.
+    /// Returns the minimum number of records that were overwritten before they were read.
     pub const fn lost(&self) -> u64 {
         self.lost
     }
@@ -201,19 +204,19 @@ impl JobRecorder {
         &self.descents
     }
 
-    /// Returns the recorded events, by the model's names ([`event_names`]).
+    /// Returns the recorded events, by the names in [`event_names`].
     pub fn recorded(&self) -> Vec<String> {
         let named = event_names().filter(|name| self.programs.records(name));
         named.map(str::to_owned).collect()
     }
 
-    /// Returns the other events, whose information is missing.
+    /// Returns the events that are not recorded, so that their information is missing.
     pub fn missing(&self) -> Vec<String> {
         let missing = event_names().filter(|name| !self.programs.records(name));
         missing.map(str::to_owned).collect()
     }
 
-    /// Returns the events that this kernel does not let the programs see, with the reason.
+    /// Returns the events that the programs cannot see on this kernel, each with the reason.
     pub const fn unseen(&self) -> &BTreeMap<String, String> {
         self.programs.unseen()
     }
@@ -225,7 +228,7 @@ fn note_descent(descents: &mut Vec<Descent>, record: &JobRecord) {
         return;
     }
     match record.kind() {
-        // Threads of the same process are found in /proc.
+        // Skip new threads of the same process: they are found in /proc.
         FORK if record.number() != THREAD => descents.push(Descent::Fork {
             parent: record.pid(),
             child: record.task(),
@@ -235,7 +238,8 @@ fn note_descent(descents: &mut Vec<Descent>, record: &JobRecord) {
     }
 }
 
-/// Adds the frames of a stack: its first record creates an event, the others extend it.
+/// Adds the frames of a stack. The first record of the stack creates an event, and further records
+/// extend it.
 fn add_frames(events: &mut Vec<TraceEvent>, record: &JobRecord, cpu: u32, pid: u32) {
     let (part, frames) = record.frames();
     if part == 0 {

@@ -1,4 +1,4 @@
-//! The records of `bpf/jobs.bpf.c`, member by member, and the corresponding events.
+//! The records of `bpf/jobs.bpf.c`, and their conversion to events.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ pub(super) const WORDS: usize = 8;
 /// Number of frames in one record.
 const FRAMES: usize = 6;
 
-/// `struct record`, as words.
+/// The content of `struct record`, as words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct JobRecord(pub(super) [u64; WORDS]);
 
@@ -81,7 +81,8 @@ impl JobRecord {
         Comm::new(&bytes)
     }
 
-    /// Returns the current thread; for a stack it is the thread of the record before.
+    /// Returns the ID of the current thread. A stack does not contain it; its thread is that of the
+    /// record before.
     pub(super) fn pid(&self) -> u32 {
         match self.kind() {
             SWITCH => self.u32(48),
@@ -119,7 +120,7 @@ impl JobRecord {
         }
     }
 
-    /// Returns its index among the records of one stack, and the frames in it.
+    /// Returns the index of this record among the records of one stack, and its frames.
     pub(super) fn frames(&self) -> (u8, &[u64]) {
         let count = usize::from(self.byte(14)).min(FRAMES);
         (self.byte(15), &self.0[2..2 + count])
@@ -137,11 +138,11 @@ pub(super) struct Translator {
     names: HashMap<[u64; 3], Text>,
 }
 
-/// The most interrupt names remembered.
+/// Maximum number of interrupt names that are remembered.
 const NAMES: usize = 4_096;
 
 impl Translator {
-    /// Converts a record to an event; `None` if the record has no event.
+    /// Converts a record to an event; `None` if no event corresponds to it.
     pub(super) fn event(&mut self, record: &JobRecord, cpu: u32) -> Option<TraceEvent> {
         let kind = self.kind(record)?;
         Some(TraceEvent {
@@ -242,7 +243,7 @@ impl Translator {
     }
 }
 
-/// Returns a vector by its number in the programs.
+/// Returns a vector by its number in the BPF programs.
 fn vector(number: u32) -> Vector {
     match Vector::NAMED.get(number as usize) {
         Some((vector, _)) => vector.clone(),

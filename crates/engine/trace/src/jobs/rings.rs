@@ -10,7 +10,7 @@ use aya::maps::MapData;
 use super::record::{JobRecord, WORDS};
 use crate::bpf::Mapped;
 
-/// Words of `struct head`.
+/// Number of words of `struct head`.
 const HEAD_WORDS: usize = 8;
 
 /// The rings of all CPUs.
@@ -19,7 +19,7 @@ pub(super) struct Rings {
     heads: Mapped,
     records: Mapped,
     listed: Mapped,
-    /// The number of records of one CPU, and of entries for listed records: a power of two.
+    /// Number of records of one CPU, and of entries in its ring of listed records: a power of two.
     length: u64,
 }
 
@@ -29,13 +29,13 @@ pub(super) enum Listed {
     Record(u64),
     /// The entry is being written.
     NotYet,
-    /// It was overwritten.
+    /// The entry was overwritten.
     Gone,
 }
 
 impl Rings {
     /// # Errors
-    /// The errors of mmap(2).
+    /// Returns the errors of mmap(2).
     pub(super) fn map(
         (heads, records, listed): (&MapData, &MapData, &MapData),
         cpus: usize,
@@ -49,22 +49,23 @@ impl Rings {
         })
     }
 
-    /// Returns the number of records that a CPU began.
+    /// Returns the number of records that were begun on a CPU.
     pub(super) fn begun(&self, cpu: u32) -> u64 {
         self.heads.word(cpu as usize * HEAD_WORDS)
     }
 
-    /// Returns how many of them it listed.
+    /// Returns the number of records that were listed on a CPU.
     pub(super) fn listed(&self, cpu: u32) -> u64 {
         self.heads.word(cpu as usize * HEAD_WORDS + 1)
     }
 
-    /// Returns how many system calls all threads and watched threads began on a CPU.
+    /// Returns the number of system calls that began on a CPU: of all threads, and of watched
+    /// threads.
     pub(super) fn calls(&self, cpu: u32) -> [u64; 2] {
         [2, 3].map(|word| self.heads.word(cpu as usize * HEAD_WORDS + word))
     }
 
-    /// Returns the first record, or entry, that may still exist.
+    /// Returns the number of the oldest record, or entry, that may still exist.
     pub(super) const fn oldest(&self, begun: u64) -> u64 {
         begun.saturating_sub(self.length)
     }
@@ -83,7 +84,8 @@ impl Rings {
             };
         }
         fence(Ordering::Acquire);
-        // Record numbers have 64 bits, entries the lower half: the nearest number is the right one.
+        // Record numbers have 64 bits, and entries contain the lower 32 bits. The number is the one
+        // closest to the newest record.
         let begun = self.begun(cpu);
         let back = (begun as u32).wrapping_sub(sequence);
         match begun.checked_sub(u64::from(back) + 1) {

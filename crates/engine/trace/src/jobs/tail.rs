@@ -1,4 +1,4 @@
-//! One CPU's read position in its listed records, and its records of an interval.
+//! The read position of one CPU in its listed records, and its records of an interval.
 
 use std::collections::VecDeque;
 
@@ -7,13 +7,13 @@ use punctual_model::Nanos;
 use super::record::JobRecord;
 use super::rings::{Listed, Rings};
 
-/// One CPU.
+/// The read position of one CPU.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) cpu: u32,
-    /// The next entry to read.
+    /// Number of the next entry to read.
     next: u64,
-    /// The time of the last record passed on.
+    /// Time of the last record that was passed on.
     latest: Nanos,
     /// Whether the last read stopped at an entry that was being written.
     waits: bool,
@@ -21,9 +21,9 @@ pub(super) struct Tail {
 
 /// Records that were overwritten before they were read.
 pub(super) struct Missed {
-    /// The time of the last record before them.
+    /// Time of the last record before the lost records.
     pub(super) from: Nanos,
-    /// The time of the first record after them; `None` if there is none yet.
+    /// Time of the first record after the lost records; `None` if there is none yet.
     pub(super) until: Option<Nanos>,
     pub(super) lost: u64,
 }
@@ -38,7 +38,7 @@ impl Tail {
         }
     }
 
-    /// Passes on the records listed since the last call.
+    /// Passes the records that were listed since the last call to `take`.
     pub(super) fn follow(
         &mut self,
         rings: &Rings,
@@ -55,7 +55,7 @@ impl Tail {
             let record = match rings.entry(self.cpu, self.next) {
                 Listed::Record(number) => rings.at(self.cpu, number),
                 Listed::Gone => None,
-                // Still being written after a whole polling interval: give up on it.
+                // The entry is still being written after a whole polling interval, so skip it.
                 Listed::NotYet if self.waits => {
                     self.waits = false;
                     None
@@ -71,7 +71,7 @@ impl Tail {
                 until.get_or_insert(self.latest);
                 take(&record);
             } else {
-                // Records between two gaps are useless as well.
+                // Two gaps become one, because the records between them cannot be used either.
                 from.get_or_insert(self.latest);
                 until = None;
                 lost += 1;
@@ -81,8 +81,8 @@ impl Tail {
         from.map(|from| Missed { from, until, lost })
     }
 
-    /// Returns the records of an interval and the last one before it, oldest first, and whether the
-    /// range is complete.
+    /// Returns the records of an interval and the last record before it, oldest first, and whether
+    /// they are complete.
     pub(super) fn between(&self, rings: &Rings, from: Nanos, to: Nanos) -> (Vec<JobRecord>, bool) {
         let begun = rings.begun(self.cpu);
         let mut found = VecDeque::new();
@@ -90,7 +90,8 @@ impl Tail {
         while number > rings.oldest(begun) {
             number -= 1;
             let Some(record) = rings.at(self.cpu, number) else {
-                // The newest may be incomplete; older ones are overwritten.
+                // The newest records may be incomplete. An older record that cannot be read was
+                // overwritten.
                 if found.is_empty() && begun - number < IN_THE_MAKING {
                     continue;
                 } else {
@@ -108,5 +109,5 @@ impl Tail {
     }
 }
 
-/// The most records being written at once on a CPU, by nested handlers.
+/// Maximum number of records that nested handlers can write at the same time on one CPU.
 const IN_THE_MAKING: u64 = 8;

@@ -1,4 +1,4 @@
-//! Counts acts in the kernel with BPF programs (see `bpf/lint.bpf.c`).
+//! Counts acts of real-time threads in the kernel, with BPF programs (`bpf/lint.bpf.c`).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{LintAsk, LintTarget};
 use crate::WatchError;
 use crate::bpf::{Programs, Reads};
 
-/// The programs, built by `bpf/build.sh`.
+/// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(super) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/lint.bpf.o");
 
 /// A program, its tracepoint, and the acts that cannot be seen without it.
@@ -24,7 +24,7 @@ const WOKEN: &[ActKind] = &[ActKind::WokenByThread, ActKind::WokenBySoftirq];
 /// The program that is always required.
 const SWITCHING: &str = "switching";
 
-/// The program of system calls: attached only part of the time.
+/// The program for system calls, which is attached only part of the time, and its tracepoint.
 const CALLING: (&str, &str) = ("calling", "sys_enter");
 
 /// Programs in the order of attachment.
@@ -85,7 +85,8 @@ impl BpfLint {
     /// Loads and starts the programs.
     ///
     /// # Errors
-    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
+    /// version).
     pub(super) fn start(ask: &LintAsk) -> Result<Self, WatchError> {
         let programs = Programs::load(OBJECT, Reads::Registers, |loader| {
             loader
@@ -138,7 +139,7 @@ impl BpfLint {
         self.programs.detach(CALLING.0);
     }
 
-    /// Watches these targets in addition to the current ones, and stops watching others.
+    /// Adds these targets, and stops watching the targets in `no_longer`.
     pub(super) fn watch(
         &mut self,
         targets: &[LintTarget],
@@ -150,7 +151,7 @@ impl BpfLint {
             map.insert(target.key(), 1, 0)?;
         }
         for target in no_longer {
-            // It may be missing if it was never watched.
+            // The removal fails if the target was never watched.
             let _ = map.remove(&target.key());
         }
         Ok(())

@@ -2,16 +2,17 @@
 
 use punctual_model::ActKind;
 
-/// The arguments that belong to a call site, and the type of the call: `calls` of `bpf/lint.bpf.c`.
+/// Flags of a system call: its arguments that distinguish call sites, and its type. `calls` in
+/// `bpf/lint.bpf.c` uses the same values.
 const FIRST: u32 = 1;
 const SECOND: u32 = 2;
 const MEMORY: u32 = 4;
 const FUTEX: u32 = 8;
 const FILE: u32 = 16;
-/// It works on an open file, its first argument.
+/// The call works on an open file, which is its first argument.
 const OPEN: u32 = FILE | 32 | FIRST;
 
-/// Returns the effect of a call besides waiting.
+/// Returns the act that a call counts as, besides waiting.
 pub(super) fn act(number: i64) -> Option<ActKind> {
     let (_, flags) = calls().into_iter().find(|(known, _)| *known == number)?;
     match () {
@@ -21,13 +22,13 @@ pub(super) fn act(number: i64) -> Option<ActKind> {
     }
 }
 
-/// Returns the calls with their flags. Arguments of other calls are dropped: addresses would make a
-/// site of each call.
+/// Returns the calls with their flags. Other arguments do not distinguish call sites: with
+/// addresses, each call would be a separate site.
 pub(super) fn calls() -> Vec<(i64, u32)> {
     let everywhere = [
         (libc::SYS_clock_nanosleep, FIRST | SECOND),
         (libc::SYS_futex, SECOND | FUTEX),
-        // The descriptor to wait for.
+        // The first argument is the descriptor to wait for.
         (libc::SYS_read, OPEN),
         (libc::SYS_write, OPEN),
         (libc::SYS_pread64, OPEN),
@@ -72,7 +73,7 @@ pub(super) fn calls() -> Vec<(i64, u32)> {
         .collect()
 }
 
-/// Calls that differ between architectures.
+/// Calls that exist only on some architectures.
 #[cfg(target_arch = "x86_64")]
 const HERE: &[(libc::c_long, u32)] = &[
     (libc::SYS_epoll_wait, FIRST),
@@ -88,8 +89,8 @@ const HERE: &[(libc::c_long, u32)] = &[
     (libc::SYS_mkdir, FILE),
 ];
 
-/// The last ones take 64-bit times; their numbers are the same on all 32-bit machines
-/// (`include/uapi/asm-generic/unistd.h`).
+/// Calls of 32-bit Arm. The last two take 64-bit times; their numbers are the same on all 32-bit
+/// machines (`include/uapi/asm-generic/unistd.h`).
 #[cfg(target_arch = "arm")]
 const HERE: &[(libc::c_long, u32)] = &[
     (libc::SYS_epoll_wait, FIRST),

@@ -1,5 +1,5 @@
-//! Counts acts from the kernel's trace if it does not accept programs. Events contain neither
-//! stacks nor arguments of system calls, so acts that need them are not seen.
+//! Counts acts of real-time threads from trace events, if the kernel does not accept BPF programs.
+//! Events contain neither stacks nor arguments of system calls, so some acts are not seen.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +23,20 @@ const EVENTS: [(&str, &str, Option<ActKind>); 7] = [
     (CALLS, "common_pid", Some(ActKind::Memory)),
 ];
 
-/// Acts without an event.
+/// Acts that no event shows.
 const NEVER: [ActKind; 5] = [
     ActKind::Sleep,
     ActKind::WokenByThread,
     ActKind::WokenBySoftirq,
     ActKind::KernelLock,
-    // Calls are seen, but not their files.
+    // Events show the calls, but not the files on which they work.
     ActKind::File,
 ];
 
-/// The ring buffer of each CPU: a tenth of a second of many page faults.
+/// Size of the ring buffer of each CPU: enough for a tenth of a second with many page faults.
 const KIB_PER_CPU: usize = 512;
 
-/// The most characters of a filter: the kernel's limit is a page.
+/// Maximum length of a filter, in characters. The kernel's limit is a page.
 const LONGEST_FILTER: usize = 3_500;
 
 /// A trace instance with the events of the watched threads.
@@ -44,7 +44,7 @@ const LONGEST_FILTER: usize = 3_500;
 pub(super) struct EventLint {
     stream: Stream,
     first: Nanos,
-    /// The threads, with their names, and when each was first watched.
+    /// The watched threads, with their names, and the time since which each is watched.
     threads: BTreeMap<u32, (String, Nanos)>,
     acts: BTreeMap<(ActKind, u32, InCall, u32, u64), Act>,
     unseen: Vec<(ActKind, String)>,
@@ -56,7 +56,7 @@ pub(super) struct EventLint {
 }
 
 impl EventLint {
-    /// Starts without threads. `why`: the reason why programs are not used.
+    /// Starts without threads. `why` is the reason why BPF programs are not used.
     pub(super) fn start(
         tracefs: &Tracefs,
         owner: Owner,
@@ -116,7 +116,8 @@ impl EventLint {
         Ok(())
     }
 
-    /// Formats `pid == 1 || pid == 2`; for very many threads, the range of their IDs.
+    /// Formats the filter `pid == 1 || pid == 2`. If it would be too long, formats the range of the
+    /// thread IDs.
     fn filter(&self, field: &str) -> String {
         let each = self.threads.keys().map(|tid| format!("{field} == {tid}"));
         let all = each.collect::<Vec<_>>().join(" || ");
@@ -151,7 +152,7 @@ impl EventLint {
         self.unseen.clone()
     }
 
-    /// Returns the acts so far.
+    /// Returns the acts that were counted so far.
     pub(super) fn read(&mut self) -> Result<Acts, TraceError> {
         for item in self.stream.read()? {
             match item {

@@ -1,4 +1,4 @@
-//! The structures shared with `bpf/lint.bpf.c`, member by member.
+//! The structures that this module shares with `bpf/lint.bpf.c`.
 
 #![allow(unsafe_code)]
 
@@ -51,7 +51,8 @@ pub(super) struct Cpu {
     padding: u32,
 }
 
-// SAFETY: integers and arrays of them, without padding; any bytes are a value.
+// SAFETY: the members are integers and arrays of integers, without padding, so any bytes are a
+// valid value.
 unsafe impl Pod for Site {}
 // SAFETY: as above.
 unsafe impl Pod for Tally {}
@@ -59,7 +60,7 @@ unsafe impl Pod for Tally {}
 unsafe impl Pod for Cpu {}
 
 impl Site {
-    /// Converts it to an act; `None` if this program does not know its kind.
+    /// Converts the site to an act; `None` if its kind is unknown.
     pub(super) fn act(&self, tally: &Tally) -> Option<Act> {
         Some(Act {
             kind: *ActKind::ALL.get(self.kind as usize)?,

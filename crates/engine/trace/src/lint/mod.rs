@@ -1,7 +1,7 @@
 //! Finds acts of real-time threads that cost latency, by call site.
 //!
-//! Two sources: BPF programs that count in the kernel, with stacks; or, if these are not available,
-//! a trace instance with filters for the watched threads, without stacks.
+//! There are two sources. BPF programs count in the kernel, with stacks. If they are not available,
+//! a trace instance with filters for the watched threads is used, without stacks.
 
 mod bpf;
 mod calls;
@@ -15,10 +15,10 @@ use crate::{TraceError, Tracefs, WatchError};
 use bpf::BpfLint;
 use events::EventLint;
 
-/// A watch target.
+/// A process or thread to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LintTarget {
-    /// All threads of a process, including later ones.
+    /// All threads of a process, including threads that are created later.
     Process(u32),
     /// One thread.
     Thread(u32),
@@ -37,11 +37,11 @@ impl LintTarget {
 /// The settings of a watch.
 #[derive(Clone, Debug)]
 pub struct LintAsk {
-    /// The targets.
+    /// The processes and threads to watch.
     pub targets: Vec<LintTarget>,
-    /// The number of waits of each thread before its acts count.
+    /// Number of waits after which the acts of a thread count.
     pub first_sleeps: u32,
-    /// Time after which a thread's acts count, even with fewer waits.
+    /// Time after which the acts of a thread count, even after fewer waits.
     pub first: Nanos,
 }
 
@@ -56,20 +56,22 @@ enum Source {
 }
 
 impl LintWatch {
-    /// Starts counting with programs in the kernel.
+    /// Starts counting with BPF programs in the kernel.
     ///
     /// # Errors
-    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
+    /// version).
     pub fn by_programs(ask: &LintAsk) -> Result<Self, WatchError> {
         let lint = BpfLint::start(ask)?;
         Ok(Self(Source::Bpf(Box::new(lint))))
     }
 
     /// Starts counting from events, which the kernel writes into an instance of this process
-    /// (`owner`); see [`threads`](Self::threads). `why`: the reason why programs are not used.
+    /// (`owner`). No thread is watched until [`threads`](Self::threads) is called. `why` is the
+    /// reason why BPF programs are not used.
     ///
     /// # Errors
-    /// If the kernel rejects a step; then nothing is left behind.
+    /// Returns an error if the kernel rejects a step. Nothing is left behind then.
     pub fn by_events(
         tracefs: &Tracefs,
         owner: Owner,
@@ -80,7 +82,7 @@ impl LintWatch {
         Ok(Self(Source::Events(Box::new(lint))))
     }
 
-    /// Returns how acts are collected.
+    /// Returns the source of the acts.
     pub const fn source(&self) -> LintSource {
         match self.0 {
             Source::Bpf(_) => LintSource::Bpf,
@@ -107,7 +109,7 @@ impl LintWatch {
     /// Adds and removes targets.
     ///
     /// # Errors
-    /// If a table of the programs is full.
+    /// Returns an error if a table of the programs is full.
     pub fn watch(
         &mut self,
         targets: &[LintTarget],
@@ -119,11 +121,11 @@ impl LintWatch {
         }
     }
 
-    /// Sets the real-time threads of the targets, with their names, for the filters of events.
-    /// Programs find them without help.
+    /// Sets the real-time threads of the targets, with their names, for the filters of events. BPF
+    /// programs find the threads themselves.
     ///
     /// # Errors
-    /// If the kernel rejects a filter.
+    /// Returns an error if the kernel rejects a filter.
     pub fn threads(&mut self, threads: &[(u32, String)]) -> Result<(), WatchError> {
         match &mut self.0 {
             Source::Bpf(_) => Ok(()),
@@ -131,7 +133,7 @@ impl LintWatch {
         }
     }
 
-    /// Returns the acts that are not seen, with the reason.
+    /// Returns the acts that are not seen, each with the reason.
     pub fn unseen(&self) -> Vec<(ActKind, String)> {
         match &self.0 {
             Source::Bpf(lint) => lint.unseen(),
@@ -139,10 +141,10 @@ impl LintWatch {
         }
     }
 
-    /// Returns the acts so far.
+    /// Returns the acts that were counted so far.
     ///
     /// # Errors
-    /// If the data could not be read.
+    /// Returns an error if the data could not be read.
     pub fn read(&mut self) -> Result<Acts, WatchError> {
         match &mut self.0 {
             Source::Bpf(lint) => lint.read(),
@@ -153,7 +155,7 @@ impl LintWatch {
     /// Ends the watch. Dropping it does the same, but ignores errors.
     ///
     /// # Errors
-    /// If the trace instance cannot be removed; the next command tries again.
+    /// Returns an error if the trace instance cannot be removed. The next command tries again.
     pub fn stop(self) -> Result<(), WatchError> {
         match self.0 {
             Source::Bpf(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! Records of the tracers timerlat and osnoise, from pages of the ring buffer.
+//! Decodes the records of the tracers timerlat and osnoise from pages of the ring buffer.
 
 use punctual_model::{
     Nanos, NoiseGap, NoiseReports, OsnoiseSample, SignedNanos, TimerlatContext, TimerlatSample,
@@ -10,9 +10,8 @@ use crate::event::{FieldPosition, Format};
 use crate::ring::{Layout, Page};
 use crate::{TraceError, Tracefs};
 
-/// The decoded records: their folders below `events`, and their
-/// fields (`kernel/trace/trace_entries.h`,
-/// `include/trace/events/osnoise.h`).
+/// The records to decode: their folders below `events`, and their fields
+/// (`kernel/trace/trace_entries.h`, `include/trace/events/osnoise.h`).
 pub(crate) const TIMERLAT: (&str, &[&str]) =
     ("ftrace/timerlat", &["seqnum", "context", "timer_latency"]);
 pub(crate) const STACK: (&str, &[&str]) = ("ftrace/kernel_stack", &["size", "caller"]);
@@ -34,7 +33,7 @@ pub(crate) const GAP: (&str, &[&str]) = (
     &["start", "duration", "interference"],
 );
 
-/// Position of the current thread in a record (`struct trace_entry`).
+/// Field of a record that contains the ID of the current thread (`struct trace_entry`).
 const PID: &str = "common_pid";
 
 /// One kind of record.
@@ -109,7 +108,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Creates a reader for timerlat, with the stacks that it prints.
+    /// Creates a reader for timerlat, optionally with the stacks that it records.
     pub(crate) fn timerlat(
         tracefs: &Tracefs,
         layout: Layout,
@@ -119,7 +118,7 @@ impl Reader {
             layout,
             timerlat: Some(Kind::learn(tracefs, TIMERLAT)?),
             stack: if stacks {
-                // Samples are read even without stacks.
+                // If the stacks cannot be decoded, samples are still read.
                 Kind::learn(tracefs, STACK).ok()
             } else {
                 None
@@ -171,7 +170,7 @@ impl Reader {
                     let found = gap(&fields(kind), cpu);
                     found.map(|found| into.gaps.push(found))
                 }
-                // Other records, for example the kernel's own messages.
+                // Skip other records, for example the kernel's own messages.
                 _ => match &self.stack {
                     Some(kind) if of(&self.stack) => {
                         let found = stack(&fields(kind), cpu, time);
@@ -196,14 +195,14 @@ fn timerlat(fields: &Fields<'_>, cpu: u32, time: Nanos) -> Option<TimerlatSample
         time,
         pid: fields.pid()?,
         seqnum: fields.number(0)? as u32,
-        // IRQ_CONTEXT, THREAD_CONTEXT, THREAD_URET of trace_osnoise.c.
+        // These are IRQ_CONTEXT, THREAD_CONTEXT and THREAD_URET of trace_osnoise.c.
         context: match fields.number(1)? {
             0 => TimerlatContext::Irq,
             1 => TimerlatContext::Thread,
             2 => TimerlatContext::User,
             _ => return None,
         },
-        // A difference of two times, written as an unsigned number.
+        // The kernel writes the difference of two times as an unsigned number.
         latency: SignedNanos(fields.number(2)?.cast_signed()),
     })
 }

@@ -6,8 +6,8 @@ use crate::flight::Owner;
 use crate::tracer::THRESHOLD;
 use crate::{TraceError, Tracefs};
 
-/// The files in `osnoise/`, each with its field here. The stop settings would end the trace; the
-/// stack setting would write into it.
+/// The files of the settings in `osnoise/`. The stop settings would end the trace; the stack
+/// setting would write stacks into it.
 const CPUS: &str = "osnoise/cpus";
 const TIMERLAT_PERIOD: &str = "osnoise/timerlat_period_us";
 const PERIOD: &str = "osnoise/period_us";
@@ -17,8 +17,8 @@ const STOP_TOTAL: &str = "osnoise/stop_tracing_total_us";
 const PRINT_STACK: &str = "osnoise/print_stack";
 const OPTIONS: &str = "osnoise/options";
 
-/// The known options, each with its letter: upper case if the option is
-/// on (`osnoise_options_str` in `kernel/trace/trace_osnoise.c`).
+/// The known options, each with its letter in the name of an instance. The letter is upper case if
+/// the option is on (`osnoise_options_str` in `kernel/trace/trace_osnoise.c`).
 const LETTERS: [(&str, char); 5] = [
     ("OSNOISE_WORKLOAD", 'w'),
     ("PANIC_ON_STOP", 'p'),
@@ -32,20 +32,20 @@ const LETTERS: [(&str, char); 5] = [
 pub(crate) struct OsnoiseSettings {
     /// The CPUs in the kernel's list format.
     pub(crate) cpus: CpuSet,
-    /// `None` on a kernel without timerlat.
+    /// Period of timerlat; `None` on a kernel without timerlat.
     pub(crate) timerlat_period_us: Option<u64>,
     pub(crate) period_us: u64,
     pub(crate) runtime_us: u64,
     pub(crate) stop_us: u64,
     pub(crate) stop_total_us: u64,
-    /// `None` if this kernel does not have it.
+    /// Latency above which a stack is recorded; `None` if the kernel does not have this setting.
     pub(crate) print_stack_us: Option<u64>,
-    /// `tracing_thresh`, which other tracers use as well.
+    /// The value of `tracing_thresh`, which other tracers also use.
     pub(crate) threshold_us: u64,
     pub(crate) options: Options,
 }
 
-/// The options that the kernel has (none before Linux 6.2), by their letters.
+/// The options that the kernel has, by their letters. Kernels before Linux 6.2 have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options(String);
 
@@ -69,7 +69,7 @@ impl Options {
         text.chars().all(known).then(|| Self(text.to_owned()))
     }
 
-    /// Returns whether it is on; `None` if the kernel does not have it.
+    /// Returns whether an option is on; `None` if the kernel does not have it.
     pub(crate) fn get(&self, name: &str) -> Option<bool> {
         let (_, letter) = LETTERS.iter().find(|(known, _)| *known == name)?;
         let found = self.0.chars().find(|c| c.to_ascii_lowercase() == *letter)?;
@@ -117,7 +117,7 @@ impl OsnoiseSettings {
         })
     }
 
-    /// Sets all settings that differ; continues after a failure.
+    /// Writes all settings that differ. Continues after a failure.
     pub(crate) fn write(&self, tracefs: &Tracefs) -> Vec<TraceError> {
         let number = |name: &str, value: u64| tracefs.put_number(&tracefs.file(name), value);
         let mut results = vec![
@@ -165,8 +165,8 @@ fn put_cpus(tracefs: &Tracefs, wanted: &CpuSet) -> Result<(), TraceError> {
     })
 }
 
-/// Writes period and runtime in the order that the kernel accepts: it rejects a runtime above the
-/// period.
+/// Writes period and runtime in an order that the kernel accepts, because it rejects a runtime
+/// above the period.
 fn put_turns(tracefs: &Tracefs, period_us: u64, runtime_us: u64) -> Result<(), TraceError> {
     let (period, runtime) = (tracefs.file(PERIOD), tracefs.file(RUNTIME));
     if period_us >= tracefs.number(&runtime)? {
@@ -207,12 +207,13 @@ fn put_options(tracefs: &Tracefs, wanted: &Options) -> Result<(), TraceError> {
 
 const PREFIX: &str = "punctual-osnoise-";
 
-/// The most characters of a file name in Linux (NAME_MAX in `include/uapi/linux/limits.h`).
+/// Maximum length of a file name in Linux, in characters (NAME_MAX in
+/// `include/uapi/linux/limits.h`).
 const LONGEST: usize = 255;
 
-/// The name of an instance, with its owner and the previous settings:
-/// `punctual-osnoise-PID.START.CPUS.TIMERLAT.PERIOD.RUNTIME.STOP.TOTAL.STACK.THRESHOLD.OPTIONS`;
-/// `-` for a setting that the kernel does not have, and for an empty CPU list.
+/// The name of an instance, with its owner and the settings from before the session:
+/// `punctual-osnoise-PID.START.CPUS.TIMERLAT.PERIOD.RUNTIME.STOP.TOTAL.STACK.THRESHOLD.OPTIONS`.
+/// `-` stands for a setting that the kernel does not have, and for an empty CPU list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoiseName {
     pub(crate) owner: Owner,
@@ -220,7 +221,7 @@ pub(crate) struct NoiseName {
 }
 
 impl NoiseName {
-    /// Returns whether this is an instance of such a session, of any owner.
+    /// Returns whether this is the name of an instance of such a session, of any owner.
     pub(crate) fn fits(text: &str) -> bool {
         text.starts_with(PREFIX)
     }
@@ -228,7 +229,7 @@ impl NoiseName {
     /// Formats the name.
     ///
     /// # Errors
-    /// If the list of CPUs in force is too long for a name.
+    /// Returns an error if the current list of CPUs is too long for a name.
     pub(crate) fn text(&self) -> Result<String, TraceError> {
         let Self { owner, before } = self;
         let none = || "-".to_owned();

@@ -73,7 +73,7 @@ impl Machine {
 #[test]
 fn timerlat_session_sets_reads_and_restores() {
     let machine = machine(BOTH);
-    // Settings that would end the trace, or worse, are turned off and then restored.
+    // Settings that would stop the trace, or cause a panic, are turned off and restored at the end.
     machine.set("osnoise/stop_tracing_us", "30");
     machine.set(
         "osnoise/options",
@@ -188,7 +188,7 @@ fn timerlat_writes_stacks_of_late_threads() {
         stacks_above: Some(above),
     };
     let start = |above| machine.tracefs.start_osnoise(&ask(above), OWNER).unwrap();
-    // Less than a microsecond does not mean off.
+    // A value of less than a microsecond must not become 0, which means off.
     let session = start(Nanos(300));
     assert_eq!(machine.read("osnoise/print_stack"), "1");
     drop(session);
@@ -201,7 +201,7 @@ fn timerlat_writes_stacks_of_late_threads() {
     let records = [
         (0, timerlat_record(77, 1, 1, 41_000)),
         (9, stack(&[2, 0x30, 0x20])),
-        // A stack that claims more frames than it has.
+        // The stack claims more frames than it contains.
         (9, stack(&[9, 0x30])),
     ];
     machine.put(1_000, &records, None);
@@ -244,7 +244,7 @@ fn stacks_of_a_real_kernel_are_read() {
         .filter(|one| one.context == TimerlatContext::Thread)
         .collect();
     assert!(late.len() > 10 && reports.lost.is_empty(), "{reports:?}");
-    // The last thread's stack is on the next page.
+    // The stack of the last thread is on the next page.
     assert!(late.len() - reports.stacks.len() <= 1, "{reports:?}");
     for (sample, stack) in late.iter().zip(&reports.stacks) {
         assert_eq!(sample.pid, stack.pid);
@@ -252,7 +252,7 @@ fn stacks_of_a_real_kernel_are_read() {
             stack.time - sample.time < Nanos::from_millis(1),
             "{stack:?}"
         );
-        // timerlat_irq, and the outermost frame: the entry point of this kernel.
+        // The first frame is timerlat_irq, and the last is the entry point of this kernel.
         let (first, last) = (stack.frames[0], *stack.frames.last().unwrap());
         assert_eq!(
             (first, last),
@@ -336,7 +336,7 @@ fn killed_session_is_undone_at_any_point() {
         let machine = machine(BOTH);
         let before = machine.fake.in_force().unwrap();
         for ended in 0..12 {
-            // From here on nothing is written, as if the process were gone.
+            // From here on, all writes fail, as if the process had been killed.
             machine.fake.refuse(ended, usize::MAX / 2);
             if let Ok(session) = machine.tracefs.start_osnoise(&ask, OWNER) {
                 std::mem::forget(session);
@@ -399,7 +399,7 @@ fn others_are_left_alone() {
     let session = (machine.tracefs)
         .start_osnoise(&timerlat(false), OWNER)
         .unwrap();
-    // The second of two punctual processes stops.
+    // If two punctual processes start, the second one stops.
     let second = Owner { pid: 5, start: 1 };
     let error = machine.tracefs.start_osnoise(&osnoise(), second);
     assert!(matches!(error, Err(TraceError::NoiseBusy { .. })));
@@ -428,7 +428,7 @@ fn invalid_pages_are_only_counted() {
     let mut page = PageBuilder::new(layout(cfg!(target_endian = "big"))).page(5, None);
     page[8..16].copy_from_slice(&0x3fff_u64.to_ne_bytes());
     machine.fake.put_page(&page).unwrap();
-    // A record with an unknown context, and a truncated one.
+    // One record has an unknown context, and one is truncated.
     let short = timerlat_record(1, 2, 1, 5)[..14].to_vec();
     machine.put(9, &[(0, timerlat_record(1, 2, 9, 5)), (0, short)], None);
     let reports = session.take().unwrap();

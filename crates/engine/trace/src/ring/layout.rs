@@ -1,26 +1,26 @@
-//! The page layout of the kernel's ring buffer.
+//! The layout of pages of the kernel's ring buffer.
 
 use crate::TraceError;
 
-/// The layout that `events/header_page` describes, for one buffer.
+/// The layout of the pages of one buffer, from `events/header_page`.
 ///
-/// A page is a time stamp (64 bits), a word `commit` of the kernel's size of a
-/// long, and data.
+/// A page contains a time stamp (64 bits), a word `commit` with the size of the kernel's long, and
+/// the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Bytes of the kernel's long: 4 or 8.
+    /// Size of the kernel's long in bytes: 4 or 8.
     pub long_bytes: u8,
     /// Whether numbers are big-endian.
     pub big_endian: bool,
-    /// Offset of the data.
+    /// Offset of the data in the page, in bytes.
     pub data_at: usize,
-    /// Bytes of a page with its header, as returned by one read. Can be larger than the machine's
-    /// page (`buffer_subbuf_size_kb`, since Linux 6.8).
+    /// Size of a page with its header in bytes, as one read returns it. It can exceed the page size
+    /// of the machine (`buffer_subbuf_size_kb`, since Linux 6.8).
     pub page_bytes: usize,
 }
 
-/// The largest accepted sub-buffer; the kernel's limit is 2^7 pages
-/// of at most 64 KiB (`ring_buffer_subbuf_order_set`).
+/// Maximum size of a sub-buffer in bytes. The kernel's limit is 2^7 pages of at most 64 KiB
+/// (`ring_buffer_subbuf_order_set`).
 const LARGEST_PAGE: usize = 8 << 20;
 
 impl Layout {
@@ -30,7 +30,7 @@ impl Layout {
     /// Parses the text of `events/header_page`.
     ///
     /// # Errors
-    /// If it does not describe such a page.
+    /// Returns an error if the text does not describe such a page.
     pub fn parse(header_page: &str) -> Result<Self, TraceError> {
         let refuse = |what| TraceError::HeaderPage {
             what,
@@ -57,8 +57,7 @@ impl Layout {
         })
     }
 
-    /// Returns the layout of a buffer with sub-buffers of another size. An impossible size changes
-    /// nothing.
+    /// Returns the layout of a buffer with another sub-buffer size. An impossible size is ignored.
     #[must_use]
     pub fn with_page_bytes(self, page_bytes: usize) -> Self {
         let fits = page_bytes > self.data_at + 64 && page_bytes <= LARGEST_PAGE;

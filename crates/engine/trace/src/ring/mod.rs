@@ -1,4 +1,4 @@
-//! The kernel's ring buffer as it is read from `trace_pipe_raw`.
+//! Parses pages of the kernel's ring buffer, as read from `trace_pipe_raw`.
 
 mod layout;
 mod page;

@@ -5,38 +5,38 @@
 
 use super::Layout;
 
-/// Flags in the word `commit`: events before this page were lost, and their number follows the data
-/// (`RB_MISSED_EVENTS`, `RB_MISSED_STORED`).
+/// Flags in the word `commit`: events before this page were lost (`RB_MISSED_EVENTS`), and their
+/// number follows the data (`RB_MISSED_STORED`).
 pub(crate) const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
-/// The bytes of data in the same word, without these flags.
+/// Mask for the size of the data in the word `commit`, without the flags.
 const COMMITTED: u64 = MISSED_STORED - 1;
 
-/// Special values of `type_len`, which is otherwise the length of a record in words. 0: the length
-/// is in the next word.
+/// Special values of `type_len`; other values are the length of a record in words. 0 means that the
+/// next word contains the length.
 pub(crate) const LONG: u32 = 0;
 const PADDING: u32 = 29;
 pub(crate) const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// The longest record, in bytes, that has its length in the first word.
+/// Maximum length in bytes of a record whose first word contains its length.
 pub(crate) const SHORT: usize = 28 * 4;
 
-/// Bits of a time difference in a record's first word.
+/// Number of bits of the time difference in the first word of a record.
 pub(crate) const DELTA_BITS: u32 = 27;
-/// Bits of an absolute time stamp; the upper ones come from the previous time (`TS_MSB`).
+/// Number of bits of an absolute time stamp. The upper bits come from the previous time (`TS_MSB`).
 const STAMP_BITS: u32 = 59;
 
-/// Events lost just before a page.
+/// Events that were lost just before a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// This number.
+    /// Number of lost events.
     Count(u64),
-    /// One or more: the number did not fit into the page.
+    /// One or more events were lost: the page has no space for their number.
     Some,
 }
 
 impl Lost {
-    /// Returns a lower bound of their number.
+    /// Returns the minimum number of lost events.
     pub const fn at_least(self) -> u64 {
         match self {
             Self::Count(count) => count,
@@ -54,30 +54,30 @@ pub struct Page<'a> {
     data: &'a [u8],
 }
 
-/// A record: its time and data.
+/// A record of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRecord<'a> {
-    /// On the trace clock.
+    /// Time of the record, on the trace clock, in ns.
     pub time: u64,
-    /// The event, starting with its `common_type`.
+    /// Data of the event, which begin with its `common_type`.
     pub data: &'a [u8],
 }
 
-/// An invalid page.
+/// Error: the page is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid ring-buffer page: {bytes} bytes with {committed} committed")]
 pub struct BadPage {
-    /// Bytes read.
+    /// Number of bytes that were read.
     pub bytes: usize,
-    /// Bytes according to its header.
+    /// Number of bytes of data, according to the header of the page.
     pub committed: u64,
 }
 
 impl<'a> Page<'a> {
-    /// Parses the header.
+    /// Parses the header of a page.
     ///
     /// # Errors
-    /// If it is shorter than its header claims.
+    /// Returns an error if the page is shorter than its header states.
     pub fn parse(layout: Layout, bytes: &'a [u8]) -> Result<Self, BadPage> {
         let bad = |committed| BadPage {
             bytes: bytes.len(),
@@ -107,22 +107,22 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// Returns the time stamp of the page: no record is earlier.
+    /// Returns the time stamp of the page. No record of the page is earlier.
     pub const fn time(&self) -> u64 {
         self.time
     }
 
-    /// Returns the events lost between the previous page and this one.
+    /// Returns the events that were lost between the previous page and this one.
     pub const fn lost(&self) -> Option<Lost> {
         self.lost
     }
 
-    /// Returns the bytes of its records.
+    /// Returns the size of the page's data in bytes.
     pub const fn committed(&self) -> usize {
         self.data.len()
     }
 
-    /// Returns its records, in the order of writing.
+    /// Returns the records of the page, in the order in which they were written.
     pub const fn records(&self) -> PageRecords<'a> {
         PageRecords {
             layout: self.layout,
@@ -133,7 +133,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The records of a page.
+/// Iterator over the records of a page.
 #[derive(Clone, Debug)]
 pub struct PageRecords<'a> {
     layout: Layout,
@@ -143,12 +143,12 @@ pub struct PageRecords<'a> {
 }
 
 impl<'a> PageRecords<'a> {
-    /// Returns whether the page ended in an invalid record; its rest is then unknown.
+    /// Returns whether an invalid record ended the iteration. The rest of the page is then unknown.
     pub const fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// Returns the time of the last record, or of the page if it has none.
+    /// Returns the time of the last record, or of the page if no record was read.
     pub const fn time(&self) -> u64 {
         self.time
     }
@@ -168,8 +168,8 @@ impl<'a> PageRecords<'a> {
         Some(self.layout.u32(*word))
     }
 
-    /// Splits the first word into a type or length, and a time difference. On big-endian machines,
-    /// bit fields also start at the high end.
+    /// Splits the first word of a record into type or length, and time difference. On big-endian
+    /// machines, bit fields start at the most significant bit.
     #[inline]
     fn head(&mut self) -> Option<(u32, u64)> {
         let word = self.word()?;
@@ -183,14 +183,15 @@ impl<'a> PageRecords<'a> {
         })
     }
 
-    /// Returns the length of a record from its second word, including that word.
+    /// Returns the data of a record whose second word contains its length. The length includes this
+    /// word.
     #[inline]
     fn long(&mut self) -> Option<&'a [u8]> {
         let length = (self.word()? as usize).checked_sub(4)?;
         // The next record starts at a word boundary.
         let padded = length.checked_next_multiple_of(4)?;
         if self.data.len() < padded {
-            // The last record of a page may be shorter.
+            // The last record of a page may lack the padding.
             self.take(length)
         } else {
             self.take(padded).map(|bytes| &bytes[..length])
@@ -203,7 +204,7 @@ impl<'a> PageRecords<'a> {
         while !self.data.is_empty() {
             let (kind, delta) = self.head().ok_or(())?;
             match kind {
-                // Discarded data; without a time difference, the rest of the page.
+                // A discarded record. If it has no time difference, the rest of the page is empty.
                 PADDING if delta == 0 => return Ok(None),
                 PADDING => {
                     self.time = self.time.wrapping_add(delta);
@@ -250,7 +251,7 @@ impl<'a> Iterator for PageRecords<'a> {
     }
 }
 
-/// Completes an absolute time of 59 bits: the upper bits come from `before`, the smaller time
+/// Completes an absolute time of 59 bits. The upper bits come from `before`, an earlier time
 /// (`rb_fix_abs_ts`).
 fn stamp(low: u64, before: u64) -> u64 {
     const LOW: u64 = (1 << STAMP_BITS) - 1;

@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{PageBuilder, Piece, append, layout};
 use punctual_model::EVENTS;
 
-/// `common_type` of `ftrace:print`, as in Linux.
+/// Value of `common_type` of the event `ftrace:print`, as in Linux.
 const PRINT: u16 = 5;
 
 /// The types of the tracers' records, as in Linux 6.12 (`enum trace_type` in
@@ -17,7 +17,7 @@ const PRINT: u16 = 5;
 const OSNOISE: u16 = 18;
 const TIMERLAT: u16 = 19;
 
-/// Their fields, with the kernel's sizes (`kernel/trace/trace_entries.h`).
+/// The fields of these records, with the kernel's sizes (`kernel/trace/trace_entries.h`).
 const OSNOISE_FIELDS: [(&str, usize); 8] = [
     ("u64 noise", 8),
     ("u64 runtime", 8),
@@ -34,7 +34,7 @@ const TIMERLAT_FIELDS: [(&str, usize); 3] = [
     ("u64 timer_latency", 8),
 ];
 
-/// The first type of the other events.
+/// Value of `common_type` of the first other event.
 const FIRST: u16 = 100;
 
 /// The value of a record's field.
@@ -49,7 +49,8 @@ pub enum Value {
 /// The vectors of the simulated kernel.
 const VECTORS: [&str; 2] = ["local_timer", "reschedule"];
 
-/// Returns the events by their folders, with simplified fields: 8 bytes each, names 16.
+/// Returns the events by their folders, with simplified fields: numbers have 8 bytes, and names
+/// have 16.
 fn folders() -> Vec<(String, &'static [&'static str])> {
     let mut all = Vec::new();
     for spec in EVENTS {
@@ -120,8 +121,8 @@ pub fn timerlat_record(pid: u32, seqnum: u32, context: u32, latency_ns: u64) -> 
     record_of_tracer(TIMERLAT, pid, &TIMERLAT_FIELDS, &values)
 }
 
-/// Builds a record of osnoise: noise, runtime and longest gap in us, then the counts of hardware,
-/// NMIs, interrupts, softirqs and threads.
+/// Builds a record of osnoise with noise, runtime and longest gap in us, then the counts of
+/// hardware, NMIs, interrupts, softirqs and threads.
 pub fn osnoise_record(pid: u32, values: [u64; 8]) -> Vec<u8> {
     record_of_tracer(OSNOISE, pid, &OSNOISE_FIELDS, &values)
 }
@@ -203,7 +204,7 @@ pub fn record(folder: &str, flags: u8, pid: u32, fields: &[Value]) -> Vec<u8> {
     bytes
 }
 
-/// `trace_marker`: each write becomes a page of one record.
+/// Simulates `trace_marker`: each write becomes a page with one record.
 pub(super) struct Marker {
     pub(super) pipe: PathBuf,
     pub(super) behind: u64,

@@ -2,7 +2,7 @@
 
 use crate::{Layout, Lost};
 
-/// Returns the usual layout: 64 bits, 4 KiB.
+/// Returns the usual layout: longs of 64 bits, pages of 4 KiB.
 pub fn layout(big_endian: bool) -> Layout {
     Layout {
         long_bytes: 8,
@@ -15,17 +15,17 @@ pub fn layout(big_endian: bool) -> Layout {
 /// An item that the kernel writes into a page.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// An event: the time since the last, and its bytes.
+    /// An event: the time since the item before it, and its bytes.
     Event(u32, Vec<u8>),
-    /// A discarded event.
+    /// A discarded event: the time since the item before it, and its size in bytes.
     Discarded(u32, usize),
-    /// A time difference that is too large for an event.
+    /// A time difference that does not fit into an event.
     Extend(u64),
     /// An absolute time.
     Stamp(u64),
 }
 
-/// Writes pages like `kernel/trace/ring_buffer.c`.
+/// Builds pages in the same way as `kernel/trace/ring_buffer.c`.
 #[derive(Clone, Debug)]
 pub struct PageBuilder {
     layout: Layout,
@@ -96,12 +96,12 @@ impl PageBuilder {
         self.word(77);
     }
 
-    /// Writes the first word of an event without its rest.
+    /// Writes the first word of an event, but not its data.
     pub fn cut_off(&mut self) {
         self.head(20, 1);
     }
 
-    /// Returns the page as it is read; `lost` as in [`Lost`].
+    /// Returns the page in the form in which it is read. `lost` has the meaning of [`Lost`].
     pub fn page(self, time: u64, lost: Option<Lost>) -> Vec<u8> {
         let flags = match lost {
             None => 0,

@@ -1,4 +1,4 @@
-//! Counts wake-ups in the kernel with BPF programs (see `bpf/watch.bpf.c`).
+//! Counts wake-ups in the kernel with BPF programs (`bpf/watch.bpf.c`).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::WatchError;
 use crate::bpf::{Programs, Reads, text};
 use crate::clock::monotonic;
 
-/// The programs, built by `bpf/build.sh`.
+/// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/watch.bpf.o");
 
 /// The programs by name, each with its tracepoint.
@@ -26,11 +26,11 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("switching", "sched_switch"),
 ];
 
-/// The most notes of woken threads, 16 bytes each; with more threads, some share a note, and losses
-/// are counted.
+/// Maximum number of notes about woken threads; each takes 16 bytes. With more threads, some
+/// threads share a note, and the losses are counted.
 const MOST_NOTES: u32 = 1 << 17;
 
-/// Memory for the rows of comms, for all CPUs together.
+/// Memory for the rows by comm of all CPUs together, in bytes.
 pub(super) const ROWS_BYTES: usize = 8 << 20;
 
 /// Running programs, until this is dropped.
@@ -55,7 +55,8 @@ impl BpfWatch {
     /// Loads and starts the programs.
     ///
     /// # Errors
-    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
+    /// version).
     pub(super) fn start(ask: WatchAsk) -> Result<Self, WatchError> {
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let notes = ask.pid_max.saturating_add(1).clamp(1024, MOST_NOTES);
@@ -105,7 +106,7 @@ impl BpfWatch {
         })
     }
 
-    /// Called when all programs are attached: maps the notes, and enables writing to them.
+    /// Maps the notes, and lets the programs write them. Call this after all programs are attached.
     fn count_from_now(programs: &mut Programs, notes: usize) -> Result<Notes, WatchError> {
         let open = Notes::map(programs.array("notes")?, notes)
             .map_err(|error| WatchError::Refused(format!("its notes cannot be mapped: {error}")))?;
@@ -114,10 +115,10 @@ impl BpfWatch {
         Ok(open)
     }
 
-    /// Returns the waiting threads.
+    /// Returns the threads that are waiting.
     ///
     /// # Errors
-    /// If a map cannot be read.
+    /// Returns an error if a map cannot be read.
     pub(super) fn waiting(&self) -> Result<Waiting, WatchError> {
         let notes = self.open.waiting();
         let at = monotonic();
@@ -134,7 +135,7 @@ impl BpfWatch {
     /// Replaces the control groups whose threads are counted.
     ///
     /// # Errors
-    /// If a map cannot be changed.
+    /// Returns an error if a map cannot be changed.
     pub(super) fn count_only(&mut self, ids: &BTreeSet<u64>) -> Result<(), WatchError> {
         let map = self.programs.map_mut("wanted")?;
         let mut map: HashMap<&mut MapData, u64, u32> = map.try_into()?;
@@ -156,7 +157,7 @@ impl BpfWatch {
     /// Returns the counts so far.
     ///
     /// # Errors
-    /// If a map cannot be read.
+    /// Returns an error if a map cannot be read.
     pub(super) fn read(&self) -> Result<Wakeups, WatchError> {
         let mut all = Wakeups {
             source: WakeupSource::Bpf,
@@ -192,9 +193,9 @@ impl BpfWatch {
     /// Reads the data of each CPU: its longest waits and its losses.
     fn read_cpus(&self, all: &mut Wakeups) -> Result<(), WatchError> {
         let cpus: PerCpuArray<&MapData, Cpu> = self.programs.map("cpus")?.try_into()?;
-        // A CPU may write during the copy: then `writes` is odd, or differs in the next copy. If it
-        // keeps changing, the last copy is used: its figures are of single waits, and each write
-        // takes less than 1 us.
+        // A CPU may write during the copy. `writes` is then odd, or differs in the next copy, so
+        // copy again. If the data keep changing, the last copy is used: only figures of single
+        // waits can be wrong, and each write takes less than 1 us.
         let mut values = cpus.get(&0, 0)?;
         for _ in 0..8 {
             let again = cpus.get(&0, 0)?;
@@ -225,7 +226,7 @@ impl BpfWatch {
         Ok(())
     }
 
-    /// Returns the rows in use, with their meaning.
+    /// Returns the rows that are in use, each with its meaning.
     fn row_names(&self) -> Result<Vec<Named>, WatchError> {
         let of_class = |(place, class)| Named {
             place,
@@ -261,7 +262,7 @@ struct Named {
     group: Option<u64>,
 }
 
-/// Returns the most comms with a row, for a number of CPUs.
+/// Returns the maximum number of comms with a row, for a number of CPUs.
 pub(super) fn comm_rows(cpus: usize) -> u32 {
     let fit = ROWS_BYTES / (cpus * size_of::<Row>());
     fit.clamp(16, MOST_COMMS) as u32

@@ -1,5 +1,5 @@
-//! Counts wake-ups from the scheduler's events, like `bpf/watch.bpf.c` in the kernel, with checks
-//! for missing events.
+//! Counts wake-ups from scheduler events, as `bpf/watch.bpf.c` does in the kernel, and checks for
+//! missing events.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -12,29 +12,29 @@ use punctual_model::{
 use super::{GroupFinder, MOST_COMMS, WaitNote, Waiting, WatchAsk};
 use crate::flight::Streamed;
 
-/// A woken thread that does not run yet.
+/// A thread that was woken and does not run yet.
 #[derive(Clone, Copy, Debug)]
 struct Note {
     woken: Nanos,
     waker: u32,
-    /// Its control group at that time: a thread that runs only briefly may have ended before its
-    /// switch is read.
+    /// Control group of the thread when it was woken, because a thread that runs only briefly may
+    /// have ended before its switch is read.
     group: Option<u64>,
 }
 
-/// The state of a CPU after its last switch.
+/// State of a CPU after its last context switch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
-    /// The running thread; `None` if unknown.
+    /// ID of the running thread; `None` if unknown.
     current: Option<u32>,
-    /// Its start.
+    /// Time since which this thread has been running.
     since: Nanos,
 }
 
-/// The key of a row.
+/// The key of a row: CPU, class, comm and control group.
 type Row = (u32, PriorityClass, Option<Comm>, Option<u64>);
 
-/// The control groups of threads.
+/// Finds the control groups of threads.
 struct Groups {
     find: GroupFinder,
     only: BTreeSet<u64>,
@@ -48,16 +48,16 @@ impl std::fmt::Debug for Groups {
     }
 }
 
-/// Processes the events, which must come by increasing time.
+/// Processes the events, which must be in ascending order of time.
 #[derive(Debug)]
 pub(super) struct Counter {
     ask: WatchAsk,
     notes: HashMap<u32, Note>,
-    /// Threads known to run.
+    /// IDs of threads that are known to run.
     running: HashSet<u32>,
     cpus: BTreeMap<u32, Cpu>,
     rows: HashMap<Row, WaitHistogram>,
-    /// The time that the threads of a row ran while others waited for their CPU.
+    /// Time for which the threads of a row ran while another thread waited for their CPU.
     held: HashMap<Row, Nanos>,
     named: HashSet<(Comm, PriorityClass, Option<u64>)>,
     groups: Option<Groups>,
@@ -66,9 +66,9 @@ pub(super) struct Counter {
     lost: u64,
     unnamed: u64,
     events_lost: u64,
-    /// The end of the last gap.
+    /// End of the last gap in the events.
     blind_until: Nanos,
-    /// Earlier wake-ups are not counted.
+    /// Time from which wake-ups are counted.
     from: Nanos,
 }
 
@@ -92,12 +92,12 @@ impl Counter {
         }
     }
 
-    /// Counts wake-ups from this time on.
+    /// Returns the counter with a start time: earlier wake-ups are not counted.
     pub(super) fn from(self, from: Nanos) -> Self {
         Self { from, ..self }
     }
 
-    /// Uses this function to find control groups.
+    /// Returns the counter with a function that finds control groups.
     pub(super) fn with_groups(self, find: Option<GroupFinder>) -> Self {
         let groups = find.map(|find| Groups {
             find,
@@ -113,7 +113,7 @@ impl Counter {
         }
     }
 
-    /// Returns the control group of a thread; `None` if unknown or irrelevant.
+    /// Returns the control group of a thread; `None` if it is unknown or not needed.
     fn group_of(&mut self, tid: u32) -> Option<u64> {
         (self.groups.as_mut()?.find)(tid)
     }
@@ -125,7 +125,8 @@ impl Counter {
         !only || group.is_some_and(is_one)
     }
 
-    /// Returns the waits open at `at`. All events before that time must have been processed.
+    /// Returns the waits that are open at `at`. All events before that time must have been
+    /// processed.
     pub(super) fn waiting(&self, at: Nanos) -> Waiting {
         let known = self.notes.iter().filter(|(_, note)| !self.is_blind(**note));
         let notes = known.map(|(tid, note)| WaitNote {
@@ -160,8 +161,8 @@ impl Counter {
         }
     }
 
-    /// Handles lost events. A thread woken before the end of a gap may have run in it, so its next
-    /// event may not be the end of that wait.
+    /// Handles lost events. If a thread was woken before the end of the gap, it may have run during
+    /// the gap. Its next event may then belong to a later wait.
     fn gap(&mut self, to: Nanos, cpu: u32, lost: u64) {
         self.events_lost += lost;
         self.blind_until = self.blind_until.max(to);
@@ -173,7 +174,7 @@ impl Counter {
 
     fn woken(&mut self, event: &TraceEvent, task: &Task) {
         let wanted = !self.ask.real_time_only || task.prio.is_real_time();
-        // A running thread was about to sleep, and does not wait.
+        // A thread that is woken while it still runs was about to sleep, and does not wait.
         let before = event.time < self.from;
         if before || !wanted || task.is_idle() || self.running.contains(&task.pid) {
             return;
@@ -190,8 +191,8 @@ impl Counter {
         let Some(before) = self.notes.insert(task.pid, note) else {
             return;
         };
-        // It ran meanwhile, because no thread is woken twice, unless it had been running since
-        // before the start.
+        // The thread has a note already, so it has run since then: no waiting thread is woken
+        // again. The exception is a thread that has been running since before the start.
         let all_known = || self.cpus.values().all(|cpu| cpu.current.is_some());
         if self.is_blind(before) || all_known() {
             self.lost += 1;
@@ -209,7 +210,7 @@ impl Counter {
         if let Some(note) = self.notes.remove(&prev.pid)
             && (self.is_blind(note) || before.current.is_some_and(|tid| tid != prev.pid))
         {
-            // It was woken and has run, but its switch in has no event.
+            // The thread was woken and has run, but no event shows the switch to it.
             self.lost += 1;
         }
         if next.is_idle() {
@@ -227,12 +228,12 @@ impl Counter {
         }
     }
 
-    /// Returns whether events after a wake-up may be missing.
+    /// Returns whether events after this wake-up may be missing.
     fn is_blind(&self, note: Note) -> bool {
         note.woken < self.blind_until
     }
 
-    /// Ends a wait. `began`: when `prev` got the CPU, if known.
+    /// Ends a wait. `began` is the time at which `prev` got the CPU, if known.
     fn count(
         &mut self,
         event: &TraceEvent,
@@ -271,11 +272,11 @@ impl Counter {
         self.longest.truncate(self.ask.longest);
     }
 
-    /// `group`: the control group, if already known.
+    /// Returns the key of a thread's row. `group` is the control group, if already known.
     fn row_of(&mut self, cpu: u32, task: &Task, group: Option<u64>) -> Row {
         let class = PriorityClass::new(task.prio.0.into(), None);
         let by_group = self.ask.groups.is_some_and(|groups| groups.rows);
-        // Threads with an unknown group share one row without a group name.
+        // All threads whose group is unknown share one row without a group name.
         let group = by_group.then(|| group.or_else(|| self.group_of(task.pid)).unwrap_or(0));
         let comm = self.ask.by_comm.then_some(task.comm);
         if comm.is_none() && group.is_none() {
@@ -334,7 +335,7 @@ fn seen(task: &Task) -> ThreadSeen {
     }
 }
 
-/// As in the programs: any bytes.
+/// Converts any bytes, as `text` does for the names from the BPF programs.
 fn text(comm: Comm) -> String {
     String::from_utf8_lossy(comm.bytes()).into_owned()
 }

@@ -1,5 +1,5 @@
-//! Counts wake-ups from the kernel's trace: a separate instance with three scheduler events, read
-//! several times a second.
+//! Counts wake-ups from trace events: a separate instance with three scheduler events, which is
+//! read several times per second.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -13,30 +13,30 @@ use crate::clock::monotonic;
 use crate::flight::{Owner, Plan, Stream, Streamed};
 use crate::{TraceError, Tracefs};
 
-/// The events, with the filter for real-time threads, so that the kernel discards the others'
-/// events.
+/// The events, each with a filter for real-time threads, so that the kernel discards the events of
+/// other threads.
 const EVENTS: [(&str, &str); 3] = [
     ("sched_switch", "prev_prio < 100 || next_prio < 100"),
     ("sched_waking", "prio < 100"),
     ("sched_wakeup_new", "prio < 100"),
 ];
 
-/// The ring buffers of all CPUs together; a tenth of a second takes 1 MiB at a hundred thousand
-/// wake-ups a second.
+/// Size of the ring buffers of all CPUs together. A tenth of a second takes 1 MiB at a hundred
+/// thousand wake-ups per second.
 const BUFFER_KIB: usize = 8 << 10;
 
-/// Limits of one CPU's buffer.
+/// Minimum and maximum size of the ring buffer of one CPU.
 const KIB_PER_CPU: std::ops::RangeInclusive<usize> = 256..=2_048;
 
-/// Counts the kernel's events.
+/// Counts wake-ups from the kernel's events.
 #[derive(Debug)]
 pub(super) struct EventWatch {
     stream: Stream,
     counter: Counter,
-    /// Events written after another CPU's were read: earlier ones may still be
-    /// unread.
+    /// Events that were read but not counted yet, because earlier events of other CPUs may not have
+    /// been read.
     early: Vec<Streamed>,
-    /// The time until which all events have been read.
+    /// Time before which the events of all CPUs have been read.
     read_until: Nanos,
     began: Instant,
     why: String,
@@ -53,8 +53,8 @@ impl EventWatch {
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let kib = (BUFFER_KIB / cpus).clamp(*KIB_PER_CPU.start(), *KIB_PER_CPU.end());
         let names = EVENTS.map(|(name, _)| name);
-        // Also, this process's CLOCK_MONOTONIC may differ from the kernel's (time_namespaces(7)); a
-        // recorder measures that.
+        // A recorder measures the offset of the trace clock. CLOCK_MONOTONIC of this process may
+        // differ from the kernel's (time_namespaces(7)).
         let small = Plan {
             level: Level::Default,
             bytes_per_cpu: 64 << 10,
@@ -63,19 +63,21 @@ impl EventWatch {
         let clock = recorder.clock();
         recorder.stop()?;
         let stream = Stream::open(tracefs, owner, clock, kib, &names)?;
-        // Waits span events of two CPUs, and their times are reported.
+        // The conversion between clocks is not exact enough here: a wait is measured between events
+        // of two CPUs, and these times are reported.
         if !stream.has_same_clock() {
             return Err(TraceError::NoClock);
         }
         for (name, filter) in EVENTS {
             let filter = ask.real_time_only.then_some(filter);
-            // A kernel that rejects the filter writes all events: the counter filters them.
+            // If the kernel rejects the filter, record the events of all threads: the counter
+            // filters them.
             match stream.on(name, filter) {
                 Err(_) if filter.is_some() => stream.on(name, None)?,
                 on => on?,
             }
         }
-        // Earlier waits may have begun before the events were enabled.
+        // Count from now on: earlier waits may have begun before the events were enabled.
         let began = Instant::now();
         let counter = Counter::new(ask, stream.cpus());
         let counter = counter.from(monotonic()).with_groups(groups);
@@ -95,7 +97,7 @@ impl EventWatch {
 
     /// Counts the events since the last call.
     pub(super) fn keep_up(&mut self) -> Result<(), TraceError> {
-        // CPUs are read one after the other: only events before the first read are known to be
+        // CPUs are read one after the other, so only events from before the first read are
         // complete.
         let until = monotonic();
         let events = self.stream.read()?;

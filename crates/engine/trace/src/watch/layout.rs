@@ -1,5 +1,4 @@
-//! The structures shared with `bpf/watch.bpf.c`, member by
-//! member.
+//! The structures that this module shares with `bpf/watch.bpf.c`.
 
 #![allow(unsafe_code)]
 
@@ -8,7 +7,7 @@ use punctual_model::{Nanos, ThreadSeen, WAIT_BUCKETS, WaitHistogram};
 
 use crate::bpf::text;
 
-/// Fixed rows, one for each class.
+/// Number of rows by class, one for each class.
 pub(super) const CLASSES: u32 = 4;
 
 /// `struct row`.
@@ -78,8 +77,8 @@ pub(super) struct Cpu {
     pub(super) longest: [Late; 16],
 }
 
-// SAFETY: integers and arrays of them, without padding that is not a member;
-// any bytes are a value.
+// SAFETY: the members are integers and arrays of integers, and all padding is a member, so any
+// bytes are a valid value.
 unsafe impl Pod for Row {}
 // SAFETY: as above.
 unsafe impl Pod for Name {}
@@ -87,7 +86,7 @@ unsafe impl Pod for Name {}
 unsafe impl Pod for Cpu {}
 
 impl Row {
-    /// Returns the waits that it counted.
+    /// Returns the waits that this row has counted.
     pub(super) fn histogram(&self) -> WaitHistogram {
         let buckets = (0..).zip(self.buckets);
         WaitHistogram {

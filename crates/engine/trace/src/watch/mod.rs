@@ -1,8 +1,8 @@
-//! Watches all wake-ups of the machine: how long each woken thread waited for its CPU.
+//! Watches all wake-ups of the machine: measures how long each woken thread waited for its CPU.
 //!
-//! Two sources give the same figures: BPF programs that count in the kernel, or, if these are not
-//! available, a trace instance of the scheduler's events that is read and counted here. The first
-//! costs less, because only sums leave the kernel.
+//! There are two sources, which give the same figures. BPF programs count in the kernel. If they
+//! are not available, a trace instance records the scheduler's events, which are read and counted
+//! here. BPF programs cost less, because only sums leave the kernel.
 
 mod bpf;
 mod counter;
@@ -22,15 +22,15 @@ use bpf::BpfWatch;
 pub(crate) use bpf::OBJECT;
 use events::EventWatch;
 
-/// The most comms with separate rows.
+/// Maximum number of comms with separate rows.
 const MOST_COMMS: usize = 512;
 
 /// The settings of a watch.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchAsk {
-    /// Rows by comm, in addition to those by class.
+    /// Whether to count by comm, in addition to the class.
     pub by_comm: bool,
-    /// Count only threads of the deadline and real-time classes.
+    /// Whether to count only threads of the deadline and real-time classes.
     pub real_time_only: bool,
     /// The largest thread ID (kernel.pid_max).
     pub pid_max: u32,
@@ -43,48 +43,48 @@ pub struct WatchAsk {
 /// Use of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupAsk {
-    /// The hierarchy.
+    /// The hierarchy to use.
     pub of: GroupsOf,
-    /// Whether to make rows by group.
+    /// Whether to count by group.
     pub rows: bool,
-    /// Count only threads in the groups of [`WakeupWatch::count_only`].
+    /// Whether to count only threads in the groups of [`WakeupWatch::count_only`].
     pub only: bool,
 }
 
 /// The hierarchy of control groups to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupsOf {
-    /// The hierarchy of version 2.
+    /// The single hierarchy of control groups version 2.
     Unified,
-    /// The hierarchy of the controller `cpu`, of version 1.
+    /// The hierarchy of the controller `cpu`, of control groups version 1.
     Scheduler,
 }
 
-/// Finds the number of a thread's control group: the inode of its folder. `None` if unknown, for
-/// example because the thread has ended.
+/// Finds the number of the control group of a thread: the inode of the group's folder. `None` if
+/// unknown, for example because the thread has ended.
 pub type GroupFinder = Box<dyn FnMut(u32) -> Option<u64> + Send>;
 
-/// A woken thread without an event that shows it running.
+/// A woken thread that has not been seen running since then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitNote {
-    /// Its thread ID.
+    /// ID of the woken thread.
     pub tid: u32,
     /// Time of the wake-up, on CLOCK_MONOTONIC.
     pub woken: Nanos,
-    /// The thread that was running then; 0 for an idle CPU.
+    /// ID of the thread that was running at that time; 0 for an idle CPU.
     pub waker: u32,
 }
 
-/// Waits open at one time. A thread that was woken while it ran has a note but does not wait:
-/// `running` and /proc show whether it runs.
+/// The waits that are open at one time. A thread that was woken while it ran has a note, but does
+/// not wait: `running` and /proc show whether it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting {
     /// The time, on CLOCK_MONOTONIC.
     pub at: Nanos,
     /// The threads that may wait.
     pub notes: Vec<WaitNote>,
-    /// The running thread of each CPU; 0 for none. CPUs that have not switched yet have 0 or are
-    /// left out.
+    /// ID of the running thread of each CPU; 0 for none. CPUs without a context switch so far have
+    /// 0 or are omitted.
     pub running: BTreeMap<u32, u32>,
 }
 
@@ -102,20 +102,21 @@ impl WakeupWatch {
     /// Longest interval between calls of [`keep_up`](Self::keep_up).
     pub const KEEP_UP: Duration = Duration::from_millis(100);
 
-    /// Starts counting with programs in the kernel.
+    /// Starts counting with BPF programs in the kernel.
     ///
     /// # Errors
-    /// If the kernel has no BTF, or rejects the programs (privileges, lockdown, version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
+    /// version).
     pub fn by_programs(ask: WatchAsk) -> Result<Self, WatchError> {
         Ok(Self(Source::Bpf(Box::new(BpfWatch::start(ask)?))))
     }
 
     /// Starts counting from events, which the kernel writes into an instance of this process
-    /// (`owner`). `why`: the reason why programs are not used; `groups`: finds the control group of
-    /// a thread if groups matter.
+    /// (`owner`). `why` is the reason why BPF programs are not used. `groups` finds the control
+    /// group of a thread, if groups are used.
     ///
     /// # Errors
-    /// If the kernel rejects a step; then nothing is left behind.
+    /// Returns an error if the kernel rejects a step. Nothing is left behind then.
     pub fn by_events(
         tracefs: &Tracefs,
         owner: Owner,
@@ -127,7 +128,7 @@ impl WakeupWatch {
         Ok(Self(Source::Events(Box::new(watch))))
     }
 
-    /// Returns the reason why programs are not used; `None` if they are.
+    /// Returns the reason why BPF programs are not used; `None` if they are used.
     pub fn why_not_programs(&self) -> Option<&str> {
         match &self.0 {
             Source::Bpf(_) => None,
@@ -135,11 +136,11 @@ impl WakeupWatch {
         }
     }
 
-    /// Reads the kernel's new events, before they are
-    /// overwritten. Does nothing if programs count.
+    /// Reads the new events of the kernel before they are overwritten. Does nothing if BPF programs
+    /// count.
     ///
     /// # Errors
-    /// If a pipe cannot be read.
+    /// Returns an error if a pipe cannot be read.
     pub fn keep_up(&mut self) -> Result<(), WatchError> {
         match &mut self.0 {
             Source::Bpf(_) => Ok(()),
@@ -151,7 +152,7 @@ impl WakeupWatch {
     /// folders.
     ///
     /// # Errors
-    /// If a map cannot be changed.
+    /// Returns an error if a map cannot be changed.
     pub fn count_only(&mut self, ids: &BTreeSet<u64>) -> Result<(), WatchError> {
         match &mut self.0 {
             Source::Bpf(watch) => watch.count_only(ids),
@@ -165,7 +166,7 @@ impl WakeupWatch {
     /// Returns the counts so far.
     ///
     /// # Errors
-    /// If the data could not be read.
+    /// Returns an error if the data could not be read.
     pub fn read(&mut self) -> Result<Wakeups, WatchError> {
         match &mut self.0 {
             Source::Bpf(watch) => watch.read(),
@@ -179,7 +180,7 @@ impl WakeupWatch {
     /// Returns the waits that are open now.
     ///
     /// # Errors
-    /// If the data could not be read.
+    /// Returns an error if the data could not be read.
     pub fn waiting(&mut self) -> Result<Waiting, WatchError> {
         match &mut self.0 {
             Source::Bpf(watch) => watch.waiting(),
@@ -193,7 +194,7 @@ impl WakeupWatch {
     /// Ends the watch. Dropping it does the same, but ignores errors.
     ///
     /// # Errors
-    /// If the trace instance cannot be removed; the next command tries again.
+    /// Returns an error if the trace instance cannot be removed. The next command tries again.
     pub fn stop(self) -> Result<(), WatchError> {
         match self.0 {
             Source::Bpf(_) => Ok(()),

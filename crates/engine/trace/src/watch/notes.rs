@@ -1,5 +1,5 @@
-//! The notes of woken threads that do not run yet, as written by the programs in the kernel;
-//! mapped, so that reading all of them copies nothing.
+//! Reads the notes about woken threads that do not run yet. BPF programs write them; the map is
+//! mapped into memory, so that reading all notes copies nothing.
 
 #![allow(unsafe_code)]
 
@@ -28,9 +28,9 @@ impl Notes {
     /// Maps `count` notes.
     ///
     /// # Errors
-    /// The errors of mmap(2).
+    /// Returns the errors of mmap(2).
     pub(super) fn map(map: &MapData, count: usize) -> io::Result<Self> {
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: this creates a new mapping at an address that the kernel chooses.
         let at = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -48,19 +48,19 @@ impl Notes {
         Ok(Self { first, count })
     }
 
-    /// Returns the waiting threads.
+    /// Returns the threads that are waiting.
     pub(super) fn waiting(&self) -> Vec<WaitNote> {
         (0..self.count).filter_map(|place| self.at(place)).collect()
     }
 
     fn at(&self, place: usize) -> Option<WaitNote> {
-        // SAFETY: `place` is below the count that was mapped.
+        // SAFETY: `place` is below the number of mapped notes.
         let at = unsafe { self.first.add(place) };
-        // SAFETY: mapped and aligned; the kernel writes it meanwhile, and any
-        // bytes are a value.
+        // SAFETY: the address is mapped and aligned. The kernel may write the note at the same
+        // time, but any bytes are a valid value.
         let read = || unsafe { at.read_volatile() };
         let note = read();
-        // A note being written belongs to a new wake-up.
+        // If the note changes between two reads, the thread has been woken again: skip it.
         (note.woken > 0 && note == read()).then_some(WaitNote {
             tid: note.pid,
             woken: Nanos(note.woken),
@@ -71,7 +71,7 @@ impl Notes {
 
 impl Drop for Notes {
     fn drop(&mut self) {
-        // SAFETY: what `map` has mapped, of the same length; nothing refers to it.
+        // SAFETY: `map` mapped this address with this length, and no reference into it exists.
         unsafe { libc::munmap(self.first.as_ptr().cast(), self.count * size_of::<Note>()) };
     }
 }

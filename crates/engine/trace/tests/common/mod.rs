@@ -3,8 +3,8 @@
 
 use punctual_trace::Owner;
 
-/// Returns this process as the owner, so that another punctual running at the same time does not
-/// take its instance for a leftover.
+/// Returns this process as the owner of an instance. Otherwise, another punctual that runs at the
+/// same time would remove the instance as left behind.
 pub fn owner() -> Owner {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let after_name = stat.rsplit(')').next().unwrap();

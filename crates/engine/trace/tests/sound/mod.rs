@@ -1,5 +1,5 @@
-//! Invariants of all output made from stored trace pages, however hostile: shared by the tests and
-//! by the fuzz targets (`fuzz/`).
+//! Invariants of all output that is made from stored trace pages, even from damaged ones. The tests
+//! and the fuzz targets (`fuzz/`) share them.
 
 #![allow(unreachable_pub)]
 
@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use punctual_trace::{Description, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 
 /// Builds a `trace.dat` from a description as JSON, a zero byte, and packed pages. The pages are
-/// passed twice, as two outliers may share them, and once as requested ones.
+/// passed twice, because two outliers may share pages, and a third time as pages of requested
+/// events.
 ///
 /// # Panics
-/// If the pages do not pack to the same bytes again, or the file exceeds its limit.
+/// Panics if packing the pages again gives other bytes, or if the file exceeds its limit.
 pub fn pages(bytes: &[u8]) -> Option<Vec<u8>> {
     let zero = bytes.iter().position(|byte| *byte == 0)?;
     let (json, packed) = (&bytes[..zero], &bytes[zero + 1..]);
@@ -26,7 +27,8 @@ pub fn pages(bytes: &[u8]) -> Option<Vec<u8>> {
     )
     .ok()?;
     assert!(file.starts_with(b"\x17\x08\x44tracing6\0"));
-    // In addition to the pages: the texts, names of tasks, and a row for each CPU.
+    // In addition to the pages, the file contains the texts, names of tasks, and a row for each
+    // CPU.
     let most = LARGEST_TRACE + 64 * bytes.len() as u64 + (1 << 20);
     assert!(file.len() as u64 <= most, "{} bytes", file.len());
     Some(file)

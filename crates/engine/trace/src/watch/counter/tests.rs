@@ -38,7 +38,7 @@ fn event(time: u64, cpu: u32, pid: u32, kind: EventKind) -> Streamed {
     })
 }
 
-/// `waker` wakes a thread.
+/// Returns the event that `waker` wakes a thread.
 fn waking(time: u64, cpu: u32, waker: u32, task: Task) -> Streamed {
     let kind = EventKind::Waking {
         task,
@@ -94,7 +94,7 @@ fn wait_lasts_from_waking_to_switch() {
         (Nanos(5_000), Nanos(4_000))
     );
     assert_eq!((late.victim.tid, late.culprit.tid, late.waker), (7, 8, 9));
-    // It was running before the wake-up as well; no thread waited then.
+    // The culprit ran before the wake-up too, but no thread waited at that time.
     assert_eq!(late.culprit_ran_ns, Some(Nanos(4_000)));
     assert_eq!(late.victim.policy, None);
     assert_eq!(late.victim.scheduling(), "real-time 80");
@@ -108,7 +108,7 @@ fn unfinished_wait_is_open() {
     let events = [
         switch(1_000, 1, IDLE, hog),
         waking(5_000, 0, 9, control),
-        // It runs, so it does not wait.
+        // This thread runs, so it does not wait.
         waking(6_000, 0, 9, hog),
     ];
     events.iter().for_each(|events| counter.take(events));
@@ -127,7 +127,7 @@ fn unfinished_wait_is_open() {
     assert_eq!(counter.waiting(Nanos(1_000_000_001)).notes, []);
 }
 
-/// A thread that waits while the events are being enabled waits because of this program.
+/// Threads that wait while the events are being enabled wait because of this program.
 #[test]
 fn wake_ups_before_start_are_not_counted() {
     let (early, later) = (task(7, 120), task(8, 120));
@@ -152,13 +152,13 @@ fn thread_woken_while_running_does_not_wait() {
         &[
             switch(1_000, 0, IDLE, own),
             waking(2_000, 1, 0, own),
-            // Preempted and resumed much later: not the wait of a wake-up.
+            // The thread is preempted and resumes much later. This is not a wait after a wake-up.
             switch(3_000, 0, own, other),
             switch(900_000, 0, other, own),
         ],
     );
     assert_eq!((count(&seen), seen.lost), (0, 0));
-    // The result is equal if the CPU's state is still unknown.
+    // The result is the same if the state of the CPU is not known yet.
     let seen = counted(
         ASK,
         &[
@@ -244,7 +244,8 @@ fn of_real_time_threads_only() {
             waking(10, 0, 0, fair),
             waking(20, 0, 0, urgent),
             switch(50, 0, IDLE, urgent),
-            // No event shows that the fair one ran in between.
+            // The wait of the fair thread is not counted: no event would show whether it ran in
+            // between.
             switch(70, 0, urgent, fair),
         ],
     );
@@ -273,12 +274,12 @@ fn names_beyond_the_most_are_counted_without() {
     assert_eq!(seen.longest.len(), ASK.longest);
 }
 
-/// A machine that schedules randomly: the true history, and its events.
+/// A machine that schedules at random. It keeps the true waits and the events.
 #[derive(Clone, Debug)]
 struct Machine {
     time: u64,
     running: [u32; 2],
-    /// Since when each waits, and whether it was woken or only lost its CPU.
+    /// For each waiting thread: the start of its wait, and whether it was woken or lost its CPU.
     queued: BTreeMap<u32, (u64, bool)>,
     events: Vec<Streamed>,
     waits: Vec<u64>,
@@ -350,7 +351,7 @@ proptest! {
         prop_assert_eq!(seen.longest.first().map(|late| late.latency_ns.0), longest);
     }
 
-    /// Whichever events are lost, nothing is counted twice and no wait is too long.
+    /// If any events are lost, no wait is counted twice, and no wait is too long.
     #[test]
     fn missing_events_invent_no_wait(
         steps in proptest::collection::vec((0u8..3, 0usize..2, 1u32..=THREADS, 1u64..5_000, proptest::bool::weighted(0.97)), 0..200),
@@ -363,7 +364,7 @@ proptest! {
             shown.extend(machine.events[from..].iter().cloned().map(|events| (is_shown, events)));
         }
         let mut events = Vec::new();
-        // By CPU: how many were lost since which event.
+        // For each CPU: the number of lost events, and the time of the last event before them.
         let mut missing = [(0, Nanos::ZERO); 2];
         let gap = |cpu: usize, (lost, from), to| Streamed::Gap { from, to, cpu: cpu as u32, lost };
         for (is_shown, one) in shown {
@@ -398,7 +399,7 @@ proptest! {
     }
 }
 
-/// A simulated kernel with an instance to write into.
+/// A simulated kernel with a tracefs.
 struct Kernel {
     _folder: tempfile::TempDir,
     fake: Arc<FakeTracefs>,
@@ -429,7 +430,7 @@ fn page(lost: Option<Lost>, records: &[(u32, Vec<u8>)]) -> Vec<u8> {
     for (after, bytes) in records {
         page.write(&Piece::Event(*after, bytes.clone()));
     }
-    // After the start of the watch.
+    // The page begins after the start of the watch.
     page.page(crate::clock::monotonic().0, lost)
 }
 
@@ -505,7 +506,7 @@ fn kernel_refusal_is_reported_and_changes_nothing() {
     let kernel = self::kernel();
     for first in 0..6 {
         kernel.fake.refuse(first, 100);
-        // The kernel may reject the clock; the trace then uses a different one.
+        // If the kernel rejects the clock, the trace uses another one.
         assert!(kernel.watch(ASK).is_err(), "{first}");
         assert_eq!(kernel.fake.instances().unwrap(), [""; 0], "{first}");
     }

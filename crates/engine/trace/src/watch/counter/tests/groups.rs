@@ -1,7 +1,8 @@
 use super::*;
 use crate::watch::{GroupAsk, GroupsOf};
 
-/// A thread keeps the group from its wake-up, because it may have ended when its switch is read.
+/// A thread keeps the group that it had at its wake-up, because it may have ended when its switch
+/// is read.
 #[test]
 fn immediately_ending_thread_counts_in_its_group() {
     let ask = WatchAsk {
