@@ -17,7 +17,7 @@ const STATE: &str = "ageing";
 /// check to the next.
 const TOLERANCE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Longest time for which a machine may have been off. A longer gap may be a clock jump.
+/// Longest plausible time that a machine is off. A longer gap may be a clock jump.
 const OFF: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// Running time of the machine between marking and removing.

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-/// Connection to the service manager. If there is no manager, nothing is sent.
+/// Connection to the service manager. Without a manager, nothing is sent.
 #[derive(Debug, Default)]
 pub struct Notify {
     socket: Option<UnixDatagram>,

@@ -20,7 +20,7 @@ pub struct Plan {
     pub flight: Option<FlightPlan>,
     /// How long parts of recordings are kept.
     pub keep: Retention,
-    /// Destination to which recordings are pushed; `None` to disable.
+    /// Destination for recordings; `None` to disable pushing.
     pub push: Option<Push>,
 }
 
@@ -42,7 +42,7 @@ impl Default for FlightPlan {
     }
 }
 
-/// Collector to which the recordings of a plan are pushed.
+/// Collector that receives the recordings of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Push {
     /// The URL of the collector.
@@ -105,12 +105,12 @@ pub struct SeriesPlan {
     pub max_latency: Option<Nanos>,
     /// Whether individual samples are kept.
     pub samples: bool,
-    /// Time for which a slot may wait for another run of the plan.
+    /// Maximum time that a slot waits for another run of the plan.
     pub wait: Nanos,
 }
 
 impl SeriesPlan {
-    /// Default time for which a slot may wait for another run of the plan.
+    /// Default maximum time that a slot waits for another run of the plan.
     pub const WAIT: Nanos = Nanos::from_secs(600);
 
     /// Returns the definition of the measurement as JSON, without the schedule. If it changes, the

@@ -109,7 +109,7 @@ pub struct Service<'a> {
     clock: &'a dyn Clock,
     machine: Machine,
     epochs: Vec<SeriesEpoch>,
-    /// Time up to which the due times have been computed, for each series.
+    /// Time up to the last computed due time, for each series.
     looked: Vec<Timestamp>,
     /// Whether this service has not polled yet. No service ran before then.
     first: bool,

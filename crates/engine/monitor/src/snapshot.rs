@@ -43,7 +43,7 @@ pub struct StoredSnapshot {
     at: Option<Timestamp>,
     /// The file with these events.
     pub file: Option<PathBuf>,
-    /// Time span before the snapshot for which no event is missing, in ns.
+    /// Time span before the snapshot without a missing event, in ns.
     pub covers_ns: Nanos,
     /// Reason why the events could not be saved.
     pub failed: Option<String>,

@@ -114,7 +114,7 @@ pub enum TraceError {
     Write {
         /// The file.
         path: PathBuf,
-        /// The value that was to be written.
+        /// The value of the failed write.
         value: String,
         /// The kernel's error.
         source: io::Error,

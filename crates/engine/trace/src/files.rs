@@ -63,8 +63,8 @@ pub trait Files: Debug + Send + Sync {
         ))
     }
 
-    /// Opens a non-blocking stream. If there are no data, a read fails with `WouldBlock` or returns
-    /// 0.
+    /// Opens a non-blocking stream. If no data are available, a read fails with `WouldBlock` or
+    /// returns 0.
     ///
     /// # Errors
     /// Returns the errors of open(2).

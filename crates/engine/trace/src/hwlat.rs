@@ -36,7 +36,7 @@ pub struct Ask {
     /// Time from the start of one spin to the start of the next. The kernel pauses for a multiple
     /// of a millisecond, and for at least one.
     pub window: Nanos,
-    /// Time for which the detector spins in each window, with interrupts disabled.
+    /// Duration of the spin in each window, with interrupts disabled.
     pub width: Nanos,
     /// Threshold: longer gaps are reported.
     pub threshold: Nanos,

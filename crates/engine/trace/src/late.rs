@@ -1,5 +1,5 @@
 //! Records kernel stacks if a timer or a watched thread is late, with BPF programs that run at the
-//! end of the delay (`bpf/late.bpf.c`). They write nothing if there is no delay.
+//! end of the delay (`bpf/late.bpf.c`). They write nothing without a delay.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{Ordering, fence};
@@ -114,9 +114,9 @@ impl LateStacks {
         })?;
         for (name, tracepoint) in PROGRAMS {
             programs.attach(name, tracepoint)?;
-            // The kernel calls the programs of a tracepoint in the order in which they were
-            // attached. A stack takes up to 30 us, so the programs that record the event itself
-            // must be attached before.
+            // The kernel calls the programs of a tracepoint in the order of their attachment. A
+            // stack takes up to 30 us, so the programs that record the event itself must be
+            // attached before.
             programs.pause(name)?;
         }
         programs.forget_types();

@@ -56,7 +56,7 @@ pub enum NoiseAsk {
         cpus: CpuSet,
         /// Time from the start of one spin to the start of the next.
         period: Nanos,
-        /// Time for which the thread spins in each period.
+        /// Duration of the spin in each period.
         runtime: Nanos,
         /// Minimum length of a gap that counts as noise; 0 for the kernel's default, about 1 us.
         threshold: Nanos,

@@ -214,7 +214,7 @@ const fn end_of(bucket: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The same computation as `bucket_of` in the BPF programs.
+    /// Computes the bucket of a duration, as `bucket_of` in the BPF programs does.
     fn bucket_of(ns: u64) -> u64 {
         if ns < 16 {
             return ns;

@@ -37,8 +37,8 @@ struct State {
     last: String,
     /// A window that another program sets just before the tracer is selected.
     meanwhile: Option<u64>,
-    /// Time by which the trace clock is behind CLOCK_MONOTONIC, if the kernel does not have the
-    /// clock `mono`, in ns.
+    /// Delay of the trace clock against CLOCK_MONOTONIC in ns, if the kernel does not have the
+    /// clock `mono`.
     behind: Option<u64>,
 }
 

@@ -2,8 +2,7 @@
 
 use punctual_model::{EVENTS, EventSpec};
 
-/// Returns the name by which [`punctual_model::event_names`] lists the event. Several events can
-/// share one name.
+/// Returns the event's name in [`punctual_model::event_names`]. Several events can share one name.
 pub(crate) fn listed_name(index: usize) -> &'static str {
     let until = EVENTS.get(..=index).unwrap_or_default();
     let listed = until.iter().rfind(|spec| spec.listed);

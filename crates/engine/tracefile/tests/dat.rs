@@ -1,6 +1,6 @@
 //! Tests with `trace.dat` files that trace-cmd 3.1.6 recorded on Linux 6.18. Each has its text from
-//! `trace-cmd report -t`. All files are compressed with xz. `buffers*` have two instances, one of
-//! which repeats events of the first buffer.
+//! `trace-cmd report -t`. All files are compressed with xz. `buffers*` have two instances; one of
+//! these repeats events of the first buffer.
 
 mod same;
 mod sound;

@@ -141,7 +141,7 @@ fn small_files_cost_little() {
         packing: "zstd",
         ..USUAL
     };
-    // The same page of zeros 5000 times, in a buffer with pages of 8 MiB.
+    // This buffer has pages of 8 MiB, and contains one page of zeros 5000 times.
     let mut option = form.number(30, 8);
     option.extend(b"other\0mono\0");
     option.extend(form.numbers(&[(8 << 20, 4), (5_000, 4)]));

@@ -316,7 +316,7 @@ fn boot_and_kernel_change_are_due_once() {
         let mut service = bench.service_on(machine(boot, kernel));
         bench.serve(&mut service, HOUR)
     };
-    // There is no earlier state to compare with.
+    // The service has no earlier state to compare with.
     assert!(start("1", "6.12").is_empty());
     assert!(start("1", "6.12").is_empty());
     let boot = start("2", "6.12");

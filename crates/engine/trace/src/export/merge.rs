@@ -92,7 +92,7 @@ impl NewPage {
         let heads = if high > 0 { 12 } else { 4 } + if is_short { 0 } else { 4 };
         let padded = length.next_multiple_of(4);
         let room = self.layout.page_bytes - self.layout.data_at;
-        // A record that filled a whole page gets a page of its own here too.
+        // A record that filled a whole page gets a separate page here too.
         if !self.data.is_empty() && self.data.len() + heads + padded > room {
             return false;
         }
@@ -216,7 +216,7 @@ mod tests {
             let (second, two) = written(layout, &second, one.len() as u32);
             let (merged, gaps) = read(layout, &merge(layout, &first, &second));
             // The result contains each record once, in order of time. Records with equal times keep
-            // the order in which they were written.
+            // the order of writing.
             let mut all = [one, two].concat();
             all.sort_by_key(|record| record.time);
             let places = all.iter().enumerate().filter(|(_, record)| record.gap);

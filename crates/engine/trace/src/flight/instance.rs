@@ -248,7 +248,7 @@ impl Instance {
     /// other threads. If there are too many threads for an exact filter, no stack is recorded.
     fn stacks_of(&self, tids: &[u32]) -> Result<(), TraceError> {
         let file = self.file("events/sched/sched_switch/trigger");
-        // The write fails if there is no old trigger to remove.
+        // The write fails if no old trigger exists.
         let _ = self.tracefs.write(&file, "!stacktrace");
         let blocks = format!(
             "prev_state > 0 && prev_state < 256 && ({})",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_model::Nanos;
 
-/// Time for which new events are held back. CPUs are read one after the other, and writing an event
+/// Time that new events are held back. CPUs are read one after the other, and writing an event
 /// takes a moment. If an event is newer than this when the first CPU is read, it is held back until
 /// the other CPUs have been read up to its time.
 pub const HELD_BACK: Duration = Duration::from_millis(2);
@@ -20,9 +20,8 @@ impl<T> Default for Ordered<T> {
 }
 
 impl<T> Ordered<T> {
-    /// Adds the events that were read since `now`, in which the events of each CPU are in order.
-    /// Returns the events that are old enough, sorted by their key. The first part of a key is a
-    /// time.
+    /// Adds the events that were read since `now`; the events of each CPU must be in order. Returns
+    /// the events that are old enough, sorted by their key. The first part of a key is a time.
     pub(crate) fn add<K: Ord>(
         &mut self,
         read: Vec<T>,

@@ -48,7 +48,7 @@ pub struct Scout {
 pub struct Followed {
     /// The threads.
     pub tids: Vec<u32>,
-    /// The system calls in which the threads wait for the release of a job.
+    /// The system calls that wait for the release of a job.
     pub calls: Vec<i64>,
     /// Threads whose release wait is unknown. All their system calls are recorded.
     pub learning: Vec<u32>,

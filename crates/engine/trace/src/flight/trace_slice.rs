@@ -37,8 +37,8 @@ pub struct RawPage {
 pub struct Drained {
     /// The pages of all CPUs.
     pub pages: Vec<RawPage>,
-    /// Time on CLOCK_MONOTONIC from which the events of all CPUs are complete; earlier events of
-    /// some CPU were overwritten. `None` if no event was overwritten.
+    /// Start of the complete data, on CLOCK_MONOTONIC: earlier events of some CPU were overwritten.
+    /// `None` if no event was overwritten.
     pub whole_from: Option<Nanos>,
 }
 
@@ -157,6 +157,6 @@ impl Flight {
 }
 
 impl TraceSlice {
-    /// Maximum number of CPUs of a machine for which the pages of all CPUs are exported.
+    /// Largest number of CPUs of a machine whose pages are all exported.
     const ALL_CPUS: usize = 8;
 }

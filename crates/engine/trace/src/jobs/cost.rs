@@ -14,7 +14,7 @@ pub struct CallCost {
 }
 
 impl CallCost {
-    /// Returns the cost of `all` calls, of which `watched` calls are by watched threads.
+    /// Returns the cost of `all` calls, including `watched` calls by watched threads.
     pub(super) const fn total(self, [all, watched]: [u64; 2]) -> Nanos {
         let other = all.saturating_sub(watched);
         Nanos(

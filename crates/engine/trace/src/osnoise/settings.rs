@@ -212,8 +212,8 @@ const PREFIX: &str = "punctual-osnoise-";
 const LONGEST: usize = 255;
 
 /// The name of an instance, with its owner and the settings from before the session:
-/// `punctual-osnoise-PID.START.CPUS.TIMERLAT.PERIOD.RUNTIME.STOP.TOTAL.STACK.THRESHOLD.OPTIONS`.
-/// `-` stands for a setting that the kernel does not have, and for an empty CPU list.
+/// `punctual-osnoise-PID.START.CPUS.TIMERLAT.PERIOD.RUNTIME.STOP.TOTAL.STACK.THRESHOLD.OPTIONS`. A
+/// setting that the kernel does not have is `-`, and so is an empty CPU list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoiseName {
     pub(crate) owner: Owner,

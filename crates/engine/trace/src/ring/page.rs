@@ -122,7 +122,7 @@ impl<'a> Page<'a> {
         self.data.len()
     }
 
-    /// Returns the records of the page, in the order in which they were written.
+    /// Returns the records of the page, in the order of writing.
     pub const fn records(&self) -> PageRecords<'a> {
         PageRecords {
             layout: self.layout,

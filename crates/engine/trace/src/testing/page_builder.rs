@@ -101,7 +101,7 @@ impl PageBuilder {
         self.head(20, 1);
     }
 
-    /// Returns the page in the form in which it is read. `lost` has the meaning of [`Lost`].
+    /// Returns the page as a read returns it. [`Lost`] describes `lost`.
     pub fn page(self, time: u64, lost: Option<Lost>) -> Vec<u8> {
         let flags = match lost {
             None => 0,

@@ -57,7 +57,7 @@ pub(super) struct Counter {
     running: HashSet<u32>,
     cpus: BTreeMap<u32, Cpu>,
     rows: HashMap<Row, WaitHistogram>,
-    /// Time for which the threads of a row ran while another thread waited for their CPU.
+    /// Time that the threads of a row ran while another thread waited for their CPU.
     held: HashMap<Row, Nanos>,
     named: HashSet<(Comm, PriorityClass, Option<u64>)>,
     groups: Option<Groups>,
@@ -68,7 +68,7 @@ pub(super) struct Counter {
     events_lost: u64,
     /// End of the last gap in the events.
     blind_until: Nanos,
-    /// Time from which wake-ups are counted.
+    /// Start of counting: earlier wake-ups are not counted.
     from: Nanos,
 }
 

@@ -83,7 +83,7 @@ impl Meta {
 
     /// Returns whether the file contains the formats of all events of the kernel, even of events
     /// that were not recorded: `trace-cmd extract` writes such files. Checks for two events that
-    /// nobody records for latency.
+    /// have no use for latency.
     pub(super) fn has_all_formats(&self) -> bool {
         let has = |system: &str, name: &str| {
             let mut formats = self.formats.iter();

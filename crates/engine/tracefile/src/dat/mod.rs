@@ -24,7 +24,7 @@ use pages::{Pages, PartReader};
 use crate::input::ReadSeek;
 use crate::{TraceFileError, TraceReader, text};
 
-/// Size of the blocks in which text is read, in bytes.
+/// Size of a block of text that is read at once, in bytes.
 const TEXT_BLOCK: usize = 64 << 10;
 /// Maximum size of a decompressed chunk of text, in bytes.
 const MOST_TEXT_CHUNK: usize = 1 << 20;

@@ -11,7 +11,7 @@ use super::meta::{FTRACE, Meta};
 use crate::listed::{by_full_name, listed_name};
 use crate::{Annotation, Item, TraceHead};
 
-/// What to do with records of a type.
+/// The treatment of the records of a type.
 #[derive(Clone, Debug, Default)]
 enum Route {
     /// Skip the records.
@@ -27,7 +27,7 @@ struct Kind {
     route: Route,
     /// Whether a record of this type was seen.
     is_seen: bool,
-    /// The buffer from which such records are taken, because other buffers contain copies.
+    /// The buffer that supplies such records, because other buffers contain copies.
     buffer: Option<usize>,
 }
 

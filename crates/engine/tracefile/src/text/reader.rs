@@ -20,7 +20,7 @@ use crate::{Annotation, Item, TraceFileError, TraceHead, TraceReader};
 const RESTART: Nanos = Nanos(1_000_000_000);
 /// Maximum number of CPUs: kernels have fewer (`NR_CPUS_RANGE_END`).
 const MOST_CPUS: u32 = 65_536;
-/// Number of bytes in which the first event is searched.
+/// Maximum number of bytes before the first event.
 const LONGEST_PREFACE: u64 = 64 << 20;
 /// Maximum number of lines that are joined to one event. Mail wraps lines at 72 characters.
 const MOST_JOINED: u32 = 4;
@@ -58,7 +58,7 @@ pub(super) struct TextReader<R> {
     names: Names,
     order: Order,
     cpus: Vec<Cpu>,
-    /// The buffer from which each event of the table is taken, by the index of the event.
+    /// The buffer that supplies each event of the table, by the index of the event.
     buffers: Vec<Option<String>>,
     warnings: Warnings,
     incomplete: Option<Incomplete>,
