@@ -99,8 +99,8 @@ impl Context {
             return Err(StoreError::Database {
                 // The URL may contain a password.
                 name: "of --store".to_owned(),
-                reason: "this command needs a store in a file; only punctual serve, store copy \
-                         and lake can use a database"
+                reason: "this command needs a store in a file; only serve, store copy and \
+                         export --to can use a database"
                     .to_owned(),
             });
         }

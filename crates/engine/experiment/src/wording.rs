@@ -37,7 +37,7 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
                     "at least {} a day (95%, if the day is like these {measured})",
                     rate(at_least)
                 ),
-                _ => "more than a whole day may have".to_owned(),
+                _ => "more than a day is allowed to have".to_owned(),
             };
             format!(
                 "broken: {} of misses of {budget} in {measured} {under}; {at_least}, {limit} \

@@ -10,7 +10,7 @@ use crate::rt_policy;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PolicyError {
     /// The thread ID is not a valid one of the kernel, whose IDs start at 1 and have 31 bits.
-    #[error("it has no number")]
+    #[error("its thread ID is not valid")]
     NoNumber,
     /// The policy was set, but the kernel reports a different one.
     #[error("it has {0}")]
@@ -77,7 +77,7 @@ mod tests {
         };
         let refusal = refused().to_string();
         for (error, text) in [
-            (PolicyError::NoNumber, "it has no number"),
+            (PolicyError::NoNumber, "its thread ID is not valid"),
             (
                 PolicyError::Other(rt_policy(testing::fifo(95))),
                 "it has SCHED_FIFO priority 95",

@@ -142,6 +142,17 @@ impl Tracks {
             self.cpus.entry(event.cpu).or_default().push(span);
         }
         *since = event.time;
+        // A disk only wakes threads in the handler in which it completed the request.
+        let begins = match event.kind {
+            EventKind::IrqEntry { .. } | EventKind::VectorEntry { .. } => {
+                context.handlers.is_empty()
+            }
+            EventKind::SoftirqEntry { .. } => true,
+            _ => false,
+        };
+        if begins {
+            open.completed.remove(&event.cpu);
+        }
         context.apply(event, &mut self.names);
         if let Some(done) = completed(event) {
             open.completed.insert(event.cpu, done);

@@ -317,6 +317,41 @@ fn a_chain_ends() {
     explained(&circle);
 }
 
+/// A disk completes a request on the same CPU shortly before the thread's own timer expires.
+#[test]
+fn own_timer_after_disk_is_own_sleep() {
+    let stream = job(1_000.0)
+        .event(50.0, enter(NANOSLEEP, [1, 0]))
+        .switch(52.0, victim(), SLEEPS, idle())
+        .irq(100.0, 110.0, 36, "virtio1")
+        .event(
+            120.0,
+            EventKind::IrqEntry {
+                irq: 36,
+                name: "virtio1".into(),
+            },
+        )
+        .event(
+            121.0,
+            EventKind::BlockComplete {
+                dev: 254 << 20,
+                sector: 8,
+            },
+        )
+        .event(124.0, EventKind::IrqExit { irq: 36, ret: 1 })
+        .timer(250.5)
+        .switch(260.0, idle(), RUNNABLE, victim())
+        .event(262.0, exit(NANOSLEEP));
+    let found = explained(&stream);
+    assert_eq!(
+        share(&found, ShareKind::OwnSleep, "its own timer"),
+        200.0,
+        "{found:#?}"
+    );
+    let device = |share: &punctual_model::Share| share.kind() == ShareKind::Device;
+    assert!(!found.shares.iter().any(device), "{found:#?}");
+}
+
 #[test]
 fn page_from_disk_is_page_fault() {
     let stream = job(1_000.0)

@@ -152,7 +152,7 @@ impl Watched {
                     self.passed_on.insert(tid);
                     self.note(format!(
                         "the number {tid} was given to another watched thread after the first \
-                         had ended: the second is counted with the threads made later"
+                         had ended: the second is counted with the threads created later"
                     ));
                     anew(tid);
                 }

@@ -16,7 +16,7 @@ use crate::time::Start;
 
 /// Title of the track for all threads created after the start, whose number is unknown when the
 /// recording begins.
-const LATER: &str = "threads made later";
+const LATER: &str = "threads created later";
 
 /// Returns the threads of a recording: those at the start, and one for all later ones.
 pub(super) fn threads(watched: &Watched) -> Vec<ThreadRecord> {
