@@ -37,7 +37,7 @@ impl Application {
         let (seen, name) = (Arc::clone(&stop), name.to_owned());
         let (ready, is_ready) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let figures = Figures::create(&name, 2).unwrap();
+            let figures = Figures::create(&name, 3).unwrap();
             let spec = ChannelSpec {
                 name: "control\x1b[31m",
                 kind: Kind::Latency,
@@ -46,6 +46,11 @@ impl Application {
             };
             let mut channel = figures.channel(&spec).unwrap();
             let mut work = figures.channel(&WORK).unwrap();
+            let spec = ChannelSpec {
+                name: "without account",
+                ..spec
+            };
+            let mut without_account = figures.channel(&spec).unwrap();
             let period = Duration::from_millis(2);
             let mut periodic = Periodic::new(period, OverrunPolicy::Skip).unwrap();
             ready.send(()).unwrap();
@@ -54,6 +59,7 @@ impl Application {
                     continue;
                 };
                 channel.record(job.release.as_nanos(), job.latency_ns() as i64);
+                without_account.record(job.release.as_nanos(), 1);
                 let account = periodic.account();
                 channel.account(account.due, account.missed, account.late);
                 // Every hundredth job sleeps, which it should not do.
@@ -221,6 +227,13 @@ fn an_application_is_listed_and_recorded() {
     );
     let account = recording.accounting();
     assert!(account.balances() && account.recorded > 0, "{account:?}");
+    let unknown = |warning: &&String| warning.contains("missed periods are unknown");
+    let unknown: Vec<&String> = recording.warnings.iter().filter(unknown).collect();
+    assert!(
+        matches!(unknown[..], [one] if one.starts_with("without account")),
+        "{:?}",
+        recording.warnings
+    );
     let threads = recording.threads.iter();
     let counted: u64 = threads.map(|thread| thread.histogram.recorded()).sum();
     assert_eq!(counted, account.recorded);

@@ -209,7 +209,7 @@ fn the_formats_have_their_page() {
 fn the_schemas_have_their_page() {
     let help = Sandbox::new().done("schema --help");
     let mut page = String::from(
-        "# Schemas\n\n`punctual schema OF` prints the JSON Schema of what a command writes. \
+        "# Schemas\n\n`punctual schema OF` prints the JSON Schema of the output of a command. \
          Existing keys stay,\nwith their meaning and unit; new keys are added.\n\n\
          | `OF` | written by |\n|---|---|\n",
     );

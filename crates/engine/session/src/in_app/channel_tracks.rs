@@ -1,7 +1,7 @@
 //! Counts of each channel of an application while it is read.
 
 use punctual_app::find::Found;
-use punctual_app::{ChannelHead, Counts, Snapshot, TopEntry, Unfit};
+use punctual_app::{ChannelHead, Counts, Kind, Snapshot, TopEntry, Unfit};
 use punctual_model::{
     Accounting, Cell, CountedBeside, Histogram, IntervalRow, Nanos, Table, TaskRecord,
     ThreadRecord, TopSample, TopSamples, grouped,
@@ -235,6 +235,14 @@ impl ChannelTracks {
                     "{title}: {} of the largest samples were overwritten before they were read; the \
                      histogram has them",
                     grouped(channel.ring_dropped)
+                ));
+            }
+            let has_periods =
+                channel.head.kind == Kind::Latency && channel.head.period_ns.is_some();
+            if has_periods && channel.last.counts.due == 0 {
+                warnings.push(format!(
+                    "{title}: the application does not account for its periods \
+                     (Channel::account): its missed periods are unknown, and not counted"
                 ));
             }
             if let (_, Some(due)) = channel.accounting() {
