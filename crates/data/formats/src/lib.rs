@@ -27,6 +27,7 @@ mod cyclictest_json;
 mod error;
 mod export;
 mod facts;
+mod hgrm;
 mod import;
 mod json;
 mod micros;
@@ -67,6 +68,7 @@ pub const FORMATS: &[Format] = &[
     parquet_samples::FORMAT,
     csv_histogram::FORMAT,
     csv_series::FORMAT,
+    hgrm::FORMAT,
 ];
 
 /// Returns the format called `name`.
