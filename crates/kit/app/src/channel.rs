@@ -57,18 +57,12 @@ pub struct ChannelSpec<'a> {
     pub budget_ns: u64,
 }
 
-/// Returns the ID of the current thread, as the kernel counts them.
-pub(crate) fn current_thread() -> u64 {
-    let tid = rustix::thread::gettid().as_raw_nonzero().get();
-    u64::from(tid.unsigned_abs())
-}
-
 /// Length of the window in which the largest sample is stored. The first sample after it starts a
 /// new window.
 const WINDOW_NS: u64 = 1_000_000_000;
 
-/// A channel. Recording a sample does not allocate or lock, and uses no floating point. After the
-/// first sample, it makes no system call and costs about 5 ns.
+/// A channel. Recording a sample makes no system call, does not allocate or lock, and uses no floating
+/// point. It costs about 5 ns.
 #[derive(Debug)]
 pub struct Channel {
     memory: Arc<Memory>,
@@ -101,8 +95,7 @@ impl Channel {
     }
 
     /// Counts a sample of `ns` nanoseconds, for a job released at `at_ns` on CLOCK_MONOTONIC. A
-    /// negative sample (an early wake-up) is counted as early. The first sample also stores the ID
-    /// of the current thread, which makes a system call.
+    /// negative sample (an early wake-up) is counted as early.
     #[inline]
     pub fn record(&mut self, at_ns: u64, ns: i64) {
         let Ok(ns) = u64::try_from(ns) else {
@@ -173,18 +166,9 @@ impl Channel {
 
     #[inline]
     fn recorded(&mut self) {
-        if self.run == 0 {
-            self.store_thread();
-        }
         self.run += 1;
         // Written last: a reader that finds it unchanged has a consistent snapshot.
         self.word(channel::RUN).store(self.run, Ordering::Release);
-    }
-
-    /// Stores the ID of the current thread. Another thread may have created the channel.
-    #[cold]
-    fn store_thread(&self) {
-        self.set(channel::TID, current_thread());
     }
 
     #[inline(always)]

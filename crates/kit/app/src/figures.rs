@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use crate::channel::current_thread;
 use crate::layout::{self, channel, header};
 use crate::memory::Memory;
 use crate::{Channel, ChannelSpec, Error, Identity};
@@ -61,8 +60,8 @@ impl Figures {
         })
     }
 
-    /// Creates the channel of one thread. It has the ID of the current thread until the first
-    /// sample, which stores the ID of the thread that records.
+    /// Creates the channel of one thread. Call it in the thread that records: the channel stores its
+    /// thread ID.
     ///
     /// # Errors
     /// Returns [`Error::NoChannelLeft`] if all channels are in use.
@@ -76,9 +75,10 @@ impl Figures {
             });
         }
         let first = layout::HEADER_WORDS + *used * (layout::CHANNEL_BYTES / layout::WORD);
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
         let words = [
             (channel::KIND, spec.kind as u64),
-            (channel::TID, current_thread()),
+            (channel::TID, u64::from(tid.unsigned_abs())),
             (channel::PERIOD_NS, spec.period_ns),
             (channel::BUDGET_NS, spec.budget_ns),
             (channel::MIN_NS, u64::MAX),

@@ -40,22 +40,6 @@ fn reader() -> Reader<File> {
     own().unwrap().reader
 }
 
-/// A program may create its channels before it starts its threads.
-#[test]
-fn recording_thread_is_that_of_the_channel() {
-    let _alone = alone();
-    let figures = Figures::create("motion", 2).unwrap();
-    let mut channel = figures.channel(&SPEC).unwrap();
-    let recording = std::thread::spawn(move || {
-        channel.record(1, -5);
-        channel.record(2, 7);
-        rustix::thread::gettid().as_raw_nonzero().get()
-    });
-    let tid = recording.join().unwrap();
-    let channels = reader().channels().unwrap();
-    assert_eq!(channels[0].tid, tid.unsigned_abs());
-}
-
 #[test]
 fn what_is_counted_is_read_from_outside() {
     let _alone = alone();

@@ -220,7 +220,7 @@ const AFTER: &str = "\
 uname -v                      # has PREEMPT_RT in it
 cat /sys/kernel/realtime      # 1 (some kernels lack this file)
 punctual doctor               # kernel-preempt-rt is ok; see the rest
-punctual measure timer -D 60s # and what it is worth
+punctual measure timer -D 60s # the latency now
 ";
 
 /// Returns the steps for a distribution. `distribution` is its name on the command line or its `ID`

@@ -5,6 +5,7 @@ mod kind;
 mod name;
 mod row;
 mod slice_start;
+mod stack;
 mod table;
 mod task;
 
@@ -18,7 +19,8 @@ pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
 pub use name::{SOFTIRQS, disk_name, softirq_name};
 pub use row::{EventFields, EventLevel, EventNames};
 pub use slice_start::SliceStart;
-pub use table::{EVENTS, EventKind, EventSpec, KernelEvent, interrupted_functions, stack_of};
+pub use stack::{interrupted_functions, stack_of};
+pub use table::{EVENTS, EventKind, EventSpec, KernelEvent};
 pub use task::{Comm, KernelPriority, Task, TaskState};
 
 use crate::Nanos;

@@ -30,7 +30,8 @@ fn each_page_works_without_scripts() {
     tab.go(&format!("http://{}/", server.address));
     tab.eval("document.querySelector('input[name=name]').value = 'line-2'");
     tab.eval("document.querySelector('form.filter button').click()");
-    tab.until("location.search.includes('name=line-2')");
+    // The URL changes before the page has loaded.
+    tab.until("location.search.includes('name=line-2') && document.readyState === 'complete'");
     assert_eq!(
         tab.eval("document.querySelectorAll('main tbody tr').length"),
         1

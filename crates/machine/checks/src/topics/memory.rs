@@ -208,7 +208,7 @@ const CHECKS: &[Check] = &[
         expected: "0",
         reads: &[SLAB_PARTIAL],
         judge: slab_partial,
-        why: "Each CPU keeps partly free pages of the kernel's allocator; where the list is full, the thread that frees gives all of it back, with a lock held.",
+        why: "Each CPU keeps a list of partly free pages of the kernel's allocator. If the list is full, a thread that frees memory returns all of them while it holds a lock.",
         source: "mm/Kconfig, SLUB_CPU_PARTIAL; Documentation/ABI/testing/sysfs-kernel-slab, cpu_partial",
         remedies: &[consider(
             "slab-partial",

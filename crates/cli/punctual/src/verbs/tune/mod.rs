@@ -120,7 +120,7 @@ struct Wished {
     /// CPUs that are measured or run the application, such as 2-3
     #[arg(short = 'a', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
-    /// One setting, also SETTING@INSTANCE=VALUE; overrides the profile
+    /// Set one setting, or SETTING@INSTANCE=VALUE; overrides the profile
     #[arg(short, long, value_name = "SETTING=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
