@@ -40,6 +40,31 @@ pub(crate) struct IpiSender {
     reschedules: bool,
 }
 
+impl IpiSender {
+    /// Returns the sender, and the CPUs that it interrupts, if the event is such an interrupt.
+    pub(crate) fn from_event<'a>(
+        event: &'a TraceEvent,
+        threads: &Threads,
+    ) -> Option<(Self, &'a [u32])> {
+        let EventKind::IpiSend {
+            cpus,
+            callsite,
+            callback,
+        } = &event.kind
+        else {
+            return None;
+        };
+        let in_handler = event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ);
+        let sender = Self {
+            task: (!in_handler).then(|| threads.task(event.pid)),
+            cpu: event.cpu,
+            callsite: *callsite,
+            reschedules: *callback == 0,
+        };
+        Some((sender, cpus))
+    }
+}
+
 /// State of one CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
@@ -136,22 +161,9 @@ impl Context {
         self.note_flags(event);
     }
 
-    /// A thread on another CPU interrupts this one. The CPU sends no second interrupt of the same
-    /// kind before the first one has begun, so an earlier one has lost its event.
-    pub(crate) fn interrupted_by(&mut self, event: &TraceEvent, threads: &Threads) {
-        let EventKind::IpiSend {
-            callsite, callback, ..
-        } = event.kind
-        else {
-            return;
-        };
-        let in_handler = event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ);
-        let sender = IpiSender {
-            task: (!in_handler).then(|| threads.task(event.pid)),
-            cpu: event.cpu,
-            callsite,
-            reschedules: callback == 0,
-        };
+    /// Another CPU interrupts this one. It sends no second interrupt of the same kind before the
+    /// first one has begun, so the begin of an earlier one was lost.
+    pub(crate) fn interrupted_by(&mut self, sender: IpiSender) {
         self.pending_ipis
             .retain(|earlier| earlier.reschedules != sender.reschedules);
         self.pending_ipis.push(sender);
@@ -162,7 +174,7 @@ impl Context {
         let fits = |ipi: &IpiSender| match vector {
             Vector::Reschedule => ipi.reschedules,
             Vector::CallFunction | Vector::CallFunctionSingle => !ipi.reschedules,
-            // On arm, one event stands for all kinds.
+            // Arm has one event for all kinds.
             Vector::Other(name) => &*name.0 == "ipi",
             _ => false,
         };

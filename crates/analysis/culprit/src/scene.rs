@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Delay, EventKind, GapReason, KernelPriority, Nanos, TraceEvent, Window};
+use punctual_model::{Delay, GapReason, KernelPriority, Nanos, TraceEvent, Window};
 
-use crate::context::{Context, Threads};
+use crate::context::{Context, IpiSender, Threads};
 use crate::timeline::{LaterEvents, TimelineEvent};
 use crate::victim::{State, Thread, Why};
 
@@ -81,10 +81,10 @@ impl<'a> Scene<'a> {
                 let due = event.time >= self.window.expected;
                 let context = self.contexts.entry(event.cpu).or_default();
                 context.apply(event, &mut self.threads);
-                if let EventKind::IpiSend { cpus, .. } = &event.kind {
+                if let Some((sender, cpus)) = IpiSender::from_event(event, &self.threads) {
                     for cpu in cpus.iter().filter(|cpu| **cpu != event.cpu) {
                         if let Some(target) = self.contexts.get_mut(cpu) {
-                            target.interrupted_by(event, &self.threads);
+                            target.interrupted_by(sender);
                         }
                     }
                 }

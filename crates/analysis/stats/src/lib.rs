@@ -1,8 +1,8 @@
 //! Comparison of recordings, rates of late episodes, experiments on one variable.
 //!
-//! **For:** deciding whether one machine, kernel or setting reacts earlier than another, by how
-//! much, and with which confidence ([`compare`]); and checking whether the two were measured alike
-//! at all.
+//! **For:** deciding whether one machine, kernel or setting reacts earlier than another, with the
+//! size of the difference and its confidence ([`compare`]); and checking whether the two
+//! measurements are comparable.
 //!
 //! **Knows:** the domain model, and the statistics.
 //!

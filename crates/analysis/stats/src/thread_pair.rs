@@ -257,7 +257,7 @@ impl<'a> Work<'a> {
             (medians, medians, Some(runs))
         } else {
             let on_scale = [0, 1].map(|side| self.value(&self.counts[side], quantile));
-            // Values as `show` formats them, limited by the maximum. The difference is taken on the
+            // Values as `show` formats them, never above the maximum. The difference is taken on the
             // common scale instead.
             let values = [0, 1].map(|side| {
                 let max = self.histograms[side].max();

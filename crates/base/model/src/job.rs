@@ -47,16 +47,16 @@ pub struct ThreadJobs {
     pub thread: u32,
     /// The wait that ends each job. Null if no such wait was found. Then no jobs are known.
     pub release: Option<ReleaseWait>,
-    /// Waits in which the thread was idle for a comparable time when the release wait was chosen,
-    /// by falling time, at most eight. `release` is one of them.
+    /// Waits of comparable length when the release wait was chosen, by falling time, at most eight.
+    /// `release` is one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<WaitCall>,
     /// Waits that ended its earlier jobs, until it stopped using them. At most four, the oldest
     /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_releases: Vec<ReleaseWait>,
-    /// Time in which its jobs were not counted, because the search for the release wait took longer
-    /// than its events were kept. In nanoseconds.
+    /// Time without counted jobs, in nanoseconds: its release wait was not known, and not all events
+    /// of that time were kept.
     #[serde(default)]
     pub not_counted_ns: Nanos,
     /// Number of complete jobs.

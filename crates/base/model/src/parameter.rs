@@ -104,7 +104,7 @@ pub enum ArgumentError {
         /// The largest allowed.
         max: String,
     },
-    /// There is no parameter of this name.
+    /// The parameter does not exist.
     #[error("unknown parameter '{name}': one of {known}")]
     NoSuchParameter {
         /// The name that was given.

@@ -230,9 +230,9 @@ impl LimitResult {
         };
         let mut text = match (limit.metric, measured, self.held) {
             (Metric::Break, Some(_), Some(false)) => {
-                return format!("break value {at_most} crossed by {value}{place}");
+                return format!("{value}{place} exceeds the break value {at_most}");
             }
-            (Metric::Break, _, Some(true)) => return format!("break value {at_most} not crossed"),
+            (Metric::Break, _, Some(true)) => return format!("break value {at_most} not exceeded"),
             (metric, Some(measured), _) => {
                 let least = thread.is_some_and(|thread| is_at_least(metric, *measured, thread));
                 let is = if least { "is at least" } else { "is" };

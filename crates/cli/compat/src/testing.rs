@@ -1,4 +1,4 @@
-//! Test helpers that read the files of a tool back.
+//! Test helpers that read back the files that a tool wrote.
 
 use punctual_formats::{CountSamples, JsonHead, Source, recognise, write_rt_tests_json};
 use punctual_model::{Histogram, Nanos, Recording, SignedNanos, testing};

@@ -16,9 +16,8 @@ mod words;
 pub(crate) use accounting::{account_fault, account_of, account_text};
 pub(crate) use due::due_rows;
 pub(crate) use warnings::warnings;
-pub(crate) use words::{
-    bytes, count_or_dash, or_dash, size, text_or_dash, time_of_day, trace_time, wall,
-};
+pub use words::bytes;
+pub(crate) use words::{count_or_dash, or_dash, size, text_or_dash, time_of_day, trace_time, wall};
 
 /// The percentiles of the tables, as heading and quantile.
 pub(crate) const PERCENTILES: [(&str, f64); 4] = [

@@ -37,6 +37,7 @@ mod spread;
 pub mod text;
 mod wrap;
 
+pub use figures::bytes;
 pub use lint::sarif as lint_sarif;
 pub use outlier_timeline::OutlierTimeline;
 pub use outliers_text::outliers_text;

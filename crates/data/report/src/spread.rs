@@ -30,7 +30,7 @@ impl Spread {
         steps: COARSE,
     };
 
-    /// Returns an axis of the decades from `min` to `max`.
+    /// Returns a logarithmic axis with the decades from `min` to `max`.
     pub(super) fn between(min: Nanos, max: Nanos) -> Self {
         let first = min.0.max(1).ilog10();
         let last = max.0.max(min.0).max(1).ilog10();

@@ -215,7 +215,7 @@ fn sample_takes_under_1_6_bytes() {
     let kept = writer.seal().unwrap();
     assert_eq!(kept.count, count);
     let each = kept.bytes as f64 / count as f64;
-    eprintln!("{each:.3} bytes a sample compressed");
+    eprintln!("{each:.3} bytes per sample compressed");
     assert!(each < 1.6, "{each}");
     let mut streams = writer
         .link
@@ -232,7 +232,7 @@ fn sample_takes_under_1_6_bytes() {
     drop(Store::open(&empty).unwrap());
     let size = |path: &Path| std::fs::metadata(path).unwrap().len() as f64;
     let each = (size(&path) - size(&empty)) / count as f64;
-    eprintln!("{each:.3} bytes a sample in the file");
+    eprintln!("{each:.3} bytes per sample in the file");
     assert!(each < 1.6, "{each}");
 }
 

@@ -21,7 +21,8 @@ pub struct Config {
     pub login: bool,
     /// Whether a proxy provides TLS, so that plain HTTP is allowed on a public address.
     pub behind_proxy: bool,
-    /// The addresses of the proxies, which name the client (X-Forwarded-For) and the user.
+    /// Addresses of the trusted proxies. Their headers identify the client (X-Forwarded-For) and the
+    /// user.
     pub proxies: Vec<IpAddr>,
     /// How a proxy names its users; `None` if it does not.
     pub sign_on: Option<SignOn>,

@@ -10,8 +10,8 @@ pub struct Distribution {
     pub ids: &'static [&'static str],
     /// Name that is shown to users.
     pub title: &'static str,
-    /// Shell commands or comments. `{arch}` stands for Debian's name of the architecture,
-    /// `{machine}` for the output of `uname -m`.
+    /// Shell commands or comments. `{arch}` becomes Debian's name of the architecture, and
+    /// `{machine}` the output of `uname -m`.
     pub steps: &'static [&'static str],
     /// Source of the steps, and the date when each part of it was looked up.
     pub source: &'static str,
@@ -33,7 +33,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         title: "Debian",
         steps: &[
             "sudo apt update",
-            "sudo apt install linux-image-rt-{arch}   # of 12 and 13: amd64, arm64, armmp",
+            "sudo apt install linux-image-rt-{arch}   # Debian 12 and 13: amd64, arm64 or armmp",
             "# For modules that are built here (DKMS): linux-headers-rt-{arch} as well.",
             "# The newest kernel is booted; to stay with the other, set GRUB_DEFAULT in",
             "# /etc/default/grub and run sudo update-grub.",

@@ -63,9 +63,9 @@ pub(crate) fn without_real_time(root: &Root, tid: &str) -> Option<String> {
 /// The counters of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaCounts {
-    /// Quota periods in which the group ran.
+    /// Number of quota periods while the group was runnable (`nr_periods`).
     pub periods: u64,
-    /// Quota periods in which the group was throttled.
+    /// Number of those periods that throttled the group (`nr_throttled`).
     pub throttled: u64,
     /// Throttled time, summed over CPUs.
     pub throttled_time: Nanos,

@@ -17,8 +17,8 @@ const NO_LIMIT: i32 = 2_000_000_000;
 /// ended, and others only while they measure.
 const OWN: &str = "punctual";
 
-/// Returns lines with PID and name, such as `812 tuned`, or *absent* if there is no limit and
-/// therefore no holder.
+/// Returns lines with PID and name, such as `812 tuned`, or *absent* if nothing limits the latency,
+/// because then no process holds a limit.
 pub(crate) fn read(root: &Root) -> Reading {
     let limited = match root.bytes(DEVICE) {
         Ok(bytes) => bytes != NO_LIMIT.to_ne_bytes(),

@@ -77,7 +77,7 @@ impl Options {
 /// Result of applying a plan.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Applied {
-    /// Name of the profile, or the settings if there is no profile.
+    /// Name of the profile. Without a profile, the list of the settings.
     pub label: String,
     /// Changes that were made and read back, in order.
     pub changes: Vec<Change>,

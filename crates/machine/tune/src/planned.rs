@@ -53,7 +53,7 @@ pub struct LeftOut {
 /// A list of changes to make.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Plan {
-    /// Name of the profile, or the settings if there is no profile.
+    /// Name of the profile. Without a profile, the list of the settings.
     pub label: String,
     /// CPUs that the plan is for.
     pub cpus: Option<CpuSet>,

@@ -324,7 +324,7 @@ fn read_role(table: &DeTable<'_>, spot: &dyn Fn(Range<usize>) -> Spot) -> Result
     }
 }
 
-/// Word in a profile that stands for the recommended value of the setting's table row.
+/// Word in a profile that selects the recommended value from the table of settings.
 const RECOMMENDED: &str = "recommended";
 
 fn read_settings(

@@ -32,7 +32,7 @@ pub(crate) enum JournalEntry {
 /// Description of changes that stay after the program has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Committed {
-    /// Name of the profile, or the settings if there is no profile.
+    /// Name of the profile. Without a profile, the list of the settings.
     pub(crate) label: String,
     /// CPUs that the changes were for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

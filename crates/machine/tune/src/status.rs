@@ -17,7 +17,7 @@ use crate::undo::UndoJournal;
 /// Settings that a user has applied.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Status {
-    /// Name of the profile, or the settings if there is no profile.
+    /// Name of the profile. Without a profile, the list of the settings.
     pub label: String,
     /// CPUs that the settings are for.
     pub cpus: Option<String>,

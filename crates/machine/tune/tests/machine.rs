@@ -114,7 +114,7 @@ fn real_cards_coalescing_is_disabled_and_restored() {
     let ran = String::from_utf8_lossy(&child.stdout).contains("running 1 test");
     if let Some(why) = said.lines().find(|line| line.starts_with("LACKING")) {
         match why {
-            // Busybox's ip(8) cannot make such a device, or there is no ip(8).
+            // Busybox's ip(8) cannot create such a device, or ip(8) is not installed.
             why if why.contains("BusyBox")
                 || why.contains("ip tuntap add dev punctual0 mode tap: No such") =>
             {

@@ -37,13 +37,13 @@ impl Job {
 pub struct JobSeen {
     /// Its release wait; `None` if not found.
     pub release: Option<FoundRelease>,
-    /// Places where it waited when its release wait was chosen, by falling time: the release wait,
-    /// and those that another choice would take.
+    /// Places with comparable waits when its release wait was chosen, by falling time. The release
+    /// wait is one of them.
     pub candidates: Vec<SeenWaits>,
     /// Release waits that it stopped using, the oldest first; at most four.
     pub earlier: Vec<FoundRelease>,
-    /// Time in which no jobs were counted, because the search for the release wait took longer than
-    /// its events were kept.
+    /// Time without counted jobs: events of the search for a release wait were dropped, or the
+    /// thread had stopped using the earlier one.
     pub not_counted: Nanos,
     /// Number of completed jobs.
     pub jobs: u64,
@@ -97,29 +97,37 @@ pub struct JobFinder {
 struct Thread {
     state: State,
     seen: JobSeen,
-    /// `Some` until the release wait is found.
+    /// `Some` during the search for a release wait, or for another one.
     learning: Option<Learning>,
-    /// When it last entered its release wait, and how often it waited elsewhere since then.
-    last_release: Nanos,
+    /// Time at which it last entered its release wait, or the first event after an interruption.
+    last_release: Option<Nanos>,
+    /// Number of waits elsewhere since then.
     elsewhere: u64,
 }
 
-/// Events that are kept until the release wait is found.
+/// Search for the release wait.
 #[derive(Clone, Debug)]
 struct Learning {
     since: Nanos,
+    waits: Waits,
     /// The newest events, without a gap. A gap would look like a job when they are replayed.
     events: VecDeque<TraceEvent>,
+    /// Start of the time before the kept events in which jobs are not counted.
+    dropped_since: Option<Nanos>,
 }
 
 /// Maximum number of events kept per thread: enough for a few thousand waits.
 const REMEMBERED: usize = 20_000;
 
-/// A thread no longer uses its release wait if it waited elsewhere at least this often, and did not
-/// enter the release wait for [`ABANDONED`] and for [`ABANDONED_PERIODS`] of its periods.
+/// A search for another release wait begins if the thread did not enter its release wait for this
+/// time and for [`UNUSED_PERIODS`] of its periods, and waited elsewhere at least [`ELSEWHERE`] times.
+const UNUSED: Nanos = Nanos::from_secs(2);
+const UNUSED_PERIODS: u64 = 20;
 const ELSEWHERE: u64 = 5;
-const ABANDONED: Nanos = Nanos::from_secs(2);
-const ABANDONED_PERIODS: u64 = 20;
+
+/// Another release wait is accepted only after this multiple of that time. Until then, the thread
+/// may be in a long job, which ends when it enters its release wait.
+const UNTIL_ACCEPTED: u64 = 5;
 
 /// Maximum number of earlier release waits that are kept.
 const EARLIER: usize = 4;
@@ -206,21 +214,15 @@ impl JobFinder {
             .threads
             .entry(tid)
             .or_insert_with(|| Thread::new(event.time));
-        let Some(learning) = &mut thread.learning else {
-            return thread.step(tid, event, numbers).into_iter().collect();
-        };
-        if learning.events.len() >= REMEMBERED {
-            learning.events.pop_front();
+        let waits = thread.seen.waits.count;
+        let mut jobs: Vec<Job> = thread.step(tid, event, numbers).into_iter().collect();
+        if let Some(learning) = &mut thread.learning {
+            learning.keep(event);
         }
-        learning.events.push_back(event.clone());
-        let step = thread.state.step(tid, event, None, numbers);
-        if let Some(Step::Waited(call, from, to)) = step {
-            thread.seen.waits.add(call, from, to);
-            if learning.is_over(event.time, thread.seen.waits.count) {
-                return thread.learnt(tid, numbers, kind);
-            }
+        if thread.seen.waits.count > waits && thread.search_ends(event.time) {
+            jobs.extend(thread.learnt(tid, numbers, kind));
         }
-        Vec::new()
+        jobs
     }
 
     /// Marks events up to this time as lost. Waits and jobs that began earlier have no length, and
@@ -252,9 +254,16 @@ impl JobFinder {
                 ran,
                 ..State::default()
             };
+            (thread.last_release, thread.elsewhere) = (None, 0);
             // The kept events would be replayed later, and the interruption would look like a job.
             if let Some(learning) = &mut thread.learning {
                 learning.events.clear();
+                learning.waits.interrupt();
+                learning.dropped_since = None;
+            }
+            // The thread may have entered its release wait meanwhile.
+            if thread.seen.release.is_some() {
+                thread.learning = None;
             }
         }
     }
@@ -276,7 +285,7 @@ impl JobFinder {
     pub fn finish(&mut self, kind: KindOf<'_>) -> Vec<Job> {
         let numbers = &self.numbers;
         let threads = self.threads.iter_mut();
-        let learning = threads.filter(|(_, thread)| thread.learning.is_some());
+        let learning = threads.filter(|(_, thread)| thread.seen.release.is_none());
         let jobs = learning.flat_map(|(tid, thread)| thread.learnt(*tid, numbers, kind));
         let jobs = jobs.collect();
         for thread in self.threads.values_mut() {
@@ -296,11 +305,11 @@ impl JobFinder {
         calls.into_iter().collect()
     }
 
-    /// Returns whether the release wait of a thread is still unknown. Finding it requires all
-    /// system calls of the thread.
+    /// Returns whether a release wait of a thread is searched for, which requires all its system
+    /// calls.
     pub fn is_learning(&self, tid: u32) -> bool {
         let thread = self.threads.get(&tid);
-        thread.is_none_or(|thread| thread.seen.release.is_none())
+        thread.is_none_or(|thread| thread.learning.is_some())
     }
 
     /// Returns the statistics of each thread.
@@ -314,12 +323,37 @@ impl JobFinder {
 impl Thread {
     fn new(since: Nanos) -> Self {
         Self {
-            learning: Some(Learning {
-                since,
-                events: VecDeque::new(),
-            }),
-            last_release: since,
+            learning: Some(Learning::new(since)),
             ..Self::default()
+        }
+    }
+
+    /// Begins a search for another release wait if the thread seems to have stopped using its own,
+    /// like a program that sleeps while it starts, and then waits for a timer. Returns whether a
+    /// search has enough waits.
+    fn search_ends(&mut self, now: Nanos) -> bool {
+        let is_over = |learning: &Learning| learning.is_over(now);
+        let (Some(release), Some(since)) = (self.seen.release, self.last_release) else {
+            return self.learning.as_ref().is_some_and(is_over);
+        };
+        let periods = release
+            .period
+            .unwrap_or_default()
+            .0
+            .saturating_mul(UNUSED_PERIODS);
+        let long = UNUSED.0.max(periods);
+        let unused = now.saturating_sub(since).0;
+        match &self.learning {
+            Some(learning) => unused / UNTIL_ACCEPTED >= long && is_over(learning),
+            None => {
+                if unused >= long && self.elsewhere >= ELSEWHERE {
+                    self.learning = Some(Learning {
+                        dropped_since: Some(since),
+                        ..Learning::new(now)
+                    });
+                }
+                false
+            }
         }
     }
 
@@ -329,16 +363,18 @@ impl Thread {
         let Some(learning) = self.learning.take() else {
             return Vec::new();
         };
-        let Some(found) = self.seen.waits.choose(&|call| kind(tid, call)) else {
+        let Some(found) = learning.waits.choose(&|call| kind(tid, call)) else {
             self.learning = Some(learning);
             return Vec::new();
         };
-        self.seen.release = Some(found);
-        self.seen.candidates = self.seen.waits.candidates(&|call| kind(tid, call));
-        if learning.events.len() >= REMEMBERED
-            && let Some(first) = learning.events.front()
-        {
-            self.seen.not_counted += first.time.saturating_sub(learning.since);
+        self.seen.candidates = learning.waits.candidates(&|call| kind(tid, call));
+        let earlier = self.seen.release.replace(found);
+        if self.seen.earlier.len() < EARLIER {
+            self.seen.earlier.extend(earlier);
+        }
+        self.seen.incomplete += u64::from(self.state.open.is_some());
+        if let (Some(since), Some(first)) = (learning.dropped_since, learning.events.front()) {
+            self.seen.not_counted += first.time.saturating_sub(since);
         }
         let waits = std::mem::take(&mut self.seen.waits);
         self.state = State::default();
@@ -357,9 +393,19 @@ impl Thread {
             return None;
         }
         let step = self.state.step(tid, event, release, numbers);
-        self.note_release_wait(event, release, step.as_ref());
+        self.last_release.get_or_insert(event.time);
+        if matches!(event.kind, EventKind::SysEnter { .. }) && self.state.is_in(release) {
+            (self.last_release, self.elsewhere) = (Some(event.time), 0);
+            self.learning = None;
+        }
         match step? {
-            Step::Waited(call, from, to) => self.seen.waits.add(call, from, to),
+            Step::Waited(call, from, to) => {
+                self.seen.waits.add(call, from, to);
+                self.elsewhere += u64::from(call != release);
+                if let Some(learning) = &mut self.learning {
+                    learning.waits.add(call, from, to);
+                }
+            }
             Step::AtOnce => self.seen.at_once += 1,
             Step::ReleaseUnknown => self.seen.incomplete += 1,
             Step::Completed(open) => {
@@ -385,54 +431,28 @@ impl Thread {
     }
 }
 
-impl Thread {
-    /// Searches for another release wait if the thread stopped using the current one, like a program
-    /// that sleeps while it starts, and then waits for a timer.
-    fn note_release_wait(
-        &mut self,
-        event: &TraceEvent,
-        release: Option<Call>,
-        step: Option<&Step>,
-    ) {
-        let now = event.time;
-        if matches!(event.kind, EventKind::SysEnter { .. }) && self.state.is_in(release) {
-            (self.last_release, self.elsewhere) = (now, 0);
-            return;
-        }
-        if !matches!(step, Some(Step::Waited(call, ..)) if *call != release) {
-            return;
-        }
-        self.elsewhere += 1;
-        let period = self.seen.release.and_then(|found| found.period);
-        let periods = Nanos(
-            period
-                .unwrap_or_default()
-                .0
-                .saturating_mul(ABANDONED_PERIODS),
-        );
-        let unused = now.saturating_sub(self.last_release);
-        if self.elsewhere < ELSEWHERE || unused < ABANDONED.max(periods) {
-            return;
-        }
-        self.seen.incomplete += u64::from(self.state.open.take().is_some());
-        if let Some(old) = self.seen.release.take()
-            && self.seen.earlier.len() < EARLIER
-        {
-            self.seen.earlier.push(old);
-        }
-        self.seen.waits = Waits::default();
-        self.learning = Some(Learning {
-            since: now,
-            events: VecDeque::new(),
-        });
-        (self.last_release, self.elsewhere) = (now, 0);
-    }
-}
-
 impl Learning {
+    fn new(since: Nanos) -> Self {
+        Self {
+            since,
+            waits: Waits::default(),
+            events: VecDeque::new(),
+            dropped_since: None,
+        }
+    }
+
+    fn keep(&mut self, event: &TraceEvent) {
+        if self.events.len() >= REMEMBERED
+            && let Some(dropped) = self.events.pop_front()
+        {
+            self.dropped_since.get_or_insert(dropped.time);
+        }
+        self.events.push_back(event.clone());
+    }
+
     /// Returns whether there were enough waits in the elapsed time.
-    fn is_over(&self, now: Nanos, count: u64) -> bool {
-        let elapsed = now.saturating_sub(self.since);
+    fn is_over(&self, now: Nanos) -> bool {
+        let (elapsed, count) = (now.saturating_sub(self.since), self.waits.count);
         (elapsed >= Nanos::from_millis(300) && count >= 30)
             || (elapsed >= Nanos::from_secs(2) && count >= 5)
             || (elapsed >= Nanos::from_secs(10) && count >= 2)
@@ -449,6 +469,18 @@ impl State {
 
     fn is_in(&self, release: Option<Call>) -> bool {
         release.is_some() && self.call.map(|(call, _)| call) == release
+    }
+
+    /// A wait ends now. If it is the release wait, a job begins.
+    fn wakes(&mut self, since: Nanos, now: Nanos, release: Option<Call>) -> Step {
+        if self.is_in(release) {
+            self.open = Some(Open {
+                release: now,
+                ran_before: self.ran,
+                fresh: true,
+            });
+        }
+        Step::Waited(self.call.map(|(call, _)| call), since, now)
     }
 
     fn step(
@@ -530,25 +562,11 @@ impl State {
                 self.wakeup_missing |= self.asleep.take().is_some();
                 // No event shows when the next period began, so the job begins here.
                 let since = self.yielded.take()?;
-                if self.is_in(release) {
-                    self.open = Some(Open {
-                        release: now,
-                        ran_before: self.ran,
-                        fresh: true,
-                    });
-                }
-                Some(Step::Waited(self.call.map(|(call, _)| call), since, now))
+                Some(self.wakes(since, now, release))
             }
             EventKind::Waking { .. } => {
                 let since = self.asleep.take()?;
-                if self.is_in(release) {
-                    self.open = Some(Open {
-                        release: now,
-                        ran_before: self.ran,
-                        fresh: true,
-                    });
-                }
-                Some(Step::Waited(self.call.map(|(call, _)| call), since, now))
+                Some(self.wakes(since, now, release))
             }
             _ => None,
         }

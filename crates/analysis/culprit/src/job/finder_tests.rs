@@ -178,8 +178,7 @@ fn what_was_lost_makes_no_job() {
     assert!(finder.is_learning(8));
 }
 
-/// The search for the release wait lasts 300 ms, in which a busy thread makes more calls than are
-/// kept.
+/// A busy thread makes more calls than are kept during the search, which lasts 300 ms.
 #[test]
 fn busy_search_leaves_no_hole() {
     let mut events = Vec::new();
@@ -210,7 +209,7 @@ fn release_without_its_event_is_unknown() {
     let is_waking = |event: &TraceEvent| matches!(event.kind, EventKind::Waking { .. });
     let lost = turn(400_000);
     events.extend(lost.into_iter().filter(|event| !is_waking(event)));
-    // Its switch back to the thread is lost, too.
+    // The switch back to the thread is also lost.
     let lost = turn(401_000).into_iter().enumerate();
     let kept = lost.filter(|(index, event)| !is_waking(event) && *index != 3);
     events.extend(kept.map(|(_, event)| event));
@@ -224,21 +223,22 @@ fn release_without_its_event_is_unknown() {
     );
 }
 
+/// A read that waits for 9 ms.
+fn long_read(at: u64) -> [TraceEvent; 5] {
+    [
+        enter(at, READ),
+        switch(at + 5, TID, SLEEPS, 9),
+        waking(at + 9_000),
+        switch(at + 9_010, 9, RUNNABLE, TID),
+        exit(at + 9_015, READ, 4),
+    ]
+}
+
 /// A program that sleeps while it starts, and then waits for a device.
 #[test]
 fn abandoned_release_wait_is_replaced() {
     let mut events: Vec<TraceEvent> = (0..400).flat_map(|n| turn(n * 1_000)).collect();
-    let later = |n: u64| {
-        let at = 400_000 + n * 10_000;
-        [
-            enter(at, READ),
-            switch(at + 5, TID, SLEEPS, 9),
-            waking(at + 9_000),
-            switch(at + 9_010, 9, RUNNABLE, TID),
-            exit(at + 9_015, READ, 4),
-        ]
-    };
-    events.extend((0..400).flat_map(later));
+    events.extend((0..1_500).flat_map(|n| long_read(400_000 + n * 10_000)));
     let (jobs, seen) = jobs(&events);
     let earlier: Vec<i64> = seen.earlier.iter().map(|found| found.call.id).collect();
     assert_eq!(
@@ -246,14 +246,54 @@ fn abandoned_release_wait_is_replaced() {
         (vec![NANOSLEEP], READ)
     );
     // The search begins 2 s after the change.
-    let of_later = jobs
+    let responses = jobs.iter().map(Job::response);
+    let of_later = responses.filter(|one| *one == Nanos::from_micros(1_000));
+    assert!((1_290..=1_300).contains(&of_later.count()));
+    let shortest = jobs
         .iter()
-        .filter(|job| job.response() == Nanos::from_micros(1_000));
-    assert!((150..=200).contains(&of_later.count()));
-    assert!(
-        jobs.iter()
-            .all(|job| job.response() <= Nanos::from_micros(1_000))
-    );
+        .all(|job| job.response() <= Nanos::from_micros(1_000));
+    assert!(shortest);
+    let not_counted = seen.not_counted;
+    assert!((Nanos::from_secs(2)..Nanos::from_millis(2_100)).contains(&not_counted));
+}
+
+/// A job of 5 s, with many waits in it.
+#[test]
+fn long_job_keeps_its_release_wait() {
+    let mut events: Vec<TraceEvent> = (0..400).flat_map(|n| turn(n * 1_000)).collect();
+    let last = turn(400_000);
+    events.extend(last[..5].to_vec());
+    events.extend((0..500).flat_map(|n| long_read(400_620 + n * 10_000)));
+    events.extend((0..400).flat_map(|n| turn(5_400_620 + n * 1_000)));
+    let (jobs, seen) = jobs(&events);
+    assert!(seen.earlier.is_empty() && seen.not_counted == Nanos::ZERO);
+    assert_eq!((seen.jobs, seen.incomplete), (800, 1));
+    let longest = jobs.iter().map(Job::response).max().unwrap();
+    assert_eq!(longest, Nanos::from_micros(5_400_620 - 400_600));
+}
+
+/// While nothing is observed, the thread may have used its release wait.
+#[test]
+fn pause_does_not_abandon_the_release_wait() {
+    let mut finder = JobFinder::new(CallNumbers::default());
+    let kind = |_: u32, call: Call| (call.id == NANOSLEEP).then_some(CallKind::Timer);
+    let watched = |tid: u32| tid == TID;
+    let take = |finder: &mut JobFinder, events: &[TraceEvent]| {
+        for event in events {
+            finder.take(event, &watched, &kind);
+        }
+    };
+    for n in 0..400 {
+        take(&mut finder, &turn(n * 1_000));
+    }
+    for (n, end) in [(0, 500_000), (1, 60_000_000), (2, 120_000_000)] {
+        take(&mut finder, &long_read(500_000 + n * 60_000_000));
+        take(&mut finder, &long_read(510_000 + n * 60_000_000));
+        take(&mut finder, &long_read(520_000 + n * 60_000_000));
+        finder.pause_since(Nanos::from_micros(end + 540_000));
+    }
+    let (_, seen) = finder.seen().next().unwrap();
+    assert!(seen.earlier.is_empty() && !finder.is_learning(TID));
 }
 
 /// A thread of SCHED_DEADLINE gives up the rest of its runtime at the end of each job.

@@ -62,6 +62,10 @@ const FEWEST: usize = 4;
 /// this many times as often.
 const RARE: u64 = 50;
 
+/// Factor between the lengths of a regular and an irregular wait: with more, the thread is idle in
+/// the irregular one.
+const SHORT_BESIDE_IRREGULAR: u64 = 3;
+
 /// Minimum number of irregular waits at one place that show where the thread is idle.
 const MANY: u64 = 10;
 
@@ -123,50 +127,60 @@ impl Waits {
         places
     }
 
-    /// Returns the places where the thread may be idle, in descending order of total time.
+    /// Returns the places where the thread may be idle, in descending order of total time. Frequent
+    /// waits for a time or for many events are included even if they are short: a server whose
+    /// clients answer at once may spend more time in waits for locks.
     pub(super) fn candidates(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Vec<SeenWaits> {
-        let mut places = self.seen_waits();
-        places.retain(|place| kind(place.call).is_some());
-        let longest = places.first().map_or(0, |place| place.total.0);
-        places.retain(|place| place.total.0 >= longest / SHORT);
+        let places = self.fitting(kind);
+        let longest = places.first().map_or(0, |(place, _)| place.total.0);
+        let most = places.iter().map(|(place, _)| place.count).max();
+        let may_be_idle = |place: &SeenWaits, kind: CallKind| {
+            place.total.0 >= longest / SHORT
+                || (kind != CallKind::Other && place.count >= most.unwrap_or(0) / RARE)
+        };
+        let places = places.into_iter();
         places
+            .filter(|(place, kind)| may_be_idle(place, *kind))
+            .map(|(place, _)| place)
+            .collect()
     }
 
-    /// Returns the release wait. Regular waits are preferred; among them, a wait for a time, unless
-    /// others are far longer; among equals, the one with the longest total time. `kind` returns
-    /// `None` for a wait that cannot be the release.
+    /// Returns the places that can be the release, with their kinds, in descending order of time.
+    fn fitting(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Vec<(SeenWaits, CallKind)> {
+        let places = self.seen_waits().into_iter();
+        places
+            .filter_map(|place| Some((place, kind(place.call)?)))
+            .collect()
+    }
+
+    /// Returns the release wait. A regular wait is preferred if the thread is idle in it: a wait for
+    /// a time first, then a wait for many events, then the longest. Otherwise, the wait with the
+    /// longest total time is chosen. `kind` returns `None` for a wait that cannot be the release.
     pub(super) fn choose(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Option<FoundRelease> {
-        let fits =
-            |(call, place): (&Call, &WaitStatistics)| Some((*call, place.clone(), kind(*call)?));
-        let fitting: Vec<(Call, WaitStatistics, CallKind)> =
-            self.by_call.iter().filter_map(fits).collect();
-        let most = fitting.iter().map(|(_, place, _)| place.count).max()?;
-        let often = |place: &WaitStatistics| place.count >= 2 && place.count >= most / RARE;
-        let regular = fitting
-            .iter()
-            .filter(|(_, place, _)| place.period().is_some());
+        let places = self.fitting(kind);
+        let most = places.iter().map(|(place, _)| place.count).max()?;
+        let is_frequent = |place: &SeenWaits| place.count >= (most / RARE).max(2);
+        let longest = |fits: &dyn Fn(&SeenWaits) -> bool| {
+            let fitting = places.iter().filter(|(place, _)| fits(place));
+            fitting.map(|(place, _)| place.total.0).max().unwrap_or(0)
+        };
+        let regular = longest(&|place| place.period.is_some());
         // A few long waits, such as those at the start of a program, do not make it idle there.
-        let idle = fitting
+        let irregular =
+            longest(&|place| place.period.is_none() && is_frequent(place) && place.count >= MANY);
+        let least = (regular / SHORT).max(irregular / SHORT_BESIDE_IRREGULAR);
+        let best = places
             .iter()
-            .filter(|(_, place, _)| often(place) && place.count >= MANY);
-        let longest = (regular.chain(idle))
-            .map(|(_, place, _)| place.total.0)
-            .max()
-            .unwrap_or(0);
-        let best = fitting
-            .into_iter()
-            .filter(|(_, place, _)| often(place))
-            .max_by_key(|(_, place, kind)| {
-                let regular = place.period().is_some();
-                let long = place.total.0 >= longest / SHORT;
+            .filter(|(place, _)| is_frequent(place))
+            .max_by_key(|(place, kind)| {
+                let is_idle = place.period.is_some() && place.total.0 >= least;
                 // `None` is below all kinds.
-                let kind = (regular && long).then_some(*kind);
-                (kind, place.total)
+                (is_idle.then_some(*kind), place.total)
             });
-        best.map(|(call, place, _)| FoundRelease {
-            call,
+        best.map(|(place, _)| FoundRelease {
+            call: place.call,
             seen: place.count,
-            period: place.period(),
+            period: place.period,
         })
     }
 }
@@ -250,6 +264,23 @@ mod tests {
     /// A server that reads its socket in bursts, with short regular waits in each burst.
     #[test]
     fn idle_wait_wins_over_short_regular_waits() {
+        for (reads, read_us, chosen) in [(20, 60, 1), (20, 600, 1), (200, 600, 2)] {
+            let waits = bursts(reads, read_us);
+            let found = waits.choose(&|_| Some(CallKind::Other)).unwrap();
+            assert_eq!(found.call.id, chosen, "{reads} reads of {read_us} us");
+            // The choice is shown if it is close, or if both are usual idle waits.
+            for (kind, count) in [
+                (CallKind::Other, if read_us == 600 { 2 } else { 1 }),
+                (CallKind::Any, 2),
+            ] {
+                let candidates = waits.candidates(&|_| Some(kind));
+                assert_eq!(candidates.len(), count, "{reads} reads of {read_us} us");
+            }
+        }
+    }
+
+    /// Idle waits of about 50 ms in call 1, each followed by reads in call 2.
+    fn bursts(reads: u64, read_us: u64) -> Waits {
         let mut waits = Waits::default();
         let mut at = 0;
         for turn in 1..20_u64 {
@@ -260,14 +291,13 @@ mod tests {
                 Nanos::from_micros(at + idle),
             );
             at += idle;
-            for _ in 0..20 {
-                at += 100;
-                let since = Nanos::from_micros(at - 60);
+            for _ in 0..reads {
+                at += read_us + 40;
+                let since = Nanos::from_micros(at - read_us);
                 waits.add(Some(call(2)), since, Nanos::from_micros(at));
             }
         }
-        let found = waits.choose(&|_| Some(CallKind::Other)).unwrap();
-        assert_eq!(found.call.id, 1);
+        waits
     }
 
     #[test]

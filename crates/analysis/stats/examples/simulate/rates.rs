@@ -79,9 +79,9 @@ pub(crate) struct Counted {
     pub(crate) none: u64,
     /// Mean ratio of the upper bound to the truth.
     pub(crate) width: f64,
-    /// Verdicts for a limit that the truth exceeds by a factor of 1.1, and for one at 1.1 times the
-    /// truth.
+    /// Verdicts if the truth is 1.1 times the limit.
     pub(crate) above: Verdicts,
+    /// Verdicts if the limit is 1.1 times the truth.
     pub(crate) within: Verdicts,
 }
 

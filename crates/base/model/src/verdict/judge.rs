@@ -195,19 +195,19 @@ fn latency_unknown(due: &Due) -> String {
     all.join(", ")
 }
 
-/// Returns `10,000,000 due periods needed, 2,700 measured: measure 2 h 47 min`.
+/// Returns `needs 10,000,000 due periods, 2,700 measured: measure for 2 h 47 min`.
 fn too_few(periods: u64, share_above: f64, measured: Option<Nanos>) -> String {
     let exact = LEAST_ABOVE / share_above;
     // 10 / 0.001 is 10000.000000000001 in floating point, but must count as 10000.
     let needed = (exact * (1.0 - 1e-9)).ceil();
     let mut text = format!(
-        "{} due periods needed, {} measured",
+        "needs {} due periods, {} measured",
         grouped(needed as u64),
         grouped(periods)
     );
     if let Some(measured) = measured {
         let seconds = measured.as_secs_f64() / periods.max(1) as f64 * needed;
-        text.push_str(&format!(": measure {}", length(seconds)));
+        text.push_str(&format!(": measure for {}", length(seconds)));
     }
     text
 }

@@ -199,7 +199,7 @@ fn too_few_periods_prove_nothing() {
     assert!(
         verdict
             .sentence
-            .ends_with("(10,000,000 due periods needed, 3,003 measured: measure 2 h 47 min)"),
+            .ends_with("(needs 10,000,000 due periods, 3,003 measured: measure for 2 h 47 min)"),
         "{}",
         verdict.sentence
     );
@@ -249,13 +249,13 @@ fn crossed_break_value_breaks_requirement() {
     let value = Nanos(max.0 - 1).exactly();
     assert_eq!(
         verdict.sentence,
-        format!("requirement exceeded in this run: break value {value} crossed by {max} on CPU 1")
+        format!("requirement exceeded in this run: {max} on CPU 1 exceeds the break value {value}")
     );
     let verdict = with_break(9_000_000_000, Completion::Finished);
     assert_eq!(verdict.outcome, Outcome::Met);
     assert_eq!(
         verdict.sentence,
-        "requirement met in this run: break value 9.00 s not crossed"
+        "requirement met in this run: break value 9.00 s not exceeded"
     );
 }
 

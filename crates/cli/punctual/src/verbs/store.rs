@@ -105,8 +105,7 @@ impl Run for Options {
 fn bytes(count: u64) -> String {
     match count {
         0 => "none".to_owned(),
-        1..1_048_576 => format!("{:.1} KiB", count as f64 / 1_024.0),
-        _ => format!("{:.1} MiB", count as f64 / 1_048_576.0),
+        _ => punctual_report::bytes(count),
     }
 }
 

@@ -105,8 +105,8 @@ fn too_few_periods_are_no_proof() {
     let verdict = place.last().verdict;
     assert_eq!(verdict.outcome, Outcome::NotDecidable);
     assert!(
-        verdict.sentence.contains("10,000,000 due periods needed")
-            && verdict.sentence.contains(": measure 2 h 47 min"),
+        verdict.sentence.contains("needs 10,000,000 due periods")
+            && verdict.sentence.contains(": measure for 2 h 47 min"),
         "{}",
         verdict.sentence
     );
@@ -183,7 +183,7 @@ fn a_break_value_ends_the_run() {
     assert_eq!(recording.verdict.outcome, Outcome::Exceeded);
     let sentence = &recording.verdict.sentence;
     assert!(
-        sentence.contains("exceeded in this run: break value 1 ns crossed by"),
+        sentence.contains("exceeds the break value 1 ns"),
         "{sentence}"
     );
     assert_conserved(&recording);

@@ -26,11 +26,11 @@ pub(crate) const IMPORT: Import = Import {
         the only thread, or as a separate thread. The CPU of a thread is read if the file states \
         it (-a).
 
-The file does not give its unit: with -N it is nanoseconds. The samples of the \
-        first 64 KiB decide: a smallest latency below 100 is taken as microseconds, one of 1000 \
-        or more, or above the interval, as nanoseconds, which a warning says; else microseconds \
-        are assumed, with a warning. --unit ns and --unit us set it. The file does not record \
-        time, duration, CPUs, policy and priority, missed periods and the machine. Cycles that do \
+The file does not give its unit: with -N it is nanoseconds. It is guessed from \
+        the samples in the first 64 KiB. If the smallest latency is below 100, the unit is \
+        microseconds. If it is 1000 or more, or above the interval, nanoseconds are assumed, with \
+        a warning. Otherwise, microseconds are assumed, with a warning. --unit ns and --unit us \
+        set it. The file does not record time, duration, CPUs, policy and priority, missed periods and the machine. Cycles that do \
         not rise are refused: they are of two runs.",
     has_samples: true,
     unit_known: false,

@@ -221,12 +221,11 @@ fn earlier(recording: &Recording, one: &ThreadJobs) -> Option<String> {
     ))
 }
 
-/// Returns the time in which the jobs of a thread were not counted.
+/// Returns the time without counted jobs of a thread.
 fn not_counted(recording: &Recording, one: &ThreadJobs) -> Option<String> {
     (one.not_counted_ns > Nanos::ZERO).then(|| {
         format!(
-            "{}: jobs of {} were not counted, because the thread was too busy to keep all events \
-             until its release wait was found",
+            "{}: jobs in {} were not counted, because its release wait was not known then",
             title(recording, one),
             one.not_counted_ns
         )
@@ -316,6 +315,50 @@ mod tests {
     use punctual_model::{Explanation, testing};
 
     use super::*;
+
+    #[test]
+    fn doubtful_release_waits_are_noted() {
+        let wait = |fd: u32, ms: u64| WaitCall {
+            call: "epoll_wait".to_owned(),
+            object: Some(format!("descriptor {fd}")),
+            count: 1_200,
+            total_ns: Nanos::from_millis(ms),
+            period_ns: None,
+        };
+        let release = |fd: u32| ReleaseWait {
+            call: "epoll_wait".to_owned(),
+            object: Some(format!("descriptor {fd}")),
+            ..ReleaseWait::default()
+        };
+        let recording = testing::recording(1, 10);
+        let mut jobs = Jobs {
+            threads: vec![ThreadJobs {
+                release: Some(release(4)),
+                candidates: vec![wait(4, 900), wait(8, 300)],
+                earlier_releases: vec![release(6)],
+                not_counted_ns: Nanos::from_millis(1_700),
+                ..ThreadJobs::default()
+            }],
+            ..Jobs::default()
+        };
+        let noted = notes(&recording, &jobs).join("\n");
+        for part in [
+            "epoll_wait, descriptor 4 took 900 ms in 1,200 waits; epoll_wait, descriptor 8: 300 ms",
+            "its release wait changed; earlier jobs began with epoll_wait, descriptor 6",
+            "jobs in 1.70 s were not counted",
+        ] {
+            assert!(noted.contains(part), "{part}: {noted}");
+        }
+        // A single wait, or one that the user requested, is no choice.
+        let thread = &mut jobs.threads[0];
+        (thread.earlier_releases, thread.not_counted_ns) = (Vec::new(), Nanos::ZERO);
+        thread.release.as_mut().unwrap().choice = ReleaseChoice::Requested;
+        assert_eq!(notes(&recording, &jobs), [""; 0]);
+        let thread = &mut jobs.threads[0];
+        thread.release = Some(release(4));
+        thread.candidates.truncate(1);
+        assert_eq!(notes(&recording, &jobs), [""; 0]);
+    }
 
     /// Returns a run of 10 s that watched jobs for 2 s.
     fn watched_in_part() -> Recording {

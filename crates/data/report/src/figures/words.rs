@@ -20,7 +20,7 @@ pub(crate) fn or_dash(value: Option<Nanos>) -> String {
 }
 
 /// Formats a size: `9.0 MiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
+pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;

@@ -216,7 +216,7 @@ fn steps(recording: &Recording, options: &PlotOptions) -> Vec<Step> {
         for row in group {
             merged.add_interval(row);
         }
-        // The step covers the time of its rows, not a multiple of the merged interval.
+        // The step spans the time of its rows. It need not be a multiple of the merged interval.
         let start = group.first().map_or(Nanos::ZERO, |row| row.start_ns);
         let end = group.last().map_or(Nanos::ZERO, |row| row.start_ns) + Nanos(interval);
         steps.push(Step {

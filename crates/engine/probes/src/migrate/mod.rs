@@ -130,8 +130,8 @@ impl Probe for Migrate {
         let ranks = ranks(plan.cpus.len(), plan.scheduling)?;
         if self.run.0 > self.interval.0 / 2 {
             return Err(ProbeError::Unfit(format!(
-                "a round of {} takes more than half of the interval of {}: the rest of the time \
-                 is for all other threads on these CPUs",
+                "a round of {} takes more than half of the interval of {}: the other threads on \
+                 these CPUs need the rest of the time",
                 self.run, self.interval
             )));
         }

@@ -324,8 +324,8 @@ pub(super) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> Stri
     let incomplete: u64 = jobs.threads.iter().map(|one| one.incomplete).sum();
     if incomplete > jobs.threads.len() as u64 {
         warnings.push(format!(
-            "{} jobs have no known end (lost events, or the end of the thread or the run) and \
-             are not counted",
+            "{} jobs are not counted, because their release or their end is unknown (missing \
+             events, or the end of the thread or the run)",
             punctual_model::grouped(incomplete)
         ));
     }

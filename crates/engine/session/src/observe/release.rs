@@ -14,7 +14,7 @@ pub struct Release {
 /// Kind of wait that releases the jobs of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReleaseKind {
-    /// The wait in which the thread is idle, by its length and regularity.
+    /// The idle wait of the thread, found by length and regularity.
     #[default]
     Auto,
     /// A read of a timer descriptor.

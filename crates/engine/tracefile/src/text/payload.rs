@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Comm, EventFields, EventKind, EventSpec, KernelEvent, Text, Vector};
+use punctual_model::{Comm, EventFields, EventKind, EventSpec, KernelEvent, Text, Vector, unmask};
 
 use super::line::seconds;
 use super::names::Names;
@@ -126,37 +126,19 @@ impl EventFields for Fields<'_, '_> {
     }
 
     fn cpus(&self, number: usize) -> Option<Vec<u32>> {
-        Some(hexadecimal_mask(self.name(number)?).unwrap_or_default())
+        Some(cpus_of_mask(self.name(number)?).unwrap_or_default())
     }
 }
 
-/// Parses a bitmap of CPUs in the form of the kernel's `%*pb`: hexadecimal digits in groups of 32
-/// bits. The kernel can also print a list of CPUs, so `None` is returned for a text that may be a
-/// list.
-fn hexadecimal_mask(text: &str) -> Option<Vec<u32>> {
-    let (first, others) = text
-        .split_once(',')
-        .map_or((text, None), |(a, b)| (a, Some(b)));
-    let is_hexadecimal = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let mut groups: Vec<&str> = vec![first];
-    groups.extend(others.into_iter().flat_map(|others| others.split(',')));
-    let padded = groups.iter().skip(1).all(|group| group.len() == 8);
-    let is_no_list = groups.len() > 1
+/// Parses a bitmap of CPUs. The kernel can also print a list of CPUs, so `None` is returned for a
+/// text that may be a list: `3` or `10`, but not `03`, `f` or `1,00000000`.
+fn cpus_of_mask(text: &str) -> Option<Vec<u32>> {
+    let (first, others) = text.split_once(',').unwrap_or((text, ""));
+    let is_mask = (others.split(',')).all(|group| group.len() == 8)
         || (first.len() > 1 && first.starts_with('0'))
         || first.bytes().any(|byte| byte.is_ascii_alphabetic());
-    if !groups.iter().all(|group| is_hexadecimal(group)) || !padded || !is_no_list {
-        return None;
-    }
-    let mut cpus = Vec::new();
-    for (group, first_cpu) in groups.iter().rev().zip((0_u32..).step_by(32)) {
-        let word = u32::from_str_radix(group, 16).ok()?;
-        cpus.extend(
-            (0..32)
-                .filter(|bit| word >> bit & 1 == 1)
-                .map(|bit| first_cpu + bit),
-        );
-    }
-    Some(cpus)
+    let cpus = unmask(text).filter(|_| is_mask)?;
+    Some(cpus.iter().collect())
 }
 
 fn value_of<'a>(

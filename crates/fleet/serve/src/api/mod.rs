@@ -119,7 +119,11 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 "The dictionary is not kept here: send it, or the body without it",
                 FAILURE,
             ),
-            (429, "No room at present: wait for Retry-After", FAILURE),
+            (
+                429,
+                "Too many requests: retry after the time in the header Retry-After",
+                FAILURE,
+            ),
         ],
     },
     Endpoint {
@@ -146,7 +150,11 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             ),
             (413, "Too large", FAILURE),
             (415, "Not compressed with zstd", FAILURE),
-            (429, "No room at present: wait for Retry-After", FAILURE),
+            (
+                429,
+                "Too many requests: retry after the time in the header Retry-After",
+                FAILURE,
+            ),
         ],
     },
     Endpoint {
@@ -187,7 +195,11 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (413, "Too large", FAILURE),
             (415, "Not compressed with zstd", FAILURE),
             (422, "Not data that can be kept", FAILURE),
-            (429, "No room at present: wait for Retry-After", FAILURE),
+            (
+                429,
+                "Too many requests: retry after the time in the header Retry-After",
+                FAILURE,
+            ),
         ],
     },
     Endpoint {

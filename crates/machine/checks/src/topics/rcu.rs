@@ -91,7 +91,7 @@ fn nohz_full(reader: &FactReader) -> CpuSet {
 fn built(reader: &FactReader) -> Option<bool> {
     let fact = &reader.host().processor.nohz_full;
     let file = fact.get().is_some() && fact.source.ends_with("/nohz_full");
-    // CPUs in the file nohz_full prove it, whatever configuration was found.
+    // CPUs in the file nohz_full prove it, even without a kernel configuration.
     if fact.get().is_some_and(|cpus| !cpus.is_empty()) {
         return Some(true);
     }

@@ -47,8 +47,7 @@ fn limited(mut card: Coalescing, micros: u32) -> Option<Coalescing> {
         card.micros?;
     }
     card.micros = card.micros.map(|_| micros);
-    // With a delay of 0 there is no time limit, and a driver may wait until this many packets have
-    // arrived.
+    // A delay of 0 removes the time limit. A driver may then wait for this number of packets.
     if micros == 0 {
         card.frames = card.frames.map(|frames| frames.min(1));
     }

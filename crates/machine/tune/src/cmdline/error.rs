@@ -18,7 +18,7 @@ pub enum CmdlineError {
         why: &'static str,
     },
     /// A parameter is both added and removed.
-    #[error("{name} is both added and removed: give one")]
+    #[error("{name} is both added and removed: specify only one of them")]
     Contradiction {
         /// Its name.
         name: String,

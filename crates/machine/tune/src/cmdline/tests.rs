@@ -327,8 +327,7 @@ fn what_somebody_edited_since_is_not_overwritten() {
         .unwrap();
     assert_eq!(done.left, ["/etc/default/grub"]);
     assert_eq!(system.get("/etc/default/grub"), edited);
-    // The file that was left as it is has the parameter, so there is nothing more to write, and
-    // there is no record.
+    // The unchanged file has the parameter, so the plan writes nothing, and no record is needed.
     assert!(system.plan().unwrap().files.is_empty());
 }
 
