@@ -108,33 +108,19 @@ const PURE: &[&str] = &[
     "stats",
     "testing",
     "xtask",
-    "punctual/generated",
-    "punctual/structure",
+    "punctual/sources",
 ];
 
 /// Test programs that only test data they create themselves. A name without a file means a crate's
 /// unit tests.
-const OF_ITS_OWN: &[&str] = &[
-    "experiment",
-    "experiment/boots",
-    "lake",
-    "lint",
-    "punctual/looking_back",
-    "trace",
-];
+const OF_ITS_OWN: &[&str] = &["experiment", "experiment/boots", "lake", "lint", "trace"];
 
 /// Crates whose tests use only their own files and simulated trees. Privileges affect their
 /// results, but load on the machine does not.
 const BESIDE: &[&str] = &["experiment", "files", "monitor"];
 
 /// Crates and test files that measure nothing, but whose syncs would delay tests that do.
-const SYNCS: &[&str] = &[
-    "lake",
-    "punctual/importing",
-    "punctual/looking_back",
-    "serve",
-    "store",
-];
+const SYNCS: &[&str] = &["lake", "serve", "store"];
 
 /// Crates whose tests trace or change the machine if they run as root. Without privileges they use
 /// simulated trees.

@@ -15,7 +15,7 @@ use crate::left::CreatedMarker;
 
 /// Time limit of a test program, far more than any needs. Without it, a hanging program would block
 /// the gate.
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(1200);
 /// Time for processes that a test program leaves to end by themselves, such as a server shared
 /// between tests.
 const GRACE: Duration = Duration::from_secs(5);

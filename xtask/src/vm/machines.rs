@@ -113,26 +113,26 @@ pub(crate) const ARM64: &[Machine] = &[
         prepare: "",
         on_request: false,
         suites: &[
+            // Importing does not depend on the processor, and the files to import are missing on
+            // the emulated machine.
             some(
                 "punctual",
-                Target::Integration("every_probe"),
-                &["each_measures"],
+                Target::Integration("it"),
+                &[
+                    "every_probe::each_measures",
+                    "everyday::",
+                    "monitoring::",
+                    "--skip",
+                    "dated_files",
+                ],
             ),
             whole("punctual", Target::Integration("settings")),
             whole("punctual", Target::Integration("preempt_rt")),
-            whole("punctual", Target::Integration("everyday")),
             whole("punctual", Target::Integration("watch")),
             some(
                 "punctual",
                 Target::Integration("explaining"),
                 &["break_stops", "unexplainable", "lock_wait"],
-            ),
-            // Importing does not depend on the processor, and the files to import are missing on
-            // the emulated machine.
-            some(
-                "punctual",
-                Target::Integration("monitoring"),
-                &["--skip", "dated_files"],
             ),
         ],
     },
@@ -182,20 +182,15 @@ pub(crate) const MACHINES: &[Machine] = &[
         cpus: TWO,
         prepare: "",
         on_request: false,
-        suites: &[
-            some(
-                "punctual",
-                Target::Integration("every_probe"),
-                &["each_measures"],
-            ),
-            whole("punctual", Target::Integration("settings")),
-            whole("punctual", Target::Integration("everyday")),
-            some(
-                "punctual",
-                Target::Integration("compat"),
-                &["hwlatdetect::"],
-            ),
-        ],
+        suites: &[some(
+            "punctual",
+            Target::Integration("it"),
+            &[
+                "every_probe::each_measures",
+                "everyday::",
+                "compat::hwlatdetect::",
+            ],
+        )],
     },
     Machine {
         name: "causes",
@@ -212,6 +207,7 @@ pub(crate) const MACHINES: &[Machine] = &[
                 Target::Integration("explaining"),
                 &["break_stops", "unexplainable", "lock_wait"],
             ),
+            whole("punctual", Target::Integration("settings")),
             // The kernel module of the tests causes these delays.
             some("punctual", Target::Integration("culprits"), &["kernel::"]),
         ],

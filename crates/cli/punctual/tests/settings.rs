@@ -1,7 +1,10 @@
 //! A run that changes a setting restores it, however the run ends.
+//!
+//! A separate program, because other tests also change the clock source for a moment.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::time::{Duration, Instant};

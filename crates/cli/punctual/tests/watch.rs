@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::process::Stdio;

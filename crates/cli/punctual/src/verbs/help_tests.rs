@@ -9,8 +9,8 @@ use super::{OF_FLEET, command, parse, verbs};
 /// Maximum number of words in a short help, before its default, choices or range.
 const MOST_WORDS: usize = 12;
 
-/// Phrases that must not occur in any help. `tests/language.rs` reads the same list.
-const FORBIDDEN: &str = include_str!("../../tests/language/everywhere.txt");
+/// Phrases that must not occur in any help. `tests/sources/language.rs` reads the same list.
+const FORBIDDEN: &str = include_str!("../../tests/sources/language/everywhere.txt");
 
 /// Returns a help text up to its default, choices, range or remark.
 fn head(help: &str) -> &str {

@@ -11,7 +11,7 @@
 
 mod application;
 mod calls;
-#[path = "../common/mod.rs"]
+#[path = "../it/common/mod.rs"]
 mod common;
 mod foreign;
 mod jobs;

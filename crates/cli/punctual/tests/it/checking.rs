@@ -1,0 +1,145 @@
+//! `check`, from the command line to the verdict.
+
+use crate::common::{Sandbox, text};
+use punctual_model::{Checkup, Outcome};
+
+/// Runs `check` with JSON on stdout.
+fn checked(place: &Sandbox, line: &str) -> (Checkup, Option<i32>) {
+    let output = place.run(&format!("check --json -q {line}"));
+    let checkup = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{line}: {error}: {}", text(&output.stderr)));
+    (checkup, output.status.code())
+}
+
+fn code(checkup: &Checkup) -> i32 {
+    match checkup.outcome {
+        outcome if outcome.is_good() => 0,
+        outcome if outcome.is_bad() => 3,
+        _ => 4,
+    }
+}
+
+/// A run of seconds proves neither ten episodes a day nor the absence of disturbances.
+#[test]
+fn a_short_check_is_never_held() {
+    let place = Sandbox::new();
+    let line = "-D 4s --load cpu --budget 500us --junit junit.xml -o page.html --label bench";
+    let (checkup, exit) = checked(&place, line);
+    assert_ne!(checkup.outcome, Outcome::Held, "{}", checkup.sentence);
+    assert_eq!(exit, Some(code(&checkup)), "{}", checkup.sentence);
+    let names: Vec<&str> = checkup
+        .conditions
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(names, ["idle", "loaded"]);
+    assert_eq!(checkup.conditions[1].loads, ["cpu"]);
+    for condition in &checkup.conditions {
+        assert!(
+            condition.periods > 0 && condition.measured_ns.0 > 0,
+            "{condition:?}"
+        );
+        assert!(
+            condition.per_day_at_most.is_none_or(|most| most > 10.0),
+            "{condition:?}"
+        );
+        // The run is always too short.
+        let short = condition
+            .lacking
+            .iter()
+            .any(|why| why.contains("at least 10.0 s"));
+        assert!(short, "{condition:?}");
+    }
+    assert!(checkup.hardware.is_some() || !checkup.lacking.is_empty());
+    if checkup.outcome == Outcome::NotProven {
+        let next = checkup.next.join("\n");
+        assert!(
+            next.contains("--until-proven") || next.contains("sudo"),
+            "{next}"
+        );
+    }
+    // All recordings of the check are stored with its label.
+    let listed = place.listed();
+    assert_eq!(listed.len(), checkup.recordings.len());
+    assert!(
+        listed.iter().all(|one| one["label"] == "bench"),
+        "{listed:?}"
+    );
+    let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+    assert!(page.contains("Check-up</h1>") && page.contains("Conditions"));
+    // The list, the recording and the second half of the page show the same verdict.
+    let main = &checkup.recordings[0];
+    let verdict = |one: &serde_json::Value| one["verdict"]["outcome"].clone();
+    let shown = place.run(&format!("show {main} --json"));
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(
+        verdict(&shown),
+        serde_json::to_value(checkup.outcome).unwrap()
+    );
+    assert_eq!(shown["verdict"]["sentence"], checkup.sentence.as_str());
+    let text = place.run(&format!("show {main}"));
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(!page.contains("no requirement was given"), "{page}");
+    assert!(!text.contains("no requirement was given"), "{text}");
+    // The reports name the machine and the date.
+    let on = checkup.measured_on.as_ref().unwrap();
+    assert!(page.contains(&on.date()) && on.line().contains("kernel "));
+    let junit = std::fs::read_to_string(place.path("junit.xml")).unwrap();
+    assert_eq!(junit.matches("<testcase").count(), 3, "{junit}");
+}
+
+/// The run ends at the longest time, and is never *held* if it was too short.
+#[test]
+fn until_proven_ends_at_the_longest_time() {
+    let place = Sandbox::new();
+    let line = "-D 1s --load none --until-proven=3s --max-misses-per-day 1000000000";
+    let (checkup, exit) = checked(&place, line);
+    assert_eq!(exit, Some(code(&checkup)), "{}", checkup.sentence);
+    assert_eq!(checkup.conditions.len(), 1);
+    let only = &checkup.conditions[0];
+    // Otherwise it would measure for days to prove such a limit.
+    assert!(only.measured_ns.as_secs_f64() < 60.0, "{only:?}");
+    assert_eq!(checkup.outcome, Outcome::NotProven, "{only:?}");
+}
+
+#[test]
+fn screen_names_verdict_conditions_and_next_command() {
+    let place = Sandbox::new();
+    let output = place.run("check -D 2s --load none -q");
+    let screen = text(&output.stdout);
+    assert!(matches!(output.status.code(), Some(3 | 4)), "{output:?}");
+    for name in ["verdict ", "loop ", "condition ", "next "] {
+        assert!(
+            screen.lines().any(|line| line.starts_with(name)),
+            "{name}: {screen}"
+        );
+    }
+    assert!(
+        screen.contains("10 miss episodes a day allowed"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn senseless_options_are_refused_before_measuring() {
+    let place = Sandbox::new();
+    for (line, why) in [
+        ("check --budget 2ms", "longer than the period"),
+        (
+            "check --until-proven --max-misses-per-day 0",
+            "no run is long enough",
+        ),
+        ("check --load storm", "unknown load 'storm'"),
+        ("check --max-misses-per-day -1", "0 or more"),
+        ("check --max-misses-per-day many", "0 or more"),
+        ("check -D 0s", "longer than 0"),
+        ("check --json -o -", "only one format"),
+        ("check --cpus 4000", "4000"),
+        ("check --period 1us --budget 1us", "--period"),
+        ("check --priority 100", "100"),
+    ] {
+        let said = place.refused(line, 2);
+        assert!(said.contains(why), "{line}: {said}");
+    }
+    assert!(!place.path("store.db").exists() || place.listed().is_empty());
+}

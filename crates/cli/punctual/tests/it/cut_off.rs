@@ -1,0 +1,207 @@
+//! Killed runs keep all results up to the kill, and no result looks better than it was.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::common::{Sandbox, eventually, signal, stop};
+use punctual_model::{
+    Completion, Nanos, Outcome, Recording, Suspension, SuspensionKind, TopSample,
+};
+
+/// Occupies a CPU at a priority above all measuring threads until it is dropped.
+struct Hog {
+    stop: Arc<AtomicBool>,
+    thread: Option<punctual_rt::JoinHandle<()>>,
+}
+
+impl Hog {
+    /// Returns whether it can be created; prints the reason if not.
+    fn is_possible(cpu: u32) -> bool {
+        Self::on(cpu).is_some()
+    }
+
+    /// Returns `None` and prints the reason without the privilege for real-time priority.
+    fn on(cpu: u32) -> Option<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let builder = punctual_rt::ThreadBuilder::new("hog")
+            .cpus(&[cpu])
+            .policy(punctual_rt::Policy::Fifo { priority: 97 });
+        let spin = move || {
+            while !stopping.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        match builder.spawn(spin) {
+            Ok(thread) => Some(Self {
+                stop,
+                thread: Some(thread),
+            }),
+            Err(error) => {
+                punctual_testing::skip_refused("a hog", &error);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Returns the recording of a run in progress.
+fn so_far(place: &Sandbox) -> Recording {
+    Recording::from_json(&place.done("show last --json")).unwrap()
+}
+
+#[test]
+fn open_periods_of_killed_run_break_limit() {
+    let place = Sandbox::new();
+    let cpus = punctual_host::Host::live().allowed().unwrap();
+    let cpu = cpus.iter().last().unwrap();
+    if cpus.len() < 2 {
+        punctual_testing::skip!(Hardware, "a hog beside the program: there is one CPU");
+        return;
+    }
+    if !Hog::is_possible(cpu) {
+        return;
+    }
+    let mut child = place.spawn(&format!(
+        "measure timer -q -a {cpu} -D 10m --policy fifo --priority 90 --max-latency 100ms \
+         --max-percentile 50=1s"
+    ));
+    place.wait_for_rows();
+    let Some(hog) = Hog::on(cpu) else {
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return;
+    };
+    // Rows are committed once a second, or as soon as the machine lets the program run.
+    let shown = eventually(|| {
+        let late = so_far(&place).threads[0].open.map(|open| open.late_ns);
+        late > Some(Nanos::from_millis(200))
+    });
+    signal(&child, "KILL");
+    drop(hog);
+    child.wait().unwrap();
+    assert!(shown, "no open period of the starved thread");
+    let recording = place.last();
+    assert_eq!(recording.completion, Completion::Interrupted);
+    let thread = &recording.threads[0];
+    assert!(thread.accounting.balances(), "{:?}", thread.accounting);
+    let open = thread.open.unwrap();
+    assert_eq!(open.period_ns, Nanos::from_millis(1));
+    assert!(open.late_ns > Nanos::from_millis(200), "{open:?}");
+    assert!(open.periods <= thread.accounting.missed);
+    assert_eq!(thread.due().open(), open.periods);
+    let verdict = &recording.verdict;
+    assert_eq!(verdict.outcome, Outcome::Exceeded, "{}", verdict.sentence);
+    let least = format!("max is at least {} on", open.late_ns);
+    assert!(verdict.sentence.contains(&least), "{}", verdict.sentence);
+    let shown = place.done("show last");
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = format!(
+        "had no wake-up by the end, late by at least {}",
+        open.late_ns
+    );
+    assert!(words.contains(&told), "{shown}");
+    let junit = place.done("report last -o - --format junit");
+    assert!(junit.contains(&least), "{junit}");
+}
+
+/// For the missed periods, only their lateness is known.
+#[test]
+fn lateness_of_missed_periods_survives_kill() {
+    let place = Sandbox::new();
+    let cpus = punctual_host::Host::live().allowed().unwrap();
+    let cpu = cpus.iter().last().unwrap();
+    if !Hog::is_possible(cpu) {
+        return;
+    }
+    let mut child = place.spawn(&format!(
+        "measure timer -q -a {cpu} -D 10m --policy fifo --priority 90"
+    ));
+    place.wait_for_rows();
+    let Some(hog) = Hog::on(cpu) else {
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return;
+    };
+    std::thread::sleep(Duration::from_millis(50));
+    drop(hog);
+    let counted = eventually(|| {
+        let thread = so_far(&place).threads.remove(0);
+        thread
+            .missed_histogram
+            .is_some_and(|late| late.recorded() > 10)
+    });
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    assert!(counted, "no missed periods");
+    let recording = place.last();
+    let thread = &recording.threads[0];
+    assert!(thread.accounting.balances());
+    assert_eq!(thread.due().unknown(), 0, "{:?}", thread.accounting);
+    assert!(thread.missed_histogram.as_ref().unwrap().max() > Some(Nanos::from_millis(10)));
+}
+
+/// Ctrl-Z, then a kill: lateness caused by the stop is not a latency of the machine.
+#[test]
+fn known_stop_survives_kill() {
+    let place = Sandbox::new();
+    let line = "measure timer -q --policy other --dma-latency off -D 10m --max-latency 500ms";
+    let mut child = place.spawn(line);
+    place.wait_for_rows();
+    stop(&child);
+    std::thread::sleep(Duration::from_secs(1));
+    signal(&child, "CONT");
+    let known = eventually(|| !so_far(&place).suspensions.is_empty());
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    assert!(known, "the stop is not in the store");
+    let recording = place.last();
+    assert_eq!(recording.completion, Completion::Interrupted);
+    let [stop] = recording.suspensions.as_slice() else {
+        panic!("{:?}", recording.suspensions);
+    };
+    assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
+    assert!(stop.length_ns >= Nanos::from_millis(990), "{stop:?}");
+    assert!(recording.top_samples[0].is_suspended(&recording.suspensions));
+    assert_eq!(recording.verdict.outcome, Outcome::NotDecidable);
+    let shown = place.done("show last");
+    assert!(shown.contains("stopped by a signal (Ctrl-Z)"), "{shown}");
+}
+
+/// The stop is too short for the program to notice that it did not run. It is detected because all
+/// threads missed periods when the SIGCONT arrived.
+#[test]
+fn a_short_stop_is_marked_as_well() {
+    let place = Sandbox::new();
+    let line = "measure timer -q --policy other --dma-latency off -D 3s --max-latency 60ms";
+    let child = place.spawn(line);
+    place.wait_for_rows();
+    stop(&child);
+    std::thread::sleep(Duration::from_millis(100));
+    signal(&child, "CONT");
+    let output = child.wait_with_output().unwrap();
+    let recording = place.last();
+    let found = &recording.suspensions;
+    let long = |stop: &&Suspension| stop.length_ns >= Nanos::from_millis(90);
+    let [stop] = found.iter().filter(long).collect::<Vec<_>>()[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
+    // The result is only certain if this machine caused no other wait of that length.
+    let late = |sample: &&TopSample| sample.latency_ns > Nanos::from_millis(60);
+    let mut late = recording.top_samples.iter().filter(late);
+    if late.all(|sample| sample.is_suspended(found)) {
+        assert_eq!(recording.verdict.outcome, Outcome::NotDecidable);
+        assert_eq!(output.status.code(), Some(4));
+    }
+}

@@ -1,0 +1,189 @@
+//! Runs the commands of README, getting-started and the how-to pages, except for times, CPUs and
+//! names of the reader. A command may end with a verdict, but must not be refused.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::{Sandbox, signal, text};
+
+/// Commands that are not run, because they change the machine or need something from the reader.
+/// Other tests check that their options exist, and that documented experiments fit their time.
+const NOT_RUN: &[&str] = &[
+    "app record",
+    "exec",
+    "experiment",
+    // Needs an explained outlier.
+    "export last --format trace-dat",
+    "explain --cgroup",
+    "explain last",
+    "improve --cpus",
+    "improve --only",
+    "improve --resume",
+    "irqs move",
+    "measure timer --cgroup",
+    "monitor",
+    "trend ack",
+    "trend osadl",
+    "tune apply",
+    "tune cmdline",
+    "tune enable",
+    "tune revert",
+];
+
+/// Values of the reader, and their replacements on this machine.
+const IN_PLACE: &[(&str, &str)] = &[
+    ("--cpus 2-3", "--cpus 0"),
+    ("--load-cpus 0", ""),
+    ("./build.sh", "'sleep 9'"),
+    ("~/bin", "bin"),
+    ("73bb510e", "last~1"),
+    ("A1 A2 A3 A4", "last~7 last~5 last~3 last~1"),
+    ("B1 B2 B3 B4", "last~6 last~4 last~2 last"),
+    ("--comm motion", "--pid 1234"),
+    ("--comm redis-server", "--pid 1234"),
+    ("-D 10m", "-D 300ms"),
+    ("-D 10s", "-D 300ms"),
+    ("-D 1h", "-D 300ms"),
+    ("-D 60s", "-D 300ms"),
+    ("idle:60s,cpu:60s,farm+disk:60s", "idle:100ms,cpu:100ms"),
+];
+
+/// Returns the commands of a page, without `punctual` and without shell syntax.
+fn commands(page: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../..")
+        .join(page);
+    let text = fs::read_to_string(path).unwrap();
+    let mut found = Vec::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix("$ ")) {
+        let line = line.split(" #").next().unwrap_or_default();
+        for part in line.split(" && ") {
+            let part = part.split(" | ").next().unwrap_or_default();
+            let command = part.split(" > ").next().unwrap_or_default().trim();
+            let command = command.strip_prefix("sudo ").unwrap_or(command);
+            found.extend(command.strip_prefix("punctual ").map(str::to_owned));
+        }
+    }
+    found
+}
+
+/// Commands that run for a long time, or until Ctrl-C.
+const RUN_ON: &[&str] = &[
+    "check", "explain", "irqs", "lint", "measure", "serve", "threads", "watch",
+];
+
+/// Waits for the end of a command. Commands that run on are interrupted after 2 s.
+fn ended(mut child: Child, runs_on: bool) -> Output {
+    let begun = Instant::now();
+    while runs_on && child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > Duration::from_secs(2) {
+            signal(&child, "INT");
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// Creates a store with a series of eight runs, and the files that the pages name.
+fn prepared(place: &Sandbox) {
+    for _ in 0..8 {
+        place.done(
+            "measure timer -q --policy other --dma-latency off -D 100ms --cpus 0 --samples --label nightly",
+        );
+    }
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let imports = fixtures.join("data/formats/tests/fixtures");
+    let traces = fixtures.join("engine/tracefile/tests/fixtures");
+    for (name, fixture) in [
+        ("hist.txt", imports.join("cyclictest-2.10-h200.txt")),
+        ("run.json", imports.join("cyclictest-2.10-h200.json")),
+        ("samples.raw", imports.join("jitterdebugger-samples.raw")),
+        ("trace.dat", traces.join("dat/v6.dat.xz")),
+        ("trace.txt", traces.join("text/perf-script.txt")),
+        ("mail.txt.xz", traces.join("dat/v6.txt.xz")),
+    ] {
+        fs::copy(fixture, place.path(name)).unwrap();
+    }
+    fs::write(place.path(".config"), "CONFIG_PREEMPT=y\nCONFIG_HZ=250\n").unwrap();
+}
+
+fn commands_are_not_refused(page: &str) {
+    if !rustix::process::geteuid().is_root() {
+        punctual_testing::skip!(Right, "most commands of {page} need root");
+        return;
+    }
+    let place = Sandbox::new();
+    prepared(&place);
+    let mut other = Command::new("sleep").arg("600").spawn().unwrap();
+    let (mut ran, mut refused) = (0, Vec::new());
+    for command in commands(page) {
+        if NOT_RUN.iter().any(|begin| command.starts_with(begin)) && !command.contains("--dry-run")
+        {
+            continue;
+        }
+        let mut line = command.clone();
+        for (reader, here) in IN_PLACE {
+            line = line.replace(reader, here);
+        }
+        line = line.replace("1234", &other.id().to_string());
+        if line == "serve" {
+            line.push_str(" --listen 127.0.0.1:0");
+        }
+        let words = shlex::split(&line).unwrap();
+        // Each command gets a copy of the prepared store, independent of earlier commands.
+        fs::copy(place.path("store.db"), place.path("copy.db")).unwrap();
+        let child = place
+            .command("")
+            .args(words)
+            .env("PUNCTUAL_STORE", place.path("copy.db"))
+            // Nobody reads a pipe before the end, and a full one would stop the command.
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let runs_on = RUN_ON.iter().any(|begin| command.starts_with(begin));
+        let output = ended(child, runs_on);
+        for leftover in ["copy.db-wal", "copy.db-shm"] {
+            let _ = fs::remove_file(place.path(leftover));
+        }
+        ran += 1;
+        if !matches!(output.status.code(), Some(0 | 3 | 4 | 130)) {
+            let said = text(&output.stderr);
+            refused.push(format!("{command}: {}: {said}", output.status));
+        }
+    }
+    let _ = other.kill();
+    let _ = other.wait();
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+    #[allow(clippy::print_stdout, reason = "how many ran is seen in the log of CI")]
+    {
+        println!("{page}: {ran} commands ran");
+    }
+    assert!(ran > 0, "{page} has no command that can be run");
+}
+
+#[test]
+fn commands_of_the_readme_are_not_refused() {
+    commands_are_not_refused("README.md");
+}
+
+#[test]
+fn commands_of_getting_started_are_not_refused() {
+    commands_are_not_refused("docs/getting-started.md");
+}
+
+#[test]
+fn how_to_commands_are_accepted() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let mut pages: Vec<String> = (fs::read_dir(root.join("docs/how-to")).unwrap())
+        .map(|page| format!("docs/how-to/{}", page.unwrap().file_name().display()))
+        .collect();
+    pages.sort();
+    assert!(pages.len() > 5, "{pages:?}");
+    for page in pages {
+        commands_are_not_refused(&page);
+    }
+}

@@ -1,0 +1,33 @@
+//! Tests of the commands, as a user runs them.
+//!
+//! The tests of the other programs in this folder need a quiet machine, another kernel, or a minimum
+//! number of passes in the gate.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod app;
+mod bad_input;
+mod bundle;
+mod checking;
+mod common;
+mod comparing;
+mod compat;
+mod cut_off;
+mod doctor;
+mod documents;
+mod every_probe;
+mod everyday;
+mod experimenting;
+mod explain_trace;
+mod fleet;
+mod hostile;
+mod importing;
+mod live_page;
+mod looking_back;
+mod measuring;
+mod monitoring;
+mod on_outlier;
+mod outputs;
+mod perfetto;
+mod schemas;
+mod tuning;

@@ -1,0 +1,62 @@
+//! `--on-outlier`: runs a command of the user.
+
+use crate::common::Sandbox;
+
+const MEASURE: [&str; 8] = [
+    "measure",
+    "timer",
+    "-q",
+    "-D",
+    "600ms",
+    "--policy",
+    "other",
+    "--on-outlier",
+];
+
+#[test]
+fn outlier_command_knows_recording_and_latency() {
+    let place = Sandbox::new();
+    let said = place.path("said");
+    let script = format!(
+        "echo $PUNCTUAL_RECORDING $PUNCTUAL_LATENCY_NS $PUNCTUAL_CPU >> {}; echo on stdout",
+        said.display()
+    );
+    // Each wake-up exceeds the threshold.
+    let mut command = place.command("");
+    command.args(MEASURE).arg(&script);
+    command.args(["--threshold", "1ns", "--json", "-"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let recording =
+        punctual_model::Recording::from_json(&crate::common::text(&output.stdout)).unwrap();
+    let text = std::fs::read_to_string(&said).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert_eq!(words[0], recording.id.to_string());
+    assert!(words[1].parse::<u64>().unwrap() > 1);
+    assert!(words[2].parse::<u32>().is_ok());
+    // Runs once a second. All other outliers are counted.
+    assert_eq!(text.lines().count(), 1);
+    let counted = |warning: &String| warning.contains("--on-outlier ran 1 time;");
+    assert!(recording.warnings.iter().any(counted), "{recording:?}");
+}
+
+#[test]
+fn failed_command_is_reported_recording_kept() {
+    let place = Sandbox::new();
+    let mut command = place.command("");
+    command.args(MEASURE).args(["exit 7", "--threshold", "1ns"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let shown = crate::common::text(&output.stdout);
+    assert!(shown.contains("failed in 1 of 1 runs"), "{shown}");
+    assert!(!place.last().threads.is_empty());
+}
+
+#[test]
+fn a_limit_and_its_use_belong_together() {
+    let place = Sandbox::new();
+    let wrong = place.refused("measure timer -D 1s --on-outlier true", 2);
+    assert!(wrong.contains("--on-outlier needs a limit"), "{wrong}");
+    let wrong = place.refused("measure timer -D 1s --threshold 50us", 2);
+    assert!(wrong.contains("--on-outlier"), "{wrong}");
+}

@@ -1,0 +1,200 @@
+//! Tests with damaged `trace.dat` files, and with files that punctual itself exports.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::made::{Form, USUAL};
+use punctual_model::{Nanos, TraceEvent};
+use punctual_trace::{Description, Page, trace_dat, unpack_pages};
+use punctual_tracefile::Item;
+
+/// Returns a pseudo-random number (xorshift64).
+fn next(state: &mut u64) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    (*state >> 16) as usize
+}
+
+/// Changes a few bytes, or removes, repeats or truncates some.
+fn mutated(whole: &[u8], state: &mut u64) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    for _ in 0..=next(state) % 6 {
+        if bytes.len() < 2 {
+            break;
+        }
+        // Half of the changes are in the first tenth of the file, which contains its structure.
+        let among = match next(state) % 2 {
+            0 => bytes.len(),
+            _ => bytes.len().div_ceil(10),
+        };
+        let at = next(state) % among;
+        let end = (at + 1 + next(state) % 40).min(bytes.len());
+        match next(state) % 6 {
+            0 => bytes[at] ^= 1 << (next(state) % 8),
+            1 => drop(bytes.drain(at..end)),
+            2 if next(state).is_multiple_of(4) => bytes.truncate(at.max(1)),
+            3 => {
+                let piece = bytes[at..end].to_vec();
+                let to = next(state) % bytes.len();
+                bytes.splice(to..to, piece);
+            }
+            4 => bytes[at..end].fill(0xff),
+            _ => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][next(state) % 5],
+        }
+    }
+    bytes
+}
+
+/// Returns the fixtures, and generated files in every form.
+fn files() -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dat");
+    let mut files = Vec::new();
+    for name in ["v6", "v7", "buffers6", "buffers7"] {
+        let packed = fs::read(folder.join(format!("{name}.dat.xz"))).expect("a fixture");
+        let mut bytes = Vec::new();
+        let mut reader = lzma_rust2::XzReader::new(&packed[..], true);
+        reader.read_to_end(&mut bytes).expect("xz");
+        files.push((name.to_owned(), bytes));
+    }
+    for (version, packing) in [(6, "none"), (7, "none"), (7, "zlib"), (7, "zstd")] {
+        for (is_big, long_bytes) in [(true, 4), (false, 8)] {
+            let form = Form {
+                is_big,
+                long_bytes,
+                version,
+                packing,
+            };
+            let page =
+                |time| form.page(time, 0, &[(5, form.switch(1, 2)), (9, form.print(2, "x"))]);
+            let cpus = vec![
+                vec![page(1_000), page(2_000), page(3_000)],
+                vec![page(1_500)],
+            ];
+            files.push((format!("{form:?}"), form.file("mono", &[], &cpus)));
+        }
+    }
+    files
+}
+
+/// `PUNCTUAL_UPDATE_SEEDS=1` rewrites the seeds of the fuzz target.
+#[test]
+fn the_seeds_are_traces() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds/trace-dat");
+    for (name, version, packing, is_big, long_bytes) in [
+        ("6", 6, "none", false, 8),
+        ("7-zlib", 7, "zlib", true, 4),
+        ("7-zstd", 7, "zstd", false, 8),
+    ] {
+        let form = Form {
+            is_big,
+            long_bytes,
+            version,
+            packing,
+        };
+        let page = form.page(1_000, 0, &[(5, form.switch(1, 2)), (9, form.print(2, "x"))]);
+        let made = form.file("mono", &[], &[vec![page]]);
+        let path = folder.join(name);
+        if std::env::var_os("PUNCTUAL_UPDATE_SEEDS").is_some() {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(&path, &made).unwrap();
+        }
+        let seed = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(
+            crate::sound::any(&seed).unwrap(),
+            crate::sound::any(&made).unwrap(),
+            "{name}"
+        );
+        // Maximum size of an input of the fuzzer, in bytes.
+        assert!(seed.len() <= 16_384, "{name}: {} bytes", seed.len());
+    }
+}
+
+#[test]
+fn mutated_files_are_read_or_refused() {
+    let mut state = 0x9e37_79b9_7f4a_7c15;
+    for (name, whole) in files() {
+        let (mut read, mut refused) = (0, 0);
+        for _ in 0..500 {
+            match crate::sound::any(&mutated(&whole, &mut state)) {
+                Ok(_) => read += 1,
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(
+            read > 50 && refused > 5,
+            "{name}: {read} read, {refused} refused"
+        );
+    }
+}
+
+#[test]
+fn small_files_cost_little() {
+    let form = Form {
+        version: 7,
+        packing: "zstd",
+        ..USUAL
+    };
+    // This buffer has pages of 8 MiB, and contains one page of zeros 5000 times.
+    let mut option = form.number(30, 8);
+    option.extend(b"other\0mono\0");
+    option.extend(form.numbers(&[(8 << 20, 4), (5_000, 4)]));
+    for cpu in 0..5_000 {
+        option.extend(form.numbers(&[(cpu, 4), (4_096, 8), (8_192, 8)]));
+    }
+    let pages = vec![form.page(100, 0, &[(0, form.switch(1, 2))])];
+    let file = form.file("mono", &[(3, option)], &[pages]);
+    let begin = Instant::now();
+    let (items, head) = crate::sound::any(&file).unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(60), "it hangs");
+    assert!(items.iter().any(|item| matches!(item, Item::Event(_))));
+    assert!(head.warnings.len() > 1, "{:?}", head.warnings);
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak: u64 = peak
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    assert!(peak < 1 << 20, "{peak} kB");
+}
+
+#[test]
+fn own_export_has_its_pages_events() {
+    let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds/trace-pages/whole");
+    let seed = fs::read(seed).unwrap();
+    let zero = seed.iter().position(|byte| *byte == 0).unwrap();
+    let description: Description = serde_json::from_slice(&seed[..zero]).unwrap();
+    let pages = unpack_pages(&seed[zero + 1..]).unwrap();
+    let file = trace_dat(
+        &description,
+        std::slice::from_ref(&pages),
+        &[],
+        &BTreeMap::new(),
+    )
+    .unwrap();
+    let (items, head) = crate::sound::any(&file).unwrap();
+    assert_eq!(head.format, "trace.dat version 6");
+    let mut expected = Vec::new();
+    let mut decoder = description.decoder().unwrap();
+    for raw in &pages {
+        let page = Page::parse(description.layout().unwrap(), &raw.bytes).unwrap();
+        for record in page.records() {
+            expected.extend(decoder.event(raw.cpu, Nanos(record.time), record.data));
+        }
+    }
+    // The seed contains one page twice.
+    expected.sort_by_key(|event| event.time);
+    expected.dedup();
+    let events = items.into_iter().filter_map(|item| match item {
+        Item::Event(event) => Some(event),
+        _ => None,
+    });
+    let events: Vec<TraceEvent> = events.collect();
+    assert!(!events.is_empty());
+    assert_eq!(events, expected);
+}

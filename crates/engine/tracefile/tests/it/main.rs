@@ -1,0 +1,10 @@
+//! Tests of reading trace files.
+
+mod dat;
+mod dat_forms;
+mod dat_hostile;
+mod made;
+mod same;
+#[path = "../sound/mod.rs"]
+mod sound;
+mod text;
