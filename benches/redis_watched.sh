@@ -134,7 +134,7 @@ for way, title in (("watched", "watched"), ("limited", LIMITED)):
         for outlier in found["outliers"]:
             blame = outlier["blame"]
             ours = f"-{pid}" in blame["culprit"]
-            total["unmarked"] += ours and "This program caused it" not in blame["sentence"]
+            total["unmarked"] += ours and "by punctual caused this delay" not in blame["sentence"]
     counts = ", ".join(f"{name} {count}" for name, count in total.items())
     seen = f"; watched {statistics.median(part):.0%} of the time" if part else ""
     print(f"{title}: {counts}{seen}")

@@ -287,8 +287,8 @@ fn in_turn(a: &[&Recording], b: &[&Recording]) -> Option<String> {
     let (a, b) = (times(a)?, times(b)?);
     let apart = a.iter().max() < b.iter().min() || b.iter().max() < a.iter().min();
     (a.len() + b.len() > 2 && apart).then(|| {
-        "all runs of one side came before the other side's: drift of the machine looks the same; \
-         alternate baseline and candidate"
+        "all runs of one side were measured before the other side, so a drift of the machine looks \
+         like a difference; alternate baseline and candidate"
             .to_owned()
     })
 }

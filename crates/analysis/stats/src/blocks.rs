@@ -32,7 +32,7 @@ pub(crate) enum NoBlocks {
     #[error("has no time series")]
     NoSeries,
     #[error(
-        "has {number} {} in its time series, at least {LEAST_BLOCKS} are needed",
+        "has {number} {} in its time series, but at least {LEAST_BLOCKS} are needed",
         rows(*number)
     )]
     FewRows { number: usize },
@@ -250,7 +250,7 @@ mod tests {
     fn few_intervals_are_too_few() {
         let why = |values: &[i64]| join(stretches(values)).unwrap_err().to_string();
         assert_eq!(why(&[]), "has no time series");
-        let few = "in its time series, at least 10 are needed";
+        let few = "in its time series, but at least 10 are needed";
         assert_eq!(why(&[500]), format!("has 1 row {few}"));
         assert_eq!(why(&[500; 9]), format!("has 9 rows {few}"));
         assert_eq!(join(stretches(&[500; 10])).unwrap().each.len(), 10);

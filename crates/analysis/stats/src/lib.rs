@@ -84,7 +84,8 @@ pub use comparison::{
 pub enum CompareError {
     /// The recordings are of different probes.
     #[error(
-        "'{baseline}' and '{candidate}' measure different things: compare recordings of one probe"
+        "'{baseline}' and '{candidate}' measure different things: compare recordings of the same \
+         probe"
     )]
     Probes {
         /// The baseline's probe.
@@ -96,15 +97,15 @@ pub enum CompareError {
     #[error("baseline and candidate need at least one recording each")]
     NoRun,
     /// A recording has no latencies.
-    #[error("recording {id} holds no latencies: there is nothing to compare")]
+    #[error("recording {id} contains no latencies: there is nothing to compare")]
     Nothing {
         /// The short ID of the recording.
         id: String,
     },
     /// Each mechanism is measured separately, and the two recordings have no mechanism in common.
     #[error(
-        "the recordings have no method of measuring in common: the baseline has {baseline}, the \
-         candidate {candidate}"
+        "the recordings have no measured mechanism in common: the baseline measured {baseline}, \
+         the candidate {candidate}"
     )]
     NoChannel {
         /// The mechanisms of the baseline.

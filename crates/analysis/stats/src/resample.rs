@@ -116,8 +116,8 @@ impl Drawn {
         if let Some(side) = slow {
             return Err(Unjudged {
                 why: format!(
-                    "{} run too short: this figure drifts slowly; measure longer, or after a \
-                     longer warm-up",
+                    "{} run too short, because this figure drifts slowly; measure longer, or after \
+                     a longer warm-up",
                     ["baseline", "candidate"][side]
                 ),
                 intervals: [0, 1].map(|side| self.long_run[nth][side].intervals_needed),

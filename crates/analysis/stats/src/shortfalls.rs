@@ -65,8 +65,8 @@ fn of_runs(runs: [usize; 2]) -> Shortfall {
     Shortfall {
         figures: Vec::new(),
         why: format!(
-            "too few runs: with {} and {} the smallest possible p is {:.3}, but p below {CHANCE} \
-             is needed; {enough} runs per side would suffice ({:.3})",
+            "too few runs: with {} and {} runs, the smallest possible p is {:.3}, but p must be \
+             below {CHANCE}; {enough} runs per side would suffice (p is {:.3})",
             runs[0],
             runs[1],
             smallest_p(runs),
@@ -111,7 +111,8 @@ mod tests {
         let said = &find_shortfalls(&[], Unit::Run, [3, 3])[0];
         assert!(said.why.contains("p is 0.100"), "{}", said.why);
         assert!(
-            said.why.contains("4 runs per side would suffice (0.029)"),
+            said.why
+                .contains("4 runs per side would suffice (p is 0.029)"),
             "{}",
             said.why
         );

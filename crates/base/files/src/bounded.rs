@@ -79,7 +79,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("/dev/zero is too large: more than 1000 bytes"),
+            error.contains("/dev/zero is too large to be read: it has more than 1000 bytes"),
             "{error}"
         );
     }

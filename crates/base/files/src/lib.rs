@@ -57,7 +57,7 @@ pub enum FileError {
         why: Refusal,
     },
     /// The file exceeds the size limit.
-    #[error("{} is too large: more than {limit} bytes; it is not read", path.display())]
+    #[error("{} is too large to be read: it has more than {limit} bytes", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,

@@ -7,7 +7,8 @@ pub enum Refusal {
     // Files that are written.
     /// An output would follow this link.
     #[error(
-        "a link of another user ({}) in a folder that others may write to; choose another path",
+        "the path is a link of another user ({}) in a folder that others may write to; choose \
+         another path",
         user(*uid)
     )]
     StrangeLink {
@@ -16,7 +17,8 @@ pub enum Refusal {
     },
     /// An output would replace this file.
     #[error(
-        "a file of another user ({}) in a folder that others may write to; choose another path",
+        "the path is a file of another user ({}) in a folder that others may write to; choose \
+         another path",
         user(*uid)
     )]
     StrangeFile {
@@ -24,13 +26,16 @@ pub enum Refusal {
         uid: u32,
     },
     /// An output would be written to this named pipe.
-    #[error("a named pipe of another user ({}); write to stdout (-) and redirect it", user(*uid))]
+    #[error(
+        "the path is a named pipe of another user ({}); write to stdout (-) and redirect it",
+        user(*uid)
+    )]
     StrangePipe {
         /// Owner of the pipe.
         uid: u32,
     },
     /// The path is a socket or a block device.
-    #[error("a socket or a disk; choose another path")]
+    #[error("the path is a socket or a disk; choose another path")]
     SocketOrDisk,
 
     // Files that the program obeys.
@@ -64,7 +69,7 @@ pub enum Refusal {
         own: u32,
     },
     /// The mode allows others to write.
-    #[error("others may write to it (mode {mode:04o}); check its content, then: chmod go-w")]
+    #[error("others may write to it (mode {mode:04o}); check its content, then run chmod go-w")]
     WritableByOthers {
         /// Mode of the file.
         mode: u32,
@@ -95,13 +100,13 @@ mod tests {
         for (refusal, text) in [
             (
                 StrangeLink { uid: 7 },
-                "a link of another user (uid 7) in a folder that others may write to; choose \
-                 another path",
+                "the path is a link of another user (uid 7) in a folder that others may write to; \
+                 choose another path",
             ),
             (
                 StrangeFile { uid: 7 },
-                "a file of another user (uid 7) in a folder that others may write to; choose \
-                 another path",
+                "the path is a file of another user (uid 7) in a folder that others may write to; \
+                 choose another path",
             ),
             (
                 LinkOnItsPath { uid: 0 },
@@ -109,9 +114,13 @@ mod tests {
             ),
             (
                 StrangePipe { uid: 7 },
-                "a named pipe of another user (uid 7); write to stdout (-) and redirect it",
+                "the path is a named pipe of another user (uid 7); write to stdout (-) and \
+                 redirect it",
             ),
-            (SocketOrDisk, "a socket or a disk; choose another path"),
+            (
+                SocketOrDisk,
+                "the path is a socket or a disk; choose another path",
+            ),
             (
                 LinkOnItsPath { uid: 7 },
                 "its path leads through a link of another user (uid 7)",
@@ -130,7 +139,7 @@ mod tests {
             ),
             (
                 WritableByOthers { mode: 0o666 },
-                "others may write to it (mode 0666); check its content, then: chmod go-w",
+                "others may write to it (mode 0666); check its content, then run chmod go-w",
             ),
             (Link, "it is a link"),
             (NotRegular, "it is not a regular file"),

@@ -72,13 +72,20 @@ impl ShareKind {
     /// Returns the advice for a share of this kind. `who` is the name of its cause.
     pub fn advice(self, who: &str) -> Advice {
         let (checks, text): (&[&str], &str) = match self {
-            Self::IdleExit => (POWER, "limit idle states, or hold /dev/cpu_dma_latency"),
+            Self::IdleExit => (
+                POWER,
+                "limit the idle states, or keep /dev/cpu_dma_latency open",
+            ),
             Self::TimerLate | Self::Silence => (
                 FIRMWARE,
-                "possible: hypervisor, SMI or firmware, which no Linux setting affects, or \
-                 disabled interrupts; punctual measure hardware distinguishes them",
+                "possible causes are disabled interrupts, or the hypervisor, an SMI or the \
+                 firmware, which no Linux setting affects; punctual measure hardware distinguishes \
+                 them",
             ),
-            Self::TimerSlack => (&[], "set a real-time policy, which has no timer slack"),
+            Self::TimerSlack => (
+                &[],
+                "give the thread a real-time policy, which has no timer slack",
+            ),
             Self::IrqsOff => (
                 PREEMPTION,
                 "a PREEMPT_RT kernel disables interrupts for shorter times",
@@ -86,56 +93,62 @@ impl ShareKind {
             // The local timer of the CPU: it wakes the thread, and drives the tick.
             Self::Interrupt if who.contains("timer") => (
                 TICKS,
-                "keep ticks and timers of others off the CPU: nohz_full, isolated CPUs",
+                "keep ticks and the timers of other threads off the CPU with nohz_full and \
+                 isolated CPUs",
             ),
             Self::Interrupt => (
                 INTERRUPTS,
-                "move the interrupt to another CPU, or thread it",
+                "move the interrupt to another CPU, or run its handler in a thread",
             ),
-            Self::Softirq => (SOFTIRQS, "move the interrupt that raises the softirq"),
+            Self::Softirq => (
+                SOFTIRQS,
+                "move the interrupt that raises the softirq to another CPU",
+            ),
             Self::Nmi => (
                 &["watchdogs-nmi", "watchdogs-perf"],
                 "turn off the source of the NMI",
             ),
             Self::Blocking => (
                 BLOCKERS,
-                "move the thread to another CPU; a PREEMPT_RT kernel can preempt it",
+                "move the blocking thread to another CPU; a PREEMPT_RT kernel can preempt it",
             ),
             Self::HigherPriority | Self::Competing => (
                 PRIORITIES,
-                "give the application a higher priority, or the other thread another CPU",
+                "raise the priority of the application, or move the other thread to another CPU",
             ),
             Self::LockHolder => (&[], "use mutexes with priority inheritance"),
-            Self::Waiting => (&[], "the thread that woke it was late; look at that thread"),
-            Self::Stopped => (&[], "a signal or a debugger stopped it"),
+            Self::Waiting => (&[], "the waker of the thread was late; examine the waker"),
+            Self::Stopped => (&[], "a signal or a debugger stopped the thread"),
             Self::Migration => (&[], "bind the thread to one CPU"),
             Self::Throttled => (
                 THROTTLING,
                 "raise the CPU quota of the control group, or the real-time runtime",
             ),
-            Self::PageFault => (MEMORY, "lock the memory (mlockall) and touch it first"),
-            Self::OwnWork => (&[], "the thread itself was still at work"),
+            Self::PageFault => (
+                MEMORY,
+                "lock the memory with mlockall, and touch it before the loop starts",
+            ),
+            Self::OwnWork => (&[], "the thread was still running its own code"),
             Self::SystemCall => (
                 &[],
                 "keep the system call out of the job, or have another thread make it",
             ),
-            Self::Device => (
-                &[],
-                "keep input and output out of the job: have another thread do it",
-            ),
+            Self::Device => (&[], "move input and output from the job to another thread"),
             Self::OwnSleep => (
                 &[],
                 "the thread requested the sleep; wait for an event instead",
             ),
-            Self::Scheduling | Self::ReturnToUser => (PREEMPTION, "the cost of the switch itself"),
+            Self::Scheduling | Self::ReturnToUser => {
+                (PREEMPTION, "this is the cost of the context switch itself")
+            }
             Self::Stolen => (
                 FIRMWARE,
                 "the hypervisor ran something else; pin the virtual CPU to a physical CPU that nothing else uses",
             ),
             Self::Undecided => (
                 FIRMWARE,
-                "counters cannot distinguish what ran from the hypervisor or an SMI; \
-                 punctual measure hardware shows how much those take",
+                "the counters cannot distinguish the thread or handler from the hypervisor or an \
+                 SMI; punctual measure hardware shows the time that these take",
             ),
             Self::Unexplained => (
                 &[],

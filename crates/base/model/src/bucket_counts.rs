@@ -14,13 +14,16 @@ use crate::varint::{push_varint, take_varint};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes end inside a number.
-    #[error("the histogram ends after {0} bytes, inside a number")]
+    #[error("the histogram ends after {0} bytes, in the middle of a number")]
     Truncated(usize),
     /// A bucket number is beyond the grid.
-    #[error("the histogram names bucket {0}, the last is {last}", last = BUCKETS - 1)]
+    #[error(
+        "the histogram contains bucket {0}, but the last possible bucket is {last}",
+        last = BUCKETS - 1
+    )]
     NoSuchBucket(u64),
     /// The counts do not add up.
-    #[error("the histogram's buckets hold {buckets} samples, its count says {count}")]
+    #[error("the buckets of the histogram contain {buckets} samples, but its count is {count}")]
     Inconsistent {
         /// Sum over the buckets and the overflow.
         buckets: u64,
@@ -190,7 +193,7 @@ impl<'de> Deserialize<'de> for Buckets {
         for (lower, count) in rows {
             let index = index_of(lower).ok_or_else(|| {
                 D::Error::custom(format!(
-                    "bucket {lower} ns is beyond the range of {MAX_TRACKABLE_NS} ns"
+                    "bucket {lower} ns is above the maximum of {MAX_TRACKABLE_NS} ns"
                 ))
             })?;
             if bounds_of(index).0 != lower {
@@ -201,7 +204,7 @@ impl<'de> Deserialize<'de> for Buckets {
             let index = index as u16;
             if pairs.last().is_some_and(|(last, _)| *last >= index) {
                 return Err(D::Error::custom(format!(
-                    "bucket {lower} ns does not rise above the one before it"
+                    "bucket {lower} ns is not above the previous bucket"
                 )));
             }
             if count > 0 {

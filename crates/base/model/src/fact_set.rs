@@ -73,12 +73,13 @@ pub struct FactSet {
 pub enum FactSetError {
     /// The text is not JSON of this form.
     #[error(
-        "not a set of facts: {0}: make one with 'punctual facts capture -o FILE' on the machine"
+        "not a set of facts: {0}; create one with 'punctual facts capture -o FILE' on the machine"
     )]
     Json(#[from] serde_json::Error),
     /// A later version of the program wrote it.
     #[error(
-        "the facts are of version {found}, this program reads up to {FACT_SET_SCHEMA}: use a newer punctual"
+        "the facts have version {found}, but this program reads only versions up to \
+         {FACT_SET_SCHEMA}: use a newer punctual"
     )]
     Newer {
         /// The schema version of the set.

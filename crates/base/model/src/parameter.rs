@@ -93,7 +93,7 @@ pub enum ArgumentError {
         reason: String,
     },
     /// The value is outside the limits.
-    #[error("{name}: {value} is outside {min} to {max}")]
+    #[error("{name}: {value} is outside the range {min} to {max}")]
     OutOfRange {
         /// The parameter.
         name: &'static str,
@@ -105,7 +105,7 @@ pub enum ArgumentError {
         max: String,
     },
     /// The parameter does not exist.
-    #[error("unknown parameter '{name}': one of {known}")]
+    #[error("unknown parameter '{name}': use one of {known}")]
     NoSuchParameter {
         /// The name that was given.
         name: String,
@@ -159,7 +159,7 @@ impl Parameter {
             ParameterKind::Flag => match text {
                 "true" | "yes" | "on" | "" => Ok(Argument::Flag(true)),
                 "false" | "no" | "off" => Ok(Argument::Flag(false)),
-                _ => Err(unreadable(format!("'{text}' is not yes or no"))),
+                _ => Err(unreadable(format!("'{text}' is neither yes nor no"))),
             },
             ParameterKind::Text if text.trim().is_empty() => {
                 Err(unreadable("nothing was given".to_owned()))
@@ -334,17 +334,20 @@ mod tests {
         };
         assert_eq!(
             error("interval", "0s"),
-            "interval: 0 ns is outside 10.0 µs to 10.0 s"
+            "interval: 0 ns is outside the range 10.0 µs to 10.0 s"
         );
         assert_eq!(error("loops", "ten"), "loops: 'ten' is not a whole number");
-        assert_eq!(error("loops", "10"), "loops: 10 is outside 1 to 9");
+        assert_eq!(
+            error("loops", "10"),
+            "loops: 10 is outside the range 1 to 9"
+        );
         assert_eq!(
             error("wait-mode", "spin"),
             "wait-mode: 'spin' is not one of sleep, signal"
         );
         assert_eq!(
             error("aligned", "maybe"),
-            "aligned: 'maybe' is not yes or no"
+            "aligned: 'maybe' is neither yes nor no"
         );
         assert!(error("color", "red").contains("unknown parameter 'color'"));
     }

@@ -65,15 +65,15 @@ impl Doubt {
         let of = |count, all| format!("{} of {} {events}", grouped(count), grouped(all));
         match self {
             Self::Slow => format!(
-                "it changes more slowly than this run can show; measure at least \
+                "the rate changes more slowly than this run can show; measure at least \
                  {TIMES_AS_LONG} times as long"
             ),
             Self::Halves(count, all) => format!(
-                "the halves of the run differ: {} in the first",
+                "the halves of the run differ: {} in the first half",
                 of(count, all)
             ),
             Self::WarmUp(count, all) => format!(
-                "the warm-up has not settled: {} in the first tenth of the run",
+                "the machine had not settled after the warm-up: {} in the first tenth of the run",
                 of(count, all)
             ),
         }
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(front.doubt(), Some(Doubt::Halves(7, 7)));
         assert_eq!(
             Doubt::Halves(9, 9).sentence("episodes"),
-            "the halves of the run differ: 9 of 9 episodes in the first"
+            "the halves of the run differ: 9 of 9 episodes in the first half"
         );
         let warm_up = (0..360).step_by(30).chain((500..3_600).step_by(500));
         assert_eq!(rate(warm_up, HOUR).doubt(), Some(Doubt::WarmUp(12, 19)));

@@ -171,7 +171,8 @@ pub struct Observer {
 pub enum ReadError {
     /// A later version of the program wrote it.
     #[error(
-        "the recording has schema {found}, this program reads up to {SCHEMA_VERSION}: use a newer punctual"
+        "the recording has schema {found}, but this program reads only schemas up to \
+         {SCHEMA_VERSION}: use a newer punctual"
     )]
     Newer {
         /// Its schema version.
@@ -179,7 +180,8 @@ pub enum ReadError {
     },
     /// An earlier version of the program wrote it, in a form that cannot be read any more.
     #[error(
-        "the recording has schema {found}, and this program cannot read all of it ({error}): read it with the punctual that wrote it"
+        "the recording has schema {found}, and this program cannot read all of it ({error}): read \
+         it with the version of punctual that wrote it"
     )]
     Older {
         /// Its schema version.

@@ -93,7 +93,7 @@ impl fmt::Display for Metric {
 
 /// An unknown metric.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' cannot be limited: one of max, missed, break, or a percentile such as p99.9")]
+#[error("'{0}' cannot be limited: use max, missed, break, or a percentile such as p99.9")]
 pub struct MetricError(String);
 
 impl FromStr for Metric {

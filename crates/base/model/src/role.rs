@@ -82,7 +82,7 @@ impl fmt::Display for Role {
 
 /// An unknown role.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown role '{0}': control, audio, network, trading, telco or lab")]
+#[error("unknown role '{0}': use control, audio, network, trading, telco or lab")]
 pub struct RoleError(String);
 
 impl FromStr for Role {

@@ -31,8 +31,8 @@ impl TailRemark {
     /// Returns the remark in one sentence.
     pub fn sentence(&self) -> String {
         format!(
-            "if the tail continues as observed, a run {} times as long has one wake-up above {} \
-             (95%: {} to {}); this is an estimate, not a verdict",
+            "if the tail continues as observed, a run {} times as long is expected to have one \
+             wake-up above {} (95%: {} to {}); this is an estimate, not a verdict",
             self.times, self.level_ns, self.low_ns, self.high_ns
         )
     }

@@ -62,7 +62,7 @@ impl fmt::Display for Policy {
 
 /// An unknown policy name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a scheduling policy: one of other, batch, idle, fifo, rr, deadline")]
+#[error("'{0}' is not a scheduling policy: use other, batch, idle, fifo, rr or deadline")]
 pub struct PolicyError(String);
 
 /// Reads `fifo` and similar, also as `SCHED_FIFO`.

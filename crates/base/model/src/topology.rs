@@ -78,7 +78,9 @@ pub struct Placement {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
     /// The machine has only one core.
-    #[error("there is only one core: no core is left if it is reserved for the system")]
+    #[error(
+        "this machine has only one core: if that core is reserved for the system, none is left"
+    )]
     OneCore,
     /// No two CPUs share a cache.
     #[error("according to the kernel, no two CPUs of different cores share a cache")]
@@ -144,14 +146,15 @@ impl Topology {
         let whole = match system.len() {
             1 => format!("CPU {system} is a separate core"),
             _ => format!(
-                "CPUs {system} are one core: real-time work on one shares it with the others"
+                "CPUs {system} belong to one core: real-time work on one of these CPUs shares the \
+                 core with the others"
             ),
         };
         Ok([
             Placement {
                 role: "system".to_owned(),
                 reason: format!(
-                    "{whole}; the first CPU does the kernel's work that cannot be moved"
+                    "{whole}; the first CPU does kernel work that cannot be moved to another CPU"
                 ),
                 cpus: system,
             },
@@ -177,7 +180,8 @@ impl Topology {
         let (cpus, reason) = match near {
             Some((cache, others)) => {
                 let reason = format!(
-                    "they share the level {} cache with CPU {cpu}, where the handler runs, but no core",
+                    "they share the level {} cache, but not the core, with CPU {cpu}, on which the \
+                     handler runs",
                     cache.level
                 );
                 (others, reason)
@@ -185,8 +189,8 @@ impl Topology {
             None => (
                 std::iter::once(cpu).collect(),
                 format!(
-                    "no other core shares a cache with CPU {cpu}, as far as the kernel knows: \
-                     use the same CPU, after the handler"
+                    "the kernel reports no other core that shares a cache with CPU {cpu}: run the \
+                     thread on the same CPU, after the handler"
                 ),
             ),
         };
@@ -219,7 +223,7 @@ impl Topology {
             });
             if let Some((one, other, cache)) = found {
                 let reason = format!(
-                    "CPUs {} and {} share the level {} cache, but no core",
+                    "CPUs {} and {} share the level {} cache, but not a core",
                     one.min(other),
                     one.max(other),
                     cache.level

@@ -173,7 +173,7 @@ impl Bound {
     pub fn sentence(&self) -> String {
         if self.measured_ns < SHORTEST {
             return format!(
-                "too short for a bound: {} measured, 1 s needed",
+                "too short for a bound: {} measured, but 1 s is needed",
                 self.measured_ns
             );
         }

@@ -63,7 +63,7 @@ impl Lacks {
     /// Panics with the whole text if it contains none of these reasons. The feature is then broken.
     #[track_caller]
     pub fn of_refusal(told: &str) -> Self {
-        classify(told).unwrap_or_else(|| panic!("no reason to skip a test:\n{told}"))
+        classify(told).unwrap_or_else(|| panic!("not a known reason to skip a test:\n{told}"))
     }
 }
 

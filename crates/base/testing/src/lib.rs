@@ -71,7 +71,8 @@ pub fn thread_of_test() -> std::thread::Builder {
 pub fn say(lacks: Lacks, why: fmt::Arguments<'_>) {
     let thread = std::thread::current();
     // The harness names the thread after its test. The gate looks for this name.
-    let test = (thread.name()).expect("a thread that skips has a name: see thread_of_test()");
+    let test = (thread.name())
+        .expect("the thread that skips a test must have a name: see thread_of_test()");
     let line = line(test, lacks, why);
     // A closed stream is no reason to fail the test.
     let _ = std::io::stderr().lock().write_all(line.as_bytes());

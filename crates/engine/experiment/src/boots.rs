@@ -80,7 +80,9 @@ pub fn run_boots<'a>(
     request: &'a BootRequest,
 ) -> Result<BootStep, TrialError> {
     let store = bench.store.ok_or_else(|| {
-        TrialError::Plan("an experiment on boots needs a store that outlives them".to_owned())
+        TrialError::Plan(
+            "an experiment that compares boots needs a store that persists across boots".to_owned(),
+        )
     })?;
     check(experiment, &request.machine)?;
     refuse_shared(experiment, &bench)?;
@@ -128,8 +130,7 @@ pub fn run_boots<'a>(
 fn check(experiment: &Experiment, host: &Host) -> Result<(), TrialError> {
     if host.boot_id().is_none() {
         return Err(TrialError::Plan(
-            "this machine does not say which boot it is: /proc/sys/kernel/random/boot_id cannot \
-             be read"
+            "the current boot cannot be identified: /proc/sys/kernel/random/boot_id cannot be read"
                 .to_owned(),
         ));
     }
@@ -151,15 +152,15 @@ fn check(experiment: &Experiment, host: &Host) -> Result<(), TrialError> {
             .any(|other| sorted(other) == sorted(arm))
         {
             return Err(TrialError::Plan(format!(
-                "--boot '{own}' is given twice: the boots would be equal"
+                "--boot '{own}' is given twice: the boots would be identical"
             )));
         }
     }
     let least = least_rounds(arms.len());
     match experiment.plan.rounds {
         Some(rounds) if rounds < least => Err(TrialError::Plan(format!(
-            "{rounds} pairs of boots can show nothing: give --pairs {least} or more for {} \
-             conditions",
+            "{rounds} pairs of boots are too few to show a difference: give --pairs {least} or \
+             more for {} conditions",
             arms.len()
         ))),
         _ => Ok(()),
@@ -287,7 +288,7 @@ impl Work<'_, '_> {
         let usual = boots.map_or("", |boots| boots.usual.as_str());
         let difference = if kept {
             Some(format!(
-                "chosen for more than one start: {} did not clear its choice",
+                "selected for more than one start, because {} did not clear the selection",
                 self.loader.kind().name()
             ))
         } else {
@@ -419,7 +420,7 @@ impl Work<'_, '_> {
             self.host,
             &UnitRequest {
                 name: &format!("punctual-experiment-{id}"),
-                description: &format!("Next boot of experiment {id} of punctual"),
+                description: &format!("Next boot of punctual experiment {id}"),
                 command: &command,
                 needs: &self.request.folder,
             },

@@ -56,11 +56,11 @@ pub fn candidates(
             match refusal(remedy, host, cpus) {
                 None if is_slow(&assignment) && slow(&tried) == MOST_SLOW => {
                     let reason =
-                        format!("{MOST_SLOW} settings with a slow effect are tried at most");
+                        format!("at most {MOST_SLOW} settings with a slow effect are tried");
                     left_out.push(leave(reason, Some(by_hand(&assignment, cpus))));
                 }
                 None if tried.len() == MOST => {
-                    let reason = format!("{MOST} settings are tried at most");
+                    let reason = format!("at most {MOST} settings are tried");
                     left_out.push(leave(reason, Some(by_hand(&assignment, cpus))));
                 }
                 None => tried.push(TriedSetting {
@@ -187,9 +187,9 @@ fn forbidden(setting: &Setting, host: &Host) -> Option<String> {
     }
     match setting.name {
         // One of these interrupts may carry the user's own network connection.
-        "irq-affinity" => Some("interrupts of network cards are among them".to_owned()),
+        "irq-affinity" => Some("it includes the interrupts of network cards".to_owned()),
         "dma-latency-us" if !has_temperature(host) => {
-            Some("it heats the processor, and no temperature can be read".to_owned())
+            Some("it heats the processor, but no temperature can be read".to_owned())
         }
         _ => match setting.wash_out {
             punctual_model::WashOut::Short | punctual_model::WashOut::Long => None,

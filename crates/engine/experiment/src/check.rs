@@ -73,7 +73,10 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
         .iter()
         .any(|why: &String| why.starts_with(NOT_EXPLAINED));
     if recording.explanation.is_none() && !is_said {
-        lacking.push("causes of late periods are not known: they were not traced".to_owned());
+        lacking.push(
+            "the causes of late periods are unknown, because the periods were not traced"
+                .to_owned(),
+        );
     }
     let causes = causes(&recording, &around.audit);
     let hardware = looked.as_ref().map(|(recording, _)| gaps(recording));
@@ -125,7 +128,7 @@ fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
             checkup.outcome
         },
         sentence: if beside {
-            format!("measured during the check-up; its verdict: {sentence}")
+            format!("measured during the check-up, whose verdict is: {sentence}")
         } else {
             sentence.clone()
         },

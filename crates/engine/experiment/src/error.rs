@@ -14,14 +14,15 @@ pub enum TrialError {
     #[error("{0}")]
     Plan(String),
     /// The values compared are the same.
-    #[error("{arm} is in force already: there is nothing to compare")]
+    #[error("{arm} is already in effect: there is nothing to compare")]
     Equal {
         /// The arm.
         arm: String,
     },
     /// The setting takes effect only at a start.
     #[error(
-        "{setting} takes effect when the machine or a service starts: an experiment within one boot cannot try it"
+        "{setting} takes effect only when the machine or a service starts: an experiment within \
+         one boot cannot test it"
     )]
     NeedsBoot {
         /// The setting.
@@ -29,7 +30,8 @@ pub enum TrialError {
     },
     /// A setting was changed from outside during a block.
     #[error(
-        "{setting} was changed to '{found}' by another program during a block: end that program, then `punctual experiment resume`"
+        "another program changed {setting} to '{found}' during a block: end that program, then run \
+         `punctual experiment resume`"
     )]
     ChangedMeanwhile {
         /// The setting.
@@ -50,7 +52,7 @@ pub enum TrialError {
     /// The kernel throttles the machine because of its temperature.
     #[error(
         "thermal zone {zone} has reached its limit ({at} of {limit} °C): let the machine cool \
-         down, then `punctual experiment resume`"
+         down, then run `punctual experiment resume`"
     )]
     Hot {
         /// The thermal zone.
@@ -68,8 +70,8 @@ pub enum TrialError {
     Boot(#[from] punctual_tune::boot_loader::BootError),
     /// An experiment that was not started here.
     #[error(
-        "experiment {id} was not begun by this user on this machine, or its plan was changed since: \
-         it is only shown; begin one of your own to measure"
+        "experiment {id} can only be shown, because this user did not start it on this machine, or \
+         its plan has changed since: start a new experiment to measure"
     )]
     Foreign {
         /// Its short ID.
@@ -80,8 +82,8 @@ pub enum TrialError {
     Entry(#[from] punctual_files::FileError),
     /// Another measurement runs on this machine.
     #[error(
-        "{what} is measured by another process: both would disturb each other; wait until it has ended, or give \
-         --share-cpus"
+        "another process is measuring {what}, and the two measurements would disturb each other: \
+         wait until it has ended, or give --share-cpus"
     )]
     Shared {
         /// The other measurement.

@@ -132,7 +132,7 @@ impl<'a> Events<'a> {
         let left = match (needed, rate.doubt()) {
             (_, Some(doubt)) => format!("; {}", doubt.sentence("episodes")),
             (Some(needed), None) => format!(
-                "; {:.0} min more prove it if nothing happens",
+                "; {:.0} more minutes prove the requirement if no miss occurs",
                 needed.saturating_sub(rate.measured).as_secs_f64() / 60.0
             ),
             (None, None) => String::new(),

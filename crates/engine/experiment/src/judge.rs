@@ -119,7 +119,8 @@ impl Grounds<'_> {
             };
         }
         if allowed == 0.0 && decision == Decision::Open {
-            let never = "no run is long enough to prove that there are no misses: allow a rate, --max-misses-per-day 1";
+            let never = "no run is long enough to prove that there are no misses: allow a rate, \
+                         such as --max-misses-per-day 1";
             condition.lacking.push(never.to_owned());
         }
     }
@@ -291,7 +292,7 @@ mod tests {
         let late: Vec<u64> = (0..12).map(|n| n * 30_000).collect();
         let unsettled = judged(&quiet(3_600), &late, &asked(10_000.0));
         assert_eq!(unsettled.outcome, Outcome::NotProven);
-        let why = "the warm-up has not settled: 12 of 12 episodes";
+        let why = "the machine had not settled after the warm-up: 12 of 12 episodes";
         assert!(unsettled.lacking[0].contains(why), "{unsettled:?}");
     }
 

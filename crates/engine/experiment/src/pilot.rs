@@ -61,12 +61,13 @@ fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, Tria
     }
     Err(TrialError::Plan(match plan.rounds {
         Some(_) => format!(
-            "{rounds} pairs can show nothing: give --pairs {least} or more for {} conditions",
+            "{rounds} pairs are too few to show a difference: give --pairs {least} or more for {} \
+             conditions",
             plan.arms.len()
         ),
         None => format!(
-            "--duration {} is enough for {rounds} pairs of blocks of {block}; at least {least} are \
-             needed: give --duration {} or more{}",
+            "--duration {} is enough for only {rounds} pairs of blocks of {block}, but at least \
+             {least} are needed: give --duration {} or more{}",
             typed(plan.time_ns),
             typed(time_for(plan, block)),
             // A shorter block is suggested only if the wash-out allows it.
@@ -126,12 +127,12 @@ pub(crate) fn plan(
     };
     if late < in_pilot(block, LEAST) {
         let would = match proposed {
-            Some(threshold) => format!("a threshold of {threshold} would do"),
-            None => "no threshold would do: give a longer --block".to_owned(),
+            Some(threshold) => format!("a threshold of {threshold} would suffice"),
+            None => "no threshold is exceeded often enough: give a longer --block".to_owned(),
         };
         return Err(TrialError::Plan(format!(
-            "the baseline was later than {threshold} in {} slots of {measured}; a block of {block} \
-             needs {LEAST}: {would}",
+            "the baseline was later than {threshold} in {} slots during {measured}, but a block of \
+             {block} needs {LEAST} late slots: {would}",
             grouped(late)
         )));
     }
@@ -144,7 +145,7 @@ pub(crate) fn plan(
         block_ns: block,
         rounds: rounds(plan, block, pilot_ns).map_err(|error| match proposed {
             Some(lower) if lower < threshold => TrialError::Plan(format!(
-                "{error}; a --threshold of {lower} needs shorter blocks"
+                "{error}; with a --threshold of {lower}, shorter blocks suffice"
             )),
             _ => error,
         })?,
@@ -191,11 +192,12 @@ pub fn sentence(plan: &ExperimentPlan, pilot: &Pilot) -> String {
             .saturating_mul(pilot.rounds.into()),
     );
     let power = match pilot.detects {
-        Some(ratio) => format!("finds a rate that is {} in 80% of the cases", times(ratio)),
-        None => "finds no effect below ×10 in 80% of the cases".to_owned(),
+        Some(ratio) => format!("a rate of {} is detected in 80% of the cases", times(ratio)),
+        None => "even a rate of ×10 is detected in less than 80% of the cases".to_owned(),
     };
     format!(
-        "threshold {}, {} late slots in {} of pilot; {} rounds of {} blocks of {}, {:.1} min: {power}",
+        "threshold {}, {} late slots in a pilot of {}; {} rounds of {} blocks of {}, {:.1} min: \
+         {power}",
         pilot.threshold_ns,
         grouped(pilot.late),
         pilot.measured_ns,

@@ -47,7 +47,7 @@ pub enum CheckError {
     #[error("{0}")]
     Parameter(String),
     /// There is nothing to measure.
-    #[error("nothing to measure: allow a time without load, or name a load")]
+    #[error("nothing to measure: include a time without load, or name a load")]
     Nothing,
     /// The probe is not available.
     #[error(transparent)]

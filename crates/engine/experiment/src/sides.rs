@@ -253,7 +253,7 @@ mod tests {
         let missing = refused("autogroup=off");
         assert!(missing.contains("sched_autogroup_enabled"), "{missing}");
         let equal = refused("swappiness=60");
-        assert!(equal.contains("in force already"), "{equal}");
+        assert!(equal.contains("already in effect"), "{equal}");
         // The kernel refuses to open this one for writing, even for root.
         let path = folder.path().join(FILE);
         std::fs::remove_file(&path).unwrap();

@@ -294,7 +294,7 @@ impl Trial<'_, '_> {
             && zones.iter().all(|zone| zone.trip_milli_celsius.is_none())
         {
             experiment.warnings.push(
-                "no thermal zone with a limit can be read: no block ends early if the processor \
+                "no thermal zone with a limit can be read, so no block ends early if the processor \
                  becomes too hot"
                     .to_owned(),
             );

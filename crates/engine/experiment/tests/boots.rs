@@ -312,7 +312,9 @@ fn boot_loader_keeping_choice_is_not_reused() {
     machine.write("boot/grub/grubenv", &kept);
     let error = step(&machine, &store, &mut experiment, true).unwrap_err();
     assert!(
-        error.to_string().contains("GRUB did not clear its choice"),
+        error
+            .to_string()
+            .contains("GRUB did not clear the selection"),
         "{error}"
     );
     let now = fs::read_to_string(machine.path("boot/grub/grubenv")).unwrap();

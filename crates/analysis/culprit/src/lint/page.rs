@@ -8,10 +8,11 @@ use super::rules::RULES;
 pub fn page() -> String {
     let mut text = format!(
         "# Rules of punctual lint\n\n\
-         {} rules for threads of SCHED_FIFO, SCHED_RR and SCHED_DEADLINE. A rule that could not be checked is\n\
-         *unknown*, with the reason, never clean. The exit code is 3 if a rule of high severity is\n\
-         violated, and 4 if none is, but one is unknown. The first 5 waits of each thread, or its\n\
-         first 500 ms, are not judged. Processes that the target forks are not watched.\n",
+         These {} rules apply to threads of SCHED_FIFO, SCHED_RR and SCHED_DEADLINE. A rule that\n\
+         could not be checked is never reported as clean: it is *unknown*, with the reason. The\n\
+         exit code is 3 if a rule of high severity is violated. It is 4 if no such rule is\n\
+         violated, but at least one is unknown. The first 5 waits of each thread, or its first\n\
+         500 ms, are not judged. Processes that the target forks are not watched.\n",
         RULES.len()
     );
     for rule in RULES {

@@ -84,7 +84,11 @@ pub(crate) fn small_memlock_limit(facts: &LintFacts) -> Found {
             return Ok(None);
         };
         let size = process.size.clone().map_err(Unseen::Fact)?;
-        let what = format!("the limit is {}, the process has {}", kib(limit), kib(size));
+        let what = format!(
+            "the limit is {}, but the size of the process is {}",
+            kib(limit),
+            kib(size)
+        );
         Ok((limit < size).then(|| violation(process.pid, &process.comm, what)))
     })
 }
@@ -110,7 +114,10 @@ pub(crate) fn stack_not_prefaulted(facts: &LintFacts) -> Found {
                 hidden: process.and_then(|process| process.hidden.clone()),
             }
         })?;
-        let what = format!("{} below the stack pointer are resident", kib(resident));
+        let what = format!(
+            "{} of stack below the stack pointer are resident",
+            kib(resident)
+        );
         Ok((resident < STACK_READY).then(|| violation(thread.tid, &thread.comm, what)))
     })
 }
@@ -134,7 +141,7 @@ pub(crate) fn never_waits(facts: &LintFacts) -> Found {
         // A SCHED_DEADLINE thread stops when its budget is used up, even without a wait.
         let runs_on = thread.policy != Policy::Deadline && waits == 0;
         let enough = facts.duration >= Nanos::from_millis(100);
-        let what = format!("ran for {used} of {}, without a wait", facts.duration);
+        let what = format!("ran for {used} of {} without waiting", facts.duration);
         Ok((busy && runs_on && enough).then(|| violation(thread.tid, &thread.comm, what)))
     })
 }

@@ -50,9 +50,9 @@ pub const RULES: &[Rule] = &[
         id: "page-fault",
         title: "page fault",
         severity: Severity::High,
-        why: "The thread waits while the kernel finds, zeroes or reads the page: microseconds for a \
-              minor fault, milliseconds for a page on disk, and it may wait for the lock of the \
-              address space.",
+        why: "The thread waits while the kernel finds, zeroes or reads the page. A minor fault \
+              takes microseconds; reading a page from disk takes milliseconds. The thread may also \
+              wait for the lock of the address space.",
         source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (pagefault); mlockall(2)",
         remedy: "Call mlockall(MCL_CURRENT | MCL_FUTURE) at the start, and touch all memory and \
                  stack before the loop begins.",
@@ -63,8 +63,8 @@ pub const RULES: &[Rule] = &[
         id: "sleep-relative",
         title: "relative sleep",
         severity: Severity::Medium,
-        why: "The run time of the work and each preemption lengthen the period: releases drift, \
-              and a late wake-up delays all later ones.",
+        why: "The run time of the work and each preemption lengthen the period. Release times \
+              therefore drift, and a late wake-up delays all later wake-ups.",
         source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (sleep); clock_nanosleep(2)",
         remedy: "Use clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) with the next release time.",
         hook: "sched:sched_switch with the system call of the thread",
@@ -74,8 +74,8 @@ pub const RULES: &[Rule] = &[
         id: "sleep-clock",
         title: "sleep on a clock that can be set",
         severity: Severity::High,
-        why: "A step of the clock (NTP, date) moves the release by its size: the thread misses \
-              periods, or runs many at once.",
+        why: "If NTP or date steps the clock, the release time moves by the size of the step. The \
+              thread then misses periods, or runs many periods at once.",
         source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (sleep); clock_gettime(2)",
         remedy: "Use CLOCK_MONOTONIC or CLOCK_TAI for periods.",
         hook: "sched:sched_switch with the system call of the thread",
@@ -85,23 +85,23 @@ pub const RULES: &[Rule] = &[
         id: "futex-no-inheritance",
         title: "wait on a lock or condition without priority inheritance",
         severity: Severity::High,
-        why: "Any thread with a priority between those of the owner and the waiter can preempt \
-              the owner: the wait has no bound.",
+        why: "Any thread with a priority between those of the owner and the waiter can preempt the \
+              owner, so the wait has no bound.",
         source: "kernel: Documentation/locking/rt-mutex.rst; pthread_mutexattr_setprotocol(3)",
-        remedy: "Use PTHREAD_PRIO_INHERIT mutexes. Replace pthread_cond_wait, whose internal \
-                 lock has no priority inheritance, by a condition variable on \
-                 FUTEX_WAIT_REQUEUE_PI (librtpi, the crate rt).",
+        remedy: "Use PTHREAD_PRIO_INHERIT mutexes. Replace pthread_cond_wait, whose internal lock \
+                 has no priority inheritance, with a condition variable based on \
+                 FUTEX_WAIT_REQUEUE_PI (librtpi or the crate rt).",
         hook: "sched:sched_switch with the system call of the thread",
         finds: Finds::Acts(&[ActKind::Sleep], waits::is_futex_without_inheritance),
     },
     Rule {
         id: "blocking-call",
-        title: "wait in a system call other than the release",
+        title: "wait in a system call other than the release wait",
         severity: Severity::High,
-        why: "How long the call takes depends on a device, another process or the network.",
+        why: "The duration of the call depends on a device, another process or the network.",
         source: RTAPP,
-        remedy: "Move the call to a thread of normal priority and pass the data through memory; wait \
-                 for events with epoll only at the release.",
+        remedy: "Move the call to a thread of normal priority, and pass the data through memory. \
+                 Use epoll only for the release wait.",
         hook: "sched:sched_switch with the system call of the thread",
         finds: Finds::Acts(&[ActKind::Sleep], waits::is_other_wait),
     },
@@ -109,11 +109,11 @@ pub const RULES: &[Rule] = &[
         id: "woken-by-lower",
         title: "wake-up by a thread of lower priority",
         severity: Severity::High,
-        why: "The thread cannot run before the waking thread has run: whatever preempts the \
-              waking thread delays both.",
+        why: "The thread cannot run before its waker has run, so anything that preempts the waker \
+              delays both threads.",
         source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (wakeup)",
-        remedy: "Give the waker at least the priority of the woken thread, or wait for a timer and \
-                 poll the data.",
+        remedy: "Give the waker at least the priority of the woken thread, or wait for a timer \
+                 instead, and poll for the data.",
         hook: "sched:sched_waking",
         finds: Finds::Acts(&[ActKind::WokenByThread], waits::any),
     },
@@ -121,11 +121,11 @@ pub const RULES: &[Rule] = &[
         id: "woken-by-softirq",
         title: "wake-up by a softirq",
         severity: Severity::Medium,
-        why: "A softirq runs after the softirqs raised before it, and on PREEMPT_RT in a thread \
-              of normal priority: network traffic delays the wake-up.",
+        why: "A softirq runs after all softirqs that were raised before it. On PREEMPT_RT, it runs \
+              in a thread of normal priority. Network traffic therefore delays the wake-up.",
         source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (wakeup)",
         remedy: "Raise the priority of the thread that runs the softirq, or wait for a timer that \
-                 expires in the interrupt: clock_nanosleep of a real-time thread.",
+                 expires in the hard interrupt, such as clock_nanosleep in a real-time thread.",
         hook: "sched:sched_waking, irq:softirq_entry",
         finds: Finds::Acts(&[ActKind::WokenBySoftirq], waits::any),
     },
@@ -133,8 +133,8 @@ pub const RULES: &[Rule] = &[
         id: "priority-inversion",
         title: "wait for a lock held by a thread of lower priority",
         severity: Severity::Medium,
-        why: "Priority inheritance bounds the wait by the owner's critical section, but nothing \
-              bounds that section itself.",
+        why: "Priority inheritance limits the wait to the owner's critical section, but nothing \
+              limits the length of that section.",
         source: "kernel: Documentation/locking/rt-mutex-design.rst",
         remedy: "Shorten the critical section of the other thread, or share the data without a lock.",
         hook: "sched:sched_pi_setprio",
@@ -144,11 +144,11 @@ pub const RULES: &[Rule] = &[
         id: "kernel-lock",
         title: "wait for a kernel lock",
         severity: Severity::Medium,
-        why: "Mutexes and semaphores of the kernel have no priority inheritance: another thread of \
-              any priority keeps the lock.",
+        why: "The kernel's mutexes and semaphores have no priority inheritance, and a thread of \
+              any priority can hold the lock.",
         source: "kernel: Documentation/locking/locktypes.rst",
-        remedy: "Avoid the system call in the loop; the lock of the address space is taken by each \
-                 mmap, munmap and page fault of any thread of the process.",
+        remedy: "Avoid the system call in the loop. Each mmap, munmap and page fault of any thread \
+                 of the process takes the lock of the address space.",
         hook: "lock:contention_begin, lock:contention_end",
         finds: Finds::Acts(&[ActKind::KernelLock], waits::any),
     },
@@ -157,10 +157,10 @@ pub const RULES: &[Rule] = &[
         title: "memory requested from the kernel",
         severity: Severity::High,
         why: "The call takes the lock of the address space, which other threads hold during page \
-              faults, and new memory means page faults.",
+              faults. In addition, the first access to new memory causes page faults.",
         source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (pagefault); mallopt(3)",
-        remedy: "Allocate before the loop; mallopt(M_TRIM_THRESHOLD, -1) and mallopt(M_MMAP_MAX, 0) \
-                 keep memory in the process.",
+        remedy: "Allocate all memory before the loop. mallopt(M_TRIM_THRESHOLD, -1) and \
+                 mallopt(M_MMAP_MAX, 0) keep freed memory in the process.",
         hook: "raw_syscalls:sys_enter, for a part of the time",
         finds: Finds::Acts(&[ActKind::Memory], waits::any),
     },
@@ -169,12 +169,12 @@ pub const RULES: &[Rule] = &[
         title: "file I/O",
         severity: Severity::High,
         why: "The call takes locks of the file system and of the file, which threads of any \
-              priority hold, may allocate memory, and waits for the disk at times: when the journal \
-              is written, or when too many pages are dirty.",
+              priority can hold, and may allocate memory. It waits for the disk when the journal \
+              is written or when too many pages are dirty.",
         source: "open(2), write(2), fsync(2); kernel: Documentation/locking/locktypes.rst, \
                  Documentation/admin-guide/sysctl/vm.rst (dirty_ratio)",
-        remedy: "Hand the data over through memory to a thread of normal priority that reads and \
-                 writes files; open what is needed before the loop.",
+        remedy: "Pass the data through memory to a thread of normal priority that reads and writes \
+                 the files. Open all files before the loop.",
         hook: "raw_syscalls:sys_enter, for a part of the time",
         finds: Finds::Acts(&[ActKind::File], waits::is_file_io),
     },
@@ -182,11 +182,11 @@ pub const RULES: &[Rule] = &[
         id: "pipe-socket-device",
         title: "call on a pipe, socket or device",
         severity: Severity::Info,
-        why: "A control loop may need such a call, but its duration depends on the driver, the \
-              network, or a lock that another thread of any priority holds.",
+        why: "A control loop may need such a call, but the duration of the call depends on the \
+              driver, the network, or a lock that a thread of any priority can hold.",
         source: "pipe(7), socket(7); kernel: Documentation/locking/locktypes.rst",
-        remedy: "Find out what the driver does in the call, and measure the call in the loop. Between threads, \
-                 pass data through memory.",
+        remedy: "Find out what the driver does during the call, and measure the call in the loop. \
+                 Between threads, pass data through memory.",
         hook: "raw_syscalls:sys_enter, for a part of the time",
         finds: Finds::Acts(&[ActKind::File], waits::is_other_io),
     },
@@ -197,7 +197,7 @@ pub const RULES: &[Rule] = &[
         why: "Caches are cold on the other CPU, and the scheduler takes locks to migrate the \
               thread.",
         source: "sched(7); kernel: Documentation/scheduler/sched-rt-group.rst",
-        remedy: "Pin the thread to one CPU: pthread_setaffinity_np(3), taskset(1).",
+        remedy: "Pin the thread to one CPU with pthread_setaffinity_np(3) or taskset(1).",
         hook: "sched:sched_migrate_task",
         finds: Finds::Acts(&[ActKind::Migrate], waits::any),
     },
@@ -217,46 +217,47 @@ pub const RULES: &[Rule] = &[
         id: "memory-not-locked",
         title: "memory not locked",
         severity: Severity::High,
-        why: "The kernel may evict pages of the program and of its files: the next access waits for \
-              the disk.",
+        why: "The kernel may evict pages of the program and of its files. The next access to such \
+              a page waits for the disk.",
         source: "mlockall(2)",
         remedy: "Call mlockall(MCL_CURRENT | MCL_FUTURE); it requires RLIMIT_MEMLOCK or \
                  CAP_IPC_LOCK.",
-        hook: "VmLck and VmRSS of /proc/PID/status",
+        hook: "VmLck and VmRSS in /proc/PID/status",
         finds: Finds::State(process::not_locked),
     },
     Rule {
         id: "memlock-limit",
         title: "memory lock limit below the size of the process",
         severity: Severity::Medium,
-        why: "After mlockall(MCL_FUTURE) an allocation beyond the limit fails.",
+        why: "After mlockall(MCL_FUTURE), an allocation that exceeds the limit fails.",
         source: "mlockall(2), limits.conf(5)",
-        remedy: "Raise RLIMIT_MEMLOCK: LimitMEMLOCK=infinity in the unit, memlock in limits.conf.",
-        hook: "limits and status of /proc/PID",
+        remedy: "Raise RLIMIT_MEMLOCK with LimitMEMLOCK=infinity in the systemd unit, or with \
+                 memlock in limits.conf.",
+        hook: "/proc/PID/limits and /proc/PID/status",
         finds: Finds::State(process::small_memlock_limit),
     },
     Rule {
         id: "stack-not-prefaulted",
         title: "stack not prefaulted",
         severity: Severity::Medium,
-        why: "A call that is deeper than any before touches a new page of the stack: a page \
-              fault at the worst moment.",
+        why: "When calls nest deeper than before, they touch a new page of the stack, which causes \
+              a page fault inside the loop.",
         source: "mlockall(2), NOTES",
-        remedy: "Lock memory with MCL_FUTURE before threads are made, and touch 64 KiB of the stack \
-                 at the start of each thread.",
-        hook: "task/TID/syscall and smaps of /proc/PID",
+        remedy: "Lock memory with MCL_FUTURE before you create threads, and touch 64 KiB of the \
+                 stack at the start of each thread.",
+        hook: "/proc/PID/task/TID/syscall and /proc/PID/smaps",
         finds: Finds::State(process::stack_not_prefaulted),
     },
     Rule {
         id: "priority-99",
         title: "priority 99",
         severity: Severity::Medium,
-        why: "The kernel threads that all CPUs depend on (migration, watchdog) have priority 99: \
-              they wait for this thread.",
+        why: "The kernel threads that all CPUs depend on (migration, watchdog) have priority 99 \
+              and must wait for this thread.",
         source: "sched(7); kernel: Documentation/core-api/real-time/theory.rst",
         remedy: "Use a priority of at most 98; a priority above that of the interrupt threads \
                  (50) is usually enough.",
-        hook: "stat of /proc/PID/task/TID",
+        hook: "/proc/PID/task/TID/stat",
         finds: Finds::State(process::priority_99),
     },
     Rule {
@@ -268,18 +269,19 @@ pub const RULES: &[Rule] = &[
         source: "sched(7); kernel: Documentation/scheduler/sched-rt-group.rst",
         remedy: "Wait for the next period in each cycle, or isolate the CPU and disable throttling \
                  on purpose.",
-        hook: "stat and status of /proc/PID/task/TID",
+        hook: "/proc/PID/task/TID/stat and /proc/PID/task/TID/status",
         finds: Finds::State(process::never_waits),
     },
     Rule {
         id: "no-runtime-limit",
-        title: "no limit of CPU time without a wait",
+        title: "no limit on the CPU time between waits",
         severity: Severity::Info,
         why: "A thread that loops by mistake occupies its CPU until it is killed or the machine \
               is reset.",
         source: "getrlimit(2) (RLIMIT_RTTIME)",
-        remedy: "Set RLIMIT_RTTIME (LimitRTTIME= in the unit): SIGXCPU at the limit.",
-        hook: "limits of /proc/PID",
+        remedy: "Set RLIMIT_RTTIME (LimitRTTIME= in the systemd unit). The kernel sends SIGXCPU at \
+                 the limit.",
+        hook: "/proc/PID/limits",
         finds: Finds::State(process::no_runtime_limit),
     },
 ];

@@ -5,7 +5,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unseen {
     /// There is nothing to judge.
-    #[error("the target has no thread of a real-time policy")]
+    #[error("the target has no thread with a real-time policy")]
     NoThread,
     /// A reason from the facts, in the words of their data source.
     #[error("{0}")]
@@ -27,8 +27,8 @@ pub(crate) enum Unseen {
 
     // Acts.
     #[error(
-        "the threads ran, but no event names them (another PID namespace, or the run was too \
-         short)"
+        "the threads ran, but no trace event names them (they are in another PID namespace, or the \
+         run was too short)"
     )]
     NoEvent,
     #[error("no real-time thread of the target ran")]
@@ -40,7 +40,7 @@ pub(crate) enum Unseen {
 }
 
 const NOT_SEEN_WAITING: &str =
-    "the thread was not seen waiting in a system call, where /proc shows its stack pointer";
+    "/proc shows the stack pointer only during a wait in a system call, and no wait was seen";
 
 #[cfg(test)]
 mod tests {
@@ -54,12 +54,12 @@ mod tests {
             hidden: hidden.map(str::to_owned),
         };
         for (why, text) in [
-            (NoThread, "the target has no thread of a real-time policy"),
+            (NoThread, "the target has no thread with a real-time policy"),
             (Fact("permission denied".to_owned()), "permission denied"),
             (
                 stack(None),
-                "the stack of motion (7) is unknown: the thread was not seen waiting in a system \
-                 call, where /proc shows its stack pointer",
+                "the stack of motion (7) is unknown: /proc shows the stack pointer only during a \
+                 wait in a system call, and no wait was seen",
             ),
             (
                 stack(Some("it belongs to user 0")),
@@ -74,8 +74,8 @@ mod tests {
             ),
             (
                 NoEvent,
-                "the threads ran, but no event names them (another PID namespace, or the run was \
-                 too short)",
+                "the threads ran, but no trace event names them (they are in another PID \
+                 namespace, or the run was too short)",
             ),
             (NothingRan, "no real-time thread of the target ran"),
             (Lost(3), "3 events were lost"),

@@ -273,7 +273,7 @@ fn own_sleep_and_slow_producer_are_causes() {
     let slept = share(
         &found,
         ShareKind::Waiting,
-        "producer-40, which slept until its own timer",
+        "producer-40, which slept until its own timer expired",
     );
     assert_eq!(slept, 392.0);
     assert_eq!(share(&found, ShareKind::Waiting, "producer-40"), 596.0);
@@ -422,7 +422,7 @@ fn a_stop_and_a_preemption() {
     assert!(find(&ours.window).blame.by_observer);
     let sentence = explained(&ours).sentence();
     assert!(
-        sentence.ends_with("This program caused it, by recording the events."),
+        sentence.ends_with("The recording of events by punctual caused this delay."),
         "{sentence}"
     );
 }

@@ -75,7 +75,9 @@ fn tally(baseline: Machine, candidate: Machine, pairs: u64) -> Tally {
 /// Prints the tables. Each figure is from `pairs` pairs of machines.
 pub(crate) fn print(pairs: u64) {
     let percent = |count: u64| format!("{:.1}%", 100.0 * count as f64 / pairs as f64);
-    println!("compare, {pairs} pairs of equal machines: false alarms (inconclusive)\n");
+    println!(
+        "compare: false alarms (and inconclusive results) in {pairs} pairs of equal machines\n"
+    );
     println!("| machine | 2.5 s, rows of 50 ms | 10 s, rows of 200 ms |");
     println!("|---|---|---|");
     for (name, kind) in KINDS {
@@ -90,7 +92,7 @@ pub(crate) fn print(pairs: u64) {
         });
         println!("| {name} | {} |", each.join(" | "));
     }
-    println!("\ncompare, {pairs} pairs of runs of 10 s: a candidate that is worse is found\n");
+    println!("\ncompare: how often a worse candidate is detected, in {pairs} pairs of 10 s runs\n");
     println!("| machine | noise x1.3 | noise x2 | bursts or episodes x2 | x4 |");
     println!("|---|---|---|---|---|");
     for (name, kind) in KINDS {

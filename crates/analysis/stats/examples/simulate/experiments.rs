@@ -123,12 +123,14 @@ fn differs(b: u64, a: u64) -> bool {
 pub(crate) fn print(machines: u64) {
     println!("## experiment: false alarms, coverage and power\n");
     println!(
-        "{machines} experiments of {PAIRS} pairs of blocks for each figure, {EVENTS} events in a \
-         block of the\nbaseline. Equal states that are said to differ at 5%: one state after the \
-         other with a\nPoisson test, in random pairs with a Poisson test, by the sign-flip test, \
-         by the bet at any\npair, and by `experiment`, which shares the 5% between these two. Then \
-         how often the 95%\ninterval holds the true ratio (1 and 2), and how often a doubled rate \
-         is found by the\nsign-flip test, by the bet and by `experiment`.\n"
+        "Each figure is from {machines} experiments of {PAIRS} pairs of blocks, with {EVENTS} \
+         events per block of the\nbaseline. The first columns show how often equal states are \
+         reported as different at 5%: with a\nPoisson test, if one state is measured after the \
+         other; with a Poisson test, in random pairs; by\nthe sign-flip test; by the bet after \
+         any pair; and by `experiment`, which divides the 5% between\nthe last two. The next \
+         columns show how often the 95% interval contains the true ratio (1 and 2).\nThe last \
+         columns show how often the sign-flip test, the bet and `experiment` detect a doubled \
+         rate.\n"
     );
     println!(
         "| machine | consecutive | pairs, Poisson | sign flip | bet | experiment | covers ×1 | \

@@ -37,7 +37,7 @@ struct Row {
 const AFTER_EACH: u64 = 20;
 
 pub(crate) fn print(series: u64) {
-    println!("\n## trend: {series} series of {RUNS} runs, a step of x{RATIO} at run {STEP}\n");
+    println!("\n## trend: {series} series of {RUNS} runs, with a step of x{RATIO} at run {STEP}\n");
     println!(
         "| counts | mean | false points | of a spike | step found | runs off | after each run |"
     );

@@ -16,7 +16,7 @@ pub(super) fn sentence(verdict: TrendVerdict, groups: &[Group]) -> String {
     let of = counted(runs.unwrap_or(0), "run", "runs");
     match verdict {
         TrendVerdict::NotJudged => format!(
-            "not judged: {of}, change points need {} of one load",
+            "not judged: {of}, but change points need {} runs with the same load",
             2 * LEAST_RUNS
         ),
         TrendVerdict::NoWorsening => no_worsening(groups, &of),
@@ -54,7 +54,7 @@ fn drifting(groups: &[Group]) -> String {
         several => format!(" ({several} drifts in all)"),
     };
     format!(
-        "no open step regressions, but since {} {}, load {}{more}",
+        "no open step regressions, but a drift since {}: {}, load {}{more}",
         day(drift.from),
         drift.sentence(group),
         group.name()
@@ -80,7 +80,7 @@ impl Drifting {
         let text = |ratio: Option<f64>| ratio.map_or_else(|| "any".to_owned(), percent);
         match self.followed {
             Followed::Tail => format!(
-                "periods above {} a run {moves} slowly, from {} to {}",
+                "the number of periods above {} per run {moves} slowly, from {} to {}",
                 self.threshold_ns.unwrap_or_default(),
                 short(group.a_run(self.before)),
                 short(group.a_run(self.after)),

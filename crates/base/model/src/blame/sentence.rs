@@ -11,7 +11,7 @@ const WORTH_A_WORD: u64 = 20;
 const NAMED: usize = 3;
 
 /// Added to the sentence of an outlier that neither the application nor the machine caused.
-const BY_OBSERVER: &str = " This program caused it, by recording the events.";
+const BY_OBSERVER: &str = " The recording of events by punctual caused this delay.";
 
 impl Blame {
     /// Explains the latency in one sentence: `CPU 1 was 143 µs late: softirq NET_RX ran for 121 µs
@@ -39,17 +39,21 @@ impl Blame {
         }
         sentence.push('.');
         if let Some(Move { from, to }) = self.moved {
-            sentence.push_str(&format!(" It was moved from CPU {from} to CPU {to}."));
+            sentence.push_str(&format!(
+                " The thread was moved from CPU {from} to CPU {to}."
+            ));
         }
         if self.events_lost > 0 {
             sentence.push_str(&format!(
-                " Trace events were lost ({}): shares may be wrong.",
+                " Trace events were lost ({}), so the shares may be wrong.",
                 grouped(self.events_lost)
             ));
         }
         let error = self.clock_error_ns;
         if error.0 > latency.0 / 10 && error > Nanos(1_000) {
-            sentence.push_str(&format!(" Event times are accurate to {error} only."));
+            sentence.push_str(&format!(
+                " The event times are accurate only to within {error}."
+            ));
         }
         if self.by_observer {
             sentence.push_str(BY_OBSERVER);
@@ -115,7 +119,7 @@ fn brief(share: &Share) -> String {
         ShareKind::Throttled => format!("{ns} throttled"),
         ShareKind::SystemCall => format!("{ns} in {who}"),
         ShareKind::Device => format!("{ns} waiting for {who}"),
-        ShareKind::OwnSleep => format!("{ns} asleep until {who}"),
+        ShareKind::OwnSleep => format!("{ns} asleep until {who} expired"),
         ShareKind::Stolen => format!("{ns} stolen by {who}"),
         ShareKind::Undecided => format!("{ns} {who}"),
         kind => format!("{ns} {} {who}", kind.name()),
@@ -133,10 +137,10 @@ fn clause(share: &Share) -> String {
     };
     let comma = detail.map_or(String::new(), |detail| format!(", {detail}"));
     match share.kind() {
-        ShareKind::TimerLate => format!("{who} came {ns} after its time{times}"),
+        ShareKind::TimerLate => format!("{who} arrived {ns} late{times}"),
         ShareKind::TimerSlack => {
             let slack = detail.map_or(String::new(), |detail| format!(" {detail}"));
-            format!("its timer has a slack{slack} and used {ns}")
+            format!("its timer slack{slack} delayed it by {ns}")
         }
         ShareKind::IdleExit => {
             let state = detail.map_or(String::new(), |detail| format!(" {detail}"));
@@ -179,16 +183,18 @@ fn clause(share: &Share) -> String {
         }
         ShareKind::Waiting => format!("it slept {ns} until {who} woke it{times}"),
         ShareKind::Stopped => format!("it was stopped for {ns} by {who}"),
-        ShareKind::Migration => format!("its move {who} took {ns}{comma}"),
-        ShareKind::Throttled => format!("throttled for {ns} while runnable: {who}{comma}"),
+        ShareKind::Migration => format!("its migration {who} took {ns}{comma}"),
+        ShareKind::Throttled => {
+            format!("it was throttled for {ns} while it was runnable: {who}{comma}")
+        }
         ShareKind::PageFault => format!("{who} took {ns}{times}{comma}"),
-        ShareKind::OwnWork => format!("{who} was at work for {ns}{comma}"),
+        ShareKind::OwnWork => format!("{who} ran for {ns}{comma}"),
         ShareKind::SystemCall => format!("it was in {who} for {ns}{times}"),
         ShareKind::Device => format!("it waited {ns} for {who}{times}{comma}"),
-        ShareKind::OwnSleep => format!("it slept {ns} until {who}{times}{comma}"),
+        ShareKind::OwnSleep => format!("it slept {ns} until {who} expired{times}{comma}"),
         ShareKind::Scheduling => format!("the scheduler took {ns}"),
         ShareKind::ReturnToUser => format!("the return to user space took {ns}"),
-        ShareKind::Stolen => format!("{who} had the CPU for {ns}{times}{comma}"),
+        ShareKind::Stolen => format!("{who} used the CPU for {ns}{times}{comma}"),
         ShareKind::Undecided => {
             let inside = detail.filter(|detail| !detail.is_empty());
             let inside = inside.map_or(String::new(), |detail| format!(" ({detail})"));

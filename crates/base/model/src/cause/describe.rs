@@ -171,26 +171,28 @@ impl fmt::Display for Unknown {
             Self::NotRecorded { what, events } => {
                 write!(f, "{what} ({} not recorded)", listed(events))
             }
-            Self::NothingBefore => f.write_str("no event of the thread before it ran"),
+            Self::NothingBefore => f.write_str("no event of the thread was recorded before it ran"),
             Self::NoEventOfThread => f.write_str("no event of the thread"),
             Self::NoEventOfCpu(cpu) => write!(f, "no event of CPU {cpu}"),
-            Self::NoWaker => f.write_str("no event of its wake-up"),
-            Self::NoSwitchIn(cpu) => write!(f, "no event of the switch from idle on CPU {cpu}"),
+            Self::NoWaker => f.write_str("its wake-up was not recorded"),
+            Self::NoSwitchIn(cpu) => {
+                write!(f, "the switch from idle on CPU {cpu} was not recorded")
+            }
             Self::WakeupPending => {
-                f.write_str("the wake-up by another CPU had not arrived on this one")
+                f.write_str("the wake-up from another CPU had not reached this CPU")
             }
             Self::IdleInstead(cpu) => write!(
                 f,
-                "CPU {cpu} idled while it was runnable; possible: a pending wake-up, a throttle, \
-                 hypervisor, SMI"
+                "CPU {cpu} was idle while the thread was runnable; possible: a pending wake-up, \
+                 throttling, hypervisor, SMI"
             ),
             Self::PassedOver => f.write_str(
-                "others were chosen before it; possible: real-time throttling, the deadline server \
-                 for ordinary threads",
+                "the scheduler ran other threads first; possible: real-time throttling, the \
+                 deadline server for ordinary threads",
             ),
             Self::OwnPriority => f.write_str("the thread's own priority"),
             Self::PriorityOf(thread) => write!(f, "{thread} ran with unknown priority"),
-            Self::EventsLost => f.write_str("no event, and some were lost"),
+            Self::EventsLost => f.write_str("no event was recorded, and some events were lost"),
             Self::Gap { reason, cpu } => match reason {
                 GapReason::BeforeTrace => f.write_str("the trace begins later"),
                 GapReason::Lost => write!(f, "events of CPU {cpu} were lost"),
@@ -198,7 +200,7 @@ impl fmt::Display for Unknown {
                     write!(f, "a switch on CPU {cpu} was not recorded")
                 }
                 GapReason::NotHeld => {
-                    f.write_str("the wait is longer than the events held in memory")
+                    f.write_str("the wait is longer than the time that the events in memory cover")
                 }
                 GapReason::ClocksDiffer => {
                     f.write_str("clocks of different CPUs cannot be compared")
@@ -206,10 +208,10 @@ impl fmt::Display for Unknown {
             },
             Self::QuotaOrEqual(Some(group)) => write!(
                 f,
-                "throttled by the CPU quota of {group}, or threads of equal rank"
+                "throttled by the CPU quota of {group}, or delayed by threads of equal rank"
             ),
             Self::QuotaOrEqual(None) => {
-                f.write_str("throttled by a CPU quota, or threads of equal rank")
+                f.write_str("throttled by a CPU quota, or delayed by threads of equal rank")
             }
         }
     }
@@ -220,7 +222,7 @@ impl fmt::Display for Missing {
         match self {
             Self::WhatRan => f.write_str("what ran"),
             Self::WakeUp => f.write_str("the wake-up"),
-            Self::Own => f.write_str("the thread ran, a page fault or an untraced gap"),
+            Self::Own => f.write_str("the thread itself, a page fault or an untraced gap"),
             Self::InterruptOrGap => f.write_str("an interrupt, or an untraced gap"),
             Self::HandlerOn(thread) => write!(f, "{thread}, or a handler that interrupted it"),
         }
@@ -270,7 +272,7 @@ fn detail(detail: &Detail) -> String {
             known: true,
         } => format!("of {slack_ns}"),
         Detail::Slack { slack_ns, .. } => {
-            format!("of {slack_ns}, the default of ordinary threads")
+            format!("of {slack_ns} (the default for ordinary threads)")
         }
         Detail::IdleState(state) => format!("state {state}"),
         Detail::At(name) => format!("at {name}"),
@@ -369,7 +371,7 @@ impl fmt::Display for Awaited {
             }
             Leaf::Preempted { by, prio } => write!(f, ", preempted by {by} ({prio})"),
             Leaf::NotScheduled => f.write_str(", runnable on an idle CPU"),
-            Leaf::Slept => f.write_str(", which slept until its own timer"),
+            Leaf::Slept => f.write_str(", which slept until its own timer expired"),
             Leaf::Asleep => f.write_str(", which slept"),
             Leaf::Device(device) => write!(f, ", which waited for {device}"),
             Leaf::Stopped => f.write_str(", which was stopped"),
@@ -423,7 +425,7 @@ fn activity(activity: &Activity) -> String {
     match activity {
         Activity::Syscall(call) => format!("in {call}"),
         Activity::PageFault { user: true } => "in a page fault".to_owned(),
-        Activity::PageFault { user: false } => "in a page fault of the kernel".to_owned(),
+        Activity::PageFault { user: false } => "in a kernel page fault".to_owned(),
         Activity::Work(function) => format!("in work {function}"),
         Activity::PreemptionOff(place) => format!("preemption disabled at {place}"),
         Activity::Asleep => "which slept itself".to_owned(),
@@ -447,7 +449,7 @@ impl fmt::Display for Ran {
 fn possible(ran: &Ran, disabled: Disabled, nmi_recorded: bool) -> String {
     let mut others = vec!["hypervisor", "SMI", "firmware"];
     if let Ran::Faulted(_) = ran {
-        others.insert(0, "the page fault before");
+        others.insert(0, "the preceding page fault");
     }
     if !nmi_recorded {
         others.push("NMI (not recorded)");
@@ -456,7 +458,9 @@ fn possible(ran: &Ran, disabled: Disabled, nmi_recorded: bool) -> String {
     match (ran, disabled) {
         (Ran::Idle, _) | (_, Disabled::No) => format!("possible: {others}"),
         (Ran::Thread(thread) | Ran::Faulted(thread), Disabled::Before) => {
-            format!("possible: interrupts disabled in {thread} (as at the event before), {others}")
+            format!(
+                "possible: interrupts disabled in {thread} (as at the previous event), {others}"
+            )
         }
         (Ran::Thread(thread) | Ran::Faulted(thread), Disabled::Possible) => {
             format!("possible: {others}, or interrupts disabled in {thread}")

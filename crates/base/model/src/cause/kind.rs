@@ -22,11 +22,14 @@ impl UnseenTheft {
     /// Returns the possible cause, and the reason why no counter shows it.
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::Steal => "the hypervisor: no steal time is known here",
+            Self::Steal => "the hypervisor: its steal time is unknown",
             Self::ShortSteal => {
-                "the hypervisor: steal time is counted in steps of 10 ms, and less is not seen"
+                "the hypervisor: steal time is counted in steps of 10 ms, so a shorter time is not \
+                 visible"
             }
-            Self::Smi => "the firmware: system management interrupts cannot be counted here",
+            Self::Smi => {
+                "the firmware: system management interrupts cannot be counted on this machine"
+            }
         }
     }
 }

@@ -96,7 +96,10 @@ impl Vector {
 /// The source of noise that the kernel's osnoise tracer reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the fields are those of the kernel's events")]
+#[expect(
+    missing_docs,
+    reason = "the fields are the same as in the kernel's events"
+)]
 pub enum NoiseSource {
     /// `irq_noise`.
     Irq { vector: i32, desc: Text },

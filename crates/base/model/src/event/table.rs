@@ -35,7 +35,7 @@ event_kinds! { names =>
     /// previous CPU. Its next CPU is not known yet.
     Waking { task: Task, target_cpu: u32 }
     says format!("wakes {}", task.label());
-    <- SchedWaking = "sched" "sched_waking", "who woke the thread, and when", WAKE,
+    <- SchedWaking = "sched" "sched_waking", "which thread woke the thread, and when", WAKE,
         |f, _| Some(EventKind::Waking { task: f.task(0)?, target_cpu: f.u32(3)? });
 
     /// `sched:sched_wakeup`, and `sched:sched_wakeup_new` (`new`): the thread
@@ -87,7 +87,7 @@ event_kinds! { names =>
     /// `irq:softirq_raise`.
     SoftirqRaise { vec: u32 }
     says format!("softirq {} raised", softirq_name(*vec));
-    <- SoftirqRaise = "irq" "softirq_raise" .full(), "who raised a softirq", ["vec"],
+    <- SoftirqRaise = "irq" "softirq_raise" .full(), "what raised a softirq", ["vec"],
         |f, _| Some(EventKind::SoftirqRaise { vec: f.u32(0)? });
 
     /// `irq:softirq_entry`.
@@ -249,7 +249,7 @@ event_kinds! { names =>
         callback: u64,
     }
     says format!("IPI to {} from {}", ipi_targets(cpus), names.symbol(*callsite));
-    <- IpiSendCpu = "ipi" "ipi_send_cpu" .quiet(), "who sent an interrupt to another CPU",
+    <- IpiSendCpu = "ipi" "ipi_send_cpu" .quiet(), "the sender of an interrupt to another CPU",
         ["cpu", "callsite", "callback"],
         |f, _| Some(EventKind::IpiSend {
             cpus: vec![f.u32(0)?],
@@ -257,7 +257,7 @@ event_kinds! { names =>
             callback: f.u64(2)?,
         });
     <- IpiSendCpumask = "ipi" "ipi_send_cpumask" .same_as_before(),
-        "who sent an interrupt to several CPUs", ["cpumask", "callsite", "callback"],
+        "the sender of an interrupt to several CPUs", ["cpumask", "callsite", "callback"],
         |f, _| Some(EventKind::IpiSend {
             cpus: f.cpus(0)?,
             callsite: f.u64(1)?,

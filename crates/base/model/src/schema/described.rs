@@ -23,7 +23,10 @@ impl JsonSchema for Buckets {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "The filled buckets, rising: [lower edge in ns, count]. A bucket is 1 ns wide below 1 µs, then a thousandth of its decade's end (10 ns from 1 to 10 µs, 100 ns to 100 µs, and so on to 1000 s).",
+            "description": "The non-empty buckets in ascending order, each as [lower edge in ns, \
+                            count]. A bucket is 1 ns wide below 1 µs. Above, its width is a \
+                            thousandth of the end of its decade (10 ns from 1 to 10 µs, 100 ns \
+                            from 10 to 100 µs, and so on to 1000 s).",
             "type": "array",
             "items": {
                 "type": "array",

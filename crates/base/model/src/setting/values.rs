@@ -53,16 +53,18 @@ impl Values {
     /// Returns a description of the values for people.
     pub fn takes(self) -> String {
         match self {
-            Self::Offered(_) | Self::Marked => "one of the words that the kernel lists".to_owned(),
-            Self::Number { min, max } => format!("a number, {min} to {max}"),
-            Self::NumberOr { word, min, max } => format!("`{word}` or a number, {min} to {max}"),
+            Self::Offered(_) | Self::Marked => "one of the values that the kernel lists".to_owned(),
+            Self::Number { min, max } => format!("a number from {min} to {max}"),
+            Self::NumberOr { word, min, max } => {
+                format!("`{word}`, or a number from {min} to {max}")
+            }
             Self::Between { .. } => {
                 "a number within the limits of the hardware, `min` or `max`".to_owned()
             }
             Self::PowerOfTwo { max } => format!("0, or a power of two up to {max}"),
             Self::Switch => "`on` or `off`".to_owned(),
             Self::Mask | Self::List => {
-                "CPUs: a list, `all`, `housekeeping` or `measured`".to_owned()
+                "a list of CPUs, `all`, `housekeeping` or `measured`".to_owned()
             }
             Self::Own(text) => text.to_owned(),
         }

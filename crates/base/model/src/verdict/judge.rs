@@ -175,7 +175,7 @@ fn break_result(claim: Option<Claim>, grounds: &Grounds<'_>, due: &[Due]) -> Opt
 }
 
 fn in_one_bucket() -> String {
-    "values on both sides of the limit are counted together".to_owned()
+    "one histogram bucket contains values on both sides of the limit".to_owned()
 }
 
 fn latency_unknown(due: &Due) -> String {

@@ -301,7 +301,7 @@ fn clean_minute_proves_4314_daily_episodes() {
     let short = Bound::new(max, Nanos::from_millis(999), 0, None).unwrap();
     assert_eq!(
         short.sentence(),
-        "too short for a bound: 999 ms measured, 1 s needed"
+        "too short for a bound: 999 ms measured, but 1 s is needed"
     );
 }
 

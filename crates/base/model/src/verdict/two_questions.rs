@@ -152,7 +152,7 @@ fn with_a_confidence_the_machine_is_judged() {
     assert_eq!(open.outcome, Outcome::NotProven);
     assert!(
         open.sentence
-            .contains("600,000 periods are later, 600 may be"),
+            .contains("600,000 periods exceed the limit, 600 are allowed"),
         "{}",
         open.sentence
     );

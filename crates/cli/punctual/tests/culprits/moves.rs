@@ -60,7 +60,7 @@ fn affinity_moved_away_to_a_busy_cpu() {
         ];
         (stage.explain(&came, there), truths)
     });
-    let moved = format!("It was moved from CPU {here} to CPU {there}.");
+    let moved = format!("The thread was moved from CPU {here} to CPU {there}.");
     let Some(played) = played else { return };
     assert!(
         played.blame.sentence().contains(&moved),
@@ -111,5 +111,5 @@ fn a_move_while_it_runs() {
     });
     let Some(played) = played else { return };
     let sentence = &played.blame.sentence();
-    assert!(sentence.contains("It was moved from"), "{sentence}");
+    assert!(sentence.contains("The thread was moved from"), "{sentence}");
 }

@@ -288,7 +288,7 @@ fn stopped_experiment_explains_how_to_resume() {
     let id = listed.iter().find(stopped).unwrap().id;
     other.done(&format!("experiment show {id}"));
     let refused = other.refused(&format!("experiment resume {id}"), 1);
-    assert!(refused.contains("was not begun by this user"), "{refused}");
+    assert!(refused.contains("this user did not start it"), "{refused}");
     other.done(&format!("experiment delete {id}"));
 }
 
@@ -329,12 +329,12 @@ fn inconclusive_experiment_is_refused_before_measuring() {
     let line = format!("experiment --b true --threshold 30s {SHORT}");
     let stderr = place.refused(&line, 2);
     assert!(
-        stderr.contains("a threshold of") && stderr.contains("would do"),
+        stderr.contains("a threshold of") && stderr.contains("would suffice"),
         "{stderr}"
     );
     if let Some(value) = setting() {
         let same = place.refused(&format!("experiment --set swappiness={value}"), 2);
-        assert!(same.contains("in force already"), "{same}");
+        assert!(same.contains("already in effect"), "{same}");
     }
 }
 

@@ -28,8 +28,8 @@ pub(super) fn carry_over(experiment: &Experiment) -> Vec<CarryOver> {
 /// Explains that the effect of an arm lasts longer than a block.
 pub(super) fn lasting(experiment: &Experiment, arm: u32, carried: CarryOver) -> String {
     format!(
-        "carry-over: blocks after one of {} have {} as many late slots as blocks after one of {} \
-         (p {:.3}), so its effect lasts longer than a block{}",
+        "carry-over: blocks that follow {} have {} as many late slots as blocks that follow {} (p \
+         {:.3}), so the effect lasts longer than a block{}",
         experiment.arm_name(arm),
         times(carried.found),
         experiment.arm_name(0),
@@ -41,8 +41,8 @@ pub(super) fn lasting(experiment: &Experiment, arm: u32, carried: CarryOver) -> 
 /// Explains that the effect may last longer than a block, and that the answer depends on it.
 pub(super) fn unsure(experiment: &Experiment, arm: u32, carried: CarryOver) -> String {
     format!(
-        "its effect may last longer than a block: blocks after one of {} have {} as many late \
-         slots (95%: {} to {}){}",
+        "the effect may last longer than a block: blocks that follow {} have {} as many late slots \
+         as blocks that follow the baseline (95%: {} to {}){}",
         experiment.arm_name(arm),
         times(carried.found),
         times(carried.low),

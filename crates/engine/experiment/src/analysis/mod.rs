@@ -83,7 +83,8 @@ fn result(
     }
     if shown != Ordering::Equal && late[1].cmp(&late[0]) != shown {
         refused.push(format!(
-            "most pairs have {} late slots with it, a few blocks with many of them make it {}",
+            "most pairs have {} late slots with this condition, but a few blocks with many late \
+             slots make it {}",
             if shown == Ordering::Less {
                 "fewer"
             } else {
@@ -145,8 +146,8 @@ fn refused(experiment: &Experiment, arm: u32) -> Vec<String> {
         {
             let sum = |of: fn(&PairCounts) -> u64| halves.iter().map(of).sum::<u64>();
             reasons.push(format!(
-                "carry-over: {} late slots in the first halves of the blocks of {}, {} in the \
-                 second halves: a longer --wash-out may help",
+                "carry-over: {} late slots are in the first halves of the blocks of {}, but {} are \
+                 in the second halves; a longer --wash-out may help",
                 sum(|half| half.0),
                 experiment.arm_name(side),
                 sum(|half| half.1)
@@ -155,7 +156,8 @@ fn refused(experiment: &Experiment, arm: u32) -> Vec<String> {
         let flawed = own().filter(|block| block.flawed).count();
         if flawed > 0 {
             reasons.push(format!(
-                "{flawed} blocks of {} lost samples or their load",
+                "{flawed} blocks of {} lost samples, had a load that failed or ended early, or \
+                 were suspended",
                 experiment.arm_name(side)
             ));
         }
@@ -253,7 +255,7 @@ fn sentence(experiment: &Experiment, result: &ArmResult) -> String {
     let why = match result.effect {
         Effect::NotProven if result.refused.is_empty() => match result.pairs {
             pairs if (pairs as usize) < LEAST_PAIRS => {
-                format!("; at least {LEAST_PAIRS} pairs needed")
+                format!("; at least {LEAST_PAIRS} pairs are needed")
             }
             _ => String::new(),
         },
@@ -292,10 +294,9 @@ pub(crate) fn early_end(
     }
     let share = f64::from(done) / f64::from(rounds.max(1));
     let hopeless = |one: &ArmResult| shown(one) || is_futile(experiment, one, share);
-    results
-        .iter()
-        .all(hopeless)
-        .then(|| "no difference and no equivalence can be shown in the time left".to_owned())
+    results.iter().all(hopeless).then(|| {
+        "neither a difference nor equivalence can be shown in the remaining time".to_owned()
+    })
 }
 
 /// Returns whether the rest of the plan can neither show the largest effect that the data allow nor

@@ -27,12 +27,15 @@ pub fn unfinished(
     let newest = open.peek().copied();
     let found = open.find(|one| own.has(one)).or(newest).ok_or_else(|| {
         TrialError::Plan(
-            "no unfinished search for settings in the store: run punctual improve".to_owned(),
+            "the store contains no unfinished search for settings: start one with punctual improve"
+                .to_owned(),
         )
     })?;
     own.check(found)?;
     let state = found.improvement.as_deref().cloned();
-    state.ok_or_else(|| TrialError::Plan("it is not a search for settings".to_owned()))
+    state.ok_or_else(|| {
+        TrialError::Plan("the experiment is not part of a search for settings".to_owned())
+    })
 }
 
 /// The stages of a search: those of this process and those of earlier ones.

@@ -20,8 +20,8 @@ pub(super) fn refused(equal: &Experiment) -> Option<String> {
     match detects {
         Some(_) => None,
         None => Some(
-            "not proven: too few wake-ups are late, or they come in bursts: not even a rate of ×10 \
-             would be found; give a lower --budget, more --duration or a --load"
+            "not proven: too few wake-ups are late, or they come in bursts, so not even a rate of \
+             ×10 would be detected; give a lower --budget, a longer --duration, or a --load"
                 .to_owned(),
         ),
     }

@@ -149,7 +149,8 @@ impl Work<'_, '_> {
         }
         self.improvement.sentence = match kept.len() {
             0 if found => {
-                "not proven: what seemed to help was not confirmed on fresh data".to_owned()
+                "not proven: the settings that seemed to help were not confirmed on fresh data"
+                    .to_owned()
             }
             0 => "no setting is proven to help".to_owned(),
             1 => "1 setting is proven to help".to_owned(),
@@ -178,7 +179,7 @@ impl Work<'_, '_> {
             tried.why = if effect < 0.0 && chosen.len() < CONFIRMED {
                 "screened".to_owned()
             } else {
-                "not among the best of the screening".to_owned()
+                "not among the best settings of the screening".to_owned()
             };
             if effect < 0.0 && chosen.len() < CONFIRMED {
                 chosen.push(factor);
@@ -263,7 +264,8 @@ impl Work<'_, '_> {
             let ratio = |one: &usize| self.improvement.tried[*one].high.unwrap_or(f64::MAX);
             kept.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
             for one in kept.drain(1..) {
-                self.improvement.tried[one].why = "not proven together with the others".to_owned();
+                self.improvement.tried[one].why =
+                    "not proven to help together with the other settings".to_owned();
             }
         }
         Ok(kept)
@@ -294,7 +296,7 @@ impl Work<'_, '_> {
             let Some(rounds) = fits(left / 2.0).or(fits(left)) else {
                 for one in &quick {
                     self.improvement.tried[*one].why =
-                        "proven to help; no time was left to try without it".to_owned();
+                        "proven to help; no time was left for a test without it".to_owned();
                 }
                 break;
             };
@@ -307,7 +309,7 @@ impl Work<'_, '_> {
                 break;
             };
             self.improvement.tried[quick[place]].why =
-                "not needed in addition to the others".to_owned();
+                "not needed in addition to the other settings".to_owned();
             kept.retain(|one| *one != quick[place]);
         }
         Ok(kept)

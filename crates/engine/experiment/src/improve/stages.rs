@@ -139,8 +139,8 @@ pub(super) fn stages(
     let (more, whole) = planned(&all);
     if more < 1.0 {
         return Err(TrialError::Plan(format!(
-            "--duration {} is too short to try {} settings: give {:.0}s or more, a shorter --block, \
-             or fewer with --only",
+            "--duration {} is too short to try {} settings: give {:.0}s or more, a shorter \
+             --block, or fewer settings with --only",
             plan.time_ns,
             quick + slow,
             (whole + pilot).ceil()
@@ -199,7 +199,7 @@ pub fn plan_stages(improvement: &mut Improvement, plan: &ExperimentPlan) -> Resu
                 improvement.left_out.push(NotTried {
                     finding: one.finding,
                     reason: format!(
-                        "its effect takes half a minute: --duration {:.0}m would do",
+                        "it takes effect only after half a minute: --duration {:.0}m would suffice",
                         (all / 60.0).ceil()
                     ),
                     command: Some(format!("punctual tune apply --set {}", one.assignment)),

@@ -279,7 +279,7 @@ fn slow_settings_need_time() {
     assert_eq!(improvement.left_out.len(), 2);
     for one in &improvement.left_out {
         assert!(
-            one.reason.contains("takes half a minute: --duration "),
+            one.reason.contains("after half a minute: --duration "),
             "{one:?}"
         );
     }

@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Setting] = &[
     )
     .risk(
         Risk::Low,
-        "never: more TLB misses; existing huge pages remain.",
+        "never: TLB misses increase. Existing huge pages remain.",
     )
     .from("Documentation/admin-guide/mm/transhuge.rst")
     .wanted("madvise")
@@ -41,13 +41,14 @@ pub(super) const ROWS: &[Setting] = &[
     .long(),
     machine(
         "ksm",
-        "whether equal pages are merged: 0: stopped, 1: running, 2: all pages are unmerged",
+        "whether identical pages are merged (0: stopped, 1: running, 2: all pages are unmerged)",
         "/sys/kernel/mm/ksm/run",
         up_to(2),
     )
     .risk(
         Risk::Medium,
-        "2 needs the memory that merging had saved; reverting restarts merging from nothing.",
+        "2: unmerging needs the memory that merging had saved. Reverting restarts merging from the \
+         beginning.",
     )
     .from("Documentation/admin-guide/mm/ksm.rst")
     .wanted("0")
@@ -78,7 +79,7 @@ pub(super) const ROWS: &[Setting] = &[
         "/proc/sys/vm/swappiness",
         up_to(200),
     )
-    .risk(Risk::Low, "Low: less memory to cache files.")
+    .risk(Risk::Low, "Low: less memory for the file cache.")
     .from("Documentation/admin-guide/sysctl/vm.rst")
     .wanted("10")
     .long(),
@@ -87,9 +88,9 @@ pub(super) const ROWS: &[Setting] = &[
         "the amount of dirty data above which writers are blocked",
         "/proc/sys/vm/dirty_ratio",
         "",
-        Values::Own("per cent of memory (`10%`), or a number of bytes from 8192"),
+        Values::Own("a percentage of memory (`10%`), or a number of bytes (at least 8192)"),
     )
-    .risk(Risk::Low, "Low: programs that write much are slowed down.")
+    .risk(Risk::Low, "Low: programs that write a lot of data are slowed down.")
     .from("Documentation/admin-guide/sysctl/vm.rst (dirty_ratio, dirty_bytes)")
     .wanted("10%")
     .long(),
@@ -98,9 +99,9 @@ pub(super) const ROWS: &[Setting] = &[
         "the amount of dirty data above which the kernel begins to write it back",
         "/proc/sys/vm/dirty_background_ratio",
         "",
-        Values::Own("per cent of memory (`3%`), or a number of bytes from 1"),
+        Values::Own("a percentage of memory (`3%`), or a number of bytes (at least 1)"),
     )
-    .risk(Risk::Low, "Low: the kernel writes earlier and more often.")
+    .risk(Risk::Low, "Low: the kernel writes data back earlier and more often.")
     .from(
         "Documentation/admin-guide/sysctl/vm.rst (dirty_background_ratio, dirty_background_bytes)",
     )
@@ -124,13 +125,13 @@ pub(super) const ROWS: &[Setting] = &[
         "/proc/sys/vm/zone_reclaim_mode",
         up_to(7),
     )
-    .risk(Risk::Low, "0: more memory comes from other nodes.")
+    .risk(Risk::Low, "0: more memory is allocated on other nodes.")
     .from("Documentation/admin-guide/sysctl/vm.rst")
     .wanted("0")
     .long(),
     each(
         "slab-partial",
-        "number of partly free pages that each CPU keeps for one cache of the kernel's allocator",
+        "number of partly free pages that each CPU keeps for one slab cache of the kernel",
         "/sys/kernel/slab/*/cpu_partial",
         up_to(BIG),
         Scope::Machine,

@@ -7,7 +7,8 @@ pub(super) const ROWS: &[Setting] = &[
     // The network.
     each(
         "rps-cpus",
-        "the CPUs that process the packets of a receive queue; none: the CPU of its interrupt",
+        "the CPUs that process the packets of a receive queue (none: the CPU that handles the \
+         interrupt of the queue)",
         "/sys/class/net/*/queues/rx-#/rps_cpus",
         Values::Mask,
         Scope::Machine,
@@ -20,7 +21,7 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("housekeeping"),
     machine(
         "rps-default-cpus",
-        "the CPUs of receive queues of devices that are added later",
+        "the CPUs for the receive queues of devices that are added later",
         "/proc/sys/net/core/rps_default_mask",
         Values::Mask,
     )
@@ -32,7 +33,7 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("housekeeping"),
     machine(
         "rfs-entries",
-        "number of flows that are steered to the CPU of their reader, in total",
+        "total number of flows that are steered to the CPU of their reader",
         "/proc/sys/net/core/rps_sock_flow_entries",
         Values::PowerOfTwo { max: 1 << 29 },
     )
@@ -40,7 +41,7 @@ pub(super) const ROWS: &[Setting] = &[
     .from("Documentation/networking/scaling.rst"),
     each(
         "rfs-queue-entries",
-        "number of flows that are steered to the CPU of their reader, for one queue",
+        "number of flows of one queue that are steered to the CPU of their reader",
         "/sys/class/net/*/queues/rx-#/rps_flow_cnt",
         Values::PowerOfTwo { max: 1 << 29 },
         Scope::Machine,
@@ -54,10 +55,7 @@ pub(super) const ROWS: &[Setting] = &[
         Values::Mask,
         Scope::Machine,
     )
-    .risk(
-        Risk::Low,
-        "CPUs without a queue of their own share a queue.",
-    )
+    .risk(Risk::Low, "CPUs that have no separate queue share a queue.")
     .from("Documentation/networking/scaling.rst"),
     machine(
         "busy-poll-us",
@@ -77,14 +75,15 @@ pub(super) const ROWS: &[Setting] = &[
     .from("Documentation/admin-guide/sysctl/net.rst"),
     special(
         "rx-coalescing-us",
-        "how long a network card delays a packet to wait for others, in microseconds; 0: no delay",
+        "how long a network card delays a packet to wait for more packets, in microseconds (0: no \
+         delay)",
         "/sys/class/net/*, by netlink (ethtool -C)",
         "network card",
         Values::Own("a number of microseconds, 0 to 1000000"),
     )
     .risk(
         Risk::Medium,
-        "An interrupt for each packet: during a flood of packets a CPU does nothing else.",
+        "0: each packet causes an interrupt. During a flood of packets, a CPU does nothing else.",
     )
     .from("Documentation/networking/ethtool-netlink.rst (COALESCE_SET)")
     .wanted("0"),
@@ -105,7 +104,7 @@ pub(super) const ROWS: &[Setting] = &[
     // the first there.
     special(
         "smt",
-        "whether each core runs several threads",
+        "whether each core runs several hardware threads",
         "/sys/devices/system/cpu/smt/control",
         "",
         Values::Own("`on` or `off`"),

@@ -15,15 +15,15 @@ pub(super) const ROWS: &[Setting] = &[
         "/sys/devices/system/clocksource/clocksource0/current_clocksource",
         Values::Offered("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
     )
-    .risk(Risk::Medium, "A clock that is not stable on this machine makes time jump.")
+    .risk(Risk::Medium, "If the clock is not stable on this machine, the system time jumps.")
     .from("Documentation/admin-guide/kernel-parameters.txt (clocksource), kernel/time/clocksource.c")
     .wanted("tsc")
     .boot("clocksource={}")
-    .by_hand("the kernel rejects a clock source for a reason"),
+    .by_hand("the kernel rejects only clock sources that have a problem"),
     // Power settings that make a CPU slow to react.
     each(
         "governor",
-        "how the frequency of a CPU follows its load",
+        "how the frequency of a CPU depends on its load",
         "/sys/devices/system/cpu/cpufreq/policy#/scaling_governor",
         Values::Offered("/sys/devices/system/cpu/cpufreq/policy#/scaling_available_governors"),
         Scope::Policy,
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Setting] = &[
     .boot("cpufreq.default_governor={}"),
     each(
         "energy-preference",
-        "the preference of a processor that chooses its frequency itself",
+        "the energy preference of a processor that selects its frequency itself",
         "/sys/devices/system/cpu/cpufreq/policy#/energy_performance_preference",
         Values::Offered("/sys/devices/system/cpu/cpufreq/policy#/energy_performance_available_preferences"),
         Scope::Policy,
@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("performance"),
     each(
         "energy-bias",
-        "the processor's own balance of performance (0) and saving (15)",
+        "the processor's balance between performance (0) and energy saving (15)",
         "/sys/devices/system/cpu/cpu#/power/energy_perf_bias",
         up_to(15),
         Scope::Cpu,
@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("100"),
     each(
         "uncore-freq-min",
-        "the lowest frequency of caches and memory controller, in kHz",
+        "the minimum frequency of the caches and the memory controller, in kHz",
         "/sys/devices/system/cpu/intel_uncore_frequency/*/min_freq_khz",
         Values::Between {
             least: "/sys/devices/system/cpu/intel_uncore_frequency/*/initial_min_freq_khz",
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Setting] = &[
         },
         Scope::Machine,
     )
-    .risk(Risk::Low, "The cores have less power for turbo.")
+    .risk(Risk::Low, "Less power is left for turbo frequencies of the cores.")
     .from("Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst")
     .wanted("max"),
     special(
@@ -114,25 +114,36 @@ pub(super) const ROWS: &[Setting] = &[
         "/sys/devices/system/cpu/cpu#/cpuidle/state#/disable", "cpu#/state#",
         Values::Own("a number of microseconds, 0 to 1000000"),
     )
-    .risk(Risk::Medium, "A CPU that does not enter idle states gets hot, and other CPUs have less turbo.")
+    .risk(
+        Risk::Medium,
+        "A CPU that does not enter idle states gets hot, and other CPUs reach lower turbo \
+         frequencies.",
+    )
     .from("Documentation/admin-guide/pm/cpuidle.rst")
     .wanted("10"),
     each(
         "resume-latency-us",
-        "the time a CPU may take to leave its idle state, in microseconds; 0: no limit, n/a: no latency allowed",
+        "the time that a CPU may take to leave its idle state, in microseconds (0: no limit, n/a: \
+         no latency allowed)",
         "/sys/devices/system/cpu/cpu#/power/pm_qos_resume_latency_us",
         Values::NumberOr { word: "n/a", min: 0, max: BIG },
         Scope::Cpu,
     )
-    .risk(Risk::Medium, "A CPU that does not enter idle states gets hot, and other CPUs have less turbo.")
+    .risk(
+        Risk::Medium,
+        "A CPU that does not enter idle states gets hot, and other CPUs reach lower turbo \
+         frequencies.",
+    )
     .from("Documentation/ABI/testing/sysfs-devices-power"),
     special(
         "dma-latency-us",
-        "the time any CPU may take to leave its idle state, in microseconds; a small process holds it",
+        "the time that any CPU may take to leave its idle state, in microseconds, as long as a \
+         small background process runs",
         "/dev/cpu_dma_latency", "",
         Values::Own("a number of microseconds, 0 to 2000000000"),
     )
-    .risk(Risk::Medium, "0 prevents all CPUs from entering idle states: more heat, and less turbo.")
+    .risk(Risk::Medium, "0: no CPU enters an idle state, which increases heat and reduces turbo \
+                         frequencies.")
     .from("Documentation/power/pm_qos_interface.rst"),
     machine(
         "aspm",
@@ -140,7 +151,7 @@ pub(super) const ROWS: &[Setting] = &[
         "/sys/module/pcie_aspm/parameters/policy",
         Values::Marked,
     )
-    .risk(Risk::Low, "Links that do not sleep use power.")
+    .risk(Risk::Low, "Links that do not sleep use more power.")
     // The cause of a refusal is pcie_no_aspm(), called because of the FADT or _OSC, or
     // pcie_aspm=off.
     .refused("the firmware controls ASPM, or the kernel was booted with pcie_aspm=off")
@@ -149,11 +160,11 @@ pub(super) const ROWS: &[Setting] = &[
     .boot("pcie_aspm.policy={}"),
     machine(
         "platform-profile",
-        "the firmware's own balance of performance, heat and noise",
+        "the firmware's balance between performance, heat and noise",
         "/sys/firmware/acpi/platform_profile",
         Values::Offered("/sys/firmware/acpi/platform_profile_choices"),
     )
-    .risk(Risk::Low, "Performance increases power use and noise.")
+    .risk(Risk::Low, "The performance profile increases power use and noise.")
     .from("Documentation/userspace-api/sysfs-platform_profile.rst")
     .wanted("performance"),
     machine(

@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Setting] = &[
         ]),
         ..machine(
             "watchdog",
-            "whether CPUs that hang are detected: by a periodic NMI, by a periodic timer",
+            "whether CPUs that hang are detected by a periodic NMI and by a periodic timer",
             "",
             ON_OFF,
         )
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Setting] = &[
     .by_hand(ALARM),
     machine(
         "perf-sample-rate",
-        "maximum number of perf samples per second, each an NMI",
+        "maximum number of perf samples per second (each sample is an NMI)",
         "/proc/sys/kernel/perf_event_max_sample_rate",
         Values::Number { min: 1, max: BIG },
     )
@@ -73,11 +73,14 @@ pub(super) const ROWS: &[Setting] = &[
     .from("Documentation/admin-guide/sysctl/kernel.rst"),
     machine(
         "split-lock-mitigation",
-        "whether a program that locks across cache lines is slowed down",
+        "whether a program with locked accesses across cache lines is slowed down",
         "/proc/sys/kernel/split_lock_mitigate",
         ON_OFF,
     )
-    .risk(Risk::Low, "Off: such a program slows all others down.")
+    .risk(
+        Risk::Low,
+        "Off: a program with such accesses slows down all other programs.",
+    )
     .from("Documentation/admin-guide/sysctl/kernel.rst")
     .wanted("off"),
     // RCU.
@@ -111,7 +114,7 @@ pub(super) const ROWS: &[Setting] = &[
     .by_hand(ALARM),
     machine(
         "rcu-stall-suppress",
-        "whether reports of CPUs that stall RCU are off",
+        "whether reports of CPUs that stall RCU are suppressed",
         "/sys/module/rcupdate/parameters/rcu_cpu_stall_suppress",
         ON_OFF,
     )

@@ -27,11 +27,11 @@ pub(super) const ROWS: &[Setting] = &[
     .boot("irqaffinity={}"),
     special(
         "irqbalance-banned",
-        "the CPUs that irqbalance does not use, in its configuration file",
+        "the CPUs that irqbalance does not use, as set in its configuration file",
         "/etc/default/irqbalance or /etc/sysconfig/irqbalance", "",
         Values::List,
     )
-    .risk(Risk::Low, "Changes a file in /etc; irqbalance reads it when it starts.")
+    .risk(Risk::Low, "The change is to a file in /etc, which irqbalance reads when it starts.")
     .from("irqbalance(1), IRQBALANCE_BANNED_CPULIST")
     .wanted("measured")
     .by_hand("it changes a file in /etc")
@@ -68,30 +68,33 @@ pub(super) const ROWS: &[Setting] = &[
     .wanted("housekeeping"),
     special(
         "cpuset-partition",
-        "CPUs without load balancing: a separate cpuset",
+        "CPUs in a separate cpuset without load balancing",
         "/sys/fs/cgroup/punctual/cpuset.cpus.partition, or /sys/fs/cgroup/cpuset/punctual (v1)", "",
         Values::Own("CPUs: a list or `measured`"),
     )
-    .risk(Risk::High, "Other programs lose these CPUs; with cgroup v1 all of them are moved.")
+    .risk(Risk::High, "Other programs can no longer use these CPUs. With cgroup v1, all other \
+                       programs are moved.")
     .from("Documentation/admin-guide/cgroup-v2.rst (cpuset.cpus.partition), cgroup-v1/cpusets.rst"),
     // The scheduler.
     machine(
         "rt-runtime-us",
-        "time of each period that real-time threads may run, in microseconds; -1: no limit",
+        "time that real-time threads may run in each period, in microseconds (-1: no limit)",
         "/proc/sys/kernel/sched_rt_runtime_us",
         Values::Number { min: -1, max: BIG },
     )
-    .risk(Risk::High, "-1: before Linux 6.12 a real-time thread that loops occupies its CPU forever.")
+    .risk(Risk::High, "-1: before Linux 6.12, a real-time thread that loops occupies its CPU \
+                       forever.")
     .from("Documentation/scheduler/sched-rt-group.rst")
     .wanted("-1"),
     each(
         "fair-server-runtime-ns",
-        "time of each period reserved for normal threads on a CPU full of real-time threads, in nanoseconds (kernel 6.12 and later)",
+        "time in each period that is reserved for normal threads on a CPU that real-time threads \
+         occupy, in nanoseconds (Linux 6.12 and later)",
         "/sys/kernel/debug/sched/fair_server/cpu#/runtime",
         up_to(i64::MAX),
         Scope::Cpu,
     )
-    .risk(Risk::High, "0: a real-time thread that loops starves all other threads of its CPU.")
+    .risk(Risk::High, "0: a real-time thread that loops starves all other threads on its CPU.")
     .from("kernel/sched/debug.c and deadline.c, fair_server (Linux 6.12)")
     .spinning("0"),
     machine(
@@ -106,16 +109,16 @@ pub(super) const ROWS: &[Setting] = &[
     .boot("preempt={}"),
     machine(
         "timer-migration",
-        "whether timers of an idle CPU are moved to one that is awake",
+        "whether the timers of an idle CPU are moved to a CPU that is awake",
         "/proc/sys/kernel/timer_migration",
         ON_OFF,
     )
-    .risk(Risk::Low, "Off: timers stay where they are started, also on measured CPUs.")
+    .risk(Risk::Low, "Off: timers stay on the CPU that starts them, even if that CPU is measured.")
     .from("kernel/time/timer.c, timer_migration; kernel/time/timer_migration.c (Linux 6.9)")
     .spinning("on").periodic("off"),
     machine(
         "numa-balancing",
-        "whether memory follows the CPU that uses it",
+        "whether memory is moved to the node of the CPU that uses it",
         "/proc/sys/kernel/numa_balancing",
         // The value has two bits: balancing between nodes, and between memory tiers.
         up_to(3),
@@ -157,12 +160,13 @@ pub(super) const ROWS: &[Setting] = &[
         "/sys/kernel/debug/sched/nr_migrate",
         Values::Number { min: 1, max: BIG },
     )
-    .risk(Risk::Low, "Low: load is balanced more slowly.")
+    .risk(Risk::Low, "Low: the scheduler balances load more slowly.")
     .from("kernel/sched/core.c, sysctl_sched_nr_migrate")
     .wanted("8"),
     machine(
         "rt-clamp-min",
-        "the minimum performance that schedutil gives a real-time thread, out of 1024",
+        "the minimum performance that schedutil requests for a real-time thread, on a scale up to \
+         1024",
         "/proc/sys/kernel/sched_util_clamp_min_rt_default",
         up_to(1_024),
     )

@@ -256,8 +256,8 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
     ));
     if let Some(pilot) = &experiment.pilot {
         let power = match pilot.detects {
-            Some(ratio) => format!("finds a rate of ×{ratio} in 80% of the cases"),
-            None => "finds no effect below ×10 in 80% of the cases".to_owned(),
+            Some(ratio) => format!("a rate of ×{ratio} is detected in 80% of the cases"),
+            None => "even a rate of ×10 is detected in less than 80% of the cases".to_owned(),
         };
         fields.push(Field::new(
             "plan",
