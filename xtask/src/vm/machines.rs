@@ -182,15 +182,18 @@ pub(crate) const MACHINES: &[Machine] = &[
         cpus: TWO,
         prepare: "",
         on_request: false,
-        suites: &[some(
-            "punctual",
-            Target::Integration("it"),
-            &[
-                "every_probe::each_measures",
-                "everyday::",
-                "compat::hwlatdetect::",
-            ],
-        )],
+        suites: &[
+            some(
+                "punctual",
+                Target::Integration("it"),
+                &[
+                    "every_probe::each_measures",
+                    "everyday::",
+                    "compat::hwlatdetect::",
+                ],
+            ),
+            whole("punctual", Target::Integration("settings")),
+        ],
     },
     Machine {
         name: "causes",
@@ -207,7 +210,6 @@ pub(crate) const MACHINES: &[Machine] = &[
                 Target::Integration("explaining"),
                 &["break_stops", "unexplainable", "lock_wait"],
             ),
-            whole("punctual", Target::Integration("settings")),
             // The kernel module of the tests causes these delays.
             some("punctual", Target::Integration("culprits"), &["kernel::"]),
         ],
