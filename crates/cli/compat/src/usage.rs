@@ -58,10 +58,11 @@ pub(crate) fn usage(tool: &Tool) -> String {
     }
     let _ = writeln!(
         text,
-        "\nThis is punctual's version of {name}. Each run is stored as a recording (see punctual list),\n\
-         unless PUNCTUAL_STORE=none is set. PUNCTUAL_STRICT=1 sets the exit status at a break to 3,\n\
-         PUNCTUAL_JSON_KEY=1 adds the key `punctual` to JSON, PUNCTUAL_SPARSE_HISTOGRAM=1 omits empty\n\
-         rows. For all differences from the original, run punctual compat."
+        "\nThis is punctual's version of {name}. Each run is stored as a recording (see punctual\n\
+         list), unless PUNCTUAL_STORE=none is set. PUNCTUAL_STRICT=1 sets the exit status at a\n\
+         break to 3, PUNCTUAL_JSON_KEY=1 adds the key `punctual` to JSON, and\n\
+         PUNCTUAL_SPARSE_HISTOGRAM=1 omits empty rows. For all differences from the original,\n\
+         run punctual compat."
     );
     text
 }

@@ -80,7 +80,7 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     OptionRow::DURATION,
     OptionRow::new(
         "-F --fifo=PATH",
-        "create a named pipe at PATH from which the current lines can be read",
+        "create a named pipe at PATH; reading it returns the current lines",
         put!(settings.fifo = |given| Some(given.text().to_owned())),
     ),
     OptionRow::new(

@@ -77,7 +77,8 @@ pub(crate) const FIGURES: Difference = Difference {
 
 /// See [`SLEEP`].
 pub(crate) const SHORTEST: Difference = Difference {
-    what: "Intervals below 50 us are raised to 50 us, with a warning on stderr; the tool's lines show 50 us.",
+    what: "Intervals below 50 us are raised to 50 us, with a warning on stderr. The tool's lines \
+        show 50 us.",
     why: "In the original, the interval is the pause between two exchanges. In punctual, it is the \
         time from one exchange to the next, and both threads must be waiting again before it ends.",
 };

@@ -39,7 +39,7 @@ enum Facts {
 
 #[derive(Args)]
 struct Diff {
-    /// First recording: an ID, its start or end, `last` or `last~N`
+    /// First recording: an ID, the start or end of an ID, `last` or `last~N`
     #[arg(value_name = "A")]
     a: String,
     /// Second recording
@@ -174,7 +174,8 @@ pub(super) fn load(path: &Path) -> Result<FactSet> {
     if data.is_dir() {
         if !path.join("proc").is_dir() && !path.join("sys").is_dir() {
             return Err(UsageError(format!(
-                "{} contains neither proc nor sys: give a folder laid out like the machine's root folder, or a file of punctual facts capture",
+                "{} contains neither proc nor sys: pass a folder with the layout of the machine's \
+                 root folder, or a file from punctual facts capture",
                 path.display()
             ))
             .into());
@@ -187,7 +188,7 @@ pub(super) fn load(path: &Path) -> Result<FactSet> {
         .with_context(cannot)?;
     if read as u64 > FACTS_LIMIT {
         return Err(UsageError(format!(
-            "{} is not a file of facts: it is too large",
+            "{} is too large for a file of facts: pass a file from punctual facts capture",
             path.display()
         ))
         .into());

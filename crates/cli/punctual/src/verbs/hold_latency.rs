@@ -17,7 +17,7 @@ pub(super) const VERB: Verb = Verb::new::<HoldLatency>(punctual_tune::HOLD_VERB)
 struct HoldLatency {
     #[arg(long, value_name = "latency-us", value_parser = value_parser!(i32).range(0..))]
     latency_us: i32,
-    /// Journal of the tune; the process is recorded beside it
+    /// Journal of the applied settings; the process is recorded next to it
     #[arg(long, value_name = "journal")]
     journal: PathBuf,
 }

@@ -35,7 +35,7 @@ enum Kernel {
 
 #[derive(Args)]
 struct Check {
-    /// A .config, compressed by gzip, xz, zstd or not [default: the running kernel's]
+    /// A .config, plain or compressed with gzip, xz or zstd [default: that of the running kernel]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
