@@ -25,7 +25,7 @@ const CONTENTS: &str = "The archive contains the recording as JSON and as a sepa
     configuration, command line and log. Unreadable files are listed. Check the archive before you \
     send it: the log and the command line can contain names and addresses.";
 
-/// Pack a recording with the facts of its machine, for others
+/// Pack a recording with the facts of its machine into an archive
 #[derive(Parser)]
 #[command(after_help = CONTENTS)]
 struct BundleFile {

@@ -25,7 +25,7 @@ const LONG: &str = "Audit this machine: find settings and properties that cost l
     matters, the source, and how to change the value. Run the audit as the user that runs the \
     application, or as root to see more.";
 
-/// Find what costs latency on this machine, and the remedy
+/// Find the causes of latency on this machine, and remedies
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = crate::exit::OF_AUDIT)]
 struct Doctor {

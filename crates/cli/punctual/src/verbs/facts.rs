@@ -27,13 +27,13 @@ const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
 /// megabytes.
 const FACTS_LIMIT: u64 = 128 << 20;
 
-/// Save the state of this machine; compare that of two recordings
+/// Save this machine's state, or compare the machines of two recordings
 #[derive(Parser)]
 #[command(disable_help_subcommand = true)]
 enum Facts {
     /// Write all inputs of punctual doctor to one JSON file
     Capture(Capture),
-    /// Show the facts of the machine that differ between two recordings
+    /// Show the machine facts that differ between two recordings
     Diff(Diff),
 }
 

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 
 pub(super) const VERB: Verb = Verb::new::<HoldLatency>(punctual_tune::HOLD_VERB);
 
-/// Hold the latency request of a tune until SIGTERM; started by tune apply
+/// Hold the latency limit of applied settings until SIGTERM; started by tune apply
 #[derive(Parser)]
 #[command(hide = true)]
 struct HoldLatency {

@@ -26,7 +26,7 @@ const LONG: &str = "List the interrupts that occurred, with counts per CPU, affi
     `move` changes the affinity like `punctual tune`: the old value is recorded in a journal, the \
     new value is read back, and `punctual tune revert` restores the old value exactly.";
 
-/// List interrupts: where they run, how often, and who handles them
+/// List interrupts: CPUs, counts and handlers
 #[derive(Parser)]
 #[command(long_about = LONG)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]

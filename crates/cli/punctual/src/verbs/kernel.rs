@@ -26,9 +26,10 @@ enum Kernel {
     Check(Check),
     /// Print the options as a fragment for the kernel's merge_config.sh
     Fragment(ForRole),
-    /// Print the steps to install a real-time kernel; installs nothing
+    /// Print the steps to install a real-time kernel, without installing it
     InstallSteps {
-        #[arg(long, value_name = "NAME", help = format!("{} [default: this machine's]", install::names()))]
+        #[arg(long, value_name = "NAME", help = format!("{} [default: that of this \
+            machine]", install::names()))]
         distribution: Option<String>,
     },
 }

@@ -26,7 +26,7 @@ const LONG: &str = "Check a running program for actions that its real-time threa
     calls are traced only at the end, because tracing slows down each system call of the machine. \
     The first 5 waits of each thread are not judged.";
 
-/// Find what a program's real-time threads do that costs latency
+/// Find actions of a program's real-time threads that cost latency
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = crate::exit::OF_AUDIT)]
 struct Lint {

@@ -50,7 +50,8 @@ const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 
 /// Plot recordings or a series as SVG or PNG
 ///
-/// Kinds surface, heatmap and trend show a series: give its name in place of an ID.
+/// The kinds surface, heatmap and trend show a series: pass the name of the series instead of an
+/// ID.
 #[derive(Parser)]
 struct PlotFile {
     #[command(flatten)]

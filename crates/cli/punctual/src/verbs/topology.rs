@@ -51,7 +51,7 @@ const PLACE_LONG: &str = "Recommend CPUs on this machine, with the reasons: one 
     thread waits for; or CPUs with a common cache for a producer and its consumer. The command \
     changes nothing: pass the CPUs to `punctual exec --cpus` or `punctual tune`.";
 
-/// Recommend CPUs for the system, an interrupt's thread, or a pair
+/// Recommend CPUs for the system, an interrupt's thread, or two threads
 #[derive(Parser)]
 #[command(long_about = PLACE_LONG, arg_required_else_help = false)]
 struct CpuLocation {
@@ -67,11 +67,11 @@ struct CpuLocation {
 
 #[derive(Subcommand)]
 enum Pattern {
-    /// One core for the system, the others for real-time work
+    /// Recommend one core for the system, and the others for real-time work
     System,
-    /// A CPU for a thread that waits for an interrupt or softirq
+    /// Recommend a CPU for a thread waiting for an interrupt or softirq
     Beside(Beside),
-    /// A producer and its consumer on one cache
+    /// Recommend CPUs with a common cache for a producer and its consumer
     Pair,
 }
 
@@ -124,8 +124,7 @@ impl Beside {
             .find(|interrupt| interrupt.id == id)
             .ok_or_else(|| {
                 UsageError(format!(
-                    "interrupt {number} does not exist (see punctual \
-                irqs)"
+                    "interrupt {number} does not exist (see punctual irqs)"
                 ))
             })?;
         let sent = [&interrupt.effective, &interrupt.affinity];

@@ -46,7 +46,7 @@ const AFTER: &str = concat!(
      4  not proven: some figures are inconclusive, and none is worse",
 );
 
-/// Tell whether recordings differ, by how much, and how surely
+/// Test whether recordings differ, and by how much
 #[derive(Parser)]
 #[command(long_about = LONG, after_long_help = AFTER)]
 struct Compare {

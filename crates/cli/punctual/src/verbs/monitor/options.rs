@@ -91,11 +91,11 @@ pub(super) enum What {
     Install {
         #[command(flatten)]
         plan: PlanFile,
-        /// Write it to /etc/systemd/system
+        /// Write the unit file to /etc/systemd/system
         #[arg(long)]
         write: bool,
     },
-    /// Keep the latest wake-ups and trace events after an incident
+    /// Store the latest wake-ups and trace events, for example after an incident
     Snapshot {
         /// Text of the note that is stored with the snapshot
         #[arg(long, value_name = "TEXT")]

@@ -27,7 +27,7 @@ pub(super) enum Cmdline {
         #[command(flatten)]
         form: Form,
     },
-    /// Edit the boot loader's files, after showing the difference
+    /// Show the changes to the boot loader's files, then write them
     Write(Edit),
     /// Restore the boot loader's files byte for byte
     Revert {

@@ -19,18 +19,18 @@ use crate::output;
 /// What the units start, and what they did.
 #[derive(Subcommand)]
 pub(super) enum Boot {
-    /// Show what is applied at every boot, and the last result
+    /// Show the settings applied at every boot, and the last result
     Status {
         #[command(flatten)]
         system: System,
         #[command(flatten)]
         form: Form,
     },
-    /// Apply what is enabled; the unit starts this at boot
+    /// Apply the enabled settings; the unit starts this at boot
     Apply,
-    /// Note that this boot reached its target; for the unit
+    /// Record that this boot reached its target; started by the unit
     Reached,
-    /// Verify what was applied at boot; apply again what got lost
+    /// Verify the settings that were applied at boot, and reapply lost ones
     Verify,
 }
 

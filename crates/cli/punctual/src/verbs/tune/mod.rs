@@ -58,15 +58,15 @@ Exit codes: 0 done, 1 failed (apply: nothing stays changed), 2 wrong usage,
 #[command(long_about = LONG, after_help = EXAMPLES)]
 #[command(disable_help_subcommand = true)]
 enum Tune {
-    /// Show what would change, and the risk; nothing is written
+    /// Show the planned changes and their risks, without writing anything
     Plan(Wished),
     /// Change settings until `punctual tune revert`
     Apply(Apply),
-    /// Show what is applied, and what has changed since
+    /// Show the applied settings, and which of them have changed since
     Status(Form),
-    /// Exit 3 unless the applied settings, or the profile's, are in force
+    /// Exit with 3 if applied settings (or those of a profile) are not in force
     Verify(Wished),
-    /// Restore what was applied, the last change first
+    /// Restore the applied settings, the last change first
     Revert {
         #[command(flatten)]
         form: Form,
@@ -74,16 +74,16 @@ enum Tune {
         #[arg(long)]
         forget: bool,
     },
-    /// Apply a profile at every boot, verified; off after a failed boot
+    /// Apply and verify a profile at every boot, until a boot fails
     Enable(every_boot::Enable),
-    /// Apply nothing at boot any more
+    /// Stop applying settings at boot
     Disable {
         #[command(flatten)]
         system: every_boot::System,
         #[command(flatten)]
         form: Form,
     },
-    /// Run by the units of `enable`; shows or does what they do
+    /// Apply, verify and show the settings of `enable`; used by its units
     #[command(subcommand, hide = true)]
     Boot(every_boot::Boot),
     /// Edit the kernel's command line in the boot loader's files
@@ -95,7 +95,7 @@ enum Tune {
         #[arg(long, value_name = "NAME")]
         show: Option<String>,
     },
-    /// List the settings that can be changed, or describe one
+    /// List the settings that can be changed, or describe one setting
     Settings(settings::Which),
 }
 
