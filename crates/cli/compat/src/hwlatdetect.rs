@@ -17,7 +17,7 @@ use crate::{CompatError, Difference, Given, Parsed, Tool, ToolContext};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "hwlatdetect",
-    summary: "time taken by firmware, hypervisor or hardware, by the kernel's own detector",
+    summary: "time taken by firmware, a hypervisor or the hardware, with the kernel's own detector",
     probe: "hardware",
     options: &specs::<_, { OPTIONS.len() }>(OPTIONS),
     removed: &[],
@@ -30,34 +30,36 @@ pub(crate) const TOOL: Tool = Tool {
                 debugfs if necessary.",
         },
         Difference {
-            what: "A kernel without the tracer `hwlat` is a line on stderr and exit status 1. \
-                   `punctual measure hardware` measures there too.",
+            what: "If the kernel lacks the tracer `hwlat`, the tool prints a message on stderr and \
+                exits with status 1. `punctual measure hardware` works on such kernels too.",
             why: "The original ends with a Python traceback.",
         },
         Difference {
             what: "`ts` is the end of the spin that found the gap, in epoch seconds. At most 1000 \
-                   samples are listed; all are counted. With `--watch` they are listed after the run.",
-            why: "The recording holds the times of reports; the original prints the time of the \
-                  first gap of each spin.",
+                samples are listed; all are counted. With `--watch`, samples are also listed only \
+                after the run.",
+            why: "The recording contains the times of the kernel's reports. The original prints \
+                the time of the first gap of each spin.",
         },
         Difference {
             what: "As in the original, `MTBF: 0.000 seconds` is shown if the only sample has \
-                several gaps. It is not a mean: the gaps were within one width.",
+                several gaps. This is not a mean, because all these gaps occurred within one spin.",
             why: "The kernel reports how many gaps a spin had, but not when they occurred.",
         },
         Difference {
             what: "`--time-format` (rt-tests after 2.10) refuses an invalid format of \
                 strftime(3). Lines lack the field `delta:`, which rt-tests added with this \
                 option.",
-            why: "The lines are those of 2.10.",
+            why: "The lines are the same as those of version 2.10.",
         },
         Difference {
             what: "A width above 10 s is refused.",
-            why: "Interrupts are off for that long: the kernel's lockup detectors would trigger.",
+            why: "Interrupts are disabled during the whole width, so the kernel's lockup detectors \
+                would trigger.",
         },
         Difference {
-            what: "SMIs are in the recording where they can be counted; no line names them.",
-            why: "The original calls rdmsr(1), where that is installed.",
+            what: "SMIs are recorded if they can be counted, but the output does not show them.",
+            why: "The original calls rdmsr(1) if it is installed.",
         },
     ],
     run,
@@ -116,7 +118,7 @@ const OPTIONS: &[OptionRow<Chosen>] = &[
     ),
     OptionRow::new(
         "--cpu-list=CPULIST",
-        "CPUs that the kernel's thread visits",
+        "CPUs on which the kernel's thread measures, one after the other",
         put!(cpu_list = |given| Some(given.clone())),
     ),
     OptionRow::flag("--debug", "print each step on stderr", |chosen| {
@@ -127,7 +129,7 @@ const OPTIONS: &[OptionRow<Chosen>] = &[
     }),
     OptionRow::new(
         "--time-format=FORMAT",
-        "show times of samples by this format of strftime(3); %f: microseconds, %n: nanoseconds",
+        "print sample times in this format of strftime(3); %f: microseconds, %n: nanoseconds",
         put!(time_format = |given| Some(given.clone())),
     ),
     // The recording has the times of samples only after the run.

@@ -95,7 +95,7 @@ impl<S> OptionRow<S> {
 
 /// Returns the options of a table without their setters, for a [`Tool`](crate::Tool).
 pub(crate) const fn specs<S, const N: usize>(rows: &[OptionRow<S>]) -> [OptionSpec; N] {
-    assert!(rows.len() == N, "as many as there are rows");
+    assert!(rows.len() == N, "N must equal the number of rows");
     let mut specs = [rows[0].spec; N];
     let mut place = 1;
     while place < N {

@@ -23,20 +23,22 @@ pub const COMMON: &[Difference] = &[
             minutes.",
     },
     Difference {
-        what: "`--version` prints the name and `V 2.10`, with status 0.",
-        why: "Only oslat has that option. The other originals print their usage, which begins with \
-              that line, most of them with status 0; scripts read the version from it.",
+        what: "`--version` prints the tool's name and `V 2.10`, and exits with status 0.",
+        why: "Of the originals, only oslat has that option. The others print their usage, which \
+            begins with the same line, and most of them exit with status 0. Scripts read the \
+            version from that line.",
     },
     Difference {
-        what: "With `-l` the threads whose interval is that of the first that is done make all their \
-               cycles as well: they have an interval and 10 ms more.",
-        why: "In the originals the main thread looks every 10 or 50 ms. Our threads of the same \
-              interval start at different times in it.",
+        what: "With `-l`, when one thread has made all its cycles, the other threads with the same \
+            interval also complete theirs. They have one interval plus 10 ms to do so.",
+        why: "In the originals, the main thread checks the cycles every 10 or 50 ms. In punctual, \
+            threads with the same interval start at different times within that interval.",
     },
     Difference {
-        what: "A break is reported on stderr. `return_code` and the exit status are \
-               the original's, 0; with `PUNCTUAL_STRICT=1` both are 3.",
-        why: "In the originals a run with a break looks like one without.",
+        what: "If a latency exceeds the break value, a message on stderr reports it. `return_code` \
+            and the exit status are 0, as in the original. With `PUNCTUAL_STRICT=1`, both are 3.",
+        why: "In the originals, a run that was stopped by the break value looks like a complete \
+            run.",
     },
     Difference {
         what: "JSON is valid for any command line.",
@@ -44,29 +46,31 @@ pub const COMMON: &[Difference] = &[
             was measured.",
     },
     Difference {
-        what: "Early samples are not in `cycles` (`samples`), `min`, `max`, `avg` and the rows of JSON; \
-               `C:` and `Cycles` in the lines count them. With `PUNCTUAL_JSON_KEY=1` JSON has one \
-               more key, `punctual`: expected, missed, early and overflow counts, percentiles in \
-               ns, and the ID of the recording. With `PUNCTUAL_STORE=none` it never has that key.",
+        what: "In JSON, `cycles` (`samples`), `min`, `max`, `avg` and the rows exclude early \
+            samples. `C:` and `Cycles` in the lines include them. With `PUNCTUAL_JSON_KEY=1`, JSON \
+            has an additional key, `punctual`: expected, missed, early and overflow counts, \
+            percentiles in ns, and the ID of the recording. With `PUNCTUAL_STORE=none`, JSON never \
+            has that key.",
         why: "Strict readers refuse unknown keys.",
     },
     Difference {
-        what: "Histogram text has all rows, then the line `# Total:`, as rt-tests up to 2.4 prints it. \
-               With `PUNCTUAL_SPARSE_HISTOGRAM=1` it has filled rows only and no such line, as \
-               rt-tests 2.10 prints it: what expects `# Min Latencies:` right after the rows needs \
-               that.",
-        why: "Most scripts were written for the older form: they read until `# Total:`, and plot steps \
-              from row to row. A reader of the one form need not read the other.",
+        what: "A text histogram has all rows, then the line `# Total:`, as in rt-tests up to 2.4. \
+            With `PUNCTUAL_SPARSE_HISTOGRAM=1`, it has only the rows with samples and no line `# \
+            Total:`, as in rt-tests 2.10. Scripts that expect `# Min Latencies:` right after the \
+            rows need this variable.",
+        why: "Most scripts were written for the older form: they read until `# Total:`, and plot \
+            steps from row to row. A script that reads one form may not be able to read the other.",
     },
     Difference {
         what: "SIGALRM ends a run with its results, as SIGINT and SIGTERM do.",
-        why: "Most of the originals do; cyclictest blocks it and goes on.",
+        why: "Most of the originals do the same; cyclictest blocks SIGALRM and continues.",
     },
     Difference {
-        what: "Each run is a recording in the store, unless `PUNCTUAL_STORE=none`: `punctual list`, \
-               `show`, `plot` and `report` work on the results of an old script. A store that cannot \
-               be written is reported on stderr and changes nothing else.",
-        why: "Results outlive the terminal.",
+        what: "Each run is stored as a recording, unless `PUNCTUAL_STORE=none` is set. `punctual \
+            list`, `show`, `plot` and `report` therefore also work on the results of an old \
+            script. If the store cannot be written, a message on stderr reports it; nothing else \
+            changes.",
+        why: "The results remain available after the terminal is closed.",
     },
 ];
 
@@ -85,11 +89,11 @@ pub fn list(columns: usize) -> String {
     for (call, does) in [
         (
             "punctual compat NAME [OPTION]... ",
-            "behaves as that tool of rt-tests 2.10",
+            "behaves like the tool NAME of rt-tests 2.10",
         ),
         (
             "punctual compat --install DIR    ",
-            "makes links, so that its name alone will do",
+            "creates a link in DIR for each tool, so that NAME [OPTION]... is enough",
         ),
     ] {
         paragraph(&mut text, call, does, columns);
@@ -105,8 +109,8 @@ pub fn list(columns: usize) -> String {
         }
     }
     text.push('\n');
-    let more = "all options: docs/compat.md, or punctual compat NAME --help.";
-    paragraph(&mut text, "Why, and", more, columns);
+    let more = "are in docs/compat.md. For the options of a tool, run punctual compat NAME --help.";
+    paragraph(&mut text, "The reasons", more, columns);
     text
 }
 
@@ -129,12 +133,15 @@ fn paragraph(text: &mut String, head: &str, sentence: &str, columns: usize) {
 /// Returns the documentation page as Markdown: the content of `docs/compat.md`.
 pub fn page() -> String {
     let mut text = String::from(
-        "# Compatible commands\n\n\
-         Called by the name of one of these tools (through a link that `punctual compat --install \
-         DIR` makes, or as `punctual compat NAME ...`), punctual behaves as that tool of rt-tests \
-         2.10: the same options with the same meanings and defaults, the same lines, histogram text \
-         and JSON, the same exit status on success.\n\n\
-         ## What differs on purpose\n\n",
+        "# Compatible commands\n\
+         \n\
+         punctual behaves like one of these tools of rt-tests 2.10 if it is called by the tool's \
+         name: through a link that `punctual compat --install DIR` creates, or as `punctual compat \
+         NAME ...`. Options have the same meanings and defaults. The lines, the histogram text, \
+         JSON and the exit status on success are the same.\n\
+         \n\
+         ## Intended differences\n\
+         \n",
     );
     differences(&mut text, COMMON);
     for tool in TOOLS {
@@ -152,7 +159,7 @@ fn differences(text: &mut String, all: &[Difference]) {
 fn section(text: &mut String, tool: &Tool) {
     let _ = writeln!(
         text,
-        "\n## {}\n\nMeasures {}; the probe is [{}](probes/{}.md).\n\n| option | |\n|---|---|",
+        "\n## {}\n\nMeasures {}. It uses the probe [{}](probes/{}.md).\n\n| option | |\n|---|---|",
         tool.name, tool.summary, tool.probe, tool.probe
     );
     for option in options(tool) {

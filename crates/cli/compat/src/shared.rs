@@ -148,6 +148,6 @@ pub(crate) fn lock_memory() -> Result<MemoryLock, CompatError> {
 /// Warns about words that are not the value of an option.
 pub(crate) fn warn_of_spare_words(parsed: &Parsed, context: &mut ToolContext<'_>) {
     for word in &parsed.operands {
-        context.warn(&format!("'{word}' is not an option's value: ignored"));
+        context.warn(&format!("ignored '{word}': not an option or its value"));
     }
 }

@@ -111,7 +111,7 @@ impl ToolContext<'_> {
             self.note(warning);
         }
         if let Some(error) = &outcome.store_error {
-            self.note(&format!("the recording could not be kept: {error}"));
+            self.note(&format!("the recording could not be stored: {error}"));
         }
     }
 

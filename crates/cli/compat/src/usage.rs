@@ -58,10 +58,11 @@ pub(crate) fn usage(tool: &Tool) -> String {
     }
     let _ = writeln!(
         text,
-        "\nThis is punctual in place of {name}: each run is also a recording (punctual list,\n\
-         punctual show; PUNCTUAL_STORE=none keeps none). PUNCTUAL_STRICT=1 makes a break exit status\n\
-         3, PUNCTUAL_JSON_KEY=1 adds the key `punctual` to JSON, PUNCTUAL_SPARSE_HISTOGRAM=1 leaves\n\
-         out empty rows. What else is different: punctual compat."
+        "\nThis is punctual's version of {name}. Each run is stored as a recording (see punctual\n\
+         list), unless PUNCTUAL_STORE=none is set. PUNCTUAL_STRICT=1 sets the exit status at a\n\
+         break to 3, PUNCTUAL_JSON_KEY=1 adds the key `punctual` to JSON, and\n\
+         PUNCTUAL_SPARSE_HISTOGRAM=1 omits empty rows. For all differences from the original,\n\
+         run punctual compat."
     );
     text
 }

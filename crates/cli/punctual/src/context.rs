@@ -142,7 +142,8 @@ impl Context {
     fn need_store(&self) -> Result<()> {
         anyhow::ensure!(
             !self.wants_no_store(),
-            "the store is 'none' (--store or PUNCTUAL_STORE): pass a file"
+            "the store is 'none' (--store or PUNCTUAL_STORE), but this command needs a store: pass \
+             a file"
         );
         Ok(())
     }
@@ -250,12 +251,15 @@ impl Context {
                 Err(TuneError::Journal { source, .. }) if source.kind() == PermissionDenied => {
                     if root {
                         note(&format!(
-                            "settings of a killed {who} are not restored: {source}; unset \
-                             XDG_STATE_HOME if it is another user's"
+                            "the settings that a killed {who} changed are not restored: {source}; \
+                             unset XDG_STATE_HOME if it names another user's folder"
                         ));
                     }
                 }
-                Err(error) => note(&format!("restoring settings of a killed {who}: {error}")),
+                Err(error) => note(&format!(
+                    "cannot restore the settings that a killed {who} \
+                    changed: {error}"
+                )),
             }
         }
     }
@@ -267,18 +271,21 @@ impl Context {
             Ok(removed) => removed.iter().for_each(|path| {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let tracers = ["hwlat", "osnoise"];
-                note(&match tracers.iter().find(|tracer| name.contains(*tracer)) {
-                    Some(tracer) => format!(
-                        "the kernel's tracer {tracer} was stopped and its settings restored: a killed run \
-                         had left it in {}",
-                        path.display()
-                    ),
-                    None => format!(
-                        "the trace instance {name} of a killed run was removed"
-                    ),
-                });
+                note(
+                    &match tracers.iter().find(|tracer| name.contains(*tracer)) {
+                        Some(tracer) => format!(
+                            "the kernel's tracer {tracer} was stopped and its settings restored: a \
+                         killed run had left it active in {}",
+                            path.display()
+                        ),
+                        None => format!("the trace instance {name} of a killed run was removed"),
+                    },
+                );
             }),
-            Err(error) => note(&format!("removing trace instances of a killed run: {error}")),
+            Err(error) => note(&format!(
+                "cannot remove the trace instances of a killed run: \
+                {error}"
+            )),
         }
     }
 
@@ -332,12 +339,15 @@ fn put_back(restored: &Restored, who: &str) -> String {
         How::Written { found, .. } => {
             format!("{setting} restored to '{value}': a killed {who} had left it at '{found}'")
         }
-        How::WasThere => format!("{setting} is already '{value}', its value before a killed {who}"),
+        How::WasThere => format!(
+            "{setting} is already '{value}', the value before a killed {who} \
+            changed it"
+        ),
         How::Reboot => {
             format!("{setting} was changed by a killed {who}, and reset by a reboot")
         }
-        How::Gone => format!("{setting}, changed by a killed {who}, has ended"),
-        How::Forgotten => format!("{setting}, changed by a killed {who}, was not restored"),
+        How::Gone => format!("{setting} was changed by a killed {who}, but no longer exists"),
+        How::Forgotten => format!("{setting} was changed by a killed {who}, and was not restored"),
     }
 }
 

@@ -17,13 +17,13 @@ Exit codes:
   0    measured, and the requirement (if any) was met
   1    failed
   2    wrong usage
-  3    a requirement was exceeded or broken, the break value was crossed, an audit
-       found something of high or fatal severity, compare --fail-on-worse found it
-       worse, or a trend has an open regression
+  3    a requirement was exceeded or broken, a latency exceeded the break value, an
+       audit found a problem of high or fatal severity, compare --fail-on-worse found
+       the candidate worse, or a trend has an open regression
   4    a requirement is not decidable or not proven; compare --fail-on-worse
        is inconclusive; a trend has too few runs or drifts; an audit could read
        nothing
-  130  interrupted; what was measured is kept";
+  130  interrupted; the data measured so far are kept";
 
 /// Exit codes of `measure`, for its help.
 pub(crate) const OF_MEASURE: &str = "\
@@ -31,10 +31,10 @@ Exit codes:
   0    measured, and the requirement (if any) was met
   1    failed
   2    wrong usage
-  3    the requirement was exceeded (with --confidence: is broken), or the break
-       value was crossed
+  3    the requirement was exceeded (with --confidence: is broken), or a latency
+       exceeded the break value
   4    the requirement is not decidable (with --confidence: not proven)
-  130  interrupted; what was measured is kept";
+  130  interrupted; the data measured so far are kept";
 
 /// Exit codes of `check`, for its help.
 pub(crate) const OF_CHECK: &str = "\
@@ -42,17 +42,17 @@ Exit codes:
   0    the machine holds the requirement under each condition
   1    failed
   2    wrong usage
-  3    the machine breaks it
-  4    not proven
-  130  interrupted; what was measured is kept";
+  3    the machine breaks the requirement
+  4    neither is proven
+  130  interrupted; the data measured so far are kept";
 
 /// Exit codes of audits (`doctor`, `lint`, `kernel check`), for their help.
 pub(crate) const OF_AUDIT: &str = "\
 Exit codes:
-  0    nothing of high or fatal severity was found
+  0    no problem of high or fatal severity was found
   1    failed
   2    wrong usage
-  3    something of high or fatal severity was found
+  3    a problem of high or fatal severity was found
   4    unknown: nothing could be read";
 
 /// Exit codes of `trend`, for its help.
@@ -61,8 +61,8 @@ Exit codes:
   0    no open regression
   1    failed
   2    wrong usage
-  3    a regression is open: it is not acknowledged
-  4    too few runs to judge, or a figure gets worse slowly, without a step";
+  3    a regression is open (not acknowledged)
+  4    too few runs to judge, or a figure gets worse slowly, without a change point";
 
 /// The exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

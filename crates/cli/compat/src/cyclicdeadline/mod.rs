@@ -21,41 +21,43 @@ use view::View;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "cyclicdeadline",
-    summary: "start latency of periods of SCHED_DEADLINE threads",
+    summary: "latency of SCHED_DEADLINE threads at the start of their periods",
     probe: "deadline",
     options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],
     differences: &[
         Difference {
-            what: "The threads run on all usable CPUs. `-a` with fewer CPUs is refused, with the \
-                way to measure on them. Without `-a`, a line on stderr states the CPUs.",
-            why: "The kernel admits such a thread only on all CPUs of its root domain. The \
-                original creates cpusets, moves every process of the machine into them, and uses \
-                the last CPU if `-a` is not given.",
+            what: "The threads run on all usable CPUs. `-a` with fewer CPUs is refused, and the \
+                message explains how to measure on fewer CPUs. Without `-a`, a line on stderr \
+                lists the CPUs.",
+            why: "The kernel admits a deadline thread only if it may run on all CPUs of its root \
+                domain. The original creates cpusets, moves every process of the machine into \
+                them, and uses the last CPU if `-a` is not given.",
         },
         Difference {
-            what: "The scheduler's feature HRTICK_DL is not changed.",
+            what: "The scheduler feature HRTICK_DL is left unchanged.",
             why: "The original enables it for runtimes below 2 ms and does not restore it.",
         },
         Difference {
-            what: "Latencies count from the start of the period as set by the kernel, which the \
-                   first wake-ups show; periods without a wake-up are missed.",
-            why: "The original counts from its first wake-up, so that its figures hold how much later \
-                  or earlier the others were than that one.",
+            what: "Latencies are measured from the kernel's start of each period, which is \
+                estimated from the first wake-ups. Periods without a wake-up count as missed.",
+            why: "The original measures from its first wake-up. Its figures therefore show only \
+                how much later or earlier the other wake-ups were than the first.",
         },
         Difference {
-            what: "A thread's values are printed only when it has 20, or those of half a second where \
-                   they are fewer; `Min` is 0 before that, as in the original.",
-            why: "They show the start of the periods. All of them count.",
+            what: "A thread's values are printed only after its first 20 samples, or after half a \
+                second if it has fewer by then. Until then `Min` is 0, as in the original.",
+            why: "The start of the periods is estimated from these samples. All of them are \
+                counted.",
         },
         Difference {
-            what: "Cycles are one fewer than in the original.",
+            what: "The number of cycles is one less than in the original.",
             why: "The original counts a call of its function before the start as a cycle.",
         },
         Difference {
             what: "Deadlines below 100 us and above 4194304 us are refused.",
-            why: "The kernel refuses them unless its own limits (sched_dl_period_min_us and \
-                  sched_dl_period_max_us) were changed.",
+            why: "The kernel refuses such deadlines unless its limits (sched_dl_period_min_us and \
+                sched_dl_period_max_us) were changed.",
         },
     ],
     run,

@@ -43,7 +43,7 @@ pub(super) const OPTIONS: &[OptionRow<CyclicdeadlineSettings>] = &[
     OptionRow::or_next(
         "-a --affinity[=CPUSET]",
         NextWord::Any,
-        "run on these CPUs; only all usable ones are accepted",
+        "run on these CPUs; refused unless they are all usable CPUs",
         affinity,
     ),
     OptionRow::new("-c=CPUSET", "the same as -a with a CPUSET", affinity),
@@ -63,7 +63,7 @@ pub(super) const OPTIONS: &[OptionRow<CyclicdeadlineSettings>] = &[
     OptionRow::JSON,
     OptionRow::new(
         "-s --step=STEP",
-        "us added to each successive thread's deadline; default 500",
+        "add STEP us to the deadline of each further thread; default 500",
         put!(step_us = |given| given.micros_from(0)?),
     ),
     OptionRow::new(
@@ -84,12 +84,14 @@ pub(super) const OPTIONS: &[OptionRow<CyclicdeadlineSettings>] = &[
     OptionRow::TRACEMARK,
     OptionRow::flag(
         "--debug",
-        "print each thread's times on stderr",
+        "print each thread's runtime and deadline on stderr",
         |settings| settings.debug = true,
     ),
-    OptionRow::flag("--verbose", "print the times of the test", |settings| {
-        settings.verbose = true
-    }),
+    OptionRow::flag(
+        "--verbose",
+        "print the runtime and period of each thread",
+        |settings| settings.verbose = true,
+    ),
 ];
 
 impl CyclicdeadlineSettings {
@@ -111,8 +113,8 @@ impl CyclicdeadlineSettings {
         }
         if !affinity && allowed.len() > 1 {
             settings.notes.push(format!(
-                "the threads run on all CPUs ({allowed}), not on the last one alone: that takes an \
-                 exclusive cpuset"
+                "the threads run on all CPUs ({allowed}), not only on the last one as in the \
+                 original: to run on one CPU, they need an exclusive cpuset"
             ));
         }
         let cpus = settings.cpus.as_ref().map_or(allowed.len(), CpuSet::len) as u64;
@@ -123,7 +125,8 @@ impl CyclicdeadlineSettings {
         let longest = settings.interval_of(settings.threads as usize - 1);
         if !PERIODS.contains(&settings.interval_us) || !PERIODS.contains(&longest) {
             return Err(CompatError::Usage(format!(
-                "deadlines are from {} to {} us, not from {} to {longest}: see -i, -s and -t",
+                "the deadlines must be between {} and {} us, but they range from {} to {longest} \
+                 us: change -i, -s or -t",
                 PERIODS.start(),
                 PERIODS.end(),
                 settings.interval_us

@@ -17,13 +17,14 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     OptionRow::or_next(
         "-a --affinity[=CPUSET]",
         NextWord::CpuList,
-        "bind the threads to CPUs in turn: CPUSET (0-3,8; !2: all others; +0-1: among the allowed; all) or all usable CPUs; default: not bound",
+        "bind each thread to the next CPU of CPUSET, or of all usable CPUs; default: not bound; \
+         CPUSET: 0-3,8; !2: all CPUs but 2; +0-1: the first two allowed CPUs; all",
         Reader::affinity,
     ),
     OptionRow::or_next(
         "-A --aligned[=USEC]",
         NextWord::Time,
-        "start all threads at the same time, each USEC after the previous",
+        "start all threads at the same time, or each USEC after the previous one",
         |reader, given, _| {
             reader.aligned = true;
             reader.settings.offset_us = offset(given)?;
@@ -48,8 +49,8 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
                 "1" | "realtime" => true,
                 text if is_auxiliary(text) => {
                     return Err(given.bad(
-                        "a clock to measure on: an auxiliary clock of Linux has a rate of its own, \
-                         use monotonic or realtime",
+                        "a supported clock: an auxiliary clock of Linux can run at a different \
+                         rate; use monotonic or realtime",
                     ));
                 }
                 _ => return Err(given.bad("monotonic, realtime, 0 or 1")),
@@ -73,13 +74,13 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     ),
     OptionRow::new(
         "-d --distance=DIST",
-        "us added to each successive thread's interval; default 500, with a histogram 0",
+        "add DIST us to the interval of each further thread; default 500, or 0 with a histogram",
         put!(distance = |given| Some(given.micros_from(0)?)),
     ),
     OptionRow::DURATION,
     OptionRow::new(
         "-F --fifo=PATH",
-        "create a named pipe at PATH that returns the current lines",
+        "create a named pipe at PATH; reading it returns the current lines",
         put!(settings.fifo = |given| Some(given.text().to_owned())),
     ),
     OptionRow::new(
@@ -121,12 +122,13 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     ),
     OptionRow::new(
         "-l --loops=LOOPS",
-        "stop when a thread has made LOOPS cycles, and those of the same interval; default 0: endless",
+        "stop when one thread and all others with the same interval have made LOOPS cycles; \
+         default 0: no limit",
         put!(settings.loops = |given| given.at_least(0)?),
     ),
     OptionRow::new(
         "--mainaffinity=CPUSET",
-        "bind the main thread, which prints, to these CPUs",
+        "bind the main thread, which prints the output, to these CPUs",
         |reader, given, machine| {
             reader.settings.main_affinity = Some(machine.cpus(given, given.text())?);
             Ok(())
@@ -140,22 +142,22 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     ),
     OptionRow::accepted(
         "-n --nanosleep",
-        "use clock_nanosleep: the default since rt-tests 1.2, which removed this option",
+        "no effect: clock_nanosleep is the default since rt-tests 1.2, which removed this option",
     ),
     OptionRow::accepted(
         "--notrace",
-        "no effect: since rt-tests 1.4 cyclictest sets up no trace",
+        "no effect: since rt-tests 1.4, cyclictest does not set up traces",
     ),
     // Read before the other options, whose unit it sets.
     OptionRow::accepted("-N --nsecs", "print results in ns instead of us"),
     OptionRow::new(
         "-o --oscope=RED",
-        "with -v: print the largest of RED values",
+        "with -v: print only the largest of every RED values",
         put!(settings.oscope = |given| given.at_least(1)?),
     ),
     OptionRow::new(
         "-p --priority=PRIO",
-        "real-time priority of the threads, 1 to 99; SCHED_FIFO unless --policy says rr",
+        "real-time priority of the threads, 1 to 99; uses SCHED_FIFO unless --policy is rr",
         Reader::priority,
     ),
     OptionRow::new(
@@ -176,7 +178,8 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     ),
     OptionRow::flag(
         "-R --resolution",
-        "measure the clock resolution first; warn if coarser than the kernel's; -v: print it always",
+        "measure the clock resolution first; warn if it is coarser than the kernel reports; with \
+         -v: always print it",
         |reader| reader.settings.resolution = true,
     ),
     OptionRow::or_next(
@@ -194,12 +197,12 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     }),
     OptionRow::new(
         "-S --smp",
-        "one thread bound to each usable CPU, all of the same priority: -a -t",
+        "bind one thread to each usable CPU, all with the same priority; same as -a -t",
         Reader::smp,
     ),
     OptionRow::new(
         "--spike=TRIGGER",
-        "list every latency above TRIGGER, with its time, after the run",
+        "after the run, list every latency above TRIGGER with its time",
         |reader, given, _| {
             reader.settings.spike = given.time(reader.settings.unit.into(), 0)?;
             Ok(())
@@ -207,7 +210,7 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     ),
     OptionRow::new(
         "--spike-nodes=NUM",
-        "list at most NUM spikes; default 1024; give it after --spike",
+        "list at most NUM spikes; default 1024; must follow --spike",
         |reader, given, _| {
             let nodes = given.at_least(1)?;
             if reader.settings.spike > 0 {
@@ -233,7 +236,7 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     }),
     OptionRow::flag(
         "-v --verbose",
-        "print every value as n:c:v: thread, cycle, value",
+        "print every value as n:c:v (thread:cycle:value)",
         |reader| reader.settings.verbose = true,
     ),
     OptionRow::flag(
@@ -349,30 +352,30 @@ fn policy(given: &Given) -> Result<Policy, CompatError> {
 pub(super) const REMOVED: &[Removed] = &[
     Removed {
         letters: &['B', 'C', 'E', 'f', 'I', 'O', 'P', 'T', 'w', 'W'],
-        advice: "cyclictest no longer sets up traces, since rt-tests 1.4: start one with trace-cmd \
-                 or perf, and stop it at the break with -b and --tracemark",
+        advice: "since rt-tests 1.4, cyclictest does not set up traces: start a trace with \
+            trace-cmd or perf, and use -b and --tracemark to stop it at the break value",
     },
     Removed {
         letters: &['U'],
-        advice: "cyclictest finds memory nodes without it, since rt-tests 1.4",
+        advice: "since rt-tests 1.4, cyclictest finds the memory nodes without this option",
     },
 ];
 
 pub(super) const DIFFERENCES: &[Difference] = &[
     Difference {
-        what: "`Avg` is computed from the exact sum in ns; all figures are rounded down to whole µs, as in \
-               the original. `avg` in JSON keeps two decimals, and is not above `max`.",
-        why: "The original adds up values that are rounded down already, and so is up to 1 µs below \
-              the mean.",
+        what: "`Avg` is computed from the exact sum in ns. All figures are rounded down to whole \
+            µs, as in the original. `avg` in JSON has two decimals and never exceeds `max`.",
+        why: "The original adds up values that are already rounded down, so its `Avg` is up to 1 \
+            µs too low.",
     },
     Difference {
-        what: "An overrun is counted as missed, under `punctual` in JSON \
-               and in the recording; `C:` counts samples, as in the original.",
-        why: "The original skips it silently.",
+        what: "Periods skipped by an overrun count as missed, in the recording and in the key \
+            `punctual` of JSON. `C:` counts samples, as in the original.",
+        why: "The original skips these periods silently.",
     },
     Difference {
         what: "Intervals below 20 µs are refused.",
-        why: "A SCHED_FIFO thread that never sleeps takes its CPU from everything else.",
+        why: "A SCHED_FIFO thread that never sleeps keeps all other threads off its CPU.",
     },
     Difference {
         what: "Offline CPUs are refused. So are `-c 2` and the auxiliary clocks `-c aux0` to `-c \
@@ -382,38 +385,44 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             converted to the clock of the recording or of the kernel's events.",
     },
     Difference {
-        what: "Without the privilege for a real-time policy only runs that need one are refused.",
-        why: "The original refuses every run, also of SCHED_OTHER threads.",
+        what: "Without the privilege to set a real-time policy, only runs that use such a policy \
+            are refused.",
+        why: "The original then refuses every run, even with SCHED_OTHER threads.",
     },
     Difference {
-        what: "With `-h -N` rows from 1000 ns on hold what a bucket of the recording holds (10 ns up \
-               to 10 µs, 100 ns up to 100 µs and so on); with `-h` so do those from 1 ms on.",
-        why: "The histogram keeps three digits, of any latency up to 1000 s.",
+        what: "With `-h -N`, rows from 1000 ns on have the width of the recording's buckets: 10 ns \
+            up to 10 µs, 100 ns up to 100 µs, and so on. With `-h` alone, this applies to rows \
+            from 1 ms on.",
+        why: "The histogram stores latencies up to 1000 s with three significant digits.",
     },
     Difference {
-        what: "`-x` accounts for expirations that were missed; with `-r` its first expiration is not \
-               later.",
-        why: "The original adds the same overruns twice and can print latencies below zero, as its \
-              version 2.4 does.",
+        what: "`-x` accounts for missed timer expirations. With `-r` as well, the first expiration \
+            is not delayed.",
+        why: "The original adds the same overruns twice and can print negative latencies, as \
+            version 2.4 does.",
     },
     Difference {
-        what: "`--smi` reads the counters once a second. With `-v`, the next line of a value \
-            shows the new ones.",
-        why: "The original reads them in each cycle, which makes each cycle longer.",
+        what: "`--smi` reads the counters once a second. With `-v`, the next line with a value \
+            shows the new counts.",
+        why: "The original reads the counters in each cycle, which makes each cycle longer.",
     },
     Difference {
-        what: "With `-v` the last values are printed too, but for the break value, which is in the line \
-               `# Break value:`; `-M` shows the final figures.",
-        why: "The original drops values after its last read, the break value with them.",
+        what: "With `-v`, the values at the end of the run are printed too, except the latency \
+            that stopped the run, which is in the line `# Break value:`. `-M` shows the final \
+            figures.",
+        why: "The original drops all values after its last read, including the latency that \
+            stopped the run.",
     },
     Difference {
-        what: "`--json` and `--histfile` are checked before the run, and written whole or not at \
-               all; `-F` replaces only a named pipe.",
-        why: "A run of hours is not lost to a folder that is missing, and no file is deleted.",
+        what: "The files of `--json` and `--histfile` are checked before the run, and written \
+            completely or not at all. `-F` replaces only a named pipe.",
+        why: "A missing folder does not cost the results of a long run, and no other file is \
+            deleted.",
     },
     Difference {
-        what: "Starts of threads are spread over an interval, unless `-A` or `--secaligned` is given; \
-               memory is locked also without `-m`, where that is allowed.",
-        why: "Threads that wake in the same instant measure each other.",
+        what: "The start times of the threads are spread over one interval, unless `-A` or \
+            `--secaligned` is given. Memory is locked even without `-m`, if that is permitted.",
+        why: "Threads that wake at the same time delay each other, so they would measure these \
+            delays.",
     },
 ];

@@ -47,7 +47,10 @@ pub(super) fn check(settings: &CyclictestSettings, context: &mut ToolContext<'_>
         }
     }
     let Some(measured) = smallest else {
-        return context.warn("measured clock resolution: the clock stands still");
+        return context.warn(
+            "measured clock resolution: unknown, because the clock does not \
+            advance",
+        );
     };
     if settings.verbose || measured > reported {
         context.warn(&format!("reported clock resolution: {reported} nsec"));

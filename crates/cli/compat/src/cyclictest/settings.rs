@@ -90,7 +90,7 @@ impl CyclictestSettings {
         }
         parsed.read_into(&mut reader, rows, machine)?;
         for word in parsed.operands.iter().filter(|word| !word.is_empty()) {
-            let note = format!("# punctual: '{word}' is not an option's value: ignored");
+            let note = format!("# punctual: ignored '{word}': not an option or its value");
             reader.settings.notes.push(note);
         }
         reader.finish(machine)

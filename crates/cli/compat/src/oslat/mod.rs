@@ -22,7 +22,7 @@ use settings::OslatSettings;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "oslat",
-    summary: "what takes time from a busy loop on each CPU",
+    summary: "interruptions of a busy loop on each CPU",
     probe: "hardware",
     options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],
@@ -35,29 +35,30 @@ pub(crate) const TOOL: Tool = Tool {
                 maximum. Other threads bound to that CPU hang.",
         },
         Difference {
-            what: "A gap above 10 us has the kernel's counters read, to find its cause: the table \
-                   `gaps` of the recording. That time is not spun, and not in the histogram.",
+            what: "After a gap above 10 us, the kernel's counters are read to find its cause, \
+                which the table `gaps` of the recording shows. The thread does not spin while the \
+                counters are read, so that time is not in the histogram.",
             why: "The original does not show causes.",
         },
         Difference {
-            what: "Buckets hold what a bucket of the recording holds: exact below 1 ms with the usual \
-                   width of 1 us; with `-W` in steps of three digits (1 ns up to 1 us, 10 ns up to \
-                   10 us).",
-            why: "The histogram keeps three digits, of any length up to 1000 s.",
+            what: "The buckets have the resolution of the recording. With the usual width of 1 us, \
+                they are exact below 1 ms. With `-W`, they have three significant digits (steps of \
+                1 ns up to 1 us, 10 ns up to 10 us).",
+            why: "The histogram stores lengths up to 1000 s with three significant digits.",
         },
         Difference {
             what: "`-T` stops at the end of the spin that reached the threshold, at most 90 ms \
                 later.",
-            why: "Samples are recorded between the spins.",
+            why: "Samples are recorded only between the spins.",
         },
         Difference {
             what: "The unit of `Counter Freq` is spelled `(Mhz)`, as in rt-tests up to 2.4.",
             why: "Scripts match that line.",
         },
         Difference {
-            what: "With `-B` the bias is the shortest turn of the whole run, with `-s` that of the \
-                   first CPU.",
-            why: "The original takes it from its warm-up of one second.",
+            what: "With `-B`, the bias is the shortest iteration of the whole run. With `-s` as \
+                well, it is the shortest iteration on the first CPU.",
+            why: "The original determines the bias during its warm-up of one second.",
         },
     ],
     run,

@@ -50,7 +50,7 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
     ),
     OptionRow::flag(
         "-B --bias",
-        "subtract the shortest turn from all buckets",
+        "subtract the shortest iteration from all buckets",
         |settings| settings.bias = true,
     ),
     OptionRow::new(
@@ -84,7 +84,7 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
     OptionRow::JSON,
     OptionRow::new(
         "-f --rtprio=PRIO",
-        "SCHED_FIFO with this priority, 1 to 99",
+        "use SCHED_FIFO with this priority, 1 to 99",
         |settings, given, _| {
             settings.priority = match given.priority()? {
                 0 => return Err(given.bad("a priority from 1 to 99")),
@@ -103,19 +103,19 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
     }),
     OptionRow::flag(
         "-s --single-preheat",
-        "with -B: take the bias from the first CPU",
+        "with -B: use the bias of the first CPU for all CPUs",
         |settings| settings.single = true,
     ),
     OptionRow::new(
         "-T --trace-threshold=US",
-        "stop when a turn takes US us or longer; mark and stop the kernel's trace",
+        "stop when an iteration takes US us or longer; mark and stop the kernel's trace",
         put!(threshold_us = |given| given.micros_from(1)?),
     ),
     // Handled before the options are read.
     OptionRow::accepted("-v --version", "print the version"),
     OptionRow::new(
         "-w --workload=NAME",
-        "work of each turn: no (default) or memmove",
+        "work in each iteration: no (default) or memmove",
         |settings, given, _| {
             settings.copies = match given.text() {
                 "no" => false,
@@ -127,7 +127,8 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
     ),
     OptionRow::new(
         "-W --bucket-width=NS",
-        "width of the buckets in ns; figures are in ns unless it is a multiple of 1000; default 1000",
+        "bucket width in ns; default 1000; unless it is a multiple of 1000, figures are printed in \
+         ns",
         put!(width_ns = |given| given.time(CountsIn::Nanos, 1)?),
     ),
     OptionRow::flag(

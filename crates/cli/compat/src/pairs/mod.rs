@@ -49,35 +49,38 @@ pub(crate) struct Kind {
 
 /// Differences of all these tools from the originals.
 pub(crate) const SLEEP: Difference = Difference {
-    what: "The sending thread sleeps to the next time of a clock, and sends then. Threads that are \
-           bound and have a real-time priority above 1 make an exchange that is not measured before \
-           each that is.",
-    why: "In the original the receiving thread sleeps for the interval and then wakes the sender: \
-          the interval is longer than requested, but both threads have just run. The exchange \
-          that is not measured gives them the same warm caches. Without it (no `-a` or `-S`, or no \
-          `-p`) our figure holds colder caches and the exit from an idle state.",
+    what: "The sending thread sleeps until an absolute time and then sends. Threads that are bound \
+        and have a real-time priority above 1 make an unmeasured exchange before each measured \
+        one.",
+    why: "In the original, the receiving thread sleeps for the interval and then wakes the sender. \
+        The interval is longer than requested, but both threads have just run. The unmeasured \
+        exchange warms the caches in the same way. Without it (no `-a` or `-S`, or no `-p`), \
+        punctual's figure includes colder caches and the exit from an idle state.",
 };
 
 /// See [`SLEEP`].
 pub(crate) const PRIORITY: Difference = Difference {
-    what: "The sending thread runs with the next lower priority. Lines and JSON show the requested \
-           priority for both threads, as in the original.",
-    why: "In the original both run with the requested priority: on one CPU its figure also holds \
-          the sender's way from its post to its next wait, which ours does not.",
+    what: "The sending thread runs at the next lower priority. Lines and JSON show the requested \
+        priority for both threads, as in the original.",
+    why: "In the original, both threads run at the requested priority. On one CPU, its figure \
+        therefore includes the time from the sender's post to its next wait, which punctual's \
+        figure excludes.",
 };
 
 /// See [`SLEEP`].
 pub(crate) const FIGURES: Difference = Difference {
-    what: "Figures are rounded down to whole µs from ns, the mean as well; `I` and `interval` are the whole interval.",
-    why: "The original subtracts times that are rounded already, in `tv_usec` alone, so that a \
-          latency of a second counts as 0, as does an interval of a second in its lines.",
+    what: "Figures, including the mean, are measured in ns and rounded down to whole µs. `I` and \
+        `interval` show the whole interval.",
+    why: "The original subtracts rounded times and uses only `tv_usec`. A latency of one second \
+        therefore counts as 0, and so does an interval of one second in its lines.",
 };
 
 /// See [`SLEEP`].
 pub(crate) const SHORTEST: Difference = Difference {
-    what: "Intervals below 50 us are raised to 50 us, with a warning on stderr; the tool's lines show 50 us.",
-    why: "In the original it is the pause between two exchanges, here the time from one to the \
-          next: both threads must be waiting again before it ends.",
+    what: "Intervals below 50 us are raised to 50 us, with a warning on stderr. The tool's lines \
+        show 50 us.",
+    why: "In the original, the interval is the pause between two exchanges. In punctual, it is the \
+        time from one exchange to the next, and both threads must be waiting again before it ends.",
 };
 
 /// See [`SLEEP`].

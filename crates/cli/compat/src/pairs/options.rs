@@ -13,7 +13,8 @@ const LONGEST_TIMEOUT_S: u64 = 24 * 3_600;
 pub(super) const AFFINITY: OptionRow<PairSettings> = OptionRow::or_next(
     "-a --affinity[=NUM]",
     NextWord::Number,
-    "bind both threads of each pair to one CPU: all pairs to NUM, or each to the next CPU; default: not bound",
+    "bind both threads of a pair to one CPU: all pairs to CPU NUM, or each pair to the next CPU; \
+     default: not bound",
     |settings, given, machine| {
         if settings.smp {
             settings.notes.push("-a ignored due to --smp".to_owned())
@@ -27,12 +28,13 @@ pub(super) const BREAKTRACE: OptionRow<PairSettings> =
     OptionRow::breaktrace("stop when a latency is above USEC, and stop the kernel's trace");
 pub(super) const DISTANCE: OptionRow<PairSettings> = OptionRow::new(
     "-d --distance=DIST",
-    "us added to each successive pair's interval; default 500",
+    "add DIST us to the interval of each further pair; default 500",
     put!(distance_us = |given| given.micros_from(0)?),
 );
 pub(super) const FORK: OptionRow<PairSettings> = OptionRow::new(
     "-f --fork[=OPT]",
-    "run the two threads of each pair in separate processes; OPT is internal to the original",
+    "run the two threads of each pair in separate processes; OPT was for internal use by the \
+     original",
     |settings, given, _| {
         if given.value.is_some() {
             return Err(not_a_child());
@@ -48,17 +50,18 @@ pub(super) const INTERVAL: OptionRow<PairSettings> = OptionRow::new(
 );
 pub(super) const LOOPS: OptionRow<PairSettings> = OptionRow::new(
     "-l --loops=LOOPS",
-    "stop when a pair has made LOOPS cycles, and those of the same interval; default 0: endless",
+    "stop when one pair and all others with the same interval have made LOOPS cycles; default 0: \
+     no limit",
     put!(loops = |given| given.at_least(0)?),
 );
 pub(super) const PRIORITY: OptionRow<PairSettings> = OptionRow::new(
     "-p --priority=PRIO",
-    "real-time priority of the first pair, 1 to 99; one less for each successive pair",
+    "real-time priority of the first pair, 1 to 99; each further pair has a priority one lower",
     put!(priority = |given| given.priority()?),
 );
 pub(super) const SMP: OptionRow<PairSettings> = OptionRow::new(
     "-S --smp",
-    "one pair on each CPU, all of the same priority: -a -t",
+    "run one pair on each CPU, all with the same priority; same as -a -t",
     |settings, _, machine| {
         settings.smp = true;
         settings.affinity = Affinity::All;
@@ -83,13 +86,14 @@ pub(super) const THREADS: OptionRow<PairSettings> = OptionRow::or_next(
 /// An option of pmqtest.
 pub(super) const FORCETIMEOUT: OptionRow<PairSettings> = OptionRow::new(
     "-f --forcetimeout=TO",
-    "with -T: send each message TO seconds later, so that mq_timedreceive times out; the receiver counts that and waits again",
+    "with -T: send each message TO seconds later, so that mq_timedreceive times out; the receiver \
+     counts the timeout and waits again",
     put!(force_timeout_s = |given| timeout(given)?),
 );
 /// An option of pmqtest.
 pub(super) const TIMEOUT: OptionRow<PairSettings> = OptionRow::new(
     "-T --timeout=TO",
-    "receive with mq_timedreceive; a message that is TO seconds late ends the run; default 0: wait for it",
+    "receive with mq_timedreceive, and stop if a message is TO seconds late; default 0: no timeout",
     put!(timeout_s = |given| timeout(given)?),
 );
 

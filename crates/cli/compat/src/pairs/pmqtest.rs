@@ -30,7 +30,7 @@ pub(super) const KIND: Kind = Kind {
 
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
-    summary: "latency from sending a message to the waiting thread",
+    summary: "latency from sending a message until the waiting thread receives it",
     probe: "wakeup",
     options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],
@@ -40,17 +40,17 @@ pub(crate) const TOOL: Tool = Tool {
         FIGURES,
         SHORTEST,
         Difference {
-            what: "With `-T`, the limit counts from the time at which the message is due. If a \
-                message is later, the tool ends with status 1.",
-            why: "The original's receiver waits only while the sender sends. Here, it waits from \
-                the previous exchange. The original reports success.",
+            what: "With `-T`, the timeout starts at the time when the message is due. If a message \
+                is later than the timeout, the tool exits with status 1.",
+            why: "In the original, the receiver waits only while the sender sends. In punctual, it \
+                waits from the previous exchange on. The original reports success after a timeout.",
         },
         Difference {
-            what: "With `-T` and `-f` each cycle comes, and `TO` and `timeoutcount` say how often the \
-                   receiver gave up before the latest.",
-            why: "In the original the sender takes the receiver's answer twice with `-T`, once with \
-                  a limit and once without, and there is only one: it hangs in the second, \
-                  and the receiver's count goes up for ever.",
+            what: "With `-T` and `-f`, every cycle is completed. `TO` and `timeoutcount` show how \
+                often the receiver timed out before the latest message.",
+            why: "In the original with `-T`, the sender waits twice for the receiver's single \
+                answer, first with a timeout and then without. It hangs in the second wait, while \
+                the receiver's count increases endlessly.",
         },
     ],
     run: |parsed, context| super::run(&KIND, parsed, context),

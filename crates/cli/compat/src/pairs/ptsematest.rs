@@ -28,7 +28,7 @@ const KIND: Kind = Kind {
 
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
-    summary: "latency from unlocking a mutex to the waiting thread",
+    summary: "latency from unlocking a mutex until the waiting thread has locked it",
     probe: "wakeup",
     options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],

@@ -28,7 +28,7 @@ pub(super) const KIND: Kind = Kind {
 
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
-    summary: "latency from sending a signal to the waiting thread",
+    summary: "latency from sending a signal until the waiting thread receives it",
     probe: "wakeup",
     options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],

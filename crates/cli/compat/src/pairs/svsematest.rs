@@ -29,7 +29,7 @@ const KIND: Kind = Kind {
 
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
-    summary: "latency from unlocking a System V semaphore to the waiting thread",
+    summary: "latency from unlocking a System V semaphore until the waiting thread has locked it",
     probe: "wakeup",
     options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],

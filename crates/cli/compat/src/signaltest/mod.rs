@@ -21,31 +21,34 @@ use view::View;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "signaltest",
-    summary: "how long a signal takes round a ring of threads",
+    summary: "the time that a signal takes to pass around a ring of threads",
     probe: "signal",
     options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],
     differences: &[
         Difference {
-            what: "Thread 0 shows whole rounds, from its sending to its receipt, as in the original. \
-                   Each other thread shows the hop that reaches it: from the sending of the thread \
-                   before it to its own receipt.",
-            why: "In the original all other threads show rounds too, but every 16th holds the pause \
-                  of 10 ms that the first thread makes: their `Act`, `Avg` and `Max` measure a sleep.",
+            what: "The line of thread 0 shows whole rounds, from sending the signal to receiving \
+                it again, as in the original. The line of each other thread shows one hop: from \
+                the sending by the previous thread to its own receipt.",
+            why: "In the original, the other threads also show whole rounds, but every 16th round \
+                includes the first thread's pause of 10 ms. Their `Act`, `Avg` and `Max` therefore \
+                measure a sleep.",
         },
         Difference {
-            what: "16 rounds begin every 10 ms; the first of them follows a sleep to that time.",
-            why: "The original pauses for 10 ms after every 16 rounds, so the same number takes \
-                  longer, and its first round of 16 is begun from a sleep as well.",
+            what: "Every 10 ms, a burst of 16 rounds begins. Before the first round of a burst, \
+                the thread sleeps.",
+            why: "The original pauses for 10 ms after every 16 rounds, so the same number of \
+                rounds takes longer. The first of its 16 rounds also follows a sleep.",
         },
         Difference {
-            what: "JSON names each thread's own CPU; `-v` prints from the first value on, to the last.",
-            why: "The original writes the first thread's CPU for all, and prints a value that was not \
-                  measured first and none for the last cycle.",
+            what: "JSON contains each thread's own CPU. `-v` prints all values, from the first to \
+                the last.",
+            why: "The original writes the first thread's CPU for all threads. With `-v`, it first \
+                prints a value that was not measured, and it prints no value for the last cycle.",
         },
         Difference {
-            what: "A break is a round or a hop above the limit.",
-            why: "The original looks at the first thread's rounds only; a hop is part of one.",
+            what: "A round or a hop above the break value stops the run.",
+            why: "The original checks only the first thread's rounds. A hop is part of a round.",
         },
     ],
     run,

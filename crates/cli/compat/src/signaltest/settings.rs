@@ -33,7 +33,8 @@ pub(super) const OPTIONS: &[OptionRow<SignaltestSettings>] = &[
     OptionRow::or_next(
         "-a --affinity[=CPUSET]",
         NextWord::CpuList,
-        "bind the threads to CPUs in turn: CPUSET (0-3,8; !2: all others; +0-1: among the allowed); default: all usable CPUs",
+        "bind each thread to the next CPU of CPUSET; default: all usable CPUs; CPUSET: 0-3,8; !2: \
+         all CPUs but 2; +0-1: the first two allowed CPUs",
         |settings, given, machine| {
             if settings.smp {
                 let note = "-a ignored due to smp mode".to_owned();
@@ -79,7 +80,7 @@ pub(super) const OPTIONS: &[OptionRow<SignaltestSettings>] = &[
     ),
     OptionRow::flag(
         "-v --verbose",
-        "print each round of the first thread as n:c:v: thread, cycle, value in us",
+        "print each round of the first thread as n:c:v (thread:cycle:value in us)",
         |settings| settings.verbose = true,
     ),
 ];
@@ -100,7 +101,7 @@ impl SignaltestSettings {
         parsed.read_into(&mut settings, OPTIONS, machine)?;
         if !THREADS.contains(&settings.threads) {
             return Err(CompatError::Usage(format!(
-                "a ring has 2 to {} threads, not {}",
+                "a ring must have 2 to {} threads, not {}",
                 THREADS.end(),
                 settings.threads
             )));

@@ -19,13 +19,13 @@ use crate::output::{Output, note};
 
 pub(super) const VERB: Verb = Verb::new::<BundleFile>("bundle");
 
-const CONTENTS: &str = "The archive contains the recording as JSON and as a separate store, the trace events \
-             (trace.dat, if kept) and the causes of its outliers; and, of this machine in its \
-             present state, hardware and settings, the kernel's configuration, command line and \
-             log, interrupts and modules. Unreadable files are listed. Check it before you send \
-             it: the log and the command line can contain names and addresses.";
+const CONTENTS: &str = "The archive contains the recording as JSON and as a separate store, the \
+    causes of its outliers, and their trace events (trace.dat) if they were kept. It also contains \
+    the present state of this machine: hardware, settings, interrupts, modules, and the kernel's \
+    configuration, command line and log. Unreadable files are listed. Check the archive before you \
+    send it: the log and the command line can contain names and addresses.";
 
-/// Pack a recording with the facts of its machine, for others
+/// Pack a recording with the facts of its machine into an archive
 #[derive(Parser)]
 #[command(after_help = CONTENTS)]
 struct BundleFile {
@@ -34,7 +34,7 @@ struct BundleFile {
     /// File (.tar.zst), - for stdout [default: punctual-ID.tar.zst]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Omit this machine's facts: another machine was measured
+    /// Omit this machine's facts, if another machine was measured
     #[arg(long)]
     without_machine: bool,
     /// Let other users read the bundle [default: mode 0600]
@@ -84,7 +84,7 @@ fn explained<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Record
     match punctual_session::export_trace(store, recording.id, None) {
         Ok(trace) => bundle.add(
             "trace.dat",
-            "for trace-cmd and KernelShark; for Perfetto: trace-cmd report -N",
+            "for trace-cmd and KernelShark; for Perfetto, convert it with: trace-cmd report -N",
             &trace,
         )?,
         Err(error) => bundle.lack("trace.dat", &error.to_string()),
@@ -100,7 +100,7 @@ fn machine<W: Write>(bundle: &mut Bundle<W>, recording: &Recording) -> Result<()
     let about = if same {
         "the machine's present state"
     } else {
-        "the machine's present state: the settings or the machine differ from those of the \
+        "the machine's present state; the machine or its settings differ from those of the \
          measurement"
     };
     bundle.put_json("machine/host.json", about, &facts)?;

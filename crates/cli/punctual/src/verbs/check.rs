@@ -27,10 +27,10 @@ pub(super) const VERB: Verb = Verb::new::<CheckUp>("check");
 const HARDWARE: Nanos = Nanos::from_secs(5);
 
 const LONG: &str = "Check whether this machine can hold a real-time loop.\n\n\
-             Audits the settings, looks for time that firmware or a hypervisor takes, and \
-             measures the loop's period without load and under load. A period that begins \
-             later than the budget is a miss. The verdict (held, broken or not proven) is about \
-             the rate of miss episodes under load, with 95% confidence. It changes no setting.";
+    Audits the settings, looks for time that firmware or a hypervisor takes, and measures the \
+    loop's period without load and under load. A period that begins later than the budget is a \
+    miss. The verdict (held, broken or not proven) is about the rate of miss episodes under load, \
+    with 95% confidence. The command changes no settings.";
 
 /// Check whether this machine can hold a real-time loop
 #[derive(Parser)]
@@ -39,14 +39,14 @@ struct CheckUp {
     /// Period of the loop
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "1ms")]
     period: Nanos,
-    /// Latest start of a period; one that begins later is a miss
+    /// Latest start of a period; a period that begins later is a miss
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "100us")]
     budget: Nanos,
-    /// Miss episodes a day that the application tolerates
+    /// Number of miss episodes per day that the application tolerates
     #[arg(long, value_name = "N", value_parser = misses, default_value = "10")]
     #[arg(allow_negative_numbers = true)]
     max_misses_per_day: f64,
-    /// Misses without a longer pause between them are one episode
+    /// Longest pause between two misses of the same episode
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "1s")]
     episode_gap: Nanos,
     /// The CPUs to measure: 2-3 [default: all that this process may use]
@@ -65,13 +65,13 @@ struct CheckUp {
         hide_default_value = true
     )]
     load: Vec<String>,
-    /// How long to measure under load; without load, a quarter of it
+    /// How long to measure under load; without load, a quarter of this time
     #[arg(short = 'D', long, value_name = "TIME", value_parser = length, default_value = "60s")]
     duration: Nanos,
     /// Measure until held or broken is proven, at most LONGEST [default LONGEST: 24h]
     ///
-    /// Judges after 1, 2, 4, 8, ... minutes and at the end. The error probability of 5% is
-    /// divided among these judgements.
+    /// The verdict is computed after 1, 2, 4, 8, ... minutes and at the end. The error probability
+    /// of 5% is divided among these verdicts.
     #[arg(long, value_name = "LONGEST", value_parser = length, default_missing_value = "24h")]
     #[arg(num_args = 0..=1, require_equals = true)]
     until_proven: Option<Nanos>,
@@ -81,7 +81,7 @@ struct CheckUp {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write an HTML page with verdict, causes and plots: .html
+    /// Write an HTML page (.html) with the verdict, causes and plots
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write JUnit XML for continuous integration
@@ -231,8 +231,7 @@ impl CheckUp {
         };
         if requirement.budget_ns > requirement.period_ns {
             return Err(UsageError(format!(
-                "--budget {} is longer than the period of {}: a period that starts that late is \
-                 missed",
+                "--budget {} is longer than the period of {}: pass a budget of at most one period",
                 requirement.budget_ns, requirement.period_ns
             ))
             .into());

@@ -17,10 +17,10 @@ use crate::output::JsonSchema;
 
 pub(super) const VERB: Verb = Verb::new::<Clocks>("clocks");
 
-const LONG: &str = "List the current and the available clock sources, and the POSIX clocks with the \
-             kernel's resolution. `punctual measure clock` measures the cost of a reading \
-             and the actual resolution. `punctual clocks set tsc` selects another source, journalled, \
-             until `punctual tune revert`.";
+const LONG: &str = "List the current and the available clock sources, and the POSIX clocks with \
+    the kernel's resolution. `punctual measure clock` measures the cost of a reading and the \
+    actual resolution. `punctual clocks set tsc` selects another source, and `punctual tune \
+    revert` restores the previous one from the journal.";
 
 /// List clock sources and POSIX clocks, with their resolution
 #[derive(Parser)]
@@ -104,13 +104,13 @@ impl Run for Clocks {
 /// Returns the meaning of a clock, from clock_gettime(2).
 const fn what(clock: PosixClock) -> &'static str {
     match clock {
-        PosixClock::Realtime => "wall-clock time: steps when it is set",
+        PosixClock::Realtime => "wall-clock time; steps when the clock is set",
         PosixClock::RealtimeCoarse => "the same clock, as of the last tick",
         PosixClock::Tai => "the same clock, without leap seconds",
-        PosixClock::Monotonic => "since the boot, steered, never stepped",
+        PosixClock::Monotonic => "time since boot; the rate is adjusted, but the time never steps",
         PosixClock::MonotonicCoarse => "the same clock, as of the last tick",
-        PosixClock::MonotonicRaw => "since the boot, at the hardware's rate",
-        PosixClock::Boottime => "since the boot, suspension included",
+        PosixClock::MonotonicRaw => "time since boot, at the rate of the hardware",
+        PosixClock::Boottime => "time since boot, including suspension",
         PosixClock::ProcessCpuTime => "CPU time of this process",
         PosixClock::ThreadCpuTime => "CPU time of this thread",
     }

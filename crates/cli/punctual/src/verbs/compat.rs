@@ -34,7 +34,7 @@ struct Compat {
     /// Replace existing files that are not links to this program
     #[arg(long, requires = "install")]
     force: bool,
-    /// Print the page of documentation, as Markdown
+    /// Print the documentation page as Markdown
     #[arg(long, conflicts_with = "install")]
     page: bool,
     /// The tool and its options
@@ -45,8 +45,9 @@ struct Compat {
 
 fn after() -> String {
     format!(
-        "All words after NAME are arguments of the tool: {}. Options of punctual go before NAME.\nCalled \
-         through a link with such a name, punctual does the same without `compat`.",
+        "NAME is one of {}.\n\
+         All words after NAME are arguments of that tool; options of punctual go before NAME.\n\
+         If punctual is called through a link with such a name, `compat` is not needed.",
         names()
     )
 }

@@ -22,7 +22,7 @@ const BASH: &str = r#"_punctual() {
             *) COMPREPLY+=("${line%%$'\t'*}") ;;
         esac
     done < <("$1" complete -- "${COMP_WORDS[@]:0:COMP_CWORD+1}" 2>/dev/null)
-    # Where a value follows, no blank does.
+    # Add no space if a value follows.
     [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
     return 0
 }
@@ -41,7 +41,7 @@ _punctual() {
         case $line in
             '') ;;
             :files) files=1 ;;
-            # Where a value follows, no blank does.
+            # Add no space if a value follows.
             *) if [[ $last == '=' ]]; then bare+=("$word"); else found+=("$word"); fi ;;
         esac
     done

@@ -13,7 +13,7 @@ pub(super) const VERB: Verb = Verb::new::<Delete>("delete");
 /// Delete recordings from the store
 #[derive(Parser)]
 struct Delete {
-    /// Recordings: an ID, its start or end, `last` or `last~N`
+    /// Recordings: an ID, the start or end of an ID, `last` or `last~N`
     #[arg(value_name = "ID", num_args = 1.., required = true)]
     recordings: Vec<String>,
 }

@@ -20,12 +20,12 @@ pub(super) const VERB: Verb = Verb::new::<Doctor>("doctor");
 /// The probe whose maximum latency the rule of thumb estimates.
 const COMPARABLE: &str = "timer";
 
-const LONG: &str = "Audit this machine: find what costs latency, and how to change it.\n\n\
-             Changes nothing. Each finding states the value that was read, why it matters, the \
-             source, and how to change it. Run it as the user that runs the application, or as root to \
-             see more.";
+const LONG: &str = "Audit this machine: find settings and properties that cost latency, and how to \
+    change them.\n\nThe audit changes nothing. Each finding states the value that was read, why it \
+    matters, the source, and how to change the value. Run the audit as the user that runs the \
+    application, or as root to see more.";
 
-/// Find what costs latency on this machine, and the remedy
+/// Find the causes of latency on this machine, and remedies
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = crate::exit::OF_AUDIT)]
 struct Doctor {
@@ -36,8 +36,8 @@ struct Doctor {
     role: ForRole,
     #[command(flatten)]
     counting: facts::Counting,
-    /// Audit the machine whose facts were captured: a file of punctual facts capture, or a
-    /// folder with its /proc and /sys
+    /// Audit captured facts instead of this machine: a file from punctual facts capture, or a
+    /// folder with /proc and /sys
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "sample")]
     facts: Option<PathBuf>,
     /// Also show checks that are ok or do not apply
@@ -45,7 +45,7 @@ struct Doctor {
     all: bool,
     #[command(flatten)]
     output: AuditOutput,
-    /// Print a shell script of the changes; the rest as comments
+    /// Print the changes as a shell script; other advice as comments
     #[arg(long, conflicts_with = "json")]
     fix_script: bool,
     /// Print all checks as Markdown
@@ -72,7 +72,7 @@ fn role_help() -> String {
         .map(|(_, name, meaning)| format!("{name} ({meaning})"))
         .collect();
     format!(
-        "What the machine is for: {} [default: control]",
+        "Role of the machine: {} [default: control]",
         roles.join(", ")
     )
 }
@@ -85,7 +85,7 @@ pub(super) struct AuditOutput {
     json: bool,
     #[command(flatten)]
     files: AuditFiles,
-    /// Exit with 0, whatever is found
+    /// Exit with 0, regardless of the findings
     #[arg(long)]
     report_only: bool,
 }

@@ -36,20 +36,20 @@ const PERFETTO: &str = "perfetto";
 const PERFETTO_FILE: &str = "trace.pftrace";
 
 const LONG: &str = "Write a recording in a format that other tools read.\n\n\
-             trace-dat contains the pages of the kernel's ring buffer around the explained \
-             outliers of a recording (measure --threshold 100us --explain), unchanged, with the \
-             events of --event merged into them. No events were kept between two outliers: the \
-             file marks them as missing. Times are of CLOCK_MONOTONIC if the kernel offers it for \
-             tracing. trace-cmd and KernelShark read the file.\n\n\
-             perfetto contains the events around the explained outliers of any recording, with the \
-             causes of each outlier on a track of their own, for https://ui.perfetto.dev and \
-             trace_processor. If no events were kept, a thread '(not recorded)' has the CPU. A \
-             whole trace of another tool is converted by explain --trace FILE -o trace.pftrace.\n\n\
-             With --to, write all recordings of the store as Parquet files for Spark, Trino, \
-             ClickHouse or DuckDB: a folder for each table (runs, histograms, top_samples, facts, \
-             changes), with partitions by date (UTC) and machine, or by date alone. An export \
-             replaces existing partitions. For a bucket, set AWS_ACCESS_KEY_ID, \
-             AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL.";
+    trace-dat contains the pages of the kernel's ring buffer around the explained outliers of a \
+    recording (measure --threshold 100us --explain), unchanged, with the events of --event merged \
+    into them. Events between two outliers are not kept, and the file marks them as missing. Times \
+    are those of CLOCK_MONOTONIC, if the kernel offers this clock for tracing. trace-cmd and \
+    KernelShark read the file.\n\n\
+    perfetto contains the events around the explained outliers of any recording, with the causes \
+    of each outlier on a separate track, for https://ui.perfetto.dev and trace_processor. During \
+    times without kept events, a thread '(not recorded)' occupies the CPU. To convert a whole \
+    trace of another tool, use explain --trace FILE -o trace.pftrace.\n\n\
+    With --to, write all recordings of the store as Parquet files for Spark, Trino, ClickHouse or \
+    DuckDB: one folder per table (runs, histograms, top_samples, facts, changes), partitioned by \
+    date (UTC) and machine, or by date alone. An export replaces existing partitions. For a \
+    bucket, set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and \
+    AWS_ENDPOINT_URL.";
 
 /// Write a recording for another tool, or all as Parquet
 #[derive(Parser)]
@@ -57,7 +57,7 @@ const LONG: &str = "Write a recording in a format that other tools read.\n\n\
 struct ExportFile {
     #[command(flatten)]
     selected: OneRecording,
-    /// Format, see below [default: by the file extension, if it is of one format]
+    /// Format, see below [default: from the file extension, if only one format uses it]
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     #[arg(required_unless_present_any = ["to", "output"], value_parser = named(forms()))]
     format: Option<Form>,
@@ -70,8 +70,8 @@ struct ExportFile {
     /// cyclictest-json, rt-dataset: add the key `punctual`
     #[arg(long)]
     extra_key: bool,
-    /// cyclictest formats, rt-dataset: number of 1 µs rows, as cyclictest -h [default: enough
-    /// for all]
+    /// cyclictest formats, rt-dataset: number of 1 µs rows, like cyclictest -h [default: enough for
+    /// all samples]
     #[arg(long, value_name = "US")]
     histogram: Option<usize>,
     /// trace-dat, perfetto: only the events around this outlier [default: all]
@@ -81,10 +81,10 @@ struct ExportFile {
     #[arg(long, value_name = "URL", conflicts_with_all = ["recording", "format", "output"])]
     #[arg(conflicts_with_all = ["sparse_rows", "extra_key", "histogram", "outlier"])]
     to: Option<String>,
-    /// One partition a day for each machine, or for all
+    /// One partition per day for each machine, or for all machines
     #[arg(long, value_enum, default_value = "machine", requires = "to")]
     by: Partition,
-    /// Only days since: 2026-11-03, an RFC 3339 time, or 112d
+    /// Only days since this time: 2026-11-03, an RFC 3339 time, or 112d
     #[arg(long, value_name = "TIME", value_parser = since, requires = "to")]
     since: Option<Timestamp>,
 }
@@ -242,13 +242,14 @@ impl ExportFile {
             if given && !formats.contains(&name) {
                 let formats = formats.join(" and ");
                 return Err(
-                    UsageError(format!("{option} is for {formats}, not for {name}")).into(),
+                    UsageError(format!("{option} applies to {formats}, not to {name}")).into(),
                 );
             }
         }
         if self.histogram.is_some() && !micro_rows {
             return Err(UsageError(format!(
-                "--histogram is for formats with rows of 1 µs (cyclictest-hist, cyclictest-json, rt-dataset), not for {name}"
+                "--histogram applies to formats with rows of 1 µs (cyclictest-hist, \
+                 cyclictest-json, rt-dataset), not to {name}"
             ))
             .into());
         }

@@ -27,19 +27,19 @@ const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
 /// megabytes.
 const FACTS_LIMIT: u64 = 128 << 20;
 
-/// Save the state of this machine; compare that of two recordings
+/// Save this machine's state, or compare the machines of two recordings
 #[derive(Parser)]
 #[command(disable_help_subcommand = true)]
 enum Facts {
     /// Write all inputs of punctual doctor to one JSON file
     Capture(Capture),
-    /// Show the facts of the machine that differ between two recordings
+    /// Show the machine facts that differ between two recordings
     Diff(Diff),
 }
 
 #[derive(Args)]
 struct Diff {
-    /// First recording: an ID, its start or end, `last` or `last~N`
+    /// First recording: an ID, the start or end of an ID, `last` or `last~N`
     #[arg(value_name = "A")]
     a: String,
     /// Second recording
@@ -174,7 +174,8 @@ pub(super) fn load(path: &Path) -> Result<FactSet> {
     if data.is_dir() {
         if !path.join("proc").is_dir() && !path.join("sys").is_dir() {
             return Err(UsageError(format!(
-                "{} contains neither proc nor sys: give a folder laid out like the machine's root folder, or a file of punctual facts capture",
+                "{} contains neither proc nor sys: pass a folder with the layout of the machine's \
+                 root folder, or a file from punctual facts capture",
                 path.display()
             ))
             .into());
@@ -187,7 +188,7 @@ pub(super) fn load(path: &Path) -> Result<FactSet> {
         .with_context(cannot)?;
     if read as u64 > FACTS_LIMIT {
         return Err(UsageError(format!(
-            "{} is not a file of facts: it is too large",
+            "{} is too large for a file of facts: pass a file from punctual facts capture",
             path.display()
         ))
         .into());

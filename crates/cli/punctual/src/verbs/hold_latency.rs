@@ -11,13 +11,13 @@ use crate::exit::Exit;
 
 pub(super) const VERB: Verb = Verb::new::<HoldLatency>(punctual_tune::HOLD_VERB);
 
-/// Hold the latency request of a tune until SIGTERM; started by tune apply
+/// Hold the latency limit of applied settings until SIGTERM; started by tune apply
 #[derive(Parser)]
 #[command(hide = true)]
 struct HoldLatency {
     #[arg(long, value_name = "latency-us", value_parser = value_parser!(i32).range(0..))]
     latency_us: i32,
-    /// Journal of the tune; the process is recorded beside it
+    /// Journal of the applied settings; the process is recorded next to it
     #[arg(long, value_name = "journal")]
     journal: PathBuf,
 }

@@ -43,7 +43,7 @@ struct ImportFiles {
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     #[arg(value_parser = named(IMPORTS.iter().map(|import| (import.name, import)).collect()))]
     format: Option<&'static Import>,
-    /// Unit of cyclictest's figures if the file has none: us, ns
+    /// Unit of cyclictest's figures, if the file does not state it: us, ns
     #[arg(long, value_name = "UNIT")]
     #[arg(value_parser = named(vec![("us", Nanos::from_micros(1)), ("ns", Nanos(1))]))]
     unit: Option<Nanos>,
@@ -55,7 +55,7 @@ struct ImportFiles {
     series: Option<String>,
     #[command(flatten)]
     given: Given,
-    /// Keep only histograms of files with every sample
+    /// Store only the histograms of files that contain every sample
     #[arg(long)]
     no_samples: bool,
     /// Read and check the files, store nothing
@@ -188,7 +188,10 @@ impl Job {
             }
         };
         if self.unit.is_some() && import.unit_known {
-            let text = format!("{name}: a file of {} has a unit: omit --unit", import.name);
+            let text = format!(
+                "{name}: a file of {} states its unit: omit --unit",
+                import.name
+            );
             return Err(UsageError(text).into());
         }
         let recording = match &self.store {
@@ -319,7 +322,7 @@ fn series_name(text: &str) -> Result<String, Invalid> {
     if fits && !text.is_empty() {
         Ok(text.to_owned())
     } else {
-        Err("a name of a series has letters, digits, '-', '_' and '.'".into())
+        Err("the name of a series consists of letters, digits, '-', '_' and '.'".into())
     }
 }
 
@@ -330,8 +333,8 @@ fn join(store: &Store, name: &str, recording: &Recording, path: &Path) -> Result
     if !recording.knows(Unknown::Started) {
         store.delete(recording.id)?;
         let text = format!(
-            "{file}: has no date, and was not imported: to join series '{name}', give it with \
-             --at 2026-11-03T08:15:00Z, or with --mtime if the file was last changed when the \
+            "{file}: has no date, and was not imported: to join series '{name}', pass the date \
+             with --at 2026-11-03T08:15:00Z, or pass --mtime if the file was last changed when the \
              measurement ended"
         );
         return Err(UsageError(text).into());
@@ -339,8 +342,8 @@ fn join(store: &Store, name: &str, recording: &Recording, path: &Path) -> Result
     let host = recording.host.hostname.get();
     if host.is_none() {
         output::note(&format!(
-            "{file}: names no machine: it joins series '{name}' of the machine 'imported' \
-             (--host NAME says which)"
+            "{file}: names no machine, so the recording joins series '{name}' of the machine \
+             'imported'; pass --host NAME to name the machine"
         ));
     }
     let machine = host.cloned().unwrap_or_else(|| "imported".to_owned());
@@ -450,10 +453,10 @@ fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
         text.push_str(&format!(", max {max}"));
     }
     if all.unplaced() > 0 && all.unplaced() == all.recorded() {
-        text.push_str(", all of unknown latency");
+        text.push_str(", all with unknown latency");
     } else if all.unplaced() > 0 && !of_each {
         let unplaced = grouped(all.unplaced());
-        text.push_str(&format!(", {unplaced} of them of unknown latency"));
+        text.push_str(&format!(", {unplaced} of them with unknown latency"));
     }
     if let Some(kept) = recording.samples.filter(|_| job.store.is_some()) {
         text.push_str(&format!(

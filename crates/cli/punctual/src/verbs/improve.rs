@@ -32,18 +32,18 @@ Exit codes:
   0    a setting is proven to help, or nothing is left to try
   1    failed; settings are as before
   2    wrong usage
-  4    nothing is proven to help
+  4    no setting is proven to help
   130  interrupted; settings are as before";
 
 /// Find by experiment which settings help on this machine
 ///
-/// Tries the low-risk settings that the audit recommends: first all together in a screening,
-/// then the best once more on fresh data, and then those that help as a group and without
-/// each. Before that, it compares equal conditions: if these seem to differ, it tries nothing.
-/// Settings that are proven to help are written as a profile for `punctual tune`. At the end
-/// all settings are as before, also after Ctrl-C or a kill; if the program hangs, another
-/// process ends it and restores them. It does not touch settings of high risk, alarms,
-/// mitigations, files in /etc and interrupts of devices.
+/// Tries the low-risk settings that the audit recommends: first all together in a screening, then
+/// the best ones again on fresh data. The settings that help are then tested as a group, and with
+/// each one left out. Before that, equal conditions are compared: if these seem to differ, no
+/// setting is tried. Settings that are proven to help are written to a profile for `punctual tune`.
+/// At the end, all settings are as before, even after Ctrl-C or a kill. If the program hangs,
+/// another process ends it and restores them. Settings of high risk, alarms, mitigations, files in
+/// /etc and interrupts of devices are never changed.
 #[derive(Parser, Clone, Debug)]
 #[command(after_help = EXITS)]
 struct Options {
@@ -70,7 +70,7 @@ struct Options {
     /// Length of a block [default: from the pilot run, 10s or more]
     #[arg(long, value_name = "TIME", value_parser = length)]
     block: Option<Nanos>,
-    /// Discarded at the start of each block
+    /// Time to discard at the start of each block
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "2s")]
     wash_out: Nanos,
     /// Seed of the random order [default: random]
@@ -82,7 +82,7 @@ struct Options {
     /// Settings to try, of those that the audit recommends [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// Show what it would try, and which effects --duration can show
+    /// Show which settings would be tried, and which effects --duration can show
     #[arg(long)]
     dry_run: bool,
     /// Print JSON

@@ -19,13 +19,14 @@ use crate::output::JsonSchema;
 
 pub(super) const VERB: Verb = Verb::new::<Irqs>("irqs");
 
-const LONG: &str = "List the interrupts that occurred: counts per CPU, affinity and effective \
-             affinity, handler threads with their priority, kind (MSI or \
-             line), devices that share a line; and the kernel's own (timers, calls between CPUs, NMI). With --watch: rates.\n\n\
-             `move` changes the affinity as `punctual tune` does: journalled, read back, and \
-             restored exactly by `punctual tune revert`.";
+const LONG: &str = "List the interrupts that occurred, with counts per CPU, affinity and effective \
+    affinity, handler threads and their priority, kind (MSI or line), and devices that share a \
+    line. The list includes the kernel's own interrupts (timers, calls between CPUs, NMI). With \
+    --watch, it shows rates.\n\n\
+    `move` changes the affinity like `punctual tune`: the old value is recorded in a journal, the \
+    new value is read back, and `punctual tune revert` restores the old value exactly.";
 
-/// List interrupts: where they run, how often, and who handles them
+/// List interrupts: CPUs, counts and handlers
 #[derive(Parser)]
 #[command(long_about = LONG)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]

@@ -26,16 +26,17 @@ enum Kernel {
     Check(Check),
     /// Print the options as a fragment for the kernel's merge_config.sh
     Fragment(ForRole),
-    /// Print the steps to install a real-time kernel; installs nothing
+    /// Print the steps to install a real-time kernel, without installing it
     InstallSteps {
-        #[arg(long, value_name = "NAME", help = format!("{} [default: this machine's]", install::names()))]
+        #[arg(long, value_name = "NAME", help = format!("{} [default: that of this \
+            machine]", install::names()))]
         distribution: Option<String>,
     },
 }
 
 #[derive(Args)]
 struct Check {
-    /// A .config, compressed by gzip, xz, zstd or not [default: the running kernel's]
+    /// A .config, plain or compressed with gzip, xz or zstd [default: that of the running kernel]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]

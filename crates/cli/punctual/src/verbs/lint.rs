@@ -18,16 +18,15 @@ use crate::output::{self, note};
 pub(super) const VERB: Verb = Verb::new::<Lint>("lint");
 
 const LONG: &str = "Check a running program for actions that its real-time threads should avoid, \
-             with call sites, without recompiling it.\n\n\
-             Threads of SCHED_FIFO, SCHED_RR and SCHED_DEADLINE are watched by BPF programs, which \
-             require root, or CAP_BPF and CAP_PERFMON, and a kernel with BTF. A rule that cannot \
-             be checked is unknown, with the reason. The program is not stopped or changed. Call \
-             sites are found through frame pointers: build with -fno-omit-frame-pointer to get \
-             complete ones. System calls are traced only at the end, because tracing slows down \
-             each system call of the machine. The \
-             first 5 waits of each thread are not judged.";
+    with call sites, without recompiling it.\n\n\
+    Threads of SCHED_FIFO, SCHED_RR and SCHED_DEADLINE are watched by BPF programs, which require \
+    root, or CAP_BPF and CAP_PERFMON, and a kernel with BTF. A rule that cannot be checked is \
+    reported as unknown, with the reason. The program is not stopped or changed. Call sites are \
+    found through frame pointers: build with -fno-omit-frame-pointer to get complete ones. System \
+    calls are traced only at the end, because tracing slows down each system call of the machine. \
+    The first 5 waits of each thread are not judged.";
 
-/// Find what a program's real-time threads do that costs latency
+/// Find actions of a program's real-time threads that cost latency
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = crate::exit::OF_AUDIT)]
 struct Lint {

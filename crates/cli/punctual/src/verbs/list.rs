@@ -36,7 +36,7 @@ struct List {
     /// Only recordings whose label contains this text
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
-    /// Only recordings since: 2026-11-03, an RFC 3339 time, or 24h
+    /// Only recordings since this time: 2026-11-03, an RFC 3339 time, or 24h
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<Timestamp>,
     /// Only the newest N

@@ -23,13 +23,13 @@ use crate::exit::UsageError;
 // Selects the runs to analyse.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct Span {
-    /// Only runs since: 2026-11-03, an RFC 3339 time, or 112d
+    /// Only runs since this time: 2026-11-03, an RFC 3339 time, or 112d
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub(super) since: Option<Timestamp>,
     /// Only runs of this machine
     #[arg(long, value_name = "NAME")]
     pub(super) host: Option<String>,
-    /// Count periods later than this [default: chosen from the runs]
+    /// Count periods that start later than this [default: chosen from the runs]
     #[arg(long, value_name = "TIME")]
     pub(super) threshold: Option<Nanos>,
 }
@@ -170,7 +170,7 @@ fn check_hosts(name: &str, hosts: &BTreeSet<String>) -> Result<()> {
             let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
             let hosts = hosts.join(", ");
             Err(UsageError(format!(
-                "{name} has runs of several machines: give --host, one of {hosts}"
+                "{name} has runs of several machines: pass --host with one of {hosts}"
             ))
             .into())
         }
@@ -443,7 +443,11 @@ pub(super) fn group<'a>(trend: &'a Trend, name: Option<&str>) -> Result<&'a Grou
     let refused = match name {
         Some(name) => match trend.groups.iter().find(|group| group.name() == name) {
             Some(group) => return Ok(group),
-            None => format!("{} has no group '{name}': it has {}", trend.series, names()),
+            None => format!(
+                "{} has no group '{name}': its groups are {}",
+                trend.series,
+                names()
+            ),
         },
         None => match trend.groups.first() {
             Some(group) => return Ok(group),

@@ -15,13 +15,13 @@ use crate::exit::Exit;
 pub(super) const VERBS: &[Verb] = &[];
 
 pub(super) fn copy(_: &str, _: &str, _: bool, _: &Context) -> Result<Exit> {
-    bail!("this program was built without the feature 'fleet', which copies to databases")
+    bail!("this program was built without the feature 'fleet', which is needed to copy databases")
 }
 
 pub(super) fn push_once(_: &Push, _: &Path, _: &Arc<AtomicBool>) -> Result<()> {
-    bail!("this program was built without the feature 'fleet', which pushes")
+    bail!("this program was built without the feature 'fleet', which is needed to push recordings")
 }
 
 pub(super) fn to_parquet(_: &str, _: bool, _: Option<Timestamp>, _: &Context) -> Result<Exit> {
-    bail!("this program was built without the feature 'fleet', which export --to needs")
+    bail!("this program was built without the feature 'fleet', which is needed for export --to")
 }

@@ -50,7 +50,8 @@ const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 
 /// Plot recordings or a series as SVG or PNG
 ///
-/// Kinds surface, heatmap and trend show a series: give its name in place of an ID.
+/// The kinds surface, heatmap and trend show a series: pass the name of the series instead of an
+/// ID.
 #[derive(Parser)]
 struct PlotFile {
     #[command(flatten)]
@@ -58,7 +59,7 @@ struct PlotFile {
     /// File: .svg, .png, or - for SVG on stdout [default: KIND-ID.svg]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Kind of plot; auto: by the probe
+    /// Kind of plot; auto: chosen by the probe
     #[arg(short, long, value_name = "KIND", default_value = "auto")]
     #[arg(value_parser = named(KINDS.iter().map(|kind| (kind.0, kind)).collect()))]
     kind: &'static Kind,
@@ -75,7 +76,7 @@ struct PlotFile {
     /// Width and height in pixels
     #[arg(long, value_name = "WxH", default_value = "800x460")]
     size: String,
-    /// Heading of the plot; empty for none
+    /// Title of the plot; empty for no title
     #[arg(long, value_name = "TEXT")]
     heading: Option<String>,
     /// Series: group of runs to show [default: the first]
@@ -148,9 +149,10 @@ impl PlotFile {
         let several = self.selected.recordings.len() > 1;
         let (kind, size) = (self.kind.0, &self.size);
         if several && OF_ONE.contains(&kind) {
-            return Err(
-                UsageError(format!("a {kind} plot shows one recording: name one ID")).into(),
-            );
+            return Err(UsageError(format!(
+                "a {kind} plot shows one recording: pass a single ID"
+            ))
+            .into());
         }
         let (width, height) = size
             .split_once('x')

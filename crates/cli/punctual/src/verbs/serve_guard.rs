@@ -44,14 +44,14 @@ const PATIENCE: Timespec = Timespec {
 const LIVES: &[u8] = b".";
 const ENDS: &[u8] = b"!";
 
-/// Put settings back when the program hangs; started by experiment and improve
+/// Restore settings if the program hangs; started by experiment and improve
 #[derive(Parser)]
 #[command(name = NAME, hide = true)]
 struct ServeGuard {
-    /// The program that is watched: the parent of this one.
+    /// Process ID of the watched program, the parent of this process.
     #[arg(value_name = "pid")]
     pid: i32,
-    /// So long it may say nothing.
+    /// Time without a report after which the program is ended, in ms.
     #[arg(value_name = "ms")]
     silence_ms: u32,
 }
@@ -74,7 +74,8 @@ impl Run for ServeGuard {
             match poll(&mut wanted, Some(&silence)) {
                 Ok(0) => {
                     note(
-                        "the program has not reported for too long: it was ended, and its settings were restored",
+                        "the program did not respond for too long: it was ended, and its settings \
+                         were restored",
                     );
                     let _ = pidfd_send_signal(&parent, Signal::KILL);
                     break;
@@ -136,7 +137,7 @@ impl Guard {
             self.beaten = Instant::now();
             if pipe.write_all(LIVES).is_err() {
                 self.pipe = None;
-                note("the process that restores settings if this one hangs has ended");
+                note("the process that would restore the settings if this program hangs has ended");
             }
         }
     }

@@ -15,7 +15,7 @@ pub(super) const VERB: Verb = Verb::new::<ServeSymbols>(NAME);
 
 const NAME: &str = "serve-symbols";
 
-/// Read the functions of the program that is stdin, as another user; started by lint
+/// Read the functions of the program file on stdin, as another user; started by lint
 #[derive(Parser)]
 #[command(hide = true)]
 struct ServeSymbols {

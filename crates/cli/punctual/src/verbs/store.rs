@@ -31,7 +31,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum What {
-    /// Show what the store holds and how large it is
+    /// Show the contents and the size of the store
     Stats {
         /// Print JSON
         #[arg(long)]
@@ -43,7 +43,7 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Copy the store to a new file, also while a run writes
+    /// Copy the store to a new file, even during a run
     Backup {
         /// New file
         #[arg(value_name = "FILE")]

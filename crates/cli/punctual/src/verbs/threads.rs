@@ -21,10 +21,11 @@ use crate::output::JsonSchema;
 
 pub(super) const VERB: Verb = Verb::new::<Threads>("threads");
 
-const LONG: &str = "List threads with policy, priority, niceness, affinity, last CPU, CPU time, voluntary \
-             and involuntary switches, minor and major page faults, and the locked memory of their \
-             process. Kernel threads and interrupt handlers are marked. With --watch: usage per second \
-             and, where the kernel supports it, wake-up latencies of the threads of each name.";
+const LONG: &str = "List threads with policy, priority, niceness, affinity, last CPU, CPU time, \
+    voluntary and involuntary switches, minor and major page faults, and the locked memory of \
+    their process. Kernel threads and interrupt handlers are marked. With --watch, the list shows \
+    usage per second and, if the kernel supports it, wake-up latencies of the threads of each \
+    name.";
 
 /// List threads with their policy, priority, CPUs and usage
 #[derive(Parser)]

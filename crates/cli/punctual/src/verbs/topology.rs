@@ -46,12 +46,12 @@ impl Run for ShowTopology {
     }
 }
 
-const PLACE_LONG: &str = "Recommend CPUs on this machine, with the reasons: one core for the system and \
-             the others for real-time work; a thread beside the interrupt or the softirq it waits \
-             for; a producer and its consumer on one cache. It changes nothing: give the CPUs to \
-             `punctual exec --cpus` or `punctual tune`.";
+const PLACE_LONG: &str = "Recommend CPUs on this machine, with the reasons: one core for the \
+    system and the others for real-time work; a CPU close to the interrupt or softirq that a \
+    thread waits for; or CPUs with a common cache for a producer and its consumer. The command \
+    changes nothing: pass the CPUs to `punctual exec --cpus` or `punctual tune`.";
 
-/// Recommend CPUs for the system, an interrupt's thread, or a pair
+/// Recommend CPUs for the system, an interrupt's thread, or two threads
 #[derive(Parser)]
 #[command(long_about = PLACE_LONG, arg_required_else_help = false)]
 struct CpuLocation {
@@ -67,18 +67,18 @@ struct CpuLocation {
 
 #[derive(Subcommand)]
 enum Pattern {
-    /// One core for the system, the others for real-time work
+    /// Recommend one core for the system, and the others for real-time work
     System,
-    /// A CPU for a thread that waits for an interrupt or softirq
+    /// Recommend a CPU for a thread waiting for an interrupt or softirq
     Beside(Beside),
-    /// A producer and its consumer on one cache
+    /// Recommend CPUs with a common cache for a producer and its consumer
     Pair,
 }
 
 #[derive(Args)]
 #[group(id = "what", required = true, multiple = false)]
 struct Beside {
-    /// Interrupt whose work the thread continues
+    /// Interrupt whose handler passes work to the thread
     #[arg(long, value_name = "N")]
     irq: Option<u32>,
     /// CPU whose softirqs pass work to the thread
@@ -122,7 +122,11 @@ impl Beside {
         let interrupt = interrupts
             .iter()
             .find(|interrupt| interrupt.id == id)
-            .ok_or_else(|| UsageError(format!("no interrupt {number} (see punctual irqs)")))?;
+            .ok_or_else(|| {
+                UsageError(format!(
+                    "interrupt {number} does not exist (see punctual irqs)"
+                ))
+            })?;
         let sent = [&interrupt.effective, &interrupt.affinity];
         let first = |cpus: &CpuSet| cpus.iter().next();
         sent.iter()

@@ -31,22 +31,24 @@ const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Polling interval for a wait above the limit.
 const LOOK: Duration = Duration::from_millis(200);
 
-const LONG: &str = "Watch the latency of all wake-ups of the machine: the wait of each woken thread for its \
-             CPU, as a live histogram, and the longest waits with the waiting and the running thread.\n\n\
-             BPF programs count in the kernel, with little overhead. They require root, or CAP_BPF \
-             and CAP_PERFMON, and a kernel with BTF. Without them it prints the reason and counts from \
-             a separate trace instance, which costs more: each event is written, read and counted. \
-             Lost events are counted, and threads of SCHED_IDLE count as fair ones (no event \
-             contains policies).\n\n\
-             A wait goes from the wake-up (sched_waking; of a new thread sched_wakeup_new) to the \
-             switch (sched_switch): it includes the idle exit and the \
-             time that the previous thread kept the CPU. A wait that has not ended is in no row; \
-             waits of 1 ms and more that have not ended are listed, with the running thread. It ends on \
-             Ctrl-C, and leaves nothing behind.\n\n\
-             With --by cgroup a row is a control group, under the name of its container or unit \
-             where one is known; 'delayed others' is how long its threads had a CPU for which a \
-             woken thread waited, counted for the last thread of each wait. The groups are those \
-             of version 2, or of the controller cpu of version 1, whichever has more groups with members.";
+const LONG: &str = "Watch the latency of all wake-ups of the machine: how long each woken thread \
+    waits for its CPU, as a live histogram. The longest waits are listed with the waiting and the \
+    running thread.\n\n\
+    BPF programs count in the kernel, with little overhead. They require root, or CAP_BPF and \
+    CAP_PERFMON, and a kernel with BTF. If BPF programs cannot be used, the command prints the \
+    reason and counts events of a separate trace instance. This costs more, because each event is \
+    written, read and counted. Lost events are counted. Threads of SCHED_IDLE count as threads of \
+    the fair class, because no event contains the policy.\n\n\
+    A wait lasts from the wake-up (sched_waking, or sched_wakeup_new for a new thread) to the \
+    switch (sched_switch). It includes the exit from an idle state, and the time during which the \
+    previous thread kept the CPU. A wait that has not ended is in no row, but if it has lasted 1 \
+    ms or more, it is listed with the running thread. The command ends on Ctrl-C, and removes \
+    everything that it set up.\n\n\
+    With --by cgroup, each row is a control group, with the name of its container or unit if this \
+    is known. 'delayed others' is the time during which its threads had a CPU while a woken thread \
+    waited for that CPU. Each wait is counted for the last thread that ran during the wait. The \
+    groups are those of cgroup version 2, or of the controller cpu of version 1: the hierarchy \
+    that has more groups with members.";
 
 /// Watch all wake-ups: which threads wait, and what delays them
 #[derive(Parser)]
@@ -123,7 +125,7 @@ impl Run for Watch {
         }
         if let (Some(why), false) = (session.why_not_programs(), request.no_bpf) {
             output::note(&format!(
-                "{why}; wake-ups are counted from trace events instead, which costs more"
+                "{why}; wake-ups are counted from trace events instead, which has more overhead"
             ));
         }
         let view = View::new(self.quiet);

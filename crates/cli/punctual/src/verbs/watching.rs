@@ -60,7 +60,7 @@ fn first_lines(text: &str, height: usize) -> String {
     let more = lines.len().saturating_sub(shown);
     if more > 0 {
         kept.push(format!(
-            "{more} more do not fit into this window{CLEAR_LINE}\n"
+            "{more} more lines do not fit into this window{CLEAR_LINE}\n"
         ));
     }
     kept.concat()

@@ -130,7 +130,7 @@ fn unrecordable_event_is_refused_with_reason() {
     // No event can be added to a recording. Without outliers an event is not shown.
     let told = place.refused("explain last --event irq:irq_handler_entry", 2);
     assert!(
-        told.contains("--event is for a running application"),
+        told.contains("--event applies only to a running application"),
         "{told}"
     );
     place.refused("measure timer -D 300ms --event irq:irq_handler_entry", 2);

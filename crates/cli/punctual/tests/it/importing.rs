@@ -75,7 +75,7 @@ fn histogram_survives_import_and_export() {
         said.contains("cyclictest-hist, 2 threads, 3,988 samples"),
         "{said}"
     );
-    assert!(said.contains("53 of them of unknown latency"), "{said}");
+    assert!(said.contains("53 of them with unknown latency"), "{said}");
     assert!(said.contains("unknown: when it was measured"), "{said}");
 
     let recording = place.last();
@@ -386,7 +386,7 @@ fn import_summary_is_correct() {
         ),
         (
             "xenomai-latency.txt",
-            "2,000 samples, max 12.8 µs, all of unknown latency",
+            "2,000 samples, max 12.8 µs, all with unknown latency",
         ),
     ] {
         bring(&place, name);

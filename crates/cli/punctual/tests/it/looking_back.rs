@@ -333,7 +333,7 @@ fn the_printed_command_works_as_printed() {
     ];
     let refused = text(&punctual(&wrong.concat()).stderr);
     assert!(
-        refused.contains("it has ") && refused.contains("-tail"),
+        refused.contains("its change points: ") && refused.contains("-tail"),
         "{refused}"
     );
 }

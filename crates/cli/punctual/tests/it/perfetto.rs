@@ -207,7 +207,7 @@ fn refused_output_leaves_no_file() {
         (format!("explain {trace} -o x.pdf"), "use .html or .svg"),
         (
             format!("explain {trace} --outlier 1 -o x.pftrace"),
-            "has all of them",
+            "contains all outliers",
         ),
         (format!("explain {trace} --json -o x.html"), "--json"),
         (
@@ -216,7 +216,7 @@ fn refused_output_leaves_no_file() {
         ),
         (
             "explain --pid 1 -o x.svg".to_owned(),
-            "for recordings and traces",
+            "only to recordings and traces",
         ),
     ] {
         let error = place.refused(&line, 2);

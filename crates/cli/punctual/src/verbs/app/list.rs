@@ -82,8 +82,8 @@ impl List {
         if closed > 0 {
             let processes = if closed == 1 { "process" } else { "processes" };
             note(&format!(
-                "the open files of {closed} {processes} cannot be read (other users, or not \
-                 dumpable): whether they publish figures is unknown; run as root to see them"
+                "cannot read the open files of {closed} {processes} (of other users, or not \
+                 dumpable), so it is unknown whether these publish figures; run as root to see them"
             ));
         }
         Ok(Exit::Done)

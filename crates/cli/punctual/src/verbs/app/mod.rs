@@ -14,14 +14,15 @@ pub(in crate::verbs) use list::ApplicationJson;
 
 pub(super) const VERB: Verb = Verb::new::<App>("app");
 
-const LONG: &str = "List and record the figures of applications that measure their own jobs: latency, response \
-             and execution time, missed periods. An application publishes them with the crate \
-             punctual-app, or from C and C++ with libpunctual (docs/kit.md): in sealed memory, \
-             at about 10 ns a sample, without a file, socket or thread.\n\n\
-             The application is neither stopped nor changed. With --explain, punctual traces the \
-             kernel's events around each sample above its channel's budget and names the cause. \
-             The application itself gives the release and the latency of a sample. The application must belong to the same user, or \
-             punctual needs CAP_SYS_PTRACE.";
+const LONG: &str = "List and record the figures of applications that measure their own jobs: \
+    latency, response and execution time, missed periods. An application publishes its figures \
+    with the crate punctual-app, or from C and C++ with libpunctual (docs/kit.md). The figures are \
+    in sealed memory. Publishing costs about 10 ns per sample, and needs no file, socket or \
+    thread.\n\n\
+    The application is neither stopped nor changed. With --explain, punctual traces the kernel's \
+    events around each sample above its channel's budget and names the cause. The application \
+    itself supplies the release and the latency of each sample. The application must belong to the \
+    same user, or punctual needs CAP_SYS_PTRACE.";
 
 /// List or record applications that measure themselves
 #[derive(Parser)]

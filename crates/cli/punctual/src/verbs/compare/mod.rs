@@ -16,42 +16,44 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb::new::<Compare>("compare");
 
-const LONG: &str = "Compare recordings of one probe: percentiles, missed periods, samples above a limit, \
-             and the probability that a wake-up of one is later than one of the other. Lists runs \
-             that are too short, and differing settings of measurement and machine.\n\n\
-             compare BASELINE CANDIDATE compares two runs;\n\
-             compare A1 A2 A3 A4 --with B1 B2 B3 B4 several runs per side.";
+const LONG: &str = "Compare recordings of one probe: percentiles, missed periods, samples above a \
+    limit, and the probability that a wake-up in one recording is later than a wake-up in the \
+    other. Also lists runs that are too short, and settings of the measurement and the machine \
+    that differ.\n\n\
+    compare BASELINE CANDIDATE compares two runs;\n\
+    compare A1 A2 A3 A4 --with B1 B2 B3 B4 compares several runs per side.";
 
 const AFTER: &str = concat!(
     "Two runs: wake-ups within one second share the same disturbances, so they are not \
-             independent. Intervals come from resampled stretches of the runs: rows of the time \
-             series, joined until adjacent stretches are not correlated. With fewer than \
-             ten stretches, or without a time series (a histogram of another tool), the answer is \
-             inconclusive; likewise for a percentile that drifts too slowly for the run. In \
-             recordings with every sample (measure --samples, cyclictest -v), the samples \
-             themselves are divided into stretches. One run a side compares these two runs only. Differences between starts \
-             of the same machine are not covered: repeat both before you blame a setting.\n\n\
-             Several runs a side (--with): the unit is the run. An exact rank test considers all \
-             assignments of the runs to the two sides. It needs at least four runs a side; with three the smallest \
-             possible p is 0.1. Alternate the runs of baseline and candidate: otherwise a drift of \
-             the machine looks like a difference.\n\n\
-             All changes together hold with 95% confidence. Maxima are shown with their bound, \
-             but not compared.\n\n",
+     independent. Confidence intervals are computed by resampling stretches of the runs: rows of \
+     the time series, joined until adjacent stretches are not correlated. The answer is \
+     inconclusive if there are fewer than ten stretches, or no time series (a histogram of another \
+     tool), or if a percentile drifts too slowly for the length of the run. In recordings with \
+     every sample (measure --samples, cyclictest -v), the samples themselves are divided into \
+     stretches. With one run per side, the result holds only for these two runs. It does not cover \
+     differences between starts of the same machine: repeat both runs before you blame a \
+     setting.\n\n\
+     Several runs per side (--with): the unit of comparison is the run. An exact rank test \
+     considers all assignments of the runs to the two sides. The test needs at least four runs per \
+     side; with three, the smallest possible p is 0.1. Alternate the runs of baseline and \
+     candidate: otherwise a drift of the machine looks like a difference.\n\n\
+     All reported changes hold together with 95% confidence. Maxima are shown with their bound, \
+     but not compared.\n\n",
     "Exit codes with --fail-on-worse:\n  \
-               0  nothing is significantly worse\n  \
-               1  the recordings were measured differently: not comparable\n  \
-               3  something is worse\n  \
-               4  not proven: figures are inconclusive and none is worse",
+     0  nothing is significantly worse\n  \
+     1  the recordings were measured differently: not comparable\n  \
+     3  something is worse\n  \
+     4  not proven: some figures are inconclusive, and none is worse",
 );
 
-/// Tell whether recordings differ, by how much, and how surely
+/// Test whether recordings differ, and by how much
 #[derive(Parser)]
 #[command(long_about = LONG, after_long_help = AFTER)]
 struct Compare {
     /// Baseline and candidate; with --with, the runs of the baseline
     #[arg(value_name = "ID", required = true, num_args = 1..)]
     recordings: Vec<String>,
-    /// Runs of the candidate, if a side has several
+    /// Runs of the candidate, if each side has several runs
     #[arg(long, value_name = "ID", num_args = 1..)]
     with: Vec<String>,
     /// Percentiles to compare [default: p50,p90,p99,p99.9,p99.99]
@@ -173,14 +175,15 @@ fn judged(comparison: &Comparison) -> Result<Exit> {
         .collect();
     ensure!(
         differ.is_empty(),
-        "not comparable: these were measured differently ({}); repeat with identical settings",
+        "not comparable: the recordings were measured differently ({}); repeat with identical \
+         settings",
         differ.join(", ")
     );
     Ok(match comparison.change {
         Change::Worse => Exit::Broken,
         Change::Better | Change::NoneFound => Exit::Done,
         Change::Unknown => {
-            output::note("not proven: whether the candidate is worse is inconclusive");
+            output::note("not proven: the comparison does not show whether the candidate is worse");
             Exit::NotProven
         }
     })

@@ -21,8 +21,8 @@ fn real_time_priority(policy: &Policy) -> Option<u8> {
 pub(super) fn refuse_highest(policy: &Policy) -> Result<(), UsageError> {
     match real_time_priority(policy) {
         Some(HIGHEST) => Err(UsageError(format!(
-            "priority {HIGHEST} is that of the kernel's own watchdog and migration threads, which \
-             would wait for it: use {} or less, or pass --force",
+            "priority {HIGHEST} is used by the kernel's own watchdog and migration threads, which \
+             the command could delay: use {} or less, or pass --force",
             HIGHEST - 1
         ))),
         _ => Ok(()),
@@ -43,8 +43,8 @@ pub(super) fn warnings(policy: &Policy, cpus: Option<&CpuSet>, host: &Host) -> V
         && priority > highest.scheduling.priority
     {
         warnings.push(format!(
-            "priority {priority} is above the kernel's own threads (the highest is {} at {}): their \
-             work waits while the command runs",
+            "priority {priority} is above the priorities of the kernel's own threads (the highest \
+             is {} at {}): these threads wait while the command runs",
             highest.comm, highest.scheduling.priority
         ));
     }
@@ -90,20 +90,24 @@ impl SafetyNet {
 fn spinning(online: &CpuSet, cpus: Option<&CpuSet>, net: SafetyNet) -> Option<String> {
     if online.len() == 1 {
         let end = match net {
-            SafetyNet::Throttle => "only the kernel's real-time throttling leaves time for others",
-            SafetyNet::FairServer => "only the kernel's fair server leaves time for others",
-            SafetyNet::None => "and real-time throttling is off (kernel.sched_rt_runtime_us)",
+            SafetyNet::Throttle => {
+                "only the kernel's real-time throttling leaves CPU time for \
+                them"
+            }
+            SafetyNet::FairServer => "only the kernel's fair server leaves CPU time for them",
+            SafetyNet::None => "real-time throttling is off (kernel.sched_rt_runtime_us)",
         };
         return Some(format!(
-            "this machine has one CPU: if the command spins, nothing else runs, not even a shell; {end}"
+            "this machine has one CPU: if the command spins, it blocks all other threads, even a \
+             shell; {end}"
         ));
     }
     let cpus = cpus.filter(|cpus| cpus.len() == 1)?;
     (net == SafetyNet::None).then(|| {
         format!(
             "the command may run on CPU {cpus} only, and nothing limits its CPU time \
-             (kernel.sched_rt_runtime_us is -1): if it spins, the kernel's own threads of that \
-             CPU starve, and everything that waits for them hangs"
+             (kernel.sched_rt_runtime_us is -1): if it spins, the kernel's own threads of that CPU \
+             starve, and programs that wait for these threads hang"
         )
     })
 }

@@ -25,17 +25,17 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb::new::<Exec>("exec");
 
-const LONG: &str = "Run a command with a scheduling policy, priority, CPUs, limits and idle latency, in \
-             place of this program (its exit code and signals are the command's own); or, with \
-             --pid, apply them to a running process or thread.\n\n\
-             Priority 99 is refused, because the kernel's watchdog and migration threads use it. A \
-             priority above that of the kernel's interrupt threads causes a warning. --force \
-             allows both without a warning. Children of a deadline command run with the normal policy: \
-             a deadline is not inherited.\n\n\
-             A command does not inherit locked memory: --mlock lifts its limit, so that its own \
-             mlockall() succeeds.\n\n\
-             Exit code: the command's; 127 if it does not exist, 126 if it cannot be run, 1 if a \
-             setting is refused.";
+const LONG: &str = "Run a command with the given scheduling policy, priority, CPUs, limits and \
+    idle latency. The command replaces this program, so exit code and signals are those of the \
+    command. With --pid, apply the settings to a running process or thread instead.\n\n\
+    Priority 99 is refused, because the kernel's watchdog and migration threads use it. A priority \
+    above that of the kernel's interrupt threads causes a warning. --force allows both without a \
+    warning. Children of a deadline command run with the normal policy: a deadline is not \
+    inherited.\n\n\
+    A command does not inherit locked memory. --mlock lifts its limit of locked memory, so that \
+    its own mlockall() succeeds.\n\n\
+    Exit code: that of the command; 127 if the command does not exist, 126 if it cannot be run, 1 \
+    if a setting is refused.";
 
 /// Run a command with a policy, priority, CPUs and limits
 #[derive(Parser)]
@@ -67,7 +67,7 @@ struct Exec {
     /// Lift the limit of locked memory, so that mlockall() succeeds
     #[arg(long)]
     mlock: bool,
-    /// Limit idle exit latency (/dev/cpu_dma_latency) for the command; 0: no sleep
+    /// Limit idle exit latency (/dev/cpu_dma_latency) for the command; 0: no idle states
     #[arg(long, value_name = "US", value_parser = value_parser!(i32).range(0..))]
     dma_latency: Option<i32>,
     /// Allow priority 99 and suppress warnings
@@ -129,13 +129,15 @@ impl Exec {
             dma_latency: self.dma_latency,
         };
         if wish.dma_latency.is_some() && self.pid.is_some() {
-            let text = "--dma-latency needs a command that holds it; with --pid, use punctual tune";
+            let text = "--dma-latency lasts as long as a command runs, so it cannot be used with \
+                --pid: use punctual tune";
             return Err(UsageError(text.to_owned()).into());
         }
         if let (Some(Policy::Deadline { .. }), Some(cpus)) = (&wish.policy, &wish.cpus) {
             return Err(UsageError(format!(
-                "--cpus {cpus} with --policy deadline: the kernel admits a deadline thread only \
-                 if it may run on all CPUs of its root domain; make a cpuset partition for it"
+                "--cpus {cpus} with --policy deadline: the kernel admits a deadline thread only if \
+                 it may run on all CPUs of its root domain; create a cpuset partition for the \
+                 thread"
             ))
             .into());
         }
@@ -166,7 +168,11 @@ impl Exec {
             ("period", period.is_some(), kind == Deadline),
         ] {
             if given && !fits {
-                return Err(UsageError(format!("--{option} is not for --policy {name}")).into());
+                return Err(UsageError(format!(
+                    "--{option} does not apply to --policy \
+                    {name}"
+                ))
+                .into());
             }
         }
         let needed = |option: &str| UsageError(format!("--policy {name} needs --{option}"));
@@ -251,7 +257,7 @@ fn lift_memlock(pid: Option<Pid>) -> Result<()> {
             .map_or("unlimited".to_owned(), |bytes| format!("{bytes} bytes"));
         return Err(error).with_context(|| {
             format!(
-                "the limit of locked memory cannot be lifted (its maximum is {now}): it needs \
+                "cannot lift the limit of locked memory (maximum: {now}): this needs \
                  CAP_SYS_RESOURCE, or a line '@realtime - memlock unlimited' in \
                  /etc/security/limits.conf"
             )

@@ -63,8 +63,8 @@ fn refuse_others(tasks: &[TaskRecord], host: &Host) -> Result<()> {
     let other = |task: &&TaskRecord| host.sole_user(task.tid) != Some(user);
     match tasks.iter().find(other) {
         Some(task) => anyhow::bail!(
-            "thread {} belongs to another user: the capabilities of this program's file are for \
-             your own processes; use sudo",
+            "thread {} belongs to another user: the capabilities of this program's file apply only \
+             to your own processes; use sudo",
             task.tid
         ),
         None => Ok(()),

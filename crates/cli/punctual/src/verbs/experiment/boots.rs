@@ -59,7 +59,7 @@ pub(super) fn show(step: &BootStep, experiment: &Experiment, json: bool) -> Resu
         .as_ref()
         .and_then(|boots| boots.by_hand.as_ref());
     if let Some(reason) = by_hand {
-        text.push_str(&format!("no boot loader can be used: {reason}\n"));
+        text.push_str(&format!("cannot use a boot loader: {reason}\n"));
     }
     for (place, step) in steps.iter().enumerate() {
         text.push_str(&format!("{}. {step}\n", place + 1));
@@ -75,7 +75,8 @@ pub(super) fn leave(step: &BootStep, booting: Booting) -> Result<Exit> {
     }
     ensure!(
         chosen,
-        "not rebooted: no boot entry is chosen; follow the steps, or give --write"
+        "not rebooted, because no boot entry is chosen for the next boot: follow the steps, or \
+         pass --write"
     );
     let mut command = if std::path::Path::new(SYSTEMD).exists() {
         Command::new("systemctl")

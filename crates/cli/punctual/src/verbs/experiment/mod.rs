@@ -47,13 +47,14 @@ impl Run for Options {
                 if experiment.state == ExperimentState::Finished {
                     let id = experiment.id.short();
                     return Err(UsageError(format!(
-                        "experiment {id} is finished: `punctual experiment show {id}`"
+                        "experiment {id} is already finished; to see the result: punctual \
+                         experiment show {id}"
                     ))
                     .into());
                 }
                 if !of_boots(&experiment) && (booting.write || booting.reboot) {
                     return Err(UsageError(
-                        "--write and --reboot are for experiments on boots".to_owned(),
+                        "--write and --reboot apply only to experiments with --boot".to_owned(),
                     )
                     .into());
                 }

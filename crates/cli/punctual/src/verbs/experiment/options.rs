@@ -21,9 +21,9 @@ Exit codes:
   2    wrong usage
   3    with --fail-on-worse: a condition is shown to be worse
   4    not proven
-  130  interrupted; `punctual experiment resume` goes on
+  130  interrupted; `punctual experiment resume` continues
 
-With --boot, 0 also means that the machine has to boot for the next block.";
+With --boot, 0 also means that the machine must be rebooted for the next block.";
 
 /// Time to discard at the start of a boot, while services are still starting.
 const OF_BOOT: Nanos = Nanos::from_secs(30);
@@ -33,14 +33,14 @@ const OF_COMMAND: Nanos = Nanos::from_secs(2);
 
 /// Prove whether a change makes latency better or worse
 ///
-/// Measures blocks with and without the change, pair by pair in random order, and compares
-/// how many 10 ms slots contain a late wake-up. A pilot run chooses the threshold and reports
-/// the smallest effect that the plan can find. Because of the random order, the result is also
-/// valid on a machine that drifts. Settings are changed as `punctual tune` does: with a
-/// journal, and reverted at the end, or by the next command if this one is killed. With
-/// --boot, each boot is one block: `experiment resume` measures it and names the next boot.
-/// With --write, it writes boot entries for one boot each (GRUB, systemd-boot) and a unit that
-/// resumes, and removes them at the end.
+/// Measures blocks with and without the change, pair by pair in random order, and compares how many
+/// 10 ms slots contain a late wake-up. A pilot run chooses the threshold and reports the smallest
+/// effect that the plan can find. Because of the random order, the result is also valid on a
+/// machine that drifts. Settings are changed with a journal, as by `punctual tune`. They are
+/// restored at the end, or by the next command if this one is killed. With --boot, each boot is one
+/// block: `experiment resume` measures it and names the next boot. With --write, the command writes
+/// one-time boot entries (GRUB, systemd-boot) and a unit that resumes the experiment, and removes
+/// them at the end.
 #[derive(Parser, Clone, Debug)]
 #[command(after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(super) struct Options {
@@ -99,7 +99,7 @@ pub(super) enum Stored {
     },
     /// Delete an experiment with the recordings of its blocks
     Delete {
-        /// Experiment: an ID, its start or end, `last` or `last~N`
+        /// Experiment: an ID, the start or end of an ID, `last` or `last~N`
         #[arg(value_name = "ID")]
         experiment: String,
     },
@@ -108,7 +108,7 @@ pub(super) enum Stored {
 /// One experiment.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Which {
-    /// Experiment: an ID, its start or end, `last` or `last~N`
+    /// Experiment: an ID, the start or end of an ID, `last` or `last~N`
     #[arg(value_name = "ID", default_value = "last")]
     pub(super) experiment: String,
 }
@@ -119,13 +119,13 @@ pub(super) struct New {
     /// Setting, and the values to compare with the current one
     #[arg(short, long, value_name = "SETTING=VALUE[,VALUE...]", conflicts_with_all = ["a", "b"], help_heading = "Conditions")]
     set: Vec<String>,
-    /// Command that makes the baseline; without it nothing is done
+    /// Command that sets up the baseline [default: none]
     #[arg(long, value_name = "CMD", help_heading = "Conditions")]
     a: Option<String>,
-    /// Command that makes the condition to compare; without it nothing is done
+    /// Command that sets up the condition to compare [default: none]
     #[arg(long, value_name = "CMD", help_heading = "Conditions")]
     b: Option<String>,
-    /// Kernel parameters of a boot to compare; empty: as usual
+    /// Kernel parameters of a boot to compare; empty: the usual parameters
     #[arg(long, value_name = "PARAMS", conflicts_with_all = ["set", "a", "b"], help_heading = "Conditions")]
     boot: Vec<String>,
     #[command(flatten)]
@@ -142,7 +142,7 @@ pub(super) struct New {
     /// Length of a block [default: from the pilot run, 10s or more]
     #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
     block: Option<Nanos>,
-    /// Discarded at the start of each block [default: 2s, or by the setting]
+    /// Time to discard at the start of each block [default: 2s, or depending on the setting]
     #[arg(long, value_name = "TIME", value_parser = length, help_heading = "Plan")]
     wash_out: Option<Nanos>,
     /// Seed of the random order [default: random]
@@ -162,7 +162,7 @@ pub(super) struct New {
 /// What may be done to have the machine boot.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(super) struct Booting {
-    /// Write boot entries and a unit that resumes, until the end
+    /// Write boot entries, and a unit that resumes the experiment
     #[arg(long, help_heading = "Boots")]
     pub(super) write: bool,
     /// Reboot at once for the next block
@@ -195,7 +195,7 @@ pub(in crate::verbs) struct Measuring {
     /// Scheduling policy of the measuring threads [default: fifo where permitted]
     #[arg(long, value_name = "POLICY", help_heading = "Measuring")]
     pub(in crate::verbs) policy: Option<Policy>,
-    /// Their priority, 1 to 99 [default: 95, or the highest permitted]
+    /// Priority of the measuring threads, 1 to 99 [default: 95, or the highest permitted]
     #[arg(short, long, value_name = "N", help_heading = "Measuring")]
     pub(in crate::verbs) priority: Option<u8>,
     /// Background load during each block, as in measure
@@ -206,7 +206,7 @@ pub(in crate::verbs) struct Measuring {
 /// What is shown and written.
 #[derive(Args, Clone, Debug)]
 pub(super) struct OutputOptions {
-    /// Name of the experiment [default: what is compared]
+    /// Name of the experiment [default: the compared conditions]
     #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     pub(super) label: Option<String>,
     /// Print JSON
@@ -239,7 +239,7 @@ impl New {
             (true, true) => (self.of_commands()?, OF_COMMAND),
         };
         if self.boot.is_empty() && (self.booting.write || self.booting.reboot) {
-            return Err(UsageError("--write and --reboot go with --boot".to_owned()).into());
+            return Err(UsageError("--write and --reboot need --boot".to_owned()).into());
         }
         let mut plan = self.measuring.plan(arms)?;
         plan.threshold_ns = self.threshold;
@@ -260,8 +260,8 @@ impl New {
     fn of_boots(&self) -> Result<Vec<Arm>> {
         if self.boot.len() < 2 {
             return Err(UsageError(
-                "one --boot alone leaves nothing to compare: give --boot PARAMS twice or more, \
-                 empty for the usual parameters"
+                "a single --boot leaves nothing to compare: pass --boot PARAMS at least twice \
+                 (empty for the usual parameters)"
                     .to_owned(),
             )
             .into());
@@ -378,7 +378,8 @@ fn of_settings(sets: &[String]) -> Result<(Vec<Arm>, Nanos)> {
         several => {
             if several.iter().any(|values| values.len() > 1) {
                 return Err(UsageError(
-                    "several values of one setting, or one value of several settings: not both"
+                    "pass several values of one setting, or one value each of several settings, \
+                     but not both"
                         .to_owned(),
                 )
                 .into());

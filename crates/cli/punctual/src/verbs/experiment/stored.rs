@@ -143,7 +143,7 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
             let found = store.find_experiment(&experiment)?;
             if store.experiment_lives(found.id) {
                 anyhow::bail!(
-                    "experiment {} is being measured: stop that first",
+                    "experiment {} is being measured: stop the measurement first",
                     found.id.short()
                 );
             }

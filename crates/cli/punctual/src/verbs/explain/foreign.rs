@@ -27,7 +27,7 @@ pub(super) struct Foreign {
     /// Only reactions that ended on this CPU
     #[arg(long, value_name = "CPU", requires = "trace")]
     cpu: Option<u32>,
-    /// Only the reaction of this time, as the trace shows it: 1234.567890
+    /// Only the reaction at this time, as shown in the trace: 1234.567890
     #[arg(long, value_name = "TIME", requires = "trace", value_parser = moment)]
     at: Option<Moment>,
     /// Only reactions in this span of time

@@ -21,21 +21,22 @@ pub(in crate::verbs) use recorded::{Explained, ExplainedJson, OutlierJson};
 
 pub(super) const VERB: Verb = Verb::new::<Explain>("explain");
 
-const AFTER: &str = "With --pid, --comm or --cgroup the jobs of the threads are followed: from the release (the wake-up \
-             that ends the wait at which a thread is idle) to the completion (the thread goes to \
-             that wait again). A job above the budget is split into shares that add up to its \
-             response time. The result is a recording, of the probe 'jobs'. With --wait each wait \
-             for a CPU above the threshold is explained, in a recording of the probe 'threads'.\n\n\
-             With --trace the late reactions in a file are found and explained: waits of threads \
-             for a CPU, timers that expired late, and latencies that cyclictest -b, timerlat or \
-             osnoise wrote into the trace. Without --threshold, the 20 longest of real-time \
-             threads are explained, or of all threads if there are none. The file can be a \
-             trace.dat of trace-cmd, or the text of trace-cmd report, of perf script or of \
-             tracefs' trace, each also compressed.\n\n\
-             With --output FILE.pftrace the whole trace is written for https://ui.perfetto.dev, with \
-             the causes of each late reaction on a track of their own; with --between or --at, only \
-             the events of that time and of 10 ms before and after it. Of a recording, the events \
-             around its outliers are written.";
+const AFTER: &str = "With --pid, --comm or --cgroup, punctual follows the jobs of the threads. A \
+    job begins at its release: the wake-up that ends the wait in which the thread is idle. It is \
+    complete when the thread enters that wait again. A job above the budget is split into shares \
+    that add up to its response time. The result is a recording of the probe 'jobs'. With --wait, \
+    punctual instead explains each wait for a CPU above the threshold, in a recording of the probe \
+    'threads'.\n\n\
+    With --trace, punctual finds and explains the late reactions in a file: waits of threads for a \
+    CPU, timers that expired late, and latencies that cyclictest -b, timerlat or osnoise wrote \
+    into the trace. Without --threshold, it explains the 20 longest reactions of real-time \
+    threads, or of all threads if no real-time thread was late. The file can be a trace.dat of \
+    trace-cmd, or the text of trace-cmd report, of perf script or of tracefs' trace. It can be \
+    compressed.\n\n\
+    With --output FILE.pftrace, punctual writes the whole trace for https://ui.perfetto.dev, with \
+    the causes of each late reaction on a separate track. With --between or --at, it writes only \
+    the events of that time, and of 10 ms before and after it. For a recording, it writes the \
+    events around the outliers.";
 
 /// Find causes of outliers of a recording, an application or a trace
 #[derive(Parser)]

@@ -35,19 +35,19 @@ pub(super) struct Application {
     #[arg(long, value_name = "NAME")]
     #[arg(conflicts_with_all = ["pid", "recording"])]
     comm: Option<String>,
-    /// Watch all processes of this control group, a container or a unit
+    /// Watch all processes of this control group (container or unit)
     #[arg(long, value_name = "PATH")]
     #[arg(conflicts_with_all = ["pid", "comm", "recording", "outlier", "all_events"])]
     cgroup: Option<String>,
-    /// Explain each job that takes longer [default: 1ms]
+    /// Explain each job that takes longer than this [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     budget: Option<Nanos>,
     /// Wait that releases a job: auto, timerfd, nanosleep, epoll, futex, SYSCALL [default: auto]
     ///
-    /// A descriptor may follow, as in epoll:4.
+    /// A file descriptor can follow, as in epoll:4.
     #[arg(long, value_name = "WAIT[:FD]")]
     release: Option<Release>,
-    /// Take at most this share of a CPU, as 2%: watch jobs in windows of time
+    /// Use at most this share of a CPU, such as 2%: watch jobs only in time windows
     #[arg(long, value_name = "PERCENT", value_parser = share, conflicts_with = "no_bpf")]
     cost: Option<f64>,
     /// Explain waits for a CPU instead of whole jobs
@@ -135,7 +135,7 @@ impl Application {
         ];
         match only.iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(UsageError(format!(
-                "--{name} is for a running application: give --pid, --comm or --cgroup"
+                "--{name} applies only to a running application: pass --pid, --comm or --cgroup"
             ))
             .into()),
             None => Ok(None),
@@ -204,7 +204,9 @@ fn show(
     }
     if std::io::stdout().is_terminal() {
         let id = recording.id.short();
-        note(&format!("the others: punctual explain {id} --outlier N"));
+        note(&format!(
+            "to see the other outliers: punctual explain {id} --outlier N"
+        ));
     }
     Ok(())
 }

@@ -51,8 +51,8 @@ pub(super) fn write(options: &Explain, path: &Path, context: &Context) -> Result
     match options.foreign.file() {
         Some(trace) if *form == Form::Perfetto => {
             if options.outlier.is_some() {
-                let text =
-                    "--outlier is for a page or a plot: a trace for Perfetto has all of them";
+                let text = "--outlier applies only to a page or plot: a trace for Perfetto \
+                    contains all outliers";
                 return Err(UsageError(text.to_owned()).into());
             }
             convert(options, trace, path)?;
@@ -64,8 +64,8 @@ pub(super) fn write(options: &Explain, path: &Path, context: &Context) -> Result
             written(&Explained::read(explained), *form, options, path)?;
         }
         None if options.application.targets()?.is_some() => {
-            let text = "--output is for recordings and traces: watch the application, then write \
-                        with: punctual explain last --output FILE";
+            let text = "--output applies only to recordings and traces: watch the application \
+                first, then run punctual explain last --output FILE";
             return Err(UsageError(text.to_owned()).into());
         }
         None => {

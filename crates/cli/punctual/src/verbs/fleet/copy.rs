@@ -19,7 +19,8 @@ pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context
         return Err(UsageError("FROM and TO are the same store".to_owned()).into());
     }
     if !is_database(from) && !is_database(to) {
-        let text = "copy a file with punctual store backup, or take it in with store merge";
+        let text = "neither FROM nor TO is a database: use punctual store backup to copy a file, \
+            or store merge to merge it";
         return Err(UsageError(text.to_owned()).into());
     }
     if !is_database(from) {

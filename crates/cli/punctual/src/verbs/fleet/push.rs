@@ -21,16 +21,15 @@ use crate::verbs::{Run, Verb};
 pub(super) const VERB: Verb = Verb::new::<Push>("push");
 
 const LONG: &str = "Send the finished recordings of the store to a collector (punctual serve).\n\n\
-             Recordings that the collector already has are skipped. If it lost some, for example \
-             because a backup was restored, they are sent again: each call compares the latest \
-             recordings with the collector, and --again compares all of them. \
-             Samples and trace events stay on this machine. A recording that the collector refuses \
-             is reported with the reason, and stays here.\n\n\
-             The token is read from --token-file or from the variable PUNCTUAL_TOKEN.";
+    Recordings that the collector already has are skipped. If it lost some, for example because a \
+    backup was restored, they are sent again: each call compares the latest recordings with the \
+    collector, and --resend compares all of them. Samples and trace events are not sent. A \
+    recording that the collector refuses is reported with the reason, and stays in the store.\n\n\
+    The token is read from --token-file or from the variable PUNCTUAL_TOKEN.";
 
 const AFTER: &str = "Exit codes:\n  \
-               0  all recordings are pushed\n  \
-               1  some are not pushed: the next call sends them, or the collector refused them";
+    0  all recordings are pushed\n  \
+    1  some are not pushed: the collector refused them, or the next call sends them";
 
 /// Send the recordings of this machine to a collector
 #[derive(Parser)]

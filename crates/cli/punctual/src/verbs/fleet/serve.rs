@@ -26,12 +26,13 @@ use crate::verbs::{Invalid, Run, Verb, named};
 pub(super) const VERB: Verb = Verb::new::<Serve>("serve");
 
 const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in the store, and \
-                    receive recordings that other machines push (punctual push).\n\n\
-             On a loopback address every user of this machine may read and push, unless --login \
-             is given. On any other address each request needs a token (punctual serve enrol), and \
-             TLS. SIGTERM ends the server after the current requests.\n\n\
-             --store also accepts a PostgreSQL database: postgres://USER@HOST/NAME, which several \
-             servers may share. Pass a password in PUNCTUAL_STORE: other users see arguments.";
+    receive recordings that other machines push (punctual push).\n\n\
+    On a loopback address every user of this machine may read and push, unless --login is given. \
+    On any other address each request needs a token (punctual serve enrol), and TLS. SIGTERM ends \
+    the server after the current requests.\n\n\
+    --store also accepts a PostgreSQL database: postgres://USER@HOST/NAME, which several servers \
+    may share. If the URL contains a password, pass it in PUNCTUAL_STORE, because other users can \
+    see arguments.";
 
 /// Serve a dashboard, an API and metrics over HTTP
 #[derive(Parser)]
@@ -45,13 +46,13 @@ struct Serve {
 
 #[derive(Args)]
 struct Options {
-    /// Address and port to listen on; port 0 for a free one
+    /// Address and port to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
     /// Certificate and private key (PEM files)
     #[arg(long, value_names = ["CERT", "KEY"], num_args = 2)]
     tls: Option<Vec<PathBuf>>,
-    /// Require a token on a loopback address, too
+    /// Require a token on a loopback address as well
     #[arg(long)]
     login: bool,
     /// Allow plain HTTP on any address: a proxy provides TLS
@@ -63,11 +64,11 @@ struct Options {
     /// File with the secret that the proxy sends in Punctual-Proxy-Secret
     #[arg(long, value_name = "FILE", requires = "user_header")]
     proxy_secret: Option<PathBuf>,
-    /// Address of a proxy that sends X-Forwarded-For; several with commas; default: loopback
-    /// with --behind-proxy or --user-header, otherwise none
+    /// Address of a proxy that sends X-Forwarded-For; separate several with commas; default:
+    /// loopback with --behind-proxy or --user-header, otherwise none
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     proxy: Vec<IpAddr>,
-    /// Users of that proxy who are admin; all others are viewer
+    /// Users of that proxy with the role admin; all others are viewers
     #[arg(
         long,
         value_name = "NAME",
@@ -75,7 +76,7 @@ struct Options {
         value_delimiter = ','
     )]
     admin: Vec<String>,
-    /// Time without a push after which a machine is silent
+    /// Time without a push after which a machine counts as silent
     #[arg(long, value_name = "TIME", default_value = "36h")]
     silent_after: Nanos,
     /// TOML file with alerts and pushed metrics
@@ -89,7 +90,11 @@ fn header(text: &str) -> Result<String, Invalid> {
     if !text.is_empty() && text.chars().all(fits) {
         Ok(text.to_ascii_lowercase())
     } else {
-        Err("a header has letters, digits and '-', as X-Forwarded-User".into())
+        Err(
+            "the name of a header consists of letters, digits and '-', such as \
+            X-Forwarded-User"
+                .into(),
+        )
     }
 }
 
@@ -153,13 +158,16 @@ fn secret(file: &Path) -> Result<String> {
     let mode = std::fs::metadata(file)?.permissions().mode() & 0o777;
     if mode & 0o007 != 0 {
         return Err(wrong(format!(
-            "every user can access it (mode {mode:03o}): chmod o= it"
+            "every user can access this file (mode {mode:03o}): run chmod o= on it"
         ))
         .into());
     }
     let secret = text.trim();
     if secret.len() < SECRET || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let what = format!("give at least {SECRET} printable ASCII characters without blanks");
+        let what = format!(
+            "the secret must have at least {SECRET} printable ASCII characters \
+            without blanks"
+        );
         return Err(wrong(what).into());
     }
     Ok(secret.to_owned())
@@ -205,7 +213,10 @@ fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>
     punctual_serve::run(config, collection, |address| {
         output::note(&format!("serving {name} on {scheme}://{address}"));
         if open {
-            output::note("every user of this machine can read it: --login requires a token");
+            output::note(
+                "every user of this machine can read the recordings; --login requires a \
+                token",
+            );
         }
     })?;
     output::note("ended");

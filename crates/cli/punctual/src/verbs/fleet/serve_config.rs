@@ -131,7 +131,7 @@ fn alerts(config: &Config, table: AlertsTable, store: Option<&Path>) -> Result<A
     }
     if runs == 0 || runs > of || of > 100 {
         return Err(wrong(
-            "alerts.broken: runs must be from 1 to of, and of at most 100",
+            "alerts.broken: 'runs' must be between 1 and 'of', and 'of' must be at most 100",
         ));
     }
     if !(0.0..=100.0).contains(&disk_free) {
@@ -150,7 +150,7 @@ fn alerts(config: &Config, table: AlertsTable, store: Option<&Path>) -> Result<A
     };
     let state = state.or_else(|| store.map(beside));
     let state =
-        state.ok_or_else(|| wrong("alerts.state: give a file, as the store is a database"))?;
+        state.ok_or_else(|| wrong("alerts.state: give a file, because the store is a database"))?;
     let disk = state
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());

@@ -14,11 +14,11 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual doctor",
-        "Check the settings of this machine that cost latency.",
+        "Find the settings of this machine that cost latency.",
     ),
     (
         "punctual measure timer -D 60s --load cpu --max-latency 200us",
-        "Measure wake-up latency for a minute under load; exit with 3 above 200 µs.",
+        "Measure wake-up latency under load for a minute; exit with 3 if it exceeds 200 µs.",
     ),
     ("punctual show last", "Show the newest recording."),
     (
@@ -43,7 +43,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual experiment --a ./old.sh --b ./new.sh -o report.html",
-        "Compare two states that are set by commands.",
+        "Compare two states of the machine, each set up by a command.",
     ),
     (
         "punctual experiment resume",
@@ -59,7 +59,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual monitor slots --since 24h",
-        "List the slots of a day, each with its outcome.",
+        "List the slots of one day with their outcomes.",
     ),
     (
         "punctual store backup /backup/punctual.db",
@@ -79,11 +79,11 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual improve --cpus 2-3 --load farm -o bench.toml",
-        "Try the recommended settings and keep those that help as a profile.",
+        "Try the recommended settings, and write those that help to a profile.",
     ),
     (
         "punctual improve --dry-run",
-        "Show which settings would be tried, and which effect the time can show.",
+        "Show which settings would be tried, and which effects the given time can show.",
     ),
     (
         "punctual measure timer --phases idle:60s,cpu+disk:60s",
@@ -99,11 +99,11 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual tune enable control --cpus 2-3",
-        "Apply a profile at every boot; it stays off after a boot that failed.",
+        "Apply a profile at every boot, until a boot with these settings fails.",
     ),
     (
         "punctual tune cmdline write control --cpus 2-3",
-        "Edit the boot loader's files, after showing the difference.",
+        "Show the changes to the boot loader's files, then write them after confirmation.",
     ),
     (
         "punctual watch --by cpu -D 10s",
@@ -115,7 +115,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual measure timer --cgroup /system.slice/motion.service",
-        "Measure inside a control group: with its CPUs and its quota.",
+        "Measure inside a control group, with its CPUs and its quota.",
     ),
     (
         "punctual app list",
@@ -127,7 +127,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual doctor --role audio --json",
-        "Check for another role, as JSON.",
+        "Audit the machine for another role, and print the result as JSON.",
     ),
     (
         "punctual facts capture -o machine.json",
@@ -180,7 +180,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual plot osadl --kind surface -o surface.png",
-        "Draw a series as a surface: latency by run by count.",
+        "Draw a series as a surface of counts over latencies and runs.",
     ),
     (
         "punctual report --series osadl --since 30d -o month.html",
@@ -254,7 +254,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual serve --listen 0.0.0.0:8090 --tls cert.pem key.pem",
-        "Collect recordings of other machines; each needs a token.",
+        "Collect recordings of other machines; each machine needs a token.",
     ),
     (
         "punctual serve enrol board-17",

@@ -33,13 +33,13 @@ pub(super) fn option(probe: &str, command: Command) -> Command {
         .num_args(0..=1)
         .default_missing_value("127.0.0.1:0")
         .exclusive(true)
-        .help("Answer --connect of another machine until Ctrl-C, and measure nothing")
+        .help("Answer the --connect of another machine until Ctrl-C, without measuring")
         .long_help(format!(
-            "Answer --connect of another machine until Ctrl-C, and measure nothing [default \
+            "Answer the --connect of another machine until Ctrl-C, without measuring [default \
              address: 127.0.0.1 and a free port]\n\n\
-             Listens for TCP and UDP on one port, and answers messages of this probe only, each \
-             of {MESSAGE_BYTES} bytes with as many. Anyone who can reach the address can make it \
-             answer."
+             Listens for TCP and UDP on one port, and answers only messages of this probe. Each \
+             message and each answer has {MESSAGE_BYTES} bytes. Anyone who can reach the address \
+             can request answers."
         ));
     command.arg(option)
 }
@@ -79,7 +79,7 @@ fn address(text: &str) -> Result<SocketAddr> {
     let wrong = |reason: String| UsageError(format!("--serve {text}: {reason}"));
     let found: Vec<SocketAddr> = text
         .to_socket_addrs()
-        .map_err(|error| wrong(format!("{error} (it takes PORT or ADDR:PORT)")))?
+        .map_err(|error| wrong(format!("{error} (expected PORT or ADDR:PORT)")))?
         .collect();
     let ipv4 = found.iter().find(|address| address.is_ipv4());
     match ipv4.or(found.first()) {

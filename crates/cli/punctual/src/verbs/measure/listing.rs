@@ -33,7 +33,7 @@ fn list(columns: usize) -> String {
         let facts = [
             probe.summary.to_owned(),
             format!("in {}; needs {}", probe.unit, probe.privileges),
-            format!("in place of {}", probe.replaces),
+            format!("replaces {}", probe.replaces),
         ];
         let lines = facts
             .iter()
@@ -43,7 +43,7 @@ fn list(columns: usize) -> String {
         }
         text.push('\n');
     }
-    text.push_str("punctual measure --list PROBE documents one probe.\n");
+    text.push_str("For the documentation of a probe, run punctual measure --list PROBE.\n");
     text
 }
 
@@ -73,16 +73,16 @@ fn wrapped(page: &str, columns: usize) -> String {
 /// Returns a text about the start and end of a sample that is split into shares.
 fn spanned(delay: Delay) -> String {
     let span = match delay {
-        Delay::Timer => "from the time at which the thread was due to its own reading of the clock",
+        Delay::Timer => "from the time at which the thread was due until it reads the clock",
         Delay::Call => {
-            "from before one thread's call to the other thread's reading of the clock; a delay \
-             of either thread counts"
+            "from just before one thread's call until the other thread reads the clock; a delay of \
+             either thread is included"
         }
         Delay::Step => {
-            "from the thread's reading of the clock before the operation to its reading after the operation"
+            "from the thread's clock reading before the operation to its clock reading after it"
         }
         Delay::Wakeup | Delay::Taken | Delay::Job => {
-            "from the time when the thread became runnable to the time when it ran"
+            "from the time at which the thread became runnable to the time at which it ran"
         }
     };
     format!("yes, {span}")
@@ -96,8 +96,12 @@ fn page(probe: &ProbeEntry) -> String {
     );
     let _ = writeln!(
         text,
-        "- Needs: {}\n- In place of: {}\n- Outliers explained (`--explain`): {}\n\n## Parameters\n\n\
-         | | default | |\n|---|---|---|",
+        "- Needs: {}\n\
+         - Replaces: {}\n\
+         - Outliers explained (`--explain`): {}\n\n\
+         ## Parameters\n\n\
+         | | default | |\n\
+         |---|---|---|",
         probe.privileges,
         probe.replaces,
         match probe.explained {
@@ -119,7 +123,7 @@ fn page(probe: &ProbeEntry) -> String {
             help_of(parameter).replace('|', "\\|")
         );
     }
-    text.push_str("\nThe options of every measurement: `punctual measure ");
+    text.push_str("\nFor the options of all measurements, run `punctual measure ");
     let _ = writeln!(text, "{} --help`.", probe.name);
     text
 }

@@ -78,7 +78,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let stop = stop_flag()?;
     if let (Some(length), false) = (session.measured_before(), quiet) {
         output::note(&format!(
-            "first, for {length}, the probe runs without and with trace events, to measure the cost of recording them"
+            "first, the probe runs for {length} without and with trace events, to measure the cost \
+             of recording the events"
         ));
     }
     let mut view = live::view(quiet);

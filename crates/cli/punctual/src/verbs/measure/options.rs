@@ -19,7 +19,7 @@ const SHARED: &str = "Options of every measurement";
 
 pub(super) fn command() -> Command {
     Command::new("measure")
-        .about("Measure how late this machine reacts, and keep the recording")
+        .about("Measure how late this machine reacts, and store the recording")
         .arg_required_else_help(true)
         .arg(
             Arg::new("probe")
@@ -27,7 +27,7 @@ pub(super) fn command() -> Command {
                 .value_name("PROBE")
                 .num_args(0..=1)
                 .default_missing_value("")
-                .help("List the probes, or show the documentation of one"),
+                .help("List the probes, or show the documentation of one probe"),
         )
         .args_conflicts_with_subcommands(true)
         .subcommand_value_name("PROBE")
@@ -158,7 +158,7 @@ pub(super) struct RunOptions {
     /// where permitted, else other with a warning]
     #[arg(long, value_name = "POLICY")]
     pub(super) policy: Option<Policy>,
-    /// Their priority, 1 to 99 [default: 95, or the highest permitted]
+    /// Priority of the measuring threads, 1 to 99 [default: 95, or the highest permitted]
     #[arg(short, long, value_name = "N")]
     pub(super) priority: Option<u8>,
     /// Warm-up at the start, whose samples are discarded [default: 1s, at most a tenth of the run]
@@ -166,15 +166,15 @@ pub(super) struct RunOptions {
     pub(super) warm_up: Option<Nanos>,
     /// Run this shell command at a latency above --threshold, --break or --max-latency
     ///
-    /// At most once a second, one at a time, by no measuring thread. Its environment:
-    /// PUNCTUAL_RECORDING, PUNCTUAL_CPU, PUNCTUAL_LATENCY_NS, PUNCTUAL_TID,
-    /// PUNCTUAL_EXPECTED_NS (CLOCK_MONOTONIC), and with --explain PUNCTUAL_CAUSE. Its stdout
-    /// is stderr. It is killed 5 s after the run.
+    /// The command runs at most once a second, one instance at a time, and not in a measuring
+    /// thread. Its environment contains PUNCTUAL_RECORDING, PUNCTUAL_CPU, PUNCTUAL_LATENCY_NS,
+    /// PUNCTUAL_TID, PUNCTUAL_EXPECTED_NS (CLOCK_MONOTONIC), and with --explain PUNCTUAL_CAUSE. Its
+    /// stdout is redirected to stderr. If it still runs 5 s after the end of the run, it is killed.
     #[arg(long, value_name = "CMD")]
     pub(super) on_outlier: Option<OsString>,
     #[arg(long, value_name = "LOAD", help = load_help())]
     pub(super) load: Vec<String>,
-    /// CPUs of the loads that name none [default: all]
+    /// CPUs of the loads that do not specify CPUs [default: all]
     #[arg(long, value_name = "LIST")]
     pub(super) load_cpus: Option<CpuSet>,
     /// Measure several conditions one after the other, each with its own histograms:
@@ -193,10 +193,10 @@ pub(super) struct RunOptions {
     pub(super) share_cpus: bool,
     /// Measure inside this control group, as its applications run
     ///
-    /// The whole program joins the group before it measures and leaves it at the end, also
-    /// when it is killed: its threads get the group's CPUs and share its quota. PATH is its
-    /// name as in /proc/PID/cgroup, or its folder below /sys/fs/cgroup. Loads run outside of
-    /// the group, where the program was started.
+    /// The whole program joins the group before it measures: its threads run on the group's CPUs
+    /// and share its quota. It leaves the group at the end, even if it is killed. PATH is the name
+    /// of the group as in /proc/PID/cgroup, or its folder below /sys/fs/cgroup. Loads run outside
+    /// of the group, in the original group of the program.
     #[arg(long, value_name = "PATH")]
     pub(super) cgroup: Option<String>,
     /// At the break, mark the kernel's trace and stop it
@@ -250,9 +250,11 @@ pub(super) struct Judging {
     pub(super) max_missed: Option<u64>,
     /// Judge the machine instead of this run, with this confidence: 95%
     ///
-    /// Without it a requirement is met or exceeded in this run. With it the machine holds it
-    /// or breaks it, if the day is like the time measured, or neither is proven. Only a
-    /// percentile can be held: no time proves that something never happens.
+    /// Without this option, the verdict states whether this run met or exceeded the requirement.
+    /// With it, the verdict states whether the machine holds or breaks the requirement, or that
+    /// neither is proven. This assumes that other times are like the measured time. Only a
+    /// percentile can be proven to hold: no run is long enough to prove that something never
+    /// happens.
     #[arg(long, value_name = "PERCENT", value_parser = confidence)]
     pub(super) confidence: Option<f64>,
 }
@@ -263,11 +265,12 @@ pub(super) struct SampleRetention {
     /// Keep every sample
     #[arg(long)]
     pub(super) samples: bool,
-    /// Round kept samples down to a multiple of this; 1ns keeps them exactly and takes more
-    /// space [default: 10ns, less than a clock read]
+    /// Round kept samples down to a multiple of this; 1ns keeps exact values but needs more space
+    /// [default: 10ns, less than the time of a clock reading]
     #[arg(long, value_name = "TIME", value_parser = sample_resolution, requires = "samples")]
     pub(super) sample_resolution: Option<Nanos>,
-    /// Time covered by a row of the time series [default: by the length of the run, 50ms to 5min]
+    /// Time covered by a row of the time series [default: 50ms to 5min, depending on the length of
+    /// the run]
     #[arg(long, value_name = "TIME", value_parser = series_interval)]
     pub(super) series_interval: Option<Nanos>,
     /// Name of the recording, shown in lists and plots
@@ -313,7 +316,11 @@ pub(in crate::verbs) fn run_length(text: &str) -> Result<RunLength, Invalid> {
         return Ok(RunLength::UntilStopped);
     }
     match text.parse()? {
-        Nanos::ZERO => Err("the duration is 0: give a longer one (forever: until Ctrl-C)".into()),
+        Nanos::ZERO => Err(
+            "the duration is 0: pass a longer duration, or 'forever' to measure \
+            until Ctrl-C"
+                .into(),
+        ),
         duration => Ok(RunLength::For(duration)),
     }
 }
@@ -343,7 +350,11 @@ fn sample_resolution(text: &str) -> Result<Nanos, Invalid> {
     if step != Nanos::ZERO && 1_000_u64.is_multiple_of(step.0) {
         Ok(step)
     } else {
-        Err(format!("{step} does not divide a microsecond: 1ns, 10ns, 100ns or the like").into())
+        Err(format!(
+            "{step} does not divide a microsecond evenly: use a value such as 1ns, 10ns or \
+            100ns"
+        )
+        .into())
     }
 }
 
@@ -368,7 +379,7 @@ fn dma_latency(text: &str) -> Result<DmaLatency, Invalid> {
 
 fn percentile_limit(text: &str) -> Result<Limit, Invalid> {
     let (percentile, time) = text.split_once('=').ok_or_else(|| {
-        format!("'{text}' is not a percentile and a time: write for example 99.9=50us")
+        format!("'{text}' does not have the form P=TIME: write for example 99.9=50us")
     })?;
     let metric: Metric = format!("p{}", percentile.trim_start_matches('p')).parse()?;
     let Nanos(at_most) = time.parse()?;

@@ -35,8 +35,8 @@ pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result
     }
     Output::open(Path::new(UNIT_PATH))?.put(text.as_bytes())?;
     output::print(&format!(
-        "{UNIT_PATH} is written; to start it: systemctl daemon-reload && systemctl enable --now \
-         punctual-monitor\n"
+        "{UNIT_PATH} was written; to start the service: systemctl daemon-reload && systemctl \
+         enable --now punctual-monitor\n"
     ))?;
     Ok(Exit::Done)
 }
@@ -46,7 +46,7 @@ fn utf8(path: &Path) -> Result<&str> {
     text.ok_or_else(|| {
         let path = path.display();
         UsageError(format!(
-            "{path}: a unit file takes paths of UTF-8 without line breaks"
+            "{path}: a path in a unit file must be UTF-8 without line breaks"
         ))
         .into()
     })

@@ -70,7 +70,7 @@ impl PlanFile {
         };
         let text = read.map_err(|error: FileError| match error.kind() {
             std::io::ErrorKind::NotFound => anyhow::Error::from(UsageError(format!(
-                "no plan: {} does not exist; write one, or give --plan FILE",
+                "the plan {} does not exist: write a plan, or pass --plan FILE",
                 path.display()
             ))),
             _ => error.into(),
@@ -133,7 +133,7 @@ fn facts(plan: &Plan) -> Vec<Field> {
     if let Some(window) = plan.window {
         fields.push(Field::new(
             "watch",
-            format!("all wake-ups, windows of {window}"),
+            format!("all wake-ups, in windows of {window}"),
         ));
     }
     if let Some(flight) = plan.flight {

@@ -91,13 +91,13 @@ pub(super) enum What {
     Install {
         #[command(flatten)]
         plan: PlanFile,
-        /// Write it to /etc/systemd/system
+        /// Write the unit file to /etc/systemd/system
         #[arg(long)]
         write: bool,
     },
-    /// Keep the latest wake-ups and trace events after an incident
+    /// Store the latest wake-ups and trace events, for example after an incident
     Snapshot {
-        /// Note to keep with it
+        /// Text of the note that is stored with the snapshot
         #[arg(long, value_name = "TEXT")]
         text: Option<String>,
     },
@@ -121,7 +121,7 @@ pub(super) struct Slots {
     /// Only slots of this series
     #[arg(long, value_name = "SERIES")]
     pub(super) series: Option<String>,
-    /// Only slots due since: 2026-11-03, an RFC 3339 time, or 24h
+    /// Only slots due since this time: 2026-11-03, an RFC 3339 time, or 24h
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub(super) since: Option<Timestamp>,
     /// Only slots in this state

@@ -21,7 +21,7 @@ pub(in crate::verbs) const VERB: Verb = Verb::new::<ServeSlot>(NAME);
 
 pub(super) const NAME: &str = "serve-slot";
 
-/// Measure one slot; started by monitor run
+/// Measure one slot of a series; started by monitor run
 #[derive(Parser)]
 #[command(hide = true)]
 struct ServeSlot {}

@@ -19,7 +19,7 @@ pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
     match serving(&store) {
         Serving::Service => {}
         Serving::Nobody => bail!("no monitor service uses {path}: nothing is watched"),
-        Serving::Unknown(why) => bail!("which service uses {path} is unknown: {why}"),
+        Serving::Unknown(why) => bail!("it is unknown which service uses {path}: {why}"),
     }
     let machine = punctual_host::Host::live().machine();
     let offered =

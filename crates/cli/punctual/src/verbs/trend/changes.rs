@@ -42,7 +42,7 @@ pub(super) struct Decide {
     /// Series, or label of recordings [default: the only series]
     #[arg(long, value_name = "SERIES")]
     series: Option<String>,
-    /// Name of who decides [default: the user]
+    /// Name of the person who decides [default: the user]
     #[arg(long, value_name = "NAME")]
     who: Option<String>,
     #[command(flatten)]
@@ -158,11 +158,11 @@ fn found<'a>(trend: &'a Trend, name: &str) -> Result<(&'a Group, &'a ChangePoint
                 known.join(", ")
             };
             format!(
-                "{} has no change point '{name}' in these runs; it has {known}",
+                "{} has no change point '{name}' in these runs; its change points: {known}",
                 trend.series
             )
         }
-        _ => format!("several change points begin with '{name}'"),
+        _ => format!("several change points begin with '{name}': pass a longer part of the ID"),
     };
     Err(UsageError(refused).into())
 }

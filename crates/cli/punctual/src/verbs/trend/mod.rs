@@ -25,10 +25,10 @@ const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Show whether a series got better or worse over time
 ///
-/// A series is a name in the plan of punctual monitor, or a label that recordings share.
-/// For each load and class of CPUs, it follows three figures: the rate of late periods (above
-/// several thresholds), p99 and p50. A step is reported only if it is larger than the
-/// differences between runs, drift and seasons explain.
+/// A series is a name in the plan of punctual monitor, or a label that recordings share. For each
+/// load and class of CPUs, it follows three figures: the rate of late periods (above several
+/// thresholds), p99 and p50. A step is reported only if it is larger than differences between runs,
+/// drift and seasonal changes can explain.
 #[derive(Parser)]
 #[command(after_help = crate::exit::OF_TREND, args_conflicts_with_subcommands = true)]
 #[command(disable_help_subcommand = true)]
@@ -41,11 +41,11 @@ struct TrendOf {
 
 #[derive(Subcommand)]
 enum Other {
-    /// List change points of a series, and changes of the machine then
+    /// List change points of a series, and machine changes at these times
     Changes(changes::List),
     /// Acknowledge a change point: it no longer counts as a regression
     Ack(changes::Decide),
-    /// Reopen an acknowledged change point: it counts again
+    /// Reopen an acknowledged change point: it counts as a regression again
     Reopen(changes::Decide),
     /// Add, list or delete notes on recordings and times
     #[command(subcommand, disable_help_subcommand = true)]

@@ -38,7 +38,7 @@ pub(super) struct Add {
     /// Series that the note is about
     #[arg(long, value_name = "SERIES")]
     series: Option<String>,
-    /// Machine that the note is about [default: all of the series]
+    /// Machine that the note is about [default: all machines of the series]
     #[arg(long, value_name = "NAME", requires = "at", value_parser = crate::verbs::select::host_name)]
     host: Option<String>,
     /// Author [default: the user]
@@ -55,7 +55,7 @@ pub(super) struct List {
 
 #[derive(Args)]
 pub(super) struct Delete {
-    /// Note: its ID or the end of it
+    /// Note: its ID, or the end of its ID
     #[arg(value_name = "NOTE")]
     note: String,
 }
@@ -88,7 +88,7 @@ impl Add {
             }
         };
         if text.trim().is_empty() || text.len() > LONGEST_NOTE {
-            let text = format!("a note has 1 to {LONGEST_NOTE} bytes of text");
+            let text = format!("a note must have 1 to {LONGEST_NOTE} bytes of text");
             return Err(UsageError(text).into());
         }
         let note = Note {
@@ -135,7 +135,10 @@ impl Delete {
         let notes: Vec<Note> = store.notes()?.into_iter().filter(is_meant).collect();
         let [note] = notes.as_slice() else {
             let text = match notes.len() {
-                0 => format!("no note '{}': see punctual trend note list", self.note),
+                0 => format!(
+                    "note '{}' does not exist: see punctual trend note list",
+                    self.note
+                ),
                 _ => format!("several notes end with '{}'", self.note),
             };
             return Err(UsageError(text).into());

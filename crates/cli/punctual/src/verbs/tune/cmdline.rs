@@ -27,7 +27,7 @@ pub(super) enum Cmdline {
         #[command(flatten)]
         form: Form,
     },
-    /// Edit the boot loader's files, after showing the difference
+    /// Show the changes to the boot loader's files, then write them
     Write(Edit),
     /// Restore the boot loader's files byte for byte
     Revert {
@@ -35,7 +35,7 @@ pub(super) enum Cmdline {
         system: System,
         #[command(flatten)]
         form: Form,
-        /// Leave files that were edited since as they are
+        /// Skip files that were edited after the write
         #[arg(long)]
         forget: bool,
     },
@@ -63,7 +63,7 @@ pub(super) struct Edit {
     /// Parameter to remove, with any value
     #[arg(long, value_name = "NAME")]
     remove: Vec<String>,
-    /// Boot loader, where files of several are found
+    /// Boot loader, if files of several boot loaders are found
     #[arg(long, value_name = "NAME")]
     loader: Option<String>,
     /// Show the difference and write nothing
@@ -161,10 +161,10 @@ impl Edit {
         edit.write(&host, &self.system.state(context)?)
             .map_err(usage)?;
         let then = if self.system.root == Path::new("/") {
-            "Written. It takes effect at the next boot; `punctual tune cmdline revert` restores \
-                     the files."
+            "The files were written. The change takes effect at the next boot; `punctual tune \
+             cmdline revert` restores the files."
         } else {
-            "Written."
+            "The files were written."
         };
         self.form
             .show(&edit, context, || planned(&edit, live, then))?;
@@ -231,7 +231,7 @@ fn notes(notes: &[String]) -> Section {
 
 fn planned(edit: &CmdlineEdit, live: bool, then: &str) -> Document {
     if edit.files.is_empty() {
-        let text = format!("{}: all files have these parameters already.", edit.loader);
+        let text = format!("{}: all files already have these parameters.", edit.loader);
         return document(vec![paragraph(text), notes(&edit.notes)]);
     }
     let mut sections = vec![paragraph(format!("Boot loader: {}", edit.loader))];
@@ -244,7 +244,11 @@ fn planned(edit: &CmdlineEdit, live: bool, then: &str) -> Document {
         sections.push(Section::titled(&file.path, vec![Block::Fields(fields)]));
     }
     if !edit.command.is_empty() {
-        let name = if live { "then runs" } else { "run there" };
+        let name = if live {
+            "command run then"
+        } else {
+            "command to run there"
+        };
         let field = verbatim(name, &edit.command.join(" "));
         sections.push(Section::new(vec![Block::Fields(vec![field])]));
     }
@@ -303,13 +307,16 @@ fn shown(state: &CmdlineState) -> Document {
 
 fn reverted(done: Option<&CmdlineRevert>) -> Document {
     let Some(done) = done else {
-        return document(vec![paragraph("Nothing was written: nothing to restore.")]);
+        return document(vec![paragraph(
+            "punctual has written no files, so there is nothing to \
+            restore.",
+        )]);
     };
     let named = [
         ("restored", &done.restored),
         ("gone", &done.gone),
-        ("left as edited", &done.left),
-        ("still has them", &done.still_there),
+        ("edited, not restored", &done.left),
+        ("still has the parameters", &done.still_there),
     ];
     let fields = named
         .iter()
@@ -318,10 +325,10 @@ fn reverted(done: Option<&CmdlineRevert>) -> Document {
     fields.extend(
         done.to_run
             .as_deref()
-            .map(|text| verbatim("run there", text)),
+            .map(|text| verbatim("command to run there", text)),
     );
     document(vec![
         Section::new(Block::fields(fields).into_iter().collect()),
-        paragraph("It takes effect at the next boot."),
+        paragraph("The change takes effect at the next boot."),
     ])
 }

@@ -167,7 +167,7 @@ fn boot(plan: &Plan) -> Section {
         fields.extend(steps.map(|step| Field::new("step", step)));
     }
     Section::titled(
-        "Kernel command line (set at boot; nothing is edited here)",
+        "Kernel command line (set at boot; this command does not edit it)",
         vec![Block::Fields(fields)],
     )
 }
@@ -205,7 +205,7 @@ pub(super) fn plan(plan: &Plan) -> Document {
         0 => Section::default(),
         high => {
             let text = format!(
-                "{} of high risk: read its risks.",
+                "{} of high risk: read the cautions first.",
                 counted(high as u64, "change", "changes")
             );
             Section::new(vec![Block::Text(Tone::Warning, text)])
@@ -269,7 +269,7 @@ pub(super) fn applied(plan: &Plan, applied: &Applied) -> Document {
         merged_table(&["setting", "old", "new"], rows)
     });
     let stays = format!(
-        "This stays until `punctual tune revert` or a reboot. Journal: {}",
+        "The settings stay until `punctual tune revert` or a reboot. Journal: {}",
         applied.journal.display()
     );
     document([
@@ -291,9 +291,9 @@ fn state_of(setting: &SettingStatus, phase: Phase) -> String {
         .map_or_else(String::new, |now| readable(&setting.setting, now));
     match &setting.state {
         Hold::InForce => "in force".to_owned(),
-        Hold::Changed => format!("NOT in force: changed to {now} by someone else"),
+        Hold::Changed => format!("NOT in force: changed to {now} by another program"),
         Hold::Old if before_boot => "undone by the reboot".to_owned(),
-        Hold::Old => "NOT in force: it has its old value".to_owned(),
+        Hold::Old => "NOT in force: the old value is set".to_owned(),
         Hold::Gone => "gone: the thread has ended".to_owned(),
         Hold::Unknown { reason } => format!("unknown: {reason}"),
     }
@@ -321,11 +321,14 @@ pub(super) fn status(status: Option<&Status>) -> Document {
     let phase = match status.phase {
         Phase::Applied => None,
         Phase::BeforeBoot => Some(
-            "The machine was booted since, which undid what is not on disk. `punctual tune \
-             revert` clears the journal.",
+            "The machine has been rebooted since then, which undid all settings that are not on \
+             disk. `punctual tune revert` clears the journal.",
         ),
-        Phase::InProgress => Some("A process is changing it now."),
-        Phase::Unfinished => Some("It was not finished; the next command restores it."),
+        Phase::InProgress => Some("A process is changing the settings now."),
+        Phase::Unfinished => Some(
+            "The change was not finished; the next command restores the old \
+            values.",
+        ),
     };
     head.extend(phase.map(|text| Block::Text(Tone::Warning, text.to_owned())));
     let rows = status.settings.iter().map(|one| {
@@ -351,7 +354,9 @@ pub(super) fn status(status: Option<&Status>) -> Document {
 /// Returns a document about the restored settings.
 pub(super) fn reverted(restored: &[Restored]) -> Document {
     if restored.is_empty() {
-        return document([paragraph("Nothing is applied: nothing to restore.")]);
+        return document([paragraph(
+            "No settings are applied, so there is nothing to restore.",
+        )]);
     }
     let rows = restored.iter().map(|one| {
         let name = one.setting.split('@').next().unwrap_or_default();
@@ -377,9 +382,9 @@ fn how(name: &str, how: &How) -> String {
         How::Written { ours: true, .. } => "restored".to_owned(),
         How::Written { found, .. } => {
             let found = readable(name, found);
-            format!("restored (someone else had set it to {found})")
+            format!("restored (another program had set it to {found})")
         }
-        How::WasThere => "already restored by someone else".to_owned(),
+        How::WasThere => "already restored by another program".to_owned(),
         How::Reboot => "reset by the reboot since".to_owned(),
         How::Gone => "has ended: nothing to restore".to_owned(),
         How::Forgotten => "NOT restored, given up".to_owned(),
@@ -402,6 +407,9 @@ pub(super) fn profiles() -> Result<Document, TuneError> {
     }
     Ok(document([
         section(rows, |rows| table(&["profile", "size", "for"], rows)),
-        paragraph("punctual tune profiles --show NAME prints one, to be copied and edited."),
+        paragraph(
+            "punctual tune profiles --show NAME prints a profile, which you can copy and \
+            edit.",
+        ),
     ]))
 }

@@ -19,18 +19,18 @@ use crate::output;
 /// What the units start, and what they did.
 #[derive(Subcommand)]
 pub(super) enum Boot {
-    /// Show what is applied at every boot, and the last result
+    /// Show the settings applied at every boot, and the last result
     Status {
         #[command(flatten)]
         system: System,
         #[command(flatten)]
         form: Form,
     },
-    /// Apply what is enabled; the unit starts this at boot
+    /// Apply the enabled settings; the unit starts this at boot
     Apply,
-    /// Note that this boot reached its target; for the unit
+    /// Record that this boot reached its target; started by the unit
     Reached,
-    /// Verify what was applied at boot; apply again what got lost
+    /// Verify the settings that were applied at boot, and reapply lost ones
     Verify,
 }
 
@@ -86,7 +86,8 @@ impl Enable {
     pub(super) fn run(&self, context: &Context) -> Result<Exit> {
         let (host, places) = self.system.places(context)?;
         if self.wished.from_doctor || self.wished.role.role.is_some() {
-            let text = "--from-doctor is not for every boot: keep its settings as a profile";
+            let text = "--from-doctor cannot be enabled for every boot: write its settings to a \
+                profile, and enable the profile";
             return Err(UsageError(text.to_owned()).into());
         }
         if self.wished.profile.is_none() && self.wished.set.is_empty() {
@@ -126,7 +127,11 @@ impl Enable {
         let text = path.to_string_lossy().into_owned();
         // systemd gives these characters a special meaning in ExecStart=.
         if text.contains(|c: char| c.is_whitespace() || c.is_control() || "%$\"'\\;".contains(c)) {
-            return Err(UsageError(format!("--program: {text} needs quotation in a unit")).into());
+            return Err(UsageError(format!(
+                "--program: {text} contains a character that needs \
+                quotation in a unit: use another path"
+            ))
+            .into());
         }
         Ok(text)
     }
@@ -155,7 +160,8 @@ pub(super) fn run_disable(system: &System, form: Form, context: &Context) -> Res
             text("Nothing is enabled.")
         } else {
             let files = removed.iter().map(|path| Field::new("removed", path));
-            let note = "What is applied now stays until `punctual tune revert` or a reboot.";
+            let note = "Settings that are applied now stay until `punctual tune revert` or a \
+                reboot.";
             document_from(vec![fields(files.collect()), paragraph(Tone::Plain, note)])
         }
     })?;
@@ -200,7 +206,7 @@ fn apply(context: &Context) -> Result<Exit> {
 fn verify(context: &Context) -> Result<Exit> {
     let (host, places) = (Host::live(), context.tune_places()?);
     match verify_enabled(&host, &places).map_err(usage)? {
-        Verified::NotApplied => print(&text("Nothing was applied at this boot."), context)?,
+        Verified::NotApplied => print(&text("No settings were applied at this boot."), context)?,
         Verified::Holds => print(&text("All settings are in force."), context)?,
         Verified::Again(lost, plan, applied) => {
             output::note(&format!("not in force, applied again: {}", lost.join(", ")));
@@ -212,7 +218,7 @@ fn verify(context: &Context) -> Result<Exit> {
 
 fn left_off(attempt: &Attempt) -> String {
     format!(
-        "left off: the boot of {} did not reach its target with these settings. `punctual tune \
+        "settings not applied: the boot of {} did not reach its target with them. `punctual tune \
          enable` tries them again",
         local(attempt.time)
     )
@@ -247,12 +253,13 @@ fn enabled(written: &[String], live: bool) -> Document {
     let files = written.iter().map(|path| Field::new("written", path));
     let mut sections = vec![fields(files.collect())];
     let note = if live {
-        "Applied from the next boot on; now: `systemctl start punctual-tune.service`."
+        "The settings are applied from the next boot on. To apply them now, run `systemctl start \
+         punctual-tune.service`."
     } else {
-        "Applied at each boot of that system."
+        "The settings are applied at each boot of that system."
     };
     sections.push(paragraph(Tone::Plain, note));
-    let off = "punctual.tune=off on the kernel's command line leaves it off for one boot.";
+    let off = "punctual.tune=off on the kernel's command line skips the settings for one boot.";
     sections.push(paragraph(Tone::Plain, off));
     document_from(sections)
 }
@@ -296,7 +303,8 @@ fn shown(status: &BootStatus) -> Document {
         (Some(last), Some(true)) => sections.push(paragraph(Tone::Warning, left_off(last))),
         (_, None) => sections.push(paragraph(
             Tone::Warning,
-            "Whether the next boot applies them is unknown: this boot has no boot ID.",
+            "It is unknown whether the next boot applies the settings, because this boot has no \
+             boot ID.",
         )),
         _ => {}
     }

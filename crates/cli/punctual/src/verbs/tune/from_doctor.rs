@@ -61,6 +61,6 @@ fn others<'a>(findings: impl Iterator<Item = &'a Finding>) -> Option<String> {
         _ => format!("{count} findings have"),
     };
     Some(format!(
-        "{findings} no setting to change: punctual doctor shows what else helps"
+        "{findings} no setting to change: punctual doctor shows other remedies"
     ))
 }

@@ -25,13 +25,14 @@ use crate::output;
 pub(super) const VERB: Verb = Verb::new::<Tune>("tune");
 
 const LONG: &str = "\
-Settings of the machine: planned, applied, verified and restored.
+Plan, apply, verify and restore settings of this machine.
 
 `plan` shows what would change and writes nothing. `apply` writes the old value \
-of each setting to a journal before it changes it, and reads it back after. A \
-setting of a profile that the kernel refuses is left out, with the reason. If a setting of --set is refused, or any with --strict, everything is \
-undone. What is applied stays until `revert`, which restores it exactly, also \
-after a kill or a reboot.";
+of each setting to a journal, changes the setting, and reads it back. If the \
+kernel refuses a setting of a profile, the setting is left out, with the reason. \
+If the kernel refuses a setting of --set, or any setting with --strict, \
+everything is undone. Applied settings stay until `revert`, which restores the \
+old values exactly, even after a kill or a reboot.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,43 +47,43 @@ Examples:
   punctual tune profiles --show control | sudo tee /etc/mine.toml
   sudo punctual tune apply /etc/mine.toml
 
-Root uses only profiles that root owns and nobody else may write to or replace: keep
-them in a folder of root.
+For root, punctual accepts only profiles that root owns and that no other user may
+write to or replace: keep them in a folder that root owns.
 
 Exit codes: 0 done, 1 failed (apply: nothing stays changed), 2 wrong usage,
-3 verify: something is not as it was set.";
+3 verify: a setting does not have the value that was set.";
 
 /// Change settings of this machine, and restore them exactly
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = EXAMPLES)]
 #[command(disable_help_subcommand = true)]
 enum Tune {
-    /// Show what would change, and the risk; nothing is written
+    /// Show the planned changes and their risks, without writing anything
     Plan(Wished),
     /// Change settings until `punctual tune revert`
     Apply(Apply),
-    /// Show what is applied, and what has changed since
+    /// Show the applied settings, and which of them have changed since
     Status(Form),
-    /// Exit 3 unless the applied settings, or the profile's, are in force
+    /// Exit with 3 if applied settings (or those of a profile) are not in force
     Verify(Wished),
-    /// Restore what was applied, the last change first
+    /// Restore the applied settings, the last change first
     Revert {
         #[command(flatten)]
         form: Form,
-        /// Skip settings that cannot be restored, as of a removed device
+        /// Skip settings that cannot be restored, such as those of removed devices
         #[arg(long)]
         forget: bool,
     },
-    /// Apply a profile at every boot, verified; off after a failed boot
+    /// Apply and verify a profile at every boot, until a boot fails
     Enable(every_boot::Enable),
-    /// Apply nothing at boot any more
+    /// Stop applying settings at boot
     Disable {
         #[command(flatten)]
         system: every_boot::System,
         #[command(flatten)]
         form: Form,
     },
-    /// Run by the units of `enable`; shows or does what they do
+    /// Apply, verify and show the settings of `enable`; used by its units
     #[command(subcommand, hide = true)]
     Boot(every_boot::Boot),
     /// Edit the kernel's command line in the boot loader's files
@@ -90,11 +91,11 @@ enum Tune {
     Cmdline(cmdline::Cmdline),
     /// List the built-in profiles
     Profiles {
-        /// Print a profile, to be copied and edited
+        /// Print a profile, which you can copy and edit
         #[arg(long, value_name = "NAME")]
         show: Option<String>,
     },
-    /// List the settings that can be changed, or describe one
+    /// List the settings that can be changed, or describe one setting
     Settings(settings::Which),
 }
 
@@ -195,8 +196,8 @@ impl Wished {
         }
         let request = asked.ok_or_else(|| {
             UsageError(format!(
-                "nothing to apply: give a profile ({}, or a TOML file), --set SETTING=VALUE \
-             or --from-doctor",
+                "nothing to apply: pass a profile ({}, or a TOML file), --set SETTING=VALUE or \
+                 --from-doctor",
                 names.join(", ")
             ))
         })?;
@@ -303,7 +304,7 @@ fn revert(form: Form, forget: bool, context: &Context) -> Result<Exit> {
             let error = punctual_tune::TuneError::NotRestored { restored, failures };
             Err(anyhow::Error::from(error).context(
                 "not all settings are restored (the next command tries again; `punctual tune \
-                 revert --forget` gives up the rest)",
+                 revert --forget` skips the rest)",
             ))
         }
         Err(error) => {

@@ -40,7 +40,7 @@ fn list() -> Document {
     let row = |setting: &Setting| vec![setting.name.to_owned(), setting.summary.to_owned()];
     let rows = SETTINGS.iter().map(row).collect();
     let rows = table(&["setting", "what it does"], rows);
-    let more = "Describe one: punctual tune settings SETTING.".to_owned();
+    let more = "For the description of a setting, run punctual tune settings SETTING.".to_owned();
     let mut document = Document::default();
     document.push(Section::new(vec![rows]));
     document.push(Section::new(vec![Block::Text(Tone::Plain, more)]));
@@ -49,9 +49,13 @@ fn list() -> Document {
 
 fn entry(setting: &Setting) -> String {
     let mut text = format!("## {}\n\n{}.\n\n", setting.name, capital(setting.summary));
-    let _ = writeln!(text, "- Takes: {}", setting.values.takes());
+    let _ = writeln!(text, "- Values: {}", setting.values.takes());
     if let Some(form) = setting.instance_form() {
-        let _ = writeln!(text, "- For a single one: `{}@` and {form}", setting.name);
+        let _ = writeln!(
+            text,
+            "- For a single instance: `{}@` and {form}",
+            setting.name
+        );
     }
     match (
         setting.wanted_for(Role::Control),
@@ -64,7 +68,7 @@ fn entry(setting: &Setting) -> String {
         (periodic, spinning) => {
             for (value, threads) in [(periodic, "sleep"), (spinning, "spin")] {
                 if let Some(value) = value {
-                    let _ = writeln!(text, "- Recommended where threads {threads}: `{value}`");
+                    let _ = writeln!(text, "- Recommended if threads {threads}: `{value}`");
                 }
             }
         }
@@ -101,13 +105,15 @@ fn capital(text: &str) -> String {
 fn page() -> String {
     let mut text = String::from(
         "# Settings that `punctual tune` can change\n\n\
-         `--set NAME=VALUE`, or `NAME = VALUE` below `[settings]` of a profile. If a setting\n\
-         exists several times (for each CPU, interrupt or queue), `NAME@WHICH=VALUE` selects some; `*` matches\n\
-         anything. CPUs are a list (`0-3,8`) or a word: `measured` (those of `--cpus`),\n\
-         `housekeeping` (all others) or `all`. In a profile `\"recommended\"` is the value\n\
-         recommended for its role.\n\n\
-         `#` in a path stands for a number, `*` for a name. A setting that the machine does not\n\
-         have, or that its kernel refuses, is left out of a profile, and is an error if `--set` names it.\n",
+         Set a value with `--set NAME=VALUE`, or with `NAME = VALUE` below `[settings]` of a\n\
+         profile. If a setting exists several times (for each CPU, interrupt or queue),\n\
+         `NAME@WHICH=VALUE` selects some instances; `*` matches anything. CPUs are a list\n\
+         (`0-3,8`) or a word: `measured` (the CPUs of `--cpus`), `housekeeping` (all others)\n\
+         or `all`. In a profile, `\"recommended\"` is the value recommended for the role of\n\
+         the profile.\n\n\
+         In a path, `#` stands for a number, and `*` for a name. If the machine lacks a setting,\n\
+         or its kernel refuses it, the setting is left out of a profile; with `--set`, this is\n\
+         an error.\n",
     );
     for setting in SETTINGS {
         let _ = write!(text, "\n{}", entry(setting));

@@ -352,7 +352,7 @@ fn ignored_words_are_named() {
         let output = place.run(&format!("compat {tool_line}"));
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{tool_line}: {said}");
-        let told = format!("'{word}' is not an option's value: ignored");
+        let told = format!("ignored '{word}': not an option or its value");
         assert!(said.contains(&told), "{tool_line}: {said}");
     }
     let (_, said) = done(&place, "-q -l 2 -A 5 -t 1 -a 0");

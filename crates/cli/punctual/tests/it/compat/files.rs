@@ -111,9 +111,12 @@ fn invalid_options_end_with_usage() {
             "'5m' is not a whole number of us",
         ),
         ("compat pmqtest -f 2", "requires --timeout"),
-        ("compat signaltest -t 1", "a ring has 2 to 64 threads"),
+        ("compat signaltest -t 1", "a ring must have 2 to 64 threads"),
         ("compat oslat -w sleep", "is not a workload"),
-        ("compat cyclicdeadline -i 1", "deadlines are from 100"),
+        (
+            "compat cyclicdeadline -i 1",
+            "deadlines must be between 100",
+        ),
         (
             "compat hwlatdetect --duration 1y",
             "is not a whole number of seconds",

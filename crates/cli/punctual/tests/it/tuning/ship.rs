@@ -103,5 +103,5 @@ fn at_boot_nothing_is_applied_unless_enabled() {
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("tune enable"), "{error}");
     let verified = place.done("tune boot verify");
-    assert!(verified.contains("Nothing was applied"), "{verified}");
+    assert!(verified.contains("No settings were applied"), "{verified}");
 }
