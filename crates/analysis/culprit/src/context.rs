@@ -66,6 +66,17 @@ impl IpiSender {
 }
 
 /// State of one CPU.
+/// A hard interrupt that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterHandler {
+    /// The local timer's.
+    Timer,
+    Other,
+}
+
+/// Maximum time from the end of a hard interrupt to the begin of the softirqs that it raised.
+const AFTER_HANDLER: Nanos = Nanos::from_micros(30);
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     /// Current thread; `None` if unknown.
@@ -91,8 +102,8 @@ pub(crate) struct Context {
     softirqs: BTreeMap<u32, u32>,
     /// Whether the softirq followed a hard interrupt, rather than a thread's own call.
     pub(crate) softirq_of_handler: bool,
-    /// Whether the last event was the end of a hard interrupt.
-    after_handler: bool,
+    /// Time of the last event, if it ended a hard interrupt, or a softirq that followed one.
+    after_handler: Option<(Nanos, AfterHandler)>,
     /// Softirqs that were raised but have not run yet.
     pub(crate) raised: u32,
     /// Whether any event of the CPU was seen.
@@ -140,7 +151,7 @@ impl Context {
             EventKind::SoftirqRaise { vec } => self.raised |= bit(*vec),
             EventKind::SoftirqEntry { vec } => {
                 self.softirq = Some(*vec);
-                self.softirq_of_handler = self.after_handler;
+                self.softirq_of_handler = self.follows_handler(*vec, event.time);
                 self.raised &= !bit(*vec);
             }
             EventKind::SoftirqExit { .. } => self.softirq = None,
@@ -154,10 +165,15 @@ impl Context {
             EventKind::PreemptEnable { .. } => self.preempt_off = None,
             _ => {}
         }
-        self.after_handler = matches!(
-            event.kind,
-            EventKind::IrqExit { .. } | EventKind::VectorExit { .. }
-        );
+        let ended = match &event.kind {
+            EventKind::VectorExit {
+                vector: Vector::LocalTimer,
+            } => Some(AfterHandler::Timer),
+            EventKind::IrqExit { .. } | EventKind::VectorExit { .. } => Some(AfterHandler::Other),
+            EventKind::SoftirqExit { .. } if self.softirq_of_handler => Some(AfterHandler::Other),
+            _ => None,
+        };
+        self.after_handler = ended.map(|handler| (event.time, handler));
         self.note_flags(event);
     }
 
@@ -180,6 +196,18 @@ impl Context {
         };
         let at = self.pending_ipis.iter().rposition(fits)?;
         Some(self.pending_ipis.remove(at))
+    }
+
+    /// Returns whether a softirq that begins now was started at the end of a hard interrupt. A
+    /// timer's interrupt does not start the network's softirqs: if one follows it, a thread's own
+    /// call started it.
+    fn follows_handler(&self, vec: u32, now: Nanos) -> bool {
+        let in_time = |at: Nanos| now.saturating_sub(at) <= AFTER_HANDLER;
+        match self.after_handler {
+            Some((at, AfterHandler::Timer)) => in_time(at) && !SOFTIRQS_OF_NETWORK.contains(&vec),
+            Some((at, AfterHandler::Other)) => in_time(at),
+            None => false,
+        }
     }
 
     /// Compares the current thread with the one that an event names. If they differ, a switch event
@@ -257,6 +285,8 @@ impl Context {
 
 pub(crate) const SOFTIRQ_TIMER: u32 = 1;
 pub(crate) const SOFTIRQ_HRTIMER: u32 = 8;
+/// NET_TX and NET_RX.
+pub(crate) const SOFTIRQS_OF_NETWORK: [u32; 2] = [2, 3];
 
 fn bit(vec: u32) -> u32 {
     1u32.checked_shl(vec).unwrap_or(0)

@@ -209,7 +209,10 @@ impl<'a> Split<'a> {
             return self.push(span, Cause::unexplained(Unknown::NoWaker).with(object()));
         };
         let cause = match wake.by {
-            By::Timer => Cause::new(Source::OwnSleep).with(object()),
+            By::Timer => {
+                let timer = wake.signal.map_or(Source::OwnSleep, Source::TimerSignal);
+                Cause::new(timer).with(object())
+            }
             By::Device(device) if in_fault => {
                 Cause::new(Source::PageFault).with(Detail::PageFrom(device))
             }
@@ -218,10 +221,11 @@ impl<'a> Split<'a> {
                 Cause::unexplained(Unknown::NoWaker).with(object())
             }
             By::Thread(waker) => {
-                let wait = match () {
-                    () if in_fault => Wait::Page,
-                    () if is_lock(name.as_ref(), call) => Wait::Lock,
-                    () => Wait::Thread,
+                let wait = match wake.signal {
+                    Some(signal) => Wait::Signal(signal),
+                    None if in_fault => Wait::Page,
+                    None if is_lock(name.as_ref(), call) => Wait::Lock,
+                    None => Wait::Thread,
                 };
                 let followed = chain::follow(self.tracks, (tid, waker), span, wait);
                 let cpu = self

@@ -84,6 +84,8 @@ struct Open {
     since: BTreeMap<u32, (Nanos, Phase)>,
     contexts: BTreeMap<u32, (Nanos, Context)>,
     completed: BTreeMap<u32, (Nanos, u32)>,
+    /// The thread and the number of a wake-up that was the last event of its CPU.
+    just_woken: BTreeMap<u32, (u32, usize)>,
 }
 
 impl Tracks {
@@ -109,6 +111,7 @@ impl Tracks {
             since: BTreeMap::new(),
             contexts: BTreeMap::new(),
             completed: BTreeMap::new(),
+            just_woken: BTreeMap::new(),
         };
         for event in events {
             tracks.on_cpu(event, &mut open);
@@ -225,11 +228,16 @@ impl Tracks {
 
     fn on_threads(&mut self, event: &TraceEvent, open: &mut Open) {
         let (at, tid) = (event.time, event.pid);
+        self.note_signal(event, open);
         // A thread that writes an event is running.
         let known = open.since.get(&tid).map(|(_, phase)| *phase);
         // Belongs to the thread that has just left the CPU.
         let late = matches!(event.kind, EventKind::KernelStack { .. });
         if tid != 0 && !late && !matches!(known, Some(Phase::Runs(cpu)) if cpu == event.cpu) {
+            // The switch to it is missing, so that the time of this switch is unknown.
+            if let Some((_, phase @ Phase::Ready)) = open.since.get_mut(&tid) {
+                *phase = Phase::Unknown;
+            }
             self.change(open, tid, at, Phase::Runs(event.cpu));
         }
         match &event.kind {
@@ -270,13 +278,36 @@ impl Tracks {
         };
         let by = waker(event, context, open.completed.get(&event.cpu).copied());
         let number = self.wakes.len();
-        self.wakes.push(Wake { at: event.time, by });
+        self.wakes.push(Wake {
+            at: event.time,
+            by,
+            signal: None,
+        });
+        open.just_woken.insert(event.cpu, (task.pid, number));
         let (_, phase) = open
             .since
             .entry(task.pid)
             .or_insert((Nanos::ZERO, Phase::Unknown));
         if matches!(phase, Phase::Asleep(_) | Phase::Unknown) {
             *phase = Phase::Asleep(Some(number));
+        }
+    }
+
+    /// A signal wakes its receiver, and `signal_generate` follows at once on the same CPU: the
+    /// kernel holds the lock of the signals in between, with interrupts disabled.
+    fn note_signal(&mut self, event: &TraceEvent, open: &mut Open) {
+        match &event.kind {
+            // Other events of the same wake-up.
+            EventKind::Wakeup { .. } | EventKind::Migrate { .. } | EventKind::IpiSend { .. } => {}
+            EventKind::SignalGenerate { sig, pid, .. } => {
+                let woken = open.just_woken.remove(&event.cpu);
+                if let Some((_, number)) = woken.filter(|(tid, _)| tid == pid) {
+                    self.wakes[number].signal = Some(*sig);
+                }
+            }
+            _ => {
+                open.just_woken.remove(&event.cpu);
+            }
         }
     }
 

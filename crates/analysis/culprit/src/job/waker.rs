@@ -3,21 +3,19 @@
 use punctual_model::cause::Device;
 use punctual_model::{EventKind, Nanos, Text, TraceEvent, Vector};
 
-use crate::context::{Context, Handler, SOFTIRQ_HRTIMER, SOFTIRQ_TIMER};
+use crate::context::{Context, Handler, SOFTIRQ_HRTIMER, SOFTIRQ_TIMER, SOFTIRQS_OF_NETWORK};
 
 /// Maximum time from the completion of a disk request to a wake-up in the same handler, for the
 /// wake-up to be attributed to the disk.
 const OF_COMPLETION: Nanos = Nanos::from_micros(500);
-
-/// Softirq numbers (`include/linux/interrupt.h`).
-const NET_TX: u32 = 2;
-const NET_RX: u32 = 3;
 
 /// A wake-up of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wake {
     pub(crate) at: Nanos,
     pub(crate) by: By,
+    /// The signal that ended the sleep, if it was one.
+    pub(crate) signal: Option<u32>,
 }
 
 /// Source of a wake-up.
@@ -45,7 +43,10 @@ pub(crate) fn waker(event: &TraceEvent, context: &Context, completed: Option<(Na
             SOFTIRQ_TIMER | SOFTIRQ_HRTIMER => By::Timer,
             // The softirq is part of a thread's own call: the data that the thread sent arrives
             // here.
-            NET_TX | NET_RX if !context.softirq_of_handler && !serves_softirqs(context) => {
+            vec if SOFTIRQS_OF_NETWORK.contains(&vec)
+                && !context.softirq_of_handler
+                && !serves_softirqs(context) =>
+            {
                 By::Thread(event.pid)
             }
             _ => disk.unwrap_or(By::Device(Device::Softirq(vec))),

@@ -8,14 +8,14 @@ use punctual_model::{
 use crate::stream::*;
 
 const FUTEX: i64 = 202;
-const READ: i64 = 0;
+pub(crate) const READ: i64 = 0;
 const FSYNC: i64 = 74;
 const NANOSLEEP: i64 = 230;
 /// FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG; FUTEX_WAIT_BITSET of a condition variable.
 const LOCK_PI: u64 = 6 | 128;
 const CONDITION: u64 = 9 | 128;
 
-fn low() -> Task {
+pub(crate) fn low() -> Task {
     task("low", 20, 89)
 }
 
@@ -25,7 +25,7 @@ fn mid() -> Task {
 
 /// A job of this many µs. Its timer releases it at 0, it runs from 10 on, and leaves the kernel at
 /// 12.
-fn job(us: f64) -> Stream {
+pub(crate) fn job(us: f64) -> Stream {
     Stream::late(us)
         .change(|window| {
             window.delay = Delay::Job;
@@ -43,16 +43,16 @@ fn job(us: f64) -> Stream {
         .event(12.0, exit(NANOSLEEP))
 }
 
-fn enter(id: i64, args: [u64; 2]) -> EventKind {
+pub(crate) fn enter(id: i64, args: [u64; 2]) -> EventKind {
     EventKind::SysEnter { id, args }
 }
 
-fn exit(id: i64) -> EventKind {
+pub(crate) fn exit(id: i64) -> EventKind {
     EventKind::SysExit { id, ret: 0 }
 }
 
 /// Returns the total of the shares of a kind whose name has this prefix, in µs.
-fn share(blame: &Blame, kind: ShareKind, who: &str) -> f64 {
+pub(crate) fn share(blame: &Blame, kind: ShareKind, who: &str) -> f64 {
     let fits = blame.shares.iter().filter(|share| share.kind() == kind);
     let ns: u64 = fits
         .filter(|share| share.who().starts_with(who))
@@ -61,7 +61,7 @@ fn share(blame: &Blame, kind: ShareKind, who: &str) -> f64 {
     ns as f64 / 1_000.0
 }
 
-fn explained(stream: &Stream) -> Blame {
+pub(crate) fn explained(stream: &Stream) -> Blame {
     let blame = find(&stream.window).blame;
     let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
     assert_eq!(sum, stream.window.latency().0, "{blame:#?}");

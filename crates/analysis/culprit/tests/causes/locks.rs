@@ -126,7 +126,7 @@ fn held_spinlock_does_not_explain_sleep() {
     // The release came during the sleep, so the sleep was for the lock.
     let summary = slept(879.0).summary();
     assert!(
-        summary.contains("a lock that ksoftirqd/1-16 held"),
+        summary.contains("a lock held by ksoftirqd/1-16"),
         "{summary}"
     );
 }

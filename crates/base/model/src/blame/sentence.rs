@@ -111,8 +111,8 @@ fn brief(share: &Share) -> String {
         ShareKind::PageFault => format!("{ns} {who}"),
         ShareKind::OwnWork => format!("{ns} its own work"),
         ShareKind::Nmi => format!("{ns} {who}"),
-        ShareKind::LockHolder => format!("{ns} waiting for a lock that {who} held"),
-        ShareKind::Waiting => format!("{ns} asleep until {who} woke it"),
+        ShareKind::LockHolder => format!("{ns} waiting for a lock held by {who}"),
+        ShareKind::Waiting => format!("{ns} asleep until woken by {who}"),
         ShareKind::Stopped => format!("{ns} stopped by {who}"),
         ShareKind::IdleExit => format!("{ns} waking {who} from idle"),
         ShareKind::Migration => format!("{ns} moving {who}"),
@@ -177,11 +177,11 @@ fn clause(share: &Share) -> String {
         }
         ShareKind::LockHolder => {
             format!(
-                "it waited {ns} for a lock that {who} held ({}){times}",
+                "it waited {ns} for a lock held by {who} ({}){times}",
                 detail.unwrap_or("-")
             )
         }
-        ShareKind::Waiting => format!("it slept {ns} until {who} woke it{times}"),
+        ShareKind::Waiting => format!("it slept {ns} until woken by {who}{times}"),
         ShareKind::Stopped => format!("it was stopped for {ns} by {who}"),
         ShareKind::Migration => format!("its migration {who} took {ns}{comma}"),
         ShareKind::Throttled => {

@@ -16,6 +16,8 @@ pub enum Wait {
     Thread,
     /// Waits for a page of memory.
     Page,
+    /// Waits for anything, until a thread sends this signal.
+    Signal(u32),
 }
 
 /// A wait for another thread, and the activity of that thread during the wait.

@@ -62,11 +62,11 @@ impl Source {
             Self::PageFault => ShareKind::PageFault,
             Self::OwnWork | Self::UserSpace => ShareKind::OwnWork,
             Self::SystemCall(_) => ShareKind::SystemCall,
-            Self::OwnSleep => ShareKind::OwnSleep,
+            Self::OwnSleep | Self::TimerSignal(_) => ShareKind::OwnSleep,
             Self::Device(_) => ShareKind::Device,
             Self::Awaited(awaited) => match awaited.wait {
                 Wait::Lock => ShareKind::LockHolder,
-                Wait::Thread => ShareKind::Waiting,
+                Wait::Thread | Wait::Signal(_) => ShareKind::Waiting,
                 Wait::Page => ShareKind::PageFault,
             },
             Self::Scheduling => ShareKind::Scheduling,
@@ -101,6 +101,7 @@ impl Source {
             Self::UserSpace => "user space".to_owned(),
             Self::SystemCall(call) => call.to_string(),
             Self::OwnSleep => "its own timer".to_owned(),
+            Self::TimerSignal(signal) => format!("the timer of signal {signal}"),
             Self::Device(device) => device.to_string(),
             Self::Awaited(awaited) => awaited.to_string(),
             Self::Scheduling => "the scheduler".to_owned(),
@@ -357,9 +358,12 @@ fn waits_in(call: Option<&Text>, first: u64) -> String {
     }
 }
 
-/// Formats as `low-12, which waited for mid-13, preempted by hog-14`.
+/// Formats as `low-12, which waited for mid-13, preempted by hog-14`, or `signal 10 of low-12`.
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Wait::Signal(signal) = self.wait {
+            write!(f, "signal {signal} of ")?;
+        }
         for (place, name) in self.chain.iter().enumerate() {
             let before = if place > 0 { ", which waited for " } else { "" };
             write!(f, "{before}{name}")?;
@@ -375,7 +379,7 @@ impl fmt::Display for Awaited {
             Leaf::Asleep => f.write_str(", which slept"),
             Leaf::Device(device) => write!(f, ", which waited for {device}"),
             Leaf::Stopped => f.write_str(", which was stopped"),
-            Leaf::Unknown => f.write_str(", without any event"),
+            Leaf::Unknown => f.write_str(", whose activity is unknown"),
         }
     }
 }
@@ -430,7 +434,7 @@ fn activity(activity: &Activity) -> String {
         Activity::PreemptionOff(place) => format!("preemption disabled at {place}"),
         Activity::Asleep => "which slept itself".to_owned(),
         Activity::Faulted => "its last event was a page fault".to_owned(),
-        Activity::AwaitsLockOf(holder) => format!("which waited for a lock that {holder} held"),
+        Activity::AwaitsLockOf(holder) => format!("which waited for a lock held by {holder}"),
         Activity::DelaysSoftirq => "the timer's softirq waits".to_owned(),
         Activity::UserSpace => "in user space, without any event".to_owned(),
     }

@@ -155,6 +155,8 @@ pub enum Source {
     SystemCall(Text),
     /// The victim sleeps until its own timer.
     OwnSleep,
+    /// The victim sleeps until a timer sends it this signal.
+    TimerSignal(u32),
     /// The victim waits for a device.
     Device(Device),
     /// The victim waits for another thread.
