@@ -66,7 +66,7 @@ impl<'a> FactReader<'a> {
         };
         let state = kernel::option_state(text, option);
         if state == OptionState::Unmentioned && !kernel::is_whole(text) {
-            const PART: &str = "not in this configuration, which is a fragment";
+            const PART: &str = "not in this configuration, which is only a fragment";
             self.could_not(&source, PART);
             return Err(Missing::unknown(format!("{option} is {PART}")));
         }
@@ -97,7 +97,7 @@ impl<'a> FactReader<'a> {
             Some(true) => Ok(Obeyed::Yes),
             Some(false) => Ok(Obeyed::No),
             None => Err(Missing::unknown(format!(
-                "{parameter} is given, but whether the kernel has {option} is not known"
+                "{parameter} is set, but it is unknown whether the kernel has {option}"
             ))),
         }
     }
