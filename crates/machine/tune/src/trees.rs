@@ -435,7 +435,7 @@ fn kernel_version_decides_spinning_thread_safeguard() {
     let keeps = |plan: &crate::Plan| {
         plan.remarks
             .iter()
-            .any(|text| text.contains("keeps its share"))
+            .any(|text| text.contains("reserves a share"))
     };
     let throttle = "950000 -> -1";
 

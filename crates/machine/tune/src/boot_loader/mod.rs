@@ -49,7 +49,7 @@ pub enum BootError {
     #[error(transparent)]
     Output(#[from] punctual_files::FileError),
     /// Another program changed a file.
-    #[error("{path} was changed by another program: remove the part of punctual by hand")]
+    #[error("{path} was changed by another program: remove punctual's part by hand")]
     Changed {
         /// The file.
         path: PathBuf,
