@@ -48,7 +48,7 @@ pub fn fix_script(audit: &Audit) -> String {
                 text.push_str(&format!("{command}\n"));
             } else if !command.starts_with(APPLY) && done.insert(command.clone()) {
                 by_command.push_str(&format!("try {}\n", quoted(&command)));
-                text.push_str(&format!("# below: {command}\n"));
+                text.push_str(&format!("# see below: {command}\n"));
             }
         }
     }

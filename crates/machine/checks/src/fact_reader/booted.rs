@@ -48,7 +48,9 @@ impl<'a> FactReader<'a> {
         let last = last.ok_or_else(|| Missing::unknown("the machine's CPUs are unknown"))?;
         CpuSet::of_command_line(list, last).map_err(|_| {
             let list = line(list);
-            Missing::unknown(format!("{parameter}={list} is not a list of CPUs"))
+            Missing::unknown(format!(
+                "the value of {parameter}={list} is not a list of CPUs"
+            ))
         })
     }
 

@@ -65,10 +65,7 @@ const CHECKS: &[Check] = &[
                 reader.saw(&reader.host().virtualisation.hypervisor.source, name);
             }
             Ok(if guest {
-                Verdict::Warn(format!(
-                    "is {}",
-                    name.map_or("of unknown kind", String::as_str)
-                ))
+                Verdict::Warn(format!("is {}", name.map_or("unknown", String::as_str)))
             } else {
                 Verdict::Ok("none".to_owned())
             })
@@ -100,7 +97,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "throttling",
-        subject: "thermal throttling while sampled",
+        subject: "thermal throttling during the sample",
         severity: Severity::High,
         expected: "0",
         judge: |reader| {
@@ -373,7 +370,7 @@ const CHECKS: &[Check] = &[
                 Verdict::Warn(names.join(", "))
             })
         },
-        why: "Such a program can overwrite a setting.",
+        why: "A program that manages settings can overwrite a setting.",
         source: "tuned-adm(8); powerprofilesctl(1); tlp(8); systemd.unit(5), WantedBy=",
         ..BASE
     },
@@ -432,7 +429,7 @@ fn graphics(reader: &FactReader) -> Judged {
     }
     Ok(if busy.is_empty() {
         Verdict::Ok(format!(
-            "is a frame buffer only: {}",
+            "is only a frame buffer: {}",
             line(&plain.join(", "))
         ))
     } else {

@@ -78,7 +78,7 @@ fn judge(reader: &FactReader) -> Judged {
             "the guest's own states are shallow; the idle states of the host are not visible",
         ));
     }
-    Ok(Verdict::Ok("are shallow only".to_owned()))
+    Ok(Verdict::Ok("are all shallow".to_owned()))
 }
 
 /// Returns whether idle CPUs spin: `idle=poll` exists only on x86 (arch/x86/kernel/process.c).

@@ -211,7 +211,7 @@ const CHECKS: &[Check] = &[
     Check {
         name: "counted-softirqs",
         subject: "softirqs counted",
-        expected: "fewer than the ticks",
+        expected: "fewer than the timer ticks",
         judge: |reader| {
             counted(
                 reader,

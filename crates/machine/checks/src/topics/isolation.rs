@@ -129,12 +129,13 @@ const CHECKS: &[Check] = &[
             Stance {
                 roles: SPINNING,
                 severity: Severity::High,
-                note: "the batches interrupt a thread that never sleeps",
+                note: "the batches of callbacks interrupt a thread that never sleeps",
             },
             Stance {
                 roles: &[Role::Audio, Role::Lab],
                 severity: Severity::Info,
-                note: "with PREEMPT_RT the batches run in threads below the application's priority",
+                note: "with PREEMPT_RT, the callbacks run in threads below the application's \
+                       priority",
             },
         ],
         boot: &["rcu_nocbs"],

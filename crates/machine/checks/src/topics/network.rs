@@ -140,7 +140,7 @@ fn queues(reader: &FactReader) -> Judged {
         }
     }
     if counts.is_empty() {
-        return Err(Missing::unknown("no card shows its queues"));
+        return Err(Missing::unknown("no network card shows its queues"));
     }
     for (card, count) in counts.iter().take(4) {
         reader.saw(
@@ -256,7 +256,12 @@ fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, M
 /// Describes how long a card delays packets. Returns `None` if each packet raises an interrupt at
 /// once. Parameters that the driver lacks are left out.
 fn delay(text: &str) -> Result<Option<String>, Missing> {
-    let wrong = || Missing::unknown(format!("a card answers '{}'", line(text)));
+    let wrong = || {
+        Missing::unknown(format!(
+            "a network card gave the unexpected answer '{}'",
+            line(text)
+        ))
+    };
     let mut adaptive = false;
     let (mut micros, mut frames) = (None, None);
     for part in text.split(", ") {
