@@ -51,7 +51,7 @@ impl Context {
         let absent = cpus.difference(&self.online);
         if !absent.is_empty() {
             return Err(invalid(format!(
-                "CPU {absent} is not online ({})",
+                "CPU {absent} is not online (online CPUs: {})",
                 self.online
             )));
         }

@@ -225,7 +225,7 @@ fn why_unread(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         // The error is EPERM, as from lockdown (kernel_lockdown(7)); a file's mode would give
         // EACCES.
-        Some(1) => ", as a locked-down kernel answers",
+        Some(1) => ", which is the error of a locked-down kernel",
         _ => "",
     }
 }
@@ -298,7 +298,7 @@ fn selected(target: &Target<'_>, wish: &Wish, context: &Context) -> Result<Vec<S
                 setting: setting.name.to_owned(),
                 value: wish.value.clone(),
                 expected: format!(
-                    "name one: {}@{}",
+                    "name an instance: {}@{}",
                     setting.name,
                     setting.instance_form().unwrap_or_default()
                 ),

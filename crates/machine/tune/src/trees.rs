@@ -250,7 +250,10 @@ fn laptop_reports_missing_settings_and_other_tuners() {
         assert!(!why_left_out(&low, missing).is_empty(), "{missing}");
     }
     let error = plan(&machine, &request("", &["smt=off"], "")).unwrap_err();
-    assert!(error.to_string().contains("says 'notsupported'"), "{error}");
+    assert!(
+        error.to_string().contains("reads 'notsupported'"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -404,7 +404,11 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         2,
         &["--cpus"],
     ),
-    ("tune plan --set thread-priority=fifo:1", 2, &["name one"]),
+    (
+        "tune plan --set thread-priority=fifo:1",
+        2,
+        &["name an instance"],
+    ),
     (
         "tune plan --set thread-priority@*=fifo:100",
         2,

@@ -180,7 +180,7 @@ impl Loader {
     /// Returns the manual steps that make the machine boot an entry once.
     pub fn steps(&self, entry: &BootEntry) -> Vec<String> {
         let words = if entry.words.is_empty() {
-            "without further words".to_owned()
+            "without additional parameters".to_owned()
         } else {
             format!("with `{}` on the kernel's command line", entry.words)
         };

@@ -22,7 +22,7 @@ pub(super) enum NoSystemdBoot {
     NoSelection,
     #[error("'{0}' is not the name of an entry")]
     NotAName(String),
-    #[error("no file of the entry {0}")]
+    #[error("there is no file for the entry {0}")]
     NoFile(String),
 }
 
@@ -136,7 +136,7 @@ mod tests {
             ),
             (
                 NoFile("arch.conf".to_owned()),
-                "no file of the entry arch.conf",
+                "there is no file for the entry arch.conf",
             ),
         ] {
             assert_eq!(why.to_string(), text);

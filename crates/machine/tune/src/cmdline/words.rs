@@ -32,7 +32,7 @@ impl Changes {
             if name.contains('=') {
                 return Err(CmdlineError::Parameter {
                     text: name.clone(),
-                    why: "a name without value is needed",
+                    why: "it must be a name without a value",
                 });
             }
             if changes.add.iter().any(|word| is_of(word, name)) {
