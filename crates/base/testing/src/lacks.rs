@@ -86,7 +86,10 @@ const PHRASES: &[(&str, Lacks)] = &[
     ("needs priorities, and policy ", Lacks::Right),
     (": not permitted to this process; ", Lacks::Right),
     // punctual_tune::accessors::irq
-    ("or its chip cannot move it", Lacks::Hardware),
+    (
+        "or its interrupt controller cannot move it",
+        Lacks::Hardware,
+    ),
     // punctual_trace::TraceError, WatchError
     ("tracefs is not mounted", Lacks::Kernel),
     ("the kernel is locked down", Lacks::Kernel),

@@ -25,7 +25,7 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {
     /// The request names CPUs that are offline.
-    #[error("CPU {absent} is not online on that machine: {online} are")]
+    #[error("CPU {absent} is not online on that machine; the online CPUs are {online}")]
     NoSuchCpu {
         /// CPUs that are offline.
         absent: CpuSet,
@@ -116,7 +116,7 @@ fn measured(facts: &FactSet, request: &Request) -> Result<(CpuSet, &'static str)
         if !online.is_empty() && !absent.is_empty() {
             return Err(AuditError::NoSuchCpu { absent, online });
         }
-        return Ok((cpus.clone(), "as asked"));
+        return Ok((cpus.clone(), "as requested"));
     }
     let processor = &facts.host.processor;
     for (fact, because) in [
@@ -237,7 +237,7 @@ fn frequency(facts: &FactSet, cpus: &CpuSet) -> Fact<u64> {
         Some(mhz) => Fact::known((mhz * 1_000.0) as u64, CPUINFO),
         None => Fact::unknown(
             MAX_FREQUENCY.replace('#', "N"),
-            line("neither cpufreq nor /proc/cpuinfo states the clock frequency"),
+            line("neither cpufreq nor /proc/cpuinfo reports the clock frequency"),
         ),
     }
 }

@@ -143,7 +143,7 @@ impl<'a> FactReader<'a> {
                 Err(Missing::unknown(format!("{}: {why}", shown(file))))
             }
             None => Err(Missing::unknown(format!(
-                "{} is not among the facts",
+                "the facts do not contain {}",
                 shown(file)
             ))),
         }
@@ -156,7 +156,7 @@ impl<'a> FactReader<'a> {
             (Ok(text), _) => self.saw(shown(file), text),
             (Err(_), Some(Reading::Unreadable(why))) => self.could_not(file, why),
             (Err(_), Some(_)) => self.could_not(file, "not there"),
-            (Err(_), None) => self.could_not(file, "not among the facts"),
+            (Err(_), None) => self.could_not(file, "not in the facts"),
         }
         text
     }
@@ -259,8 +259,8 @@ impl<'a> FactReader<'a> {
     pub(crate) fn elsewhere(&self) -> Result<&'a CpuSet, Missing> {
         if self.others.is_empty() {
             Err(Missing::not_applicable(
-                "all CPUs are measured, so none is left for the system: pass the measured CPUs \
-                 with --cpus",
+                "all CPUs are measured, so no CPU is left for the system: select fewer CPUs with \
+                 --cpus",
             ))
         } else {
             Ok(self.others)
@@ -342,7 +342,7 @@ impl<'a> FactReader<'a> {
     /// Returns the counts of the measured CPUs and the time over which they were counted.
     pub(crate) fn counted(&self) -> Result<(Vec<&'a CpuInterference>, Nanos), Missing> {
         let sample = self.facts.sample.as_ref().ok_or_else(|| {
-            Missing::unknown("no counts: sampling is off, or the facts contain no counts")
+            Missing::unknown("nothing was counted: sampling is off, or the facts contain no counts")
         })?;
         let cpus: Vec<&CpuInterference> = sample
             .cpus
@@ -393,9 +393,9 @@ impl<'a> FactReader<'a> {
     /// tracefs is not mounted, and the state of the tracer is unknown.
     pub(crate) fn tracefs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
         judged.map_err(|missing| match missing {
-            Missing::NotApplicable(_) => {
-                Missing::unknown("tracefs is not mounted at /sys/kernel/tracing, or not built in")
-            }
+            Missing::NotApplicable(_) => Missing::unknown(
+                "tracefs is not mounted at /sys/kernel/tracing, or is not built into the kernel",
+            ),
             other => other,
         })
     }
@@ -405,7 +405,8 @@ impl<'a> FactReader<'a> {
     pub(crate) fn debugfs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
         judged.map_err(|missing| match missing {
             Missing::NotApplicable(_) => Missing::unknown(
-                "debugfs is not mounted at /sys/kernel/debug, locked, or not built in",
+                "debugfs is not mounted at /sys/kernel/debug, is locked down, or is not built into \
+                 the kernel",
             ),
             other => other,
         })

@@ -20,7 +20,8 @@ pub struct Distribution {
 /// Error for a distribution without known steps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no steps are known for the distribution '{0}': give --distribution {names}, or build a kernel with punctual kernel fragment",
+    "no installation steps are known for the distribution '{0}': pass --distribution with one of \
+     {names}, or build a kernel with the options of `punctual kernel fragment`",
     names = names()
 )]
 pub struct InstallError(String);
@@ -33,9 +34,9 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         title: "Debian",
         steps: &[
             "sudo apt update",
-            "sudo apt install linux-image-rt-{arch}   # Debian 12 and 13: amd64, arm64 or armmp",
-            "# For modules that are built here (DKMS): linux-headers-rt-{arch} as well.",
-            "# The newest kernel is booted; to stay with the other, set GRUB_DEFAULT in",
+            "sudo apt install linux-image-rt-{arch}   # Debian 12 and 13; amd64, arm64 and armmp",
+            "# If modules are built on this machine (DKMS), also install linux-headers-rt-{arch}.",
+            "# GRUB boots the newest kernel. To boot another kernel, set GRUB_DEFAULT in",
             "# /etc/default/grub and run sudo update-grub.",
             "sudo reboot",
         ],
@@ -46,28 +47,30 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         ids: &["ubuntu"],
         title: "Ubuntu",
         steps: &[
-            "# 22.04 and 24.04 LTS, with a subscription (free for personal use):",
+            "# Ubuntu 22.04 and 24.04 LTS need a subscription (free for personal use):",
             "sudo pro attach",
-            "sudo pro enable realtime-kernel   # on a Raspberry Pi: with --variant=raspi",
-            "# 25.10, 26.04 LTS and later have it among their packages, without one:",
+            "sudo pro enable realtime-kernel   # on a Raspberry Pi, add --variant=raspi",
+            "# Ubuntu 25.10, 26.04 LTS and later have a package and need no subscription:",
             "# sudo apt install ubuntu-realtime",
             "sudo reboot",
         ],
-        source: "packages.ubuntu.com, ubuntu-realtime of 25.10 and 26.04; guides that enable it by Ubuntu Pro (looked up November 2026)",
+        source: "packages.ubuntu.com, ubuntu-realtime of 25.10 and 26.04; guides that enable it \
+                 with Ubuntu Pro (looked up November 2026)",
     },
     Distribution {
         name: "rhel",
         ids: &["rhel", "centos", "rocky", "almalinux", "ol"],
         title: "Red Hat Enterprise Linux and compatible distributions",
         steps: &[
-            "# Red Hat Enterprise Linux 9 (8 and 10: with that number), registered with a",
-            "# subscription that has real time. On aarch64 it is a technology preview in 10.",
+            "# These steps are for Red Hat Enterprise Linux 9. For 8 or 10, replace the 9 below.",
+            "# Register the system with a subscription that includes real time. On aarch64,",
+            "# the real-time kernel of release 10 is a technology preview.",
             "sudo subscription-manager repos --enable rhel-9-for-{machine}-rt-rpms",
-            "# CentOS Stream, Rocky Linux, AlmaLinux have a repository of that name instead:",
+            "# On CentOS Stream, Rocky Linux and AlmaLinux, enable the repository rt instead:",
             "# sudo dnf config-manager --set-enabled rt",
-            "# Oracle Linux ships none: build one, with punctual kernel fragment.",
+            "# Oracle Linux has no real-time kernel: build one with punctual kernel fragment.",
             "sudo dnf install kernel-rt",
-            "# Make it the one that is booted:",
+            "# Make it the default kernel:",
             "sudo grubby --set-default $(ls -v /boot/vmlinuz-*rt* | tail -1)",
             "sudo reboot",
         ],
@@ -78,9 +81,9 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         ids: &["fedora"],
         title: "Fedora",
         steps: &[
-            "# Fedora packages no real-time kernel. There is kernel-cachyos-rt, in a COPR",
-            "# that Fedora does not support: github.com/CachyOS/copr-linux-cachyos says how.",
-            "# From Linux 6.12 on Fedora's own source can be built as one:",
+            "# Fedora packages no real-time kernel. A COPR, which Fedora does not support, has",
+            "# the package kernel-cachyos-rt: see github.com/CachyOS/copr-linux-cachyos.",
+            "# From Linux 6.12 on, you can build a real-time kernel from Fedora's own sources:",
             "sudo dnf install fedpkg fedora-packager rpmdevtools ncurses-devel pesign",
             "fedpkg clone -a kernel && cd kernel",
             "fedpkg switch-branch f$(rpm -E %fedora)   # the branch of this release, not Rawhide",
@@ -88,13 +91,13 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
             "# Options in kernel-local are merged into all configurations of the build:",
             "punctual kernel fragment >> kernel-local",
             "sed -i 's/^# define buildid .local/%define buildid .rt/' kernel.spec",
-            "# Fedora's build wants each option to be set: where it stops at new ones, add",
-            "# those that it names to kernel-local and begin again.",
+            "# The build stops if an option is not set. Add each option that it names to",
+            "# kernel-local, and run this command again:",
             "fedpkg local",
             "cd {machine}",
             "sudo dnf install --nogpgcheck ./kernel-[0-9]*.rpm ./kernel-core-[0-9]*.rpm \\",
             "  ./kernel-modules-[0-9]*.rpm ./kernel-modules-core-[0-9]*.rpm",
-            "# With Secure Boot it is not booted unless it is signed with a key of yours.",
+            "# With Secure Boot, this kernel boots only if you sign it with your own key.",
             "sudo reboot",
         ],
         source: "github.com/CachyOS/copr-linux-cachyos; fedoramagazine.org, Changing Fedora kernel configuration options; src.fedoraproject.org/rpms/kernel; users' notes on fedpkg local (looked up November 2026; not tried)",
@@ -111,9 +114,11 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         ],
         title: "SUSE",
         steps: &[
-            "# SUSE Linux Enterprise 15, with a registration for real time; put in your service pack:",
+            "# SUSE Linux Enterprise 15 needs a registration for real time. Replace 15.7 with your",
+            "# service pack:",
             "sudo SUSEConnect -p sle-module-rt/15.7/{machine}",
-            "# openSUSE needs none: Tumbleweed and Leap 15.6 have the package, Leap 16.0 has not.",
+            "# openSUSE needs no registration. Tumbleweed and Leap 15.6 have the package;",
+            "# Leap 16.0 does not have it.",
             "sudo zypper install kernel-rt",
             "sudo reboot",
         ],
@@ -124,10 +129,10 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         ids: &["arch", "archarm", "endeavouros", "cachyos"],
         title: "Arch Linux",
         steps: &[
-            "# linux-rt follows the newest kernel, linux-rt-lts a long-lived one; both are in extra,",
-            "# for x86_64. CachyOS has linux-cachyos-rt-bore.",
+            "# The package linux-rt has the newest kernel, and linux-rt-lts a long-term kernel.",
+            "# Both are in the repository extra for x86_64. CachyOS has linux-cachyos-rt-bore.",
             "sudo pacman -S linux-rt-lts",
-            "# Add it to the boot loader's menu; with GRUB:",
+            "# Add the kernel to the boot loader's menu. With GRUB:",
             "sudo grub-mkconfig -o /boot/grub/grub.cfg",
             "sudo reboot",
         ],
@@ -138,9 +143,9 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         ids: &["manjaro"],
         title: "Manjaro",
         steps: &[
-            "mhwd-kernel --list              # those that end in -rt are real-time kernels",
-            "sudo mhwd-kernel -i linux612-rt # the name may have changed: take one of that list",
-            "# The other kernels remain: choose this one in the boot loader's menu.",
+            "mhwd-kernel --list              # names that end in -rt are real-time kernels",
+            "sudo mhwd-kernel -i linux612-rt # use a name from that list",
+            "# The other kernels stay installed: choose the new one in the boot loader's menu.",
             "sudo reboot",
         ],
         source: "github.com/manjaro/mhwd, mhwd-kernel; Manjaro's package linux612-rt, 6.12.89_rt18 (looked up November 2026)",
@@ -150,12 +155,12 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         ids: &["poky", "nodistro", "oe", "openembedded"],
         title: "Yocto",
         steps: &[
-            "# In conf/local.conf, or the machine's configuration:",
+            "# Add to conf/local.conf or to the machine's configuration:",
             "#   PREFERRED_PROVIDER_virtual/kernel = \"linux-yocto-rt\"",
-            "# For a board with a custom kernel: a fragment in its layer's SRC_URI,",
+            "# For a board with a custom kernel, add a fragment to SRC_URI in the board's layer:",
             "#   punctual kernel fragment > realtime.cfg",
             "bitbake core-image-rt",
-            "# core-image-rt-sdk has the tools too. Write the image to the board, and boot.",
+            "# core-image-rt-sdk also contains tools. Write the image to the board and boot it.",
         ],
         source: "openembedded-core, meta/recipes-rt/images/core-image-rt.bb and meta/recipes-kernel/linux/linux-yocto-rt (looked up November 2026)",
     },
@@ -164,15 +169,17 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         ids: &["raspbian"],
         title: "Raspberry Pi OS",
         steps: &[
-            "# The 64-bit edition calls itself debian; Debian's own kernel does not fit the board.",
+            "# The 64-bit edition identifies itself as debian, but Debian's own kernel is not for",
+            "# this board.",
             "sudo apt update",
-            "sudo apt install linux-image-rpi-v8-rt   # also on a Pi 5, with 4 KiB pages",
-            "ls /boot/firmware/kernel8*rt.img         # the name for the next line",
+            "sudo apt install linux-image-rpi-v8-rt   # also for a Pi 5 with 4 KiB pages",
+            "ls /boot/firmware/kernel8*rt.img         # prints the file name for the next line",
             "echo kernel=kernel8_rt.img | sudo tee -a /boot/firmware/config.txt",
-            "# To go back: remove that line of config.txt.",
-            "# A Pi 5 with 16 KiB pages: build bcm2712_defconfig with punctual kernel fragment,",
-            "# from github.com/raspberrypi/linux.",
-            "# Its parameters: punctual tune cmdline write (cmdline.txt must stay one line).",
+            "# To return to the previous kernel, remove this line from config.txt.",
+            "# For a Pi 5 with 16 KiB pages, build bcm2712_defconfig from",
+            "# github.com/raspberrypi/linux with punctual kernel fragment.",
+            "# Set kernel parameters with punctual tune cmdline write: cmdline.txt must remain a",
+            "# single line.",
             "sudo reboot",
         ],
         source: "users' notes on linux-image-rpi-v8-rt of Debian 13; github.com/raspberrypi/linux, bcm2711_rt_defconfig of rpi-6.12.y (looked up November 2026; not tried)",
@@ -182,16 +189,18 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         ids: &["l4t"],
         title: "NVIDIA Jetson Linux",
         steps: &[
-            "# It calls itself ubuntu; Ubuntu's real-time kernel does not drive the board.",
-            "cat /etc/nv_tegra_release     # the release, such as R36 (revision 4)",
-            "# The repository's last word is the release:",
+            "# Jetson Linux identifies itself as ubuntu, but Ubuntu's real-time kernel does not",
+            "# support the board.",
+            "cat /etc/nv_tegra_release     # prints the release, such as R36 (revision 4)",
+            "# Replace r36.4 with this release:",
             "echo 'deb https://repo.download.nvidia.com/jetson/rt-kernel r36.4 main' |",
             "  sudo tee -a /etc/apt/sources.list.d/nvidia-l4t-apt-source.list",
             "sudo apt update",
             "sudo apt install nvidia-l4t-rt-kernel nvidia-l4t-rt-kernel-headers \\",
             "  nvidia-l4t-rt-kernel-oot-modules nvidia-l4t-display-rt-kernel",
-            "# A Jetson Thor also needs nvidia-l4t-rt-kernel-openrm. /boot/extlinux/extlinux.conf",
-            "# says which kernel is booted: its label DEFAULT; keep the old label to go back.",
+            "# A Jetson Thor also needs nvidia-l4t-rt-kernel-openrm. The label after DEFAULT in",
+            "# /boot/extlinux/extlinux.conf selects the kernel to boot. Keep the old label, so",
+            "# that you can return to the old kernel.",
             "sudo reboot",
         ],
         source: "docs.nvidia.com, Jetson Linux Developer Guide R38.4, Installing Real-Time Kernel (looked up November 2026; not tried)",
@@ -201,14 +210,14 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         ids: &["buildroot"],
         title: "Buildroot",
         steps: &[
-            "# A fragment, merged into the kernel's configuration:",
+            "# Write a fragment that the build merges into the kernel's configuration:",
             "punctual kernel fragment > board/realtime.config",
-            "# In make menuconfig, below Kernel, or in the board's defconfig:",
+            "# Set in make menuconfig (under Kernel) or in the board's defconfig:",
             "#   BR2_LINUX_KERNEL_CONFIG_FRAGMENT_FILES=\"board/realtime.config\"",
-            "# The kernel has to be 6.12 or later, or have the patches of PREEMPT_RT:",
+            "# A kernel before 6.12 needs the PREEMPT_RT patches:",
             "#   BR2_LINUX_KERNEL_PATCH=\"https://cdn.kernel.org/.../patch-6.6.x-rtN.patch.xz\"",
             "make linux-reconfigure && make",
-            "# Write the image to the board, and boot.",
+            "# Write the image to the board and boot it.",
         ],
         source: "configurations of boards that use BR2_LINUX_KERNEL_CONFIG_FRAGMENT_FILES (looked up November 2026; not tried)",
     },
@@ -217,10 +226,10 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
 /// Steps after the reboot, to verify that the real-time kernel is running.
 const AFTER: &str = "\
 # After the boot:
-uname -v                      # has PREEMPT_RT in it
-cat /sys/kernel/realtime      # 1 (some kernels lack this file)
-punctual doctor               # kernel-preempt-rt is ok; see the rest
-punctual measure timer -D 60s # the latency now
+uname -v                      # prints PREEMPT_RT
+cat /sys/kernel/realtime      # prints 1 (some kernels lack this file)
+punctual doctor               # the check kernel-preempt-rt must be ok
+punctual measure timer -D 60s # measures the latency of the new kernel
 ";
 
 /// Returns the steps for a distribution. `distribution` is its name on the command line or its `ID`
@@ -245,13 +254,13 @@ pub fn steps(distribution: &str, like: &[String], machine: &str) -> Result<Strin
         other => other,
     };
     let mut text = comment(&format!(
-        "A real-time kernel on {}. Nothing is installed by this command.",
+        "How to install a real-time kernel on {}. This command only prints the steps.",
         family.title
     ));
     if own.is_none() {
         text.push_str(&comment(&format!(
-            "{} is not known; it says that it is like {}, whose steps these are. See first whether it \
-             has such a package.",
+            "{} is not known, but its os-release names {} as a similar distribution. These are the \
+             steps for that distribution: first check whether the package exists.",
             shown(distribution),
             family.title
         )));

@@ -141,7 +141,11 @@ pub(crate) const BASE: Check = Check {
     setting: "",
     expected: "",
     reads: &[],
-    judge: |_| Err(fact_reader::Missing::not_applicable("nothing is asked")),
+    judge: |_| {
+        Err(fact_reader::Missing::not_applicable(
+            "this check examines nothing",
+        ))
+    },
     why: "",
     source: "",
     stances: &[],

@@ -13,12 +13,14 @@ pub fn page() -> String {
     let checks: usize = TOPICS.iter().map(|topic| topic.checks.len()).sum();
     let mut text = format!(
         "# Checks of punctual doctor\n\n\
-         {checks} checks of the machine and {} of the kernel's options. What is absent is *not applicable*\n\
-         or *unknown*, never ok. *fail* costs latency; *warn* may, under a condition that the facts\n\
-         do not contain. The exit code is 3 if a check of high or fatal severity fails.\n\n\
-         Sources are files of the kernel (as they were in 2026), manual pages and guides. Earlier\n\
-         kernels lack `core-api/real-time/hardware.rst` and `kernel-configuration.rst`, and\n\
-         `core-api/irq/managed_irq.rst`.\n\n## Roles\n\n| | |\n|---|---|\n",
+         `punctual doctor` makes {checks} checks of the machine and {} of the kernel's options.\n\
+         If a fact is missing, the result is *not applicable* or *unknown*, never *ok*. *fail*\n\
+         means that the state costs latency. *warn* means that it may cost latency, under a\n\
+         condition that the facts do not contain. The exit code is 3 if a check of high or\n\
+         fatal severity fails.\n\n\
+         Sources are files of the kernel's source tree (as of 2026), manual pages and guides.\n\
+         Earlier kernels lack `core-api/real-time/hardware.rst`, `core-api/irq/managed_irq.rst`\n\
+         and `core-api/real-time/kernel-configuration.rst`.\n\n## Roles\n\n| | |\n|---|---|\n",
         OPTIONS.len()
     );
     for (role, _, meaning) in ROLES {
@@ -76,7 +78,9 @@ fn stances(text: &mut String, stances: &[Stance]) {
 }
 
 fn options(text: &mut String) {
-    text.push_str("\n## The kernel's options\n\nAlso what `punctual kernel check` judges.\n");
+    text.push_str(
+        "\n## The kernel's options\n\n`punctual kernel check` also judges these options.\n",
+    );
     for option in OPTIONS {
         let wanted = match option.wanted {
             Wanted::On => "y",

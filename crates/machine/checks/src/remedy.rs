@@ -186,7 +186,7 @@ pub(crate) fn described(remedies: &[Remedy]) -> Vec<String> {
             let values = match (set.value, wanted(Role::Control), wanted(Role::Trading)) {
                 ("", Some(sleep), Some(spin)) if sleep == spin => sleep.to_owned(),
                 ("", Some(sleep), Some(spin)) => {
-                    format!("{sleep} where threads sleep, {spin} where they spin")
+                    format!("{sleep} if threads sleep, {spin} if they spin")
                 }
                 ("", sleep, spin) => sleep.or(spin).unwrap_or_default().to_owned(),
                 (value, ..) => value.to_owned(),
@@ -199,7 +199,7 @@ pub(crate) fn described(remedies: &[Remedy]) -> Vec<String> {
             format!("`{name}` = {values}{decide}")
         }
         Remedy::Run(command) => format!("`{command}`"),
-        Remedy::Decide(text) => format!("to decide: {text}"),
+        Remedy::Decide(text) => format!("if appropriate: {text}"),
     };
     remedies.iter().map(one).collect()
 }

@@ -21,9 +21,9 @@ try() {
 pub fn fix_script(audit: &Audit) -> String {
     let mut text = format!(
         "#!/bin/sh\n\
-         # What punctual doctor would change for the role {} on CPU {}.\n\
-         # Read it before you run it, as root. Settings are changed by punctual tune:\n\
-         # punctual tune revert restores them.\n\n\
+         # Changes that punctual doctor recommends for the role {} on CPU {}.\n\
+         # Read this script before you run it as root. It changes settings with\n\
+         # punctual tune, and punctual tune revert restores them.\n\n\
          {TRY}set --\n",
         audit.role, audit.cpus
     );
@@ -48,7 +48,7 @@ pub fn fix_script(audit: &Audit) -> String {
                 text.push_str(&format!("{command}\n"));
             } else if !command.starts_with(APPLY) && done.insert(command.clone()) {
                 by_command.push_str(&format!("try {}\n", quoted(&command)));
-                text.push_str(&format!("# below: {command}\n"));
+                text.push_str(&format!("# see below: {command}\n"));
             }
         }
     }
@@ -60,12 +60,12 @@ pub fn fix_script(audit: &Audit) -> String {
         String::new()
     };
     text.push_str(&format!(
-        "\n# Settings, until punctual tune revert:\n\
+        "\n# Change the settings; punctual tune revert restores them:\n\
          if [ $# -gt 0 ]; then\n  {APPLY} --keep-going{cpus} \"$@\" || failed=1\nfi\n"
     ));
     if !by_command.is_empty() {
         text.push_str(&format!(
-            "\n# Not changeable by punctual tune; in force until the next boot:\n{by_command}"
+            "\n# Changes that punctual tune cannot make, until the next boot:\n{by_command}"
         ));
     }
     text.push_str(&permanently(problems()));
@@ -82,7 +82,7 @@ fn permanently<'a>(problems: impl Iterator<Item = &'a Finding>) -> String {
         if let Some(what) = &finding.reboot {
             if text.is_empty() {
                 text.push_str(
-                    "\n# Permanently, by files, a reboot, a new login or another kernel:\n",
+                    "\n# Permanent changes, by a file, a reboot, a new login or another kernel:\n",
                 );
             }
             text.push_str(&format!("# - {}: {}\n", finding.id, one_line(what)));

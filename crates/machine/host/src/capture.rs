@@ -150,7 +150,7 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
 fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
     let put = |why: Reading| (COALESCING.to_owned(), why);
     if !root.is_live() {
-        let why = "not in a file: only the kernel of the machine itself can be queried";
+        let why = "not stored in a file: only the kernel of the running machine can be queried";
         files.extend([put(Reading::Unreadable(why.to_owned()))]);
         return;
     }
@@ -176,9 +176,9 @@ fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
             Ok(found) if found == Coalescing::default() => Reading::Absent,
             Ok(found) => Reading::Text(found.to_string()),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Reading::Absent,
-            Err(error) if error.raw_os_error() == Some(NO_DEVICE) => {
-                Reading::Unreadable("it is not in the network namespace of this process".to_owned())
-            }
+            Err(error) if error.raw_os_error() == Some(NO_DEVICE) => Reading::Unreadable(
+                "the network card is not in the network namespace of this process".to_owned(),
+            ),
             Err(error) => Reading::Unreadable(error.to_string()),
         };
         files.insert(COALESCING.replace('*', card), reading);
@@ -269,7 +269,7 @@ fn reading(text: Result<String, NoText>) -> Reading {
 fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
     let pids = match root.numbered("/proc", "") {
         Ok(pids) if !pids.is_empty() => pids,
-        Ok(_) => return Fact::unknown(TASKS, "no process is shown in /proc"),
+        Ok(_) => return Fact::unknown(TASKS, "/proc shows no processes"),
         Err(reason) => return Fact::unknown(TASKS, reason.to_string()),
     };
     let tasks = pids.into_iter().take(TASKS_LIMIT).filter_map(|pid| {
@@ -361,7 +361,7 @@ mod tests {
         let facts = host.capture(&["ethtool -c *"]);
         let reading = &facts.files["ethtool -c *"];
         assert!(
-            matches!(reading, Reading::Unreadable(why) if why.contains("of the machine itself"))
+            matches!(reading, Reading::Unreadable(why) if why.contains("of the running machine"))
         );
     }
 

@@ -8,7 +8,7 @@ use punctual_model::CpuSetError;
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The file could not be read.
-    #[error("cannot read {path}: {source}: is {} mounted here?", mount_of(path))]
+    #[error("cannot read {path}: {source}; is {} mounted?", mount_of(path))]
     Read {
         /// Path of the file, without the root path.
         path: String,
@@ -67,9 +67,9 @@ mod tests {
             }
             .to_string()
         };
-        assert!(error("/proc/self/status").ends_with("is /proc mounted here?"));
-        assert!(error("/sys/devices/system/cpu/online").ends_with("is /sys mounted here?"));
-        assert!(error("x").ends_with("is x mounted here?"));
+        assert!(error("/proc/self/status").ends_with("is /proc mounted?"));
+        assert!(error("/sys/devices/system/cpu/online").ends_with("is /sys mounted?"));
+        assert!(error("x").ends_with("is x mounted?"));
         assert!(error("").contains("cannot read"));
         let unexpected = HostError::Unexpected {
             path: "/proc/interrupts".to_owned(),

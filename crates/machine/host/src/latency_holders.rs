@@ -40,11 +40,14 @@ pub(crate) fn read(root: &Root) -> Reading {
     }
     match (holders.is_empty(), hidden) {
         (false, _) => Reading::Text(holders.join("\n")),
-        (true, 0) => Reading::Unreadable("no process of this PID namespace holds it".to_owned()),
+        (true, 0) => {
+            Reading::Unreadable("no process in this PID namespace holds it open".to_owned())
+        }
         (true, hidden) => {
             let processes = if hidden == 1 { "process" } else { "processes" };
             Reading::Unreadable(format!(
-                "the files of {hidden} {processes} of other users are hidden: run this as root"
+                "the open files of {hidden} {processes} of other users are hidden: run this \
+                 command as root"
             ))
         }
     }

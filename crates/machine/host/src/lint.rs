@@ -61,7 +61,7 @@ enum NoState {
     Unread(#[from] Unread),
     #[error("there is no {0}")]
     NoField(&'static str),
-    #[error("{key} of /proc/{pid}/status is '{text}'")]
+    #[error("{key} in /proc/{pid}/status is '{text}', which is not a number")]
     NotANumber {
         key: &'static str,
         pid: u32,
@@ -193,8 +193,8 @@ fn why_hidden(
             format!("it belongs to user {user}; run as that user or with CAP_SYS_PTRACE")
         }
         ((true, _), _) => {
-            "it is not dumpable (PR_SET_DUMPABLE of prctl(2), or capabilities of its \
-                           file); CAP_SYS_PTRACE is needed"
+            "it is not dumpable (because of PR_SET_DUMPABLE in prctl(2), or of file capabilities); \
+             CAP_SYS_PTRACE is needed"
                 .to_owned()
         }
         ((false, true), _) => match yama.as_deref() {
@@ -307,7 +307,7 @@ mod tests {
         let found = process(&root, 7);
         let reason = |why: &str| Err(why.to_owned());
         assert_eq!(found.size, Err("there is no VmSize:".to_owned()));
-        let locked = "VmLck: of /proc/7/status is '8 pages'";
+        let locked = "VmLck: in /proc/7/status is '8 pages', which is not a number";
         assert_eq!(found.locked, Err(locked.to_owned()));
         assert_eq!(
             found.runtime_limit,
@@ -315,7 +315,7 @@ mod tests {
         );
         assert_eq!(
             found.memlock_limit,
-            reason("CapEff: of /proc/7/status is 'all'")
+            reason("CapEff: in /proc/7/status is 'all', which is not a number")
         );
         write(folder.path(), "proc/7/status", "CapEff:\t0\n");
         let found = process(&root, 7);

@@ -179,7 +179,7 @@ impl ProgramCode {
         let functions = match self.open(region) {
             Some(file) => self.read_file(file),
             None => Err(NoFunctions::Reader(
-                "the file that is mapped cannot be opened".to_owned(),
+                "the mapped file cannot be opened".to_owned(),
             )),
         };
         let (functions, why) = match functions {

@@ -15,7 +15,9 @@ pub enum Unread {
     #[error("lockdown ({0})")]
     Lockdown(String),
     /// The kernel refuses it even to root, but lockdown cannot be confirmed.
-    #[error("not permitted, despite its mode: missing capability or kernel lockdown")]
+    #[error(
+        "not permitted, although the file mode allows it: missing capability or kernel lockdown"
+    )]
     NotPermitted,
     /// Another error, with the system's message.
     #[error("{0}")]
@@ -78,7 +80,8 @@ mod tests {
             ),
             (
                 Unread::NotPermitted,
-                "not permitted, despite its mode: missing capability or kernel lockdown",
+                "not permitted, although the file mode allows it: missing capability or kernel \
+                 lockdown",
             ),
             (
                 Unread::System("Is a directory (os error 21)".to_owned()),

@@ -143,7 +143,7 @@ pub(crate) fn apply_on(
         {
             applied.refused.push(LeftOut {
                 setting: step.label.clone(),
-                reason: format!("it also changes {first}, which was refused"),
+                reason: format!("this setting also changes {first}, which was refused"),
             });
             continue;
         }

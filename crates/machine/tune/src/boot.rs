@@ -80,26 +80,29 @@ pub(crate) fn instructions(target: &Target<'_>) -> Vec<String> {
         .join(" ");
     let is = |names: &[&str]| names.iter().any(|name| ids.contains(name));
     let mut steps: Vec<&str> = if is(&["debian", "ubuntu"]) {
-        vec!["add them to GRUB_CMDLINE_LINUX in /etc/default/grub, then run `update-grub`"]
+        vec![
+            "add the parameters to GRUB_CMDLINE_LINUX in /etc/default/grub, then run `update-grub`",
+        ]
     } else if is(&["fedora", "rhel", "centos"]) {
         vec!["run `grubby --update-kernel=ALL --args=\"…\"`"]
     } else if is(&["suse"]) {
         vec![
-            "add them to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then run \
+            "add the parameters to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then run \
              `grub2-mkconfig -o /boot/grub2/grub.cfg`",
         ]
     } else if is(&["arch"]) {
         vec![
-            "with GRUB: add them to GRUB_CMDLINE_LINUX in /etc/default/grub, then run \
+            "with GRUB: add the parameters to GRUB_CMDLINE_LINUX in /etc/default/grub, then run \
              `grub-mkconfig -o /boot/grub/grub.cfg`",
-            "with systemd-boot: add them to the line `options` of the entry in \
+            "with systemd-boot: add the parameters to the line `options` of the entry in \
              /boot/loader/entries",
         ]
     } else {
         vec![
-            "with GRUB: add them to GRUB_CMDLINE_LINUX in /etc/default/grub and write its \
-             configuration anew",
-            "with U-Boot: add them to the variable bootargs, or to `append` in extlinux.conf",
+            "with GRUB: add the parameters to GRUB_CMDLINE_LINUX in /etc/default/grub and \
+             regenerate grub.cfg",
+            "with U-Boot: add the parameters to the variable bootargs, or to `append` in \
+             extlinux.conf",
         ]
     };
     steps.insert(

@@ -36,19 +36,22 @@ impl Context {
                 let rest = stay.difference(measured);
                 if rest.is_empty() {
                     return Err(TuneError::Cpus(format!(
-                        "{setting}: CPU {measured} are all CPUs: leave at least one for the system"
+                        "{setting}: --cpus {measured} contains all CPUs: leave at least one CPU \
+                         for the system"
                     )));
                 }
                 rest
             }
             list => list.parse::<CpuSet>().map_err(|error| {
-                invalid(format!("{error}; or one of all, housekeeping, measured"))
+                invalid(format!(
+                    "{error}; or use one of all, housekeeping, measured"
+                ))
             })?,
         };
         let absent = cpus.difference(&self.online);
         if !absent.is_empty() {
             return Err(invalid(format!(
-                "CPU {absent} is not online ({})",
+                "CPU {absent} is not online (online CPUs: {})",
                 self.online
             )));
         }

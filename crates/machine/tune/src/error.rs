@@ -39,7 +39,8 @@ pub enum TuneError {
     },
     /// A value that cannot be written as one line.
     #[error(
-        "{setting}: {value:?} is not a value of a setting: one line of text, without space around it"
+        "{setting}: the value {value:?} is not valid: it must be one line of text without leading \
+         or trailing spaces"
     )]
     Value {
         /// The setting.
@@ -68,7 +69,7 @@ pub enum TuneError {
         expected: String,
     },
     /// A word for CPUs was used, but these CPUs are not known.
-    #[error("{setting}: the CPUs of '{word}' are not known: give --cpus, or a list")]
+    #[error("{setting}: it is unknown which CPUs '{word}' means: pass --cpus, or a list of CPUs")]
     NeedsCpus {
         /// The setting.
         setting: String,
@@ -84,7 +85,7 @@ pub enum TuneError {
         reason: String,
     },
     /// An interrupt, device or CPU does not exist.
-    #[error("there is no {setting} here: {there}")]
+    #[error("there is no {setting} on this machine: {there}")]
     NoInstance {
         /// The setting with its instance.
         setting: String,
@@ -143,8 +144,8 @@ pub enum TuneError {
     },
     /// Another user may have written the profile.
     #[error(
-        "the profile {} is not used: {why}; root applies only what root wrote: read it, then \
-         `sudo install -m 644` a copy into a folder of root",
+        "the profile {} is not used: {why}; root applies only files that root wrote: read the \
+         profile, then copy it with `sudo install -m 644` to a folder that belongs to root",
         path.display()
     )]
     Untrusted {
@@ -173,7 +174,7 @@ pub enum TuneError {
         undone: usize,
     },
     /// A change failed, and not all changes before it could be undone.
-    #[error("{cause}; and undoing what was changed before it failed: {undoing}")]
+    #[error("{cause}; the changes made before this error could not be undone: {undoing}")]
     NotRolledBack {
         /// The error.
         cause: Box<TuneError>,
@@ -181,7 +182,8 @@ pub enum TuneError {
         undoing: Box<TuneError>,
     },
     /// Other changes are in force.
-    #[error("'{label}' is applied already: `punctual tune revert` first (journal: {})", path.display())]
+    #[error("'{label}' is already applied: run `punctual tune revert` first (journal: \
+             {})", path.display())]
     InForce {
         /// Name of these changes.
         label: String,
@@ -208,7 +210,10 @@ pub enum TuneError {
     },
     /// The value could not be restored, or no apply can have written it. It is therefore not
     /// written.
-    #[error("{setting}: {value:?} is not a value of this setting ({takes}); it is not written")]
+    #[error(
+        "{setting}: the value {value:?} is not valid for this setting ({takes}), so it is not \
+         written"
+    )]
     Unsound {
         /// The setting with its instance.
         setting: String,
@@ -218,7 +223,8 @@ pub enum TuneError {
         takes: String,
     },
     /// The kernel accepted the value but did something else.
-    #[error("not verified: {} was set to '{value}', the kernel reported no error, but it reads '{found}'", path.display())]
+    #[error("not verified: {} was set to '{value}' and the kernel reported no error, but the file \
+             reads '{found}'", path.display())]
     NotVerified {
         /// The file.
         path: PathBuf,
@@ -228,7 +234,7 @@ pub enum TuneError {
         found: String,
     },
     /// The journal could not be read or written. Nothing is changed without it.
-    #[error("cannot {what} the journal {}: {source}{}; without it no setting is changed",
+    #[error("cannot {what} the journal {}: {source}{}; without the journal, no setting is changed",
              path.display(), whose(source))]
     Journal {
         /// The operation: read, write, …
@@ -239,8 +245,9 @@ pub enum TuneError {
         source: io::Error,
     },
     /// A line of the journal was altered since it was written.
-    #[error("line {line} of the journal {} is damaged, so it cannot be undone: compare its \
-             old values with the machine, restore them by hand, and remove the file", path.display())]
+    #[error("line {line} of the journal {} is damaged, so its changes cannot be undone: compare \
+             its old values with the machine, restore them by hand, and remove the \
+             file", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -248,21 +255,22 @@ pub enum TuneError {
         line: usize,
     },
     /// Another program is changing settings.
-    #[error("another program is changing settings: {} is locked; wait until it has ended", path.display())]
+    #[error("another program is changing settings: {} is locked; wait until that program has \
+             ended", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
     },
     /// Changes of an earlier program are still in force.
-    #[error("the journal {} holds changes that are not undone: run `punctual tune revert` before \
-             you make others", path.display())]
+    #[error("the journal {} contains changes that are not undone: run `punctual tune revert` \
+             before you make other changes", path.display())]
     Pending {
         /// The file.
         path: PathBuf,
     },
     /// The current boot or the start time of this process is unknown, so the journal's changes
     /// could not be distinguished from those of another boot or process.
-    #[error("{what} is not known: is /proc mounted? Without it no setting is changed")]
+    #[error("{what} is unknown: is /proc mounted? Without this information, no setting is changed")]
     Unidentified {
         /// The unknown item.
         what: &'static str,
@@ -291,7 +299,7 @@ pub enum TuneError {
     },
     /// No directory is available for the journal.
     #[error(
-        "no place for the journal of settings: neither XDG_STATE_HOME nor HOME is an absolute path"
+        "no folder for the journal of settings: neither XDG_STATE_HOME nor HOME is an absolute path"
     )]
     NoPlace,
 }
@@ -318,7 +326,7 @@ impl TuneError {
 fn whose(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {
-            " (set XDG_STATE_HOME to a folder of your own, or unset it)"
+            " (set XDG_STATE_HOME to a folder that you own, or unset it)"
         }
         _ => "",
     }
@@ -333,17 +341,17 @@ fn settings(count: usize) -> String {
 
 fn outlook(emptied: bool) -> &'static str {
     if emptied {
-        "it could be emptied, so nothing is left to do"
+        "the journal could be emptied, so nothing is left to do"
     } else {
-        "run `punctual tune revert` once more when it can be"
+        "run `punctual tune revert` again when the journal can be written"
     }
 }
 
 fn undone_text(undone: usize) -> String {
     match undone {
         0 => "nothing else was changed".to_owned(),
-        1 => "the change made before it is undone".to_owned(),
-        _ => format!("all {undone} changes made before it are undone"),
+        1 => "the change made before this error is undone".to_owned(),
+        _ => format!("all {undone} changes made before this error are undone"),
     }
 }
 

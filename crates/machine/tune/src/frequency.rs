@@ -129,7 +129,7 @@ pub(crate) fn check(target: &Target<'_>, steps: &[Step]) -> Result<(), TuneError
             return Err(TuneError::Invalid {
                 setting: step.label.clone(),
                 value: step.target.clone(),
-                expected: format!("the highest frequency of that policy, {MOST}, is {highest}"),
+                expected: format!("the maximum of this policy ({MOST}) is {highest}"),
             });
         }
     }

@@ -167,7 +167,7 @@ impl Plan {
                 format!("it cannot be read: {source}{}", why_unread(source))
             }
             TuneError::NeedsCpus { word, .. } => {
-                format!("'{word}' needs --cpus: the CPUs to measure")
+                format!("'{word}' needs --cpus with the CPUs to measure")
             }
             other => other.to_string(),
         };
@@ -192,15 +192,15 @@ impl Plan {
             && let Some(pid) = target.running("irqbalance")
         {
             remarks.push(format!(
-                "irqbalance runs (process {pid}) and moves interrupts: stop it, or ban these CPUs \
-                 with irqbalance-banned"
+                "irqbalance is running (process {pid}) and moves interrupts: stop it, or ban these \
+                 CPUs with the setting irqbalance-banned"
             ));
         }
         // The kernel truncates process names to 15 characters.
         for manager in ["tuned", "power-profiles-", "thermald"] {
             if let Some(pid) = target.running(manager) {
                 remarks.push(format!(
-                    "{manager} runs (process {pid}) and may change the same settings"
+                    "{manager} is running (process {pid}) and may change the same settings"
                 ));
             }
         }
@@ -225,7 +225,7 @@ fn why_unread(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         // The error is EPERM, as from lockdown (kernel_lockdown(7)); a file's mode would give
         // EACCES.
-        Some(1) => ", as a locked-down kernel answers",
+        Some(1) => ", which is the error of a locked-down kernel",
         _ => "",
     }
 }
@@ -244,14 +244,14 @@ fn context(target: &Target<'_>, request: &Request, wishes: &[&Wish]) -> Result<C
     let online = target
         .host
         .online()
-        .map_err(|error| TuneError::Cpus(format!("the online CPUs are not known: {error}")))?;
+        .map_err(|error| TuneError::Cpus(format!("the online CPUs are unknown: {error}")))?;
     if let Some(cpus) = &request.cpus {
         let absent = cpus.difference(&online);
         if cpus.is_empty() || !absent.is_empty() {
             return Err(TuneError::Cpus(if absent.is_empty() {
                 "--cpus names no CPU".to_owned()
             } else {
-                format!("CPU {absent} of --cpus is not online ({online})")
+                format!("CPU {absent} of --cpus is not online (online CPUs: {online})")
             }));
         }
     }
@@ -298,7 +298,7 @@ fn selected(target: &Target<'_>, wish: &Wish, context: &Context) -> Result<Vec<S
                 setting: setting.name.to_owned(),
                 value: wish.value.clone(),
                 expected: format!(
-                    "name one: {}@{}",
+                    "name an instance: {}@{}",
                     setting.name,
                     setting.instance_form().unwrap_or_default()
                 ),

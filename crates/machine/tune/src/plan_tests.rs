@@ -338,7 +338,7 @@ fn value_vanishing_before_write_affects_nothing() {
         let options = Options::default();
         let error = apply_on(files, &all, machine.host(), &machine.places(), options).unwrap_err();
         assert!(matches!(error, TuneError::RolledBack { .. }), "{error}");
-        assert!(error.to_string().contains("it has gone"), "{error}");
+        assert!(error.to_string().contains("has been removed"), "{error}");
         let after = machine.snapshot();
         let missing: Vec<_> = before.iter().filter(|file| !after.contains(file)).collect();
         assert_eq!((missing.len(), after.len() + 1), (1, before.len()));
@@ -388,12 +388,15 @@ fn managed_interrupts_are_refused_with_reason() {
     machine.write("proc/irq/25/smp_affinity_list.refuses", "");
     let done = applied(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
     assert_eq!(done.refused[0].setting, "irq-affinity@25");
-    assert!(done.refused[0].reason.contains("manages it"), "{done:?}");
+    assert!(
+        done.refused[0].reason.contains("manages this interrupt"),
+        "{done:?}"
+    );
     // The effective affinity is reported as well as the written one.
     assert!(
         done.remarks
             .iter()
-            .any(|text| text.contains("interrupt 24: still at CPU 3"))
+            .any(|text| text.contains("interrupt 24 is still on CPU 3"))
     );
     reverted(&machine).unwrap();
     assert_eq!(machine.get("proc/irq/24/smp_affinity_list"), "0-3");

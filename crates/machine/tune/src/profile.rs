@@ -114,7 +114,7 @@ impl Wish {
         let (name, value) = text.split_once('=').ok_or_else(|| TuneError::Invalid {
             setting: "--set".to_owned(),
             value: text.to_owned(),
-            expected: "it takes setting=value, or setting@instance=value".to_owned(),
+            expected: "use setting=value or setting@instance=value".to_owned(),
         })?;
         Self::new(name.trim(), value.trim().to_owned(), None)
     }
@@ -258,7 +258,7 @@ impl Profile {
                 }
                 ("boot", DeValue::Table(boot)) => profile.boot = read_boot(boot, &spot)?,
                 ("summary", _) => {
-                    return Err(spot(value.span()).error("the summary is a text in quotes"));
+                    return Err(spot(value.span()).error("the summary must be a text in quotes"));
                 }
                 (table @ ("settings" | "boot"), _) => {
                     return Err(spot(key.span()).error(format!(
@@ -268,7 +268,9 @@ impl Profile {
                 (other, _) => {
                     let near = match nearest(other, &["summary", "role", "settings", "boot"]) {
                         Some(near) => format!("did you mean '{near}'?"),
-                        None => "a profile has summary, role, [settings] and [boot]".to_owned(),
+                        None => {
+                            "a profile can have summary, role, [settings] and [boot]".to_owned()
+                        }
                     };
                     return Err(spot(key.span()).error(format!("there is no '{other}': {near}")));
                 }
@@ -320,7 +322,7 @@ fn read_role(table: &DeTable<'_>, spot: &dyn Fn(Range<usize>) -> Spot) -> Result
         DeValue::String(name) => name
             .parse()
             .map_err(|error: RoleError| wrong(error.to_string())),
-        _ => Err(wrong("a role is a text in quotes".to_owned())),
+        _ => Err(wrong("a role must be a text in quotes".to_owned())),
     }
 }
 
@@ -336,7 +338,9 @@ fn read_settings(
     for (key, value) in table {
         let place = spot(value.span());
         let text = plain(value.get_ref()).ok_or_else(|| {
-            place.error("a setting is a text in quotes, a whole number, or true or false")
+            place.error(
+                "the value of a setting must be a text in quotes, a whole number, true or false",
+            )
         })?;
         let wish = Wish::new(key.get_ref(), text, Some(place.clone()));
         let mut wish = wish.map_err(|error| spot(key.span()).error(error.to_string()))?;
@@ -368,7 +372,7 @@ fn read_boot(
             DeValue::Boolean(true) => None,
             other => Some(plain(other).filter(|text| good(text)).ok_or_else(|| {
                 spot(value.span())
-                    .error("a boot argument is a text without spaces, a whole number, or true")
+                    .error("a boot argument must be a text without spaces, a whole number, or true")
             })?),
         };
         let value = match value_text.as_deref() {
@@ -474,7 +478,7 @@ mod tests {
                      ^^^^^^^^^^^
         ");
         insta::assert_snapshot!(message("[settings]\nthp = [1]\n"), @r"
-        mine.toml:2:7: a setting is a text in quotes, a whole number, or true or false
+        mine.toml:2:7: the value of a setting must be a text in quotes, a whole number, true or false
           thp = [1]
                 ^^^
         ");
@@ -484,7 +488,7 @@ mod tests {
           ^^^
         "#);
         insta::assert_snapshot!(message("[boot]\nisolcpus = \"2, 3\"\n"), @r#"
-        mine.toml:2:12: a boot argument is a text without spaces, a whole number, or true
+        mine.toml:2:12: a boot argument must be a text without spaces, a whole number, or true
           isolcpus = "2, 3"
                      ^^^^^^
         "#);

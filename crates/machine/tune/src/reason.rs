@@ -67,25 +67,27 @@ fn reason(target: &Target<'_>, source: &io::Error, known: &str) -> String {
     let text = match source.kind() {
         io::ErrorKind::PermissionDenied => match Caller::from_target(target) {
             Some(Caller::User) | None => "only root may change settings: use sudo".to_owned(),
-            Some(Caller::Namespace) => "root of a user namespace (a container) is not root of \
-                                        the machine: run it on the machine itself"
+            Some(Caller::Namespace) => "root in a user namespace (a container) is not root on the \
+                                        machine: run this command on the machine itself"
                 .to_owned(),
             Some(Caller::Stripped) => "this process lacks CAP_SYS_ADMIN, as in most containers: \
-                                       run it on the machine itself"
+                                       run this command on the machine itself"
                 .to_owned(),
             Some(Caller::LockedDown(level)) => {
                 format!("the kernel is locked down ({level}), see kernel_lockdown(7)")
             }
             Some(Caller::Root) if !known.is_empty() => known.to_owned(),
-            Some(Caller::Root) => "refused to root: by the kernel or the firmware".to_owned(),
+            Some(Caller::Root) => "the kernel or the firmware refuses this even to root".to_owned(),
         },
-        io::ErrorKind::ReadOnlyFilesystem => "it is mounted read-only, as in most containers: \
-                                              run it on the machine itself"
+        io::ErrorKind::ReadOnlyFilesystem => "the file system is mounted read-only, as in most \
+                                              containers: run this command on the machine itself"
             .to_owned(),
         io::ErrorKind::InvalidInput => "the kernel does not accept this value now".to_owned(),
         io::ErrorKind::Unsupported => "the driver cannot do that".to_owned(),
-        io::ErrorKind::ResourceBusy => "another setting in force excludes it".to_owned(),
-        io::ErrorKind::NotFound => "this kernel does not have it, or it has gone".to_owned(),
+        io::ErrorKind::ResourceBusy => "another setting in force excludes this value".to_owned(),
+        io::ErrorKind::NotFound => "this kernel does not have the file, or the device has been \
+                                    removed"
+            .to_owned(),
         _ if source.raw_os_error() == Some(EIO) => "the device or its firmware refused".to_owned(),
         _ => return String::new(),
     };
@@ -149,7 +151,7 @@ mod tests {
         );
         assert_eq!(
             advice(1, ""),
-            "; refused to root: by the kernel or the firmware"
+            "; the kernel or the firmware refuses this even to root"
         );
         assert_eq!(advice(1, "the firmware"), "; the firmware");
         for (errno, part) in [

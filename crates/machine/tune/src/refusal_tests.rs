@@ -101,7 +101,7 @@ fn unwritable_journal_does_not_prevent_restoring() {
             "{text}"
         );
         assert!(text.contains("Read-only file system"), "{text}");
-        assert!(text.contains("once more"), "{text}");
+        assert!(text.contains("run `punctual tune revert` again"), "{text}");
         // Once the journal can be written, there is nothing left to undo.
         let again = reverted(&machine).unwrap();
         assert!(
@@ -141,7 +141,7 @@ fn journal_with_foreign_values_is_not_obeyed() {
         std::fs::write(&journal, lines.join("\n") + "\n").unwrap();
         let before = machine.snapshot();
         let error = reverted(&machine).unwrap_err().to_string();
-        assert!(error.contains("is not a value of this setting"), "{error}");
+        assert!(error.contains("is not valid for this setting"), "{error}");
         assert!(!error.contains('\n') && !error.contains('\r'), "{error}");
         assert_eq!(machine.snapshot(), before, "{setting} {old}");
     }

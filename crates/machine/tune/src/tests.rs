@@ -91,7 +91,7 @@ fn next_program_undoes_an_interrupted_change() {
             assert_eq!(recover(&machine.journal(), machine.host()).unwrap(), []);
         }
     }
-    assert!(changed > 10, "the faults came while something was changed");
+    assert!(changed > 10, "no faults were injected during changes");
 }
 
 #[test]
@@ -259,7 +259,11 @@ fn reboot_has_undone_earlier_changes() {
     let undone = recover(&machine.journal(), machine.host()).unwrap();
     assert_eq!(undone.len(), 2);
     assert!(undone.iter().all(|restored| restored.how == How::Reboot));
-    assert_eq!(machine.source(), "hpet", "what this boot has set stays");
+    assert_eq!(
+        machine.source(),
+        "hpet",
+        "the value that this boot set stays"
+    );
     assert_eq!(recover(&machine.journal(), machine.host()).unwrap(), []);
 }
 

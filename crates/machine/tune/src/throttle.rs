@@ -33,7 +33,8 @@ pub(crate) fn decide(target: &Target<'_>, plan: &mut Plan) {
         let absent = plan.left_out.iter_mut().find(|one| one.setting == FAIR);
         if let Some(absent) = absent {
             absent.reason = format!(
-                "Linux {major}.{minor} has no fair server (6.12 and later); {THROTTLE} decides"
+                "Linux {major}.{minor} has no fair server, which needs 6.12 or later; {THROTTLE} \
+                 applies instead"
             );
         }
         return;
@@ -50,16 +51,16 @@ pub(crate) fn decide(target: &Target<'_>, plan: &mut Plan) {
         plan.left_out.push(LeftOut {
             setting: THROTTLE.to_owned(),
             reason: format!(
-                "without effect on Linux {major}.{minor}; the fair server applies ({FAIR})"
+                "no effect on Linux {major}.{minor}; the fair server applies instead ({FAIR})"
             ),
         });
     }
     let none = |step: &Step| step.setting.name == FAIR && step.target == "0";
     if !plan.steps.iter().any(none) {
         plan.remarks.push(format!(
-            "from Linux 6.12 on the fair server keeps its share for normal threads (50 ms of each \
-             second by default), whatever {THROTTLE} says: {FAIR}=0 disables it, if debugfs is \
-             mounted"
+            "from Linux 6.12 on, the fair server reserves a share of the CPU for normal threads \
+             (50 ms of each second by default), regardless of {THROTTLE}: {FAIR}=0 disables it, if \
+             debugfs is mounted"
         ));
     }
 }

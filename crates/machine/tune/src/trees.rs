@@ -250,7 +250,10 @@ fn laptop_reports_missing_settings_and_other_tuners() {
         assert!(!why_left_out(&low, missing).is_empty(), "{missing}");
     }
     let error = plan(&machine, &request("", &["smt=off"], "")).unwrap_err();
-    assert!(error.to_string().contains("says 'notsupported'"), "{error}");
+    assert!(
+        error.to_string().contains("reads 'notsupported'"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -435,7 +438,7 @@ fn kernel_version_decides_spinning_thread_safeguard() {
     let keeps = |plan: &crate::Plan| {
         plan.remarks
             .iter()
-            .any(|text| text.contains("keeps its share"))
+            .any(|text| text.contains("reserves a share"))
     };
     let throttle = "950000 -> -1";
 

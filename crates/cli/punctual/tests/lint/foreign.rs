@@ -236,7 +236,7 @@ fn privileged_reader_reads_nothing() {
     }
     let said = text(&output.stdout);
     assert!(
-        said.starts_with("unknown its reader cannot become user 1"),
+        said.starts_with("unknown the reader process cannot become user 1"),
         "{said}"
     );
     assert!(!said.contains("function "), "{said}");

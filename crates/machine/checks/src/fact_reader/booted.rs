@@ -48,7 +48,9 @@ impl<'a> FactReader<'a> {
         let last = last.ok_or_else(|| Missing::unknown("the machine's CPUs are unknown"))?;
         CpuSet::of_command_line(list, last).map_err(|_| {
             let list = line(list);
-            Missing::unknown(format!("{parameter}={list} is not a list of CPUs"))
+            Missing::unknown(format!(
+                "the value of {parameter}={list} is not a list of CPUs"
+            ))
         })
     }
 
@@ -66,7 +68,7 @@ impl<'a> FactReader<'a> {
         };
         let state = kernel::option_state(text, option);
         if state == OptionState::Unmentioned && !kernel::is_whole(text) {
-            const PART: &str = "not in this configuration, which is a fragment";
+            const PART: &str = "not in this configuration, which is only a fragment";
             self.could_not(&source, PART);
             return Err(Missing::unknown(format!("{option} is {PART}")));
         }
@@ -97,7 +99,7 @@ impl<'a> FactReader<'a> {
             Some(true) => Ok(Obeyed::Yes),
             Some(false) => Ok(Obeyed::No),
             None => Err(Missing::unknown(format!(
-                "{parameter} is given, but whether the kernel has {option} is not known"
+                "{parameter} is set, but it is unknown whether the kernel has {option}"
             ))),
         }
     }

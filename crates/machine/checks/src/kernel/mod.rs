@@ -124,7 +124,7 @@ pub fn audit(config: &Fact<String>, role: Role, machine: Option<&FactSet>, name:
 }
 
 /// State of an option that a partial configuration of the running kernel does not mention.
-const PART: &str = "is not in this configuration, which is a fragment";
+const PART: &str = "is not in this configuration, which is only a fragment";
 /// State of an option that a partial configuration of a kernel does not mention, if the kernel is
 /// not built yet.
 const DEFCONFIG: &str = "is not in this configuration, which is a defconfig or a fragment: run \
@@ -187,7 +187,7 @@ fn finding(
         ));
         (state, found) = (
             FindingState::NotApplicable,
-            format!("{selecting} cannot be without it"),
+            format!("{selecting} selects it"),
         );
     }
     let files: Vec<(&str, &str)> = files_of(option.switch)
@@ -202,10 +202,7 @@ fn finding(
         let is = if names.len() == 1 { "is" } else { "are" };
         (state, found) = (
             FindingState::Ok,
-            format!(
-                "is built in, and switched off now: {} {is} 0",
-                names.join(", ")
-            ),
+            format!("is built in, but switched off: {} {is} 0", names.join(", ")),
         );
     }
     let stance = option.stances.iter().find(|s| s.roles.contains(&role));
@@ -254,7 +251,7 @@ fn unmentioned(option: &KernelOption, text: &str, runs: bool) -> Option<(Finding
         return Some((FindingState::Unknown, found.to_owned()));
     }
     let (major, minor) = option.since;
-    let found = format!("came with Linux {major}.{minor}");
+    let found = format!("does not exist before Linux {major}.{minor}");
     let before = version(text).is_some_and(|version| version < option.since);
     before.then_some((FindingState::NotApplicable, found))
 }
@@ -297,11 +294,11 @@ fn id(option: &str) -> String {
 pub fn fragment(role: Role) -> String {
     let mut text = format!(
         "# Kernel options for low latency, for the role {role}: {}.\n\
-         # Use it in the kernel's source:\n\
+         # To use it in the kernel's source tree:\n\
          #   scripts/kconfig/merge_config.sh -m .config THIS_FILE && make olddefconfig\n\
-         # then see what was taken: punctual kernel check --config .config --role {role}\n\
-         # CONFIG_PREEMPT_RT is offered where CONFIG_EXPERT is y and, before Linux 6.12,\n\
-         # where the PREEMPT_RT patches are applied.\n\n\
+         # Then check the result: punctual kernel check --config .config --role {role}\n\
+         # CONFIG_PREEMPT_RT is only available if CONFIG_EXPERT is y and, before Linux 6.12,\n\
+         # if the PREEMPT_RT patches are applied.\n\n\
          CONFIG_EXPERT=y\n",
         role.meaning()
     );
@@ -317,7 +314,7 @@ pub fn fragment(role: Role) -> String {
         if !option.selected_by.is_empty() {
             let selecting = option.selected_by.join(", ");
             text.push_str(&format!(
-                "# (it stays where one of these is on: {selecting})\n"
+                "# (it stays on if one of these is on: {selecting})\n"
             ));
         }
         for with in option.with.iter().filter(|_| on) {
@@ -330,7 +327,9 @@ pub fn fragment(role: Role) -> String {
         }
     }
     if SPINNING.contains(&role) {
-        text.push_str("\n# Of the choice of ticks (NO_HZ_FULL above excludes NO_HZ_IDLE).\n");
+        text.push_str(
+            "\n# Only one tick mode can be on, and NO_HZ_FULL above excludes NO_HZ_IDLE.\n",
+        );
         text.push_str("# CONFIG_NO_HZ_IDLE is not set\n");
     }
     text
@@ -430,10 +429,7 @@ mod tests {
         let selected = format!("{name}=y\nCONFIG_X86_INTEL_PSTATE=y\n");
         let finding = found(&selected, name, Role::Control);
         assert_eq!(finding.state, FindingState::NotApplicable);
-        assert_eq!(
-            finding.found,
-            "CONFIG_X86_INTEL_PSTATE cannot be without it"
-        );
+        assert_eq!(finding.found, "CONFIG_X86_INTEL_PSTATE selects it");
         let free = found(&format!("{name}=y\n"), name, Role::Control);
         assert_eq!(free.state, FindingState::Fail);
     }
@@ -474,7 +470,7 @@ mod tests {
         assert_eq!((rt.state, rt.found.as_str()), (FindingState::Ok, "is y"));
         let isolation = found(&old, "CONFIG_CPU_ISOLATION", Role::Control);
         assert_eq!(isolation.state, FindingState::NotApplicable);
-        assert_eq!(isolation.found, "came with Linux 4.15");
+        assert_eq!(isolation.found, "does not exist before Linux 4.15");
         let new = found(&whole("4.15.0", ""), "CONFIG_CPU_ISOLATION", Role::Control);
         assert_eq!(new.state, FindingState::Fail);
     }

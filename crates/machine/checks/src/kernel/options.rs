@@ -32,12 +32,13 @@ pub(crate) const WITHOUT_RT: &[Stance] = &[
     Stance {
         roles: &[Role::Trading, Role::Network],
         severity: Severity::High,
-        note: "a thread that owns its CPU and makes no system calls gains little from it; tuned's cpu-partitioning runs on ordinary kernels",
+        note: "a thread that owns its CPU and makes no system calls gains little from PREEMPT_RT; \
+               tuned's profile cpu-partitioning runs on ordinary kernels",
     },
     Stance {
         roles: &[Role::Lab],
         severity: Severity::Medium,
-        note: "a lab compares kernels with and without it",
+        note: "a lab compares kernels with and without PREEMPT_RT",
     },
 ];
 
@@ -49,8 +50,8 @@ pub const OPTIONS: &[KernelOption] = &[
         formerly: "CONFIG_PREEMPT_RT_FULL",
         wanted: Wanted::On,
         severity: Severity::Fatal,
-        why: "Without it, the length of non-preemptible sections has no bound: spinlocks, \
-              softirqs and interrupt handlers delay every thread.",
+        why: "Without this option, the length of non-preemptible sections has no upper limit: \
+              spinlocks, softirqs and interrupt handlers delay every thread.",
         source: REAL_TIME,
         seen_by: "kernel-preempt-rt",
         stances: WITHOUT_RT,
@@ -60,7 +61,7 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_HIGH_RES_TIMERS",
         wanted: Wanted::On,
         severity: Severity::High,
-        why: "Without it timers expire with the tick, 1 to 10 ms late.",
+        why: "Without this option, timers expire only at a tick, 1 to 10 ms late.",
         source: "Documentation/timers/highres.rst",
         seen_by: "kernel-high-resolution-timers",
         ..BASE
@@ -68,18 +69,22 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_NO_HZ_FULL",
         wanted: Wanted::OnToSpin,
-        why: "It accounts on each entry into the kernel and each return, which periodic threads do often; it removes the tick from a spinning thread.",
+        why: "This option removes the tick from spinning threads, but adds accounting to each \
+              kernel entry and exit, which periodic threads make often.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, Documentation/timers/no_hz.rst",
         stances: &[
             Stance {
                 roles: PERIODIC,
                 severity: Severity::Info,
-                note: "the kernel's documentation advises against it for periodic work; rtcqs and some guides count it as good. It costs less while nohz_full= names no CPU",
+                note: "the kernel's documentation advises against this option for periodic work, \
+                       but rtcqs and some guides rate it as good. Its cost is lower if nohz_full= \
+                       names no CPU",
             },
             Stance {
                 roles: SPINNING,
                 severity: Severity::High,
-                note: "the tick would interrupt each spinning thread HZ times a second; RHEL for Real Time, tuned and NVIDIA's guide ask for it",
+                note: "otherwise the tick interrupts each spinning thread HZ times a second. RHEL \
+                       for Real Time, tuned and NVIDIA's guide call for this option",
             },
         ],
         ..BASE
@@ -89,14 +94,16 @@ pub const OPTIONS: &[KernelOption] = &[
         // Earlier kernels always have this feature.
         since: (4, 15),
         wanted: Wanted::On,
-        why: "Without it isolcpus= and nohz_full= move less of the kernel's own work.",
+        why: "Without this option, isolcpus= and nohz_full= move less of the kernel's own work to \
+              other CPUs.",
         source: "init/Kconfig, CPU_ISOLATION",
         ..BASE
     },
     KernelOption {
         option: "CONFIG_RCU_NOCB_CPU",
         wanted: Wanted::On,
-        why: "Without it rcu_nocbs= does nothing, and RCU callbacks run on the CPU that queued them.",
+        why: "Without this option, rcu_nocbs= does nothing, and RCU callbacks run on the CPU that \
+              queued them.",
         with: &["CONFIG_RCU_EXPERT"],
         source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
         ..BASE
@@ -104,7 +111,8 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_IRQ_FORCED_THREADING",
         wanted: Wanted::On,
-        why: "Without it interrupt handlers cannot be made threads with priorities (threadirqs).",
+        why: "Without this option, threadirqs cannot run interrupt handlers in threads with \
+              priorities.",
         source: "kernel/irq/Kconfig; Documentation/admin-guide/kernel-parameters.txt, threadirqs",
         ..BASE
     },
@@ -112,7 +120,8 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_CPU_FREQ",
         wanted: Wanted::On,
         severity: Severity::High,
-        why: "Without it the frequency stays as the boot loader set it, which may be low.",
+        why: "Without this option, the frequency stays at the value that the boot loader set, \
+              which may be low.",
         source: REAL_TIME,
         ..BASE
     },
@@ -120,20 +129,23 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE",
         wanted: Wanted::On,
         severity: Severity::High,
-        why: "Until something sets the governor, each CPU follows this default; others change the frequency with the load.",
+        why: "Each CPU uses this default governor until a program selects another. Other governors \
+              change the frequency with the load.",
         source: REAL_TIME,
         needs: "CONFIG_CPU_FREQ",
         ..BASE
     },
     KernelOption {
         option: "CONFIG_CPU_FREQ_GOV_ONDEMAND",
-        why: "A governor that follows the load makes latency depend on it; a tool may select it unasked.",
+        why: "With this governor, the frequency and therefore the latency depend on the load. A \
+              program may select this governor without being asked.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",
         ..BASE
     },
     KernelOption {
         option: "CONFIG_CPU_FREQ_GOV_CONSERVATIVE",
-        why: "A governor that follows the load makes latency depend on it; a tool may select it unasked.",
+        why: "With this governor, the frequency and therefore the latency depend on the load. A \
+              program may select this governor without being asked.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",
         ..BASE
     },
@@ -141,7 +153,8 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_CPU_FREQ_GOV_SCHEDUTIL",
         // These options select it in drivers/cpufreq/Kconfig.x86.
         selected_by: &["CONFIG_X86_INTEL_PSTATE", "CONFIG_X86_AMD_PSTATE"],
-        why: "A governor that follows the load makes latency depend on it; a tool may select it unasked.",
+        why: "With this governor, the frequency and therefore the latency depend on the load. A \
+              program may select this governor without being asked.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",
         ..BASE
     },
@@ -149,7 +162,8 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_CPU_IDLE",
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "Without it deep idle states cannot be limited by name; limit them (to C1) instead of removing the driver.",
+        why: "Without this option, deep idle states cannot be limited by name. Limit them to C1 \
+              instead of removing the driver.",
         source: REAL_TIME,
         ..BASE
     },
@@ -161,7 +175,7 @@ pub const OPTIONS: &[KernelOption] = &[
         stances: &[Stance {
             roles: &[Role::Audio],
             severity: Severity::Info,
-            note: "a desktop needs it: measure with a graphics load",
+            note: "a desktop needs graphics: measure under a graphics load",
         }],
         ..BASE
     },
@@ -169,7 +183,8 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_EFI_DISABLE_RUNTIME",
         since: (5, 19),
         wanted: Wanted::On,
-        why: "A call into the firmware can keep interrupts off for milliseconds; efi=noruntime does the same at boot.",
+        why: "This option prevents calls into the EFI firmware, which can keep interrupts disabled \
+              for milliseconds. The boot parameter efi=noruntime has the same effect.",
         source: REAL_TIME,
         needs: "CONFIG_EFI",
         ..BASE
@@ -177,31 +192,33 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_IRQSOFF_TRACER",
         severity: Severity::High,
-        why: "It instruments each place where interrupts are disabled, even while the tracer is off.",
+        why: "This tracer instruments each place where interrupts are disabled, even while it is \
+              off.",
         source: REAL_TIME,
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "a lab uses it only to search for sections with interrupts disabled",
+            note: "a lab uses this tracer only to search for sections with interrupts disabled",
         }],
         ..BASE
     },
     KernelOption {
         option: "CONFIG_PREEMPT_TRACER",
         severity: Severity::High,
-        why: "It instruments each place where preemption is disabled, even while the tracer is off.",
+        why: "This tracer instruments each place where preemption is disabled, even while it is \
+              off.",
         source: REAL_TIME,
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "a lab uses it only to search for sections with preemption disabled",
+            note: "a lab uses this tracer only to search for sections with preemption disabled",
         }],
         ..BASE
     },
     KernelOption {
         option: "CONFIG_PROVE_LOCKING",
         severity: Severity::High,
-        why: "Checking the order of locks slows down each acquisition, and the worst case most.",
+        why: "Checking the lock order slows down each acquisition, most of all in the worst case.",
         source: REAL_TIME,
         ..BASE
     },
@@ -221,7 +238,8 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_DEBUG_RT_MUTEXES",
-        why: "Priority-inheriting locks, which PREEMPT_RT uses throughout, are checked at each step.",
+        why: "Each operation on a priority-inheriting lock is checked, and PREEMPT_RT uses such \
+              locks throughout.",
         source: "lib/Kconfig.debug, DEBUG_RT_MUTEXES",
         ..BASE
     },
@@ -233,19 +251,19 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_DEBUG_MUTEXES",
-        why: "Each mutex is checked when it is taken and released, without its fast path.",
+        why: "Each mutex is checked when it is taken and released, and its fast path is not used.",
         source: "lib/Kconfig.debug, DEBUG_MUTEXES",
         ..BASE
     },
     KernelOption {
         option: "CONFIG_DEBUG_PREEMPT",
-        why: "Each use of a CPU's own data checks whether preemption is off.",
+        why: "Each access to per-CPU data checks whether preemption is disabled.",
         source: "lib/Kconfig.debug, DEBUG_PREEMPT",
         ..BASE
     },
     KernelOption {
         option: "CONFIG_DEBUG_OBJECTS",
-        why: "The life cycle of timers and work items is tracked at each step.",
+        why: "Each step in the life cycle of timers and work items is tracked.",
         source: "lib/Kconfig.debug, DEBUG_OBJECTS",
         ..BASE
     },
@@ -258,14 +276,15 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_DEBUG_STACK_USAGE",
-        why: "The stack of each new thread is cleared and searched when it ends.",
+        why: "The kernel clears the stack of each new thread, and scans the stack when the thread \
+              ends.",
         source: "lib/Kconfig.debug, DEBUG_STACK_USAGE",
         ..BASE
     },
     KernelOption {
         option: "CONFIG_SCHED_STACK_END_CHECK",
         severity: Severity::Info,
-        why: "It adds a comparison to each thread switch; a hardened kernel keeps this option.",
+        why: "This option adds a comparison to each context switch. Hardened kernels keep it.",
         source: "lib/Kconfig.debug, SCHED_STACK_END_CHECK",
         ..BASE
     },
@@ -279,14 +298,15 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_KCSAN",
         severity: Severity::High,
-        why: "Accesses are delayed on purpose to find races.",
+        why: "Memory accesses are delayed on purpose to find data races.",
         source: "Documentation/dev-tools/kcsan.rst",
         ..BASE
     },
     KernelOption {
         option: "CONFIG_UBSAN",
         severity: Severity::Info,
-        why: "Arithmetic and array indices are checked at run time; if only array bounds are checked, it costs little and hardens the kernel.",
+        why: "Arithmetic and array indices are checked at run time. Checking only array bounds \
+              costs little and hardens the kernel.",
         source: "Documentation/dev-tools/ubsan.rst",
         ..BASE
     },
@@ -300,14 +320,15 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_DEBUG_PAGEALLOC_ENABLE_DEFAULT",
         severity: Severity::High,
-        why: "Each page that is freed is unmapped, and mapped again when it is used.",
+        why: "Each page is unmapped when it is freed, and mapped again when it is allocated.",
         source: "mm/Kconfig.debug, DEBUG_PAGEALLOC",
         ..BASE
     },
     KernelOption {
         option: "CONFIG_SLUB_DEBUG_ON",
         severity: Severity::High,
-        why: "Each object of the kernel's allocator is checked; freeing takes a slow path with a lock.",
+        why: "Each object of the slab allocator is checked, and freeing an object takes a slow \
+              path with a lock.",
         source: "Documentation/mm/slab.rst (before 6.14 slub.rst)",
         ..BASE
     },
@@ -325,7 +346,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_LATENCYTOP",
-        why: "Each sleep of a thread is recorded with a backtrace once latencytop is switched on.",
+        why: "While latencytop is on, each sleep of a thread is recorded with a backtrace.",
         source: "kernel/latencytop.c",
         switch: &[set("latencytop")],
         seen_by: "watchdogs-latencytop",
@@ -334,20 +355,22 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_LOCKUP_DETECTOR",
         severity: Severity::High,
-        why: "Its timer interrupts each CPU every few seconds, in hard interrupt context, and wakes a thread of the highest priority.",
+        why: "The detector's timer interrupts each CPU every few seconds, in hard interrupt \
+              context, and wakes a thread of the highest priority.",
         source: REAL_TIME,
         switch: &[set("watchdog")],
         stances: &[Stance {
             roles: &[Role::Audio, Role::Lab],
             severity: Severity::Medium,
-            note: "an interrupt of microseconds every few seconds: acceptable on a machine that \
-                   somebody watches",
+            note: "an interrupt of some microseconds every few seconds is acceptable on an \
+                   attended machine",
         }],
         ..BASE
     },
     KernelOption {
         option: "CONFIG_RT_GROUP_SCHED",
-        why: "The kernel refuses real-time priority to threads of a control group without its own share.",
+        why: "The kernel refuses real-time priority to the threads of a control group that has no \
+              real-time runtime.",
         source: "Documentation/scheduler/sched-rt-group.rst",
         ..BASE
     },
@@ -361,7 +384,7 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_FTRACE",
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "Without it, punctual cannot explain late wake-ups.",
+        why: "Without this option, punctual cannot explain late wake-ups.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, CONFIG_TRACING",
         ..BASE
     },
@@ -370,12 +393,13 @@ pub const OPTIONS: &[KernelOption] = &[
         since: (5, 14),
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "It shows what interrupted a thread. While it is off, it costs nothing.",
+        why: "The osnoise tracer shows what interrupted a thread. It costs nothing while it is \
+              off.",
         source: "Documentation/trace/osnoise-tracer.rst",
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "a lab needs the causes of late wake-ups",
+            note: "a lab needs to know the causes of late wake-ups",
         }],
         ..BASE
     },
@@ -384,12 +408,13 @@ pub const OPTIONS: &[KernelOption] = &[
         since: (5, 14),
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "It shows in which stage a timer's latency arose. While it is off, it costs nothing.",
+        why: "The timerlat tracer shows in which stage a timer's latency arose. It costs nothing \
+              while it is off.",
         source: "Documentation/trace/timerlat-tracer.rst",
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "a lab needs the causes of late wake-ups",
+            note: "a lab needs to know the causes of late wake-ups",
         }],
         ..BASE
     },
@@ -398,12 +423,13 @@ pub const OPTIONS: &[KernelOption] = &[
         since: (4, 9),
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "It measures time taken by firmware and hypervisor, which nothing else shows.",
+        why: "The hwlat tracer measures the time that firmware or a hypervisor takes, which no \
+              other tracer shows.",
         source: "Documentation/trace/hwlat_detector.rst",
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "a lab needs the causes of late wake-ups",
+            note: "a lab needs to know the causes of late wake-ups",
         }],
         ..BASE
     },
@@ -411,7 +437,8 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_DEBUG_FS",
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "The fair server and the preemption model are set through it. Do not read it while latency matters.",
+        why: "The fair server and the preemption model are set through debugfs. Do not read files \
+              of debugfs while latency matters.",
         source: REAL_TIME,
         ..BASE
     },
@@ -424,7 +451,8 @@ pub const OPTIONS: &[KernelOption] = &[
         ],
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "BPF programs need it to adapt to the kernel's data structures. It costs no time.",
+        why: "BPF programs need this type information to adapt to the kernel's data structures. It \
+              costs no time.",
         source: "Documentation/bpf/btf.rst",
         ..BASE
     },
@@ -433,7 +461,7 @@ pub const OPTIONS: &[KernelOption] = &[
         with: &["CONFIG_IKCONFIG"],
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "The kernel then carries its own configuration, so that this audit can read it.",
+        why: "The kernel then contains its own configuration, and this audit can read it.",
         source: "init/Kconfig, IKCONFIG_PROC",
         ..BASE
     },

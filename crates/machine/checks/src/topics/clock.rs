@@ -69,18 +69,15 @@ const CHECKS: &[Check] = &[
         name: "source",
         subject: "clock source",
         severity: Severity::High,
-        expected: "tsc, arch_sys_counter or the like",
+        expected: "tsc, arch_sys_counter or a similarly fast source",
         reads: &[AVAILABLE],
         judge: source,
-        why: "A read of the HPET or the ACPI timer takes about a microsecond, crosses a bus and \
+        why: "Reading the HPET or the ACPI timer takes about a microsecond, crosses a bus and \
               needs a system call. Every time stamp and timer reads the clock.",
         source: "Documentation/timers/timekeeping.rst; Documentation/virt/kvm/x86/timekeeping.rst",
-        remedies: &[consider(
-            "clocksource",
-            "if tsc is among the available ones",
-        )],
+        remedies: &[consider("clocksource", "only if tsc is available")],
         boot: &["tsc"],
-        reboot: " if the kernel rejected the TSC wrongly; first see dmesg | grep -i tsc",
+        reboot: " if the kernel wrongly rejected the TSC: first check dmesg | grep -i tsc",
         ..BASE
     },
     Check {
@@ -90,7 +87,8 @@ const CHECKS: &[Check] = &[
         expected: "constant_tsc and nonstop_tsc",
         reads: &[CPUINFO],
         judge: tsc,
-        why: "A counter that follows the frequency or stops in idle states is rejected, and the kernel reads a slow device instead.",
+        why: "The kernel rejects a counter that follows the CPU frequency or stops in idle states, \
+              and reads a slow device instead.",
         source: "Documentation/virt/kvm/x86/timekeeping.rst, TSC",
         ..BASE
     },
@@ -98,7 +96,7 @@ const CHECKS: &[Check] = &[
         name: "watchdog",
         subject: "check of the TSC against another clock",
         severity: Severity::Info,
-        expected: "tsc=reliable or tsc=nowatchdog, where the TSC is sound",
+        expected: "tsc=reliable or tsc=nowatchdog, if the TSC is reliable",
         judge: |reader| {
             let source = reader.fact(&reader.host().clock.source)?;
             if source != "tsc" {
@@ -113,16 +111,18 @@ const CHECKS: &[Check] = &[
                 if off {
                     "is off"
                 } else {
-                    "may be on: newer kernels omit it on processors with a reliable TSC"
+                    "may be on: newer kernels omit this check on processors with a reliable TSC"
                 },
             ))
         },
-        why: "Twice a second a timer runs on each CPU in turn, isolated ones too, and reads the HPET or the ACPI timer.",
+        why: "Twice a second, a timer reads the HPET or the ACPI timer. It runs on each CPU in \
+              turn, including isolated CPUs.",
         source: PARAMETERS,
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::Medium,
-            note: "the timer also runs on isolated CPUs; NVIDIA's, AWS's and OpenShift's guides set it, and a TSC that drifts is then not noticed",
+            note: "the timer also runs on isolated CPUs. The guides of NVIDIA, AWS and OpenShift \
+                   set this parameter, but then the kernel does not notice a TSC that drifts",
         }],
         boot: &["tsc"],
         ..BASE
@@ -131,14 +131,15 @@ const CHECKS: &[Check] = &[
         name: "events",
         subject: "clock event device",
         severity: Severity::High,
-        expected: "the local APIC or the architecture's timer",
+        expected: "the local APIC timer or the architecture's per-CPU timer",
         reads: &[EVENTS],
         judge: |reader| {
             reader.every_cpu(EVENTS, |device| {
                 !SHARED.iter().any(|shared| device.starts_with(shared))
             })
         },
-        why: "With a shared device another CPU takes the interrupt and sends a further one.",
+        why: "If CPUs share a timer device, one CPU handles its interrupt and sends another \
+              interrupt to the CPU that waits.",
         source: "Documentation/timers/highres.rst, clock event devices",
         ..BASE
     },
@@ -146,7 +147,7 @@ const CHECKS: &[Check] = &[
         name: "steps",
         subject: "programs that set the wall clock",
         severity: Severity::Info,
-        expected: "accepted: periods use CLOCK_MONOTONIC",
+        expected: "accepted, because periods use CLOCK_MONOTONIC",
         judge: |reader| {
             let all = reader.running(&[
                 "chronyd",
@@ -163,7 +164,8 @@ const CHECKS: &[Check] = &[
                 names.join(", ")
             }))
         },
-        why: "A wall clock that is stepped makes sleeps on CLOCK_REALTIME early or late by the step; slewing changes all clocks' speed by up to 500 ppm.",
+        why: "If the wall clock is stepped, sleeps on CLOCK_REALTIME end early or late by the \
+              step. Slewing changes the speed of all clocks by up to 500 ppm.",
         source: "clock_nanosleep(2); adjtimex(2)",
         ..BASE
     },
@@ -176,7 +178,9 @@ fn source(reader: &FactReader) -> Judged {
         return Ok(Verdict::Ok(format!("is {source}")));
     }
     if is(&GUEST) {
-        return Ok(Verdict::Warn(format!("is {source}: depends on the host")));
+        return Ok(Verdict::Warn(format!(
+            "is {source}, which depends on the host"
+        )));
     }
     if is(&COARSE) {
         return Ok(Verdict::Fail(format!(
@@ -196,7 +200,7 @@ fn source(reader: &FactReader) -> Judged {
             "is {source}, although {best} is available"
         ))),
         _ if is(&OF_CHIP) => Ok(Verdict::Ok(format!(
-            "is {source}, a timer of the chip: read by a system call"
+            "is {source}, a timer of the chip that is read with a system call"
         ))),
         _ => Err(Missing::unknown(format!(
             "the cost of {source} is unknown: measure it with punctual measure clock"
@@ -234,7 +238,7 @@ fn tsc(reader: &FactReader) -> Judged {
         // A host may hide the flags from a guest even if its TSC is constant.
         match reader.is_virtual() {
             Ok(true) => Verdict::Warn(format!(
-                "is shown to the guest without {}",
+                "is shown to the guest without the flag {}",
                 lacking.join(", ")
             )),
             _ => Verdict::Fail(format!("lacks {}", lacking.join(", "))),

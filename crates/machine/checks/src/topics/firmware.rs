@@ -49,7 +49,7 @@ const MANAGERS_AT_BOOT: [(&str, &str); 2] = [
 const SCRUB: &str = "/sys/devices/system/edac/mc/mc#/sdram_scrub_rate";
 const BUSY_READ: &str = path_of("busy-read-us");
 /// The trade-off that decides whether a network service should poll.
-const POLLING: &str = "it takes CPU time; with PREEMPT_RT it keeps other threads off the CPU";
+const POLLING: &str = "polling takes CPU time; with PREEMPT_RT, it keeps other threads off the CPU";
 const BUSY_POLL: &str = path_of("busy-poll-us");
 
 const CHECKS: &[Check] = &[
@@ -65,15 +65,13 @@ const CHECKS: &[Check] = &[
                 reader.saw(&reader.host().virtualisation.hypervisor.source, name);
             }
             Ok(if guest {
-                Verdict::Warn(format!(
-                    "is {}",
-                    name.map_or("of unknown kind", String::as_str)
-                ))
+                Verdict::Warn(format!("is {}", name.map_or("unknown", String::as_str)))
             } else {
                 Verdict::Ok("none".to_owned())
             })
         },
-        why: "The host can stop a guest's CPU at any time, for any time; the guest's kernel does not see it.",
+        why: "The host can stop a guest's CPU at any time and for any duration, and the guest's \
+              kernel cannot see this.",
         source: "Documentation/core-api/real-time/hardware.rst, Virtualization",
         stances: &[Stance {
             roles: &[Role::Lab, Role::Telco, Role::Network],
@@ -90,14 +88,16 @@ const CHECKS: &[Check] = &[
         severity: Severity::High,
         expected: "0",
         judge: smi,
-        why: "The firmware takes all CPUs at once, for microseconds to milliseconds, and the kernel does not see it.",
+        why: "During such an interrupt, the firmware occupies all CPUs at once for microseconds to \
+              milliseconds, and the kernel cannot see this.",
         source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/trace/hwlat_detector.rst; Intel SDM volume 4, MSR_SMI_COUNT",
-        reboot: "in the firmware: disable USB legacy support, power capping and error reporting; ask the manufacturer",
+        reboot: "disable USB legacy support, power capping and error reporting in the firmware \
+                 setup, or ask the manufacturer",
         ..BASE
     },
     Check {
         name: "throttling",
-        subject: "thermal throttling while sampled",
+        subject: "thermal throttling during the sample",
         severity: Severity::High,
         expected: "0",
         judge: |reader| {
@@ -133,7 +133,8 @@ const CHECKS: &[Check] = &[
                 Verdict::Ok("is not running".to_owned())
             })
         },
-        why: "It asks devices and firmware for their versions, which raises system management interrupts.",
+        why: "fwupd queries the versions of devices and firmware, which raises system management \
+              interrupts.",
         source: "fwupd's documentation; OpenShift's node tuning stops fwupd-refresh.timer",
         remedies: &[Remedy::Run("systemctl stop fwupd fwupd-refresh.timer")],
         reboot: "systemctl disable fwupd-refresh.timer",
@@ -143,13 +144,15 @@ const CHECKS: &[Check] = &[
         name: "bios",
         subject: "firmware",
         severity: Severity::Info,
-        expected: "less than five years old; no file shows its settings (power, C1E, scrubbing, \
-                   USB legacy)",
+        expected: "less than five years old (no file shows its settings for power, C1E, scrubbing \
+                   and USB legacy)",
         reads: &[BIOS_VENDOR, BIOS_VERSION, BIOS_DATE],
         judge: bios,
-        why: "Only a newer firmware version can shorten its system management interrupts.",
+        why: "Only a newer firmware version can shorten the system management interrupts.",
         source: "Documentation/core-api/real-time/hardware.rst, Firmware; drivers/firmware/dmi-id.c",
-        reboot: "look for a later version on the manufacturer's pages, and check the firmware setup: power settings for performance, no legacy USB, no patrol scrubbing",
+        reboot: "look for a later version on the manufacturer's website. In the firmware setup, \
+                 select power settings for performance, and disable legacy USB and patrol \
+                 scrubbing",
         ..BASE
     },
     Check {
@@ -159,15 +162,16 @@ const CHECKS: &[Check] = &[
         expected: "none, or a plain frame buffer",
         reads: &[DRM],
         judge: graphics,
-        why: "It shares the last-level cache and the memory's bandwidth with the CPUs; its driver runs for long periods.",
+        why: "A graphics unit shares the last-level cache and the memory bandwidth with the CPUs, \
+              and its driver runs for long periods.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, CONFIG_DRM",
         stances: &[Stance {
             roles: &[Role::Audio],
             severity: Severity::Info,
-            note: "a desktop needs it: measure with a graphics load",
+            note: "a desktop needs graphics: measure under a graphics load",
         }],
         remedies: &[Remedy::Decide(
-            "systemctl isolate multi-user.target, where no screen is needed",
+            "systemctl isolate multi-user.target, if no screen is needed",
         )],
         ..BASE
     },
@@ -194,7 +198,8 @@ const CHECKS: &[Check] = &[
                 },
             ))
         },
-        why: "Reading all memory takes bandwidth; firmware that does it takes the CPU.",
+        why: "Reading all memory takes memory bandwidth. Firmware that does this also occupies the \
+              CPU.",
         source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/ABI/testing/sysfs-devices-edac, sdram_scrub_rate",
         ..BASE
     },
@@ -234,12 +239,14 @@ const CHECKS: &[Check] = &[
                 },
             ))
         },
-        why: "Each transfer is mapped and unmapped, and the unit's caches flushed.",
+        why: "Without iommu=pt, each DMA transfer is mapped and unmapped, and the caches of the \
+              IOMMU are flushed.",
         source: "Documentation/admin-guide/kernel-parameters.txt, iommu=pt",
         stances: &[Stance {
             roles: &[Role::Network, Role::Trading, Role::Telco],
             severity: Severity::Medium,
-            note: "counts for each packet. OpenShift's tuning sets iommu=pt, NVIDIA's guide switches it off; strict translation protects against devices",
+            note: "each packet has this cost. OpenShift's tuning sets iommu=pt, and NVIDIA's guide \
+                   disables the IOMMU, but strict translation protects memory against devices",
         }],
         boot: &["iommu", "iommu.passthrough"],
         ..BASE
@@ -251,7 +258,7 @@ const CHECKS: &[Check] = &[
         expected: "N",
         reads: &[PERIODIC_SYNC],
         judge: |reader| hosting(reader, PERIODIC_SYNC, "N"),
-        why: "Every five minutes all virtual CPUs are interrupted.",
+        why: "KVM interrupts all virtual CPUs every five minutes.",
         source: "arch/x86/kvm/x86.c, kvmclock_periodic_sync; tuned, profiles/realtime-virtual-host",
         reboot: "options kvm kvmclock_periodic_sync=0 in /etc/modprobe.d",
         ..BASE
@@ -269,8 +276,8 @@ const CHECKS: &[Check] = &[
                 format!("is {text}"),
             ))
         },
-        why: "A kernel thread reclaims huge pages every minute while a guest runs. This \
-              mitigates iTLB multihit: check whether the processor needs it.",
+        why: "A kernel thread reclaims huge pages every minute while a guest runs. This mitigates \
+              iTLB multihit: check whether the processor is affected.",
         source: "Documentation/admin-guide/hw-vuln/multihit.rst",
         reboot: "options kvm nx_huge_pages=never in /etc/modprobe.d, if the processor is not affected",
         ..BASE
@@ -291,7 +298,7 @@ const CHECKS: &[Check] = &[
         name: "kvm-halt-polling",
         subject: "halt_poll_ns",
         severity: Severity::Info,
-        expected: "known: a longer time wakes guests faster and takes CPU time",
+        expected: "any value: a longer time wakes guests faster, but takes more CPU time",
         reads: &[HALT_POLL],
         judge: |reader| {
             Ok(Verdict::Ok(format!(
@@ -299,7 +306,7 @@ const CHECKS: &[Check] = &[
                 reader.value::<u64>(HALT_POLL)?
             )))
         },
-        why: "The host spins this long for a guest's next event before it lets the CPU sleep.",
+        why: "The host polls this long for the guest's next event before it lets the CPU sleep.",
         source: "Documentation/virt/kvm/halt-polling.rst",
         ..BASE
     },
@@ -307,7 +314,7 @@ const CHECKS: &[Check] = &[
         name: "network-polling",
         subject: "socket polling",
         severity: Severity::Info,
-        expected: "50 for packets on an ordinary kernel, 0 with PREEMPT_RT",
+        expected: "50 for packet processing on an ordinary kernel, 0 with PREEMPT_RT",
         reads: &[BUSY_READ, BUSY_POLL],
         judge: |reader| {
             if reader.role != Role::Network {
@@ -324,7 +331,8 @@ const CHECKS: &[Check] = &[
                 format!("busy_read {read} µs, busy_poll {poll} µs"),
             ))
         },
-        why: "Polling saves the interrupt and the wake-up. With PREEMPT_RT it keeps other threads off the CPU: tuned sets 50, OpenShift's real-time tuning leaves it out.",
+        why: "Polling saves the interrupt and the wake-up. With PREEMPT_RT, it keeps other threads \
+              off the CPU. tuned sets 50; OpenShift's real-time tuning does not enable polling.",
         source: "Documentation/admin-guide/sysctl/net.rst, busy_read",
         remedies: &[
             to("busy-read-us", "50", POLLING),
@@ -362,7 +370,7 @@ const CHECKS: &[Check] = &[
                 Verdict::Warn(names.join(", "))
             })
         },
-        why: "Such a program can overwrite a setting.",
+        why: "A program that manages settings can overwrite a setting.",
         source: "tuned-adm(8); powerprofilesctl(1); tlp(8); systemd.unit(5), WantedBy=",
         ..BASE
     },
@@ -398,7 +406,7 @@ fn bios(reader: &FactReader) -> Judged {
     let found = line(&format!("{} of {date}", named.join(" ")));
     if reader.is_virtual().unwrap_or(false) {
         return Err(Missing::not_applicable(format!(
-            "{found} is a guest's: the host's counts"
+            "{found} is the firmware of a guest: check the host's firmware"
         )));
     }
     Ok(Verdict::mild(captured - year <= 5, found))
@@ -421,7 +429,7 @@ fn graphics(reader: &FactReader) -> Judged {
     }
     Ok(if busy.is_empty() {
         Verdict::Ok(format!(
-            "is a frame buffer only: {}",
+            "is only a frame buffer: {}",
             line(&plain.join(", "))
         ))
     } else {
@@ -458,7 +466,9 @@ fn cache_partition(reader: &FactReader) -> Judged {
             "is not in use: resctrl is not mounted".to_owned(),
         ))
     } else {
-        Err(Missing::not_applicable("the processor does not report it"))
+        Err(Missing::not_applicable(
+            "the processor does not report support for it",
+        ))
     }
 }
 
@@ -471,7 +481,7 @@ fn smi(reader: &FactReader) -> Judged {
     reader.saw(format!("MSR 0x34 over {duration}"), &most.to_string());
     Ok(match most {
         0 => Verdict::Ok(format!(
-            "none in {duration}; punctual measure hardware samples longer"
+            "none in {duration}; use punctual measure hardware to sample longer"
         )),
         _ => Verdict::Fail(format!("{:.1} a second", *most as f64 / seconds(duration))),
     })

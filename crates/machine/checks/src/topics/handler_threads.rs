@@ -13,7 +13,9 @@ pub(super) const PRIORITIES: Check = Check {
     severity: Severity::Info,
     expected: "below 90",
     judge: priorities,
-    why: "They run at 50 by default; an application with a lower priority waits for every device; an application with a higher priority delays every device, including its own.",
+    why: "Interrupt threads have priority 50 by default. An application with a lower priority \
+          waits for every device. An application with a higher priority delays every device, \
+          including its own.",
     source: "kernel/irq/manage.c, sched_set_fifo; sched(7)",
     ..BASE
 };
@@ -24,7 +26,9 @@ pub(super) const AFFINITY: Check = Check {
     expected: "only those of the application",
     reads: &[EFFECTIVE],
     judge: affinity,
-    why: "The handler of a threaded interrupt is a thread of priority 50, with a separate affinity: after taskset or tuna has moved it, it no longer follows the interrupt.",
+    why: "The handler of a threaded interrupt is a thread of priority 50, with a separate \
+          affinity. After taskset or tuna has moved the thread, it no longer follows the \
+          interrupt.",
     source: "kernel/irq/manage.c, irq_thread_check_affinity; Documentation/core-api/irq/irq-affinity.rst",
     stances: &[Stance {
         roles: &[Role::Audio, Role::Network],
@@ -32,7 +36,8 @@ pub(super) const AFFINITY: Check = Check {
         note: "the thread of the sound or network card belongs on the CPUs of the thread that it wakes",
     }],
     remedies: &[Remedy::Decide(
-        "taskset -pc {others} PID, for each of them; a new affinity of the interrupt moves its thread, too",
+        "taskset -pc {others} PID for each of these threads. A new affinity of the interrupt also \
+         moves its thread",
     )],
     ..BASE
 };
@@ -69,7 +74,7 @@ fn affinity(reader: &FactReader) -> Judged {
     let mut there: Vec<(&TaskFact, CpuSet)> = Vec::new();
     for task in &threads {
         let allowed = task.allowed.as_ref().ok_or_else(|| {
-            Missing::unknown(format!("the CPUs of {} could not be read", task.name))
+            Missing::unknown(format!("the affinity of {} could not be read", task.name))
         })?;
         let common = allowed.intersection(reader.cpus);
         if !common.is_empty() {

@@ -23,7 +23,7 @@ pub(super) const CHECK: Check = Check {
     name: "idle-states",
     subject: "idle states",
     severity: Severity::High,
-    expected: "none that takes more than 10 µs to leave",
+    expected: "no state that takes more than 10 µs to leave",
     reads: &[DMA_LATENCY, HOLDERS, RESUME],
     judge,
     why: "Leaving a deep idle state takes tens to hundreds of microseconds, and the caches are cold afterwards.",
@@ -31,11 +31,12 @@ pub(super) const CHECK: Check = Check {
     stances: &[Stance {
         roles: SPINNING,
         severity: Severity::Medium,
-        note: "a CPU that spins never idles, but package states of its neighbours still affect it",
+        note: "a spinning CPU never idles, but package idle states of neighbouring CPUs still \
+               affect it",
     }],
     remedies: &[
         set("idle-limit-us"),
-        Remedy::Decide("or hold /dev/cpu_dma_latency open, as punctual measure does"),
+        Remedy::Decide("or keep /dev/cpu_dma_latency open, as punctual measure does"),
     ],
     boot: &["processor.max_cstate", "intel_idle.max_cstate"],
     ..BASE
@@ -48,9 +49,9 @@ fn judge(reader: &FactReader) -> Judged {
         reader.fact(driver)?;
         return Err(match reader.is_virtual() {
             Ok(true) => Missing::unknown(
-                "a guest without idle driver: the idle states of the host are not visible",
+                "the guest has no idle driver, and the idle states of the host are not visible",
             ),
-            _ => Missing::unknown("the kernel has no idle driver here"),
+            _ => Missing::unknown("the kernel has no idle driver on this machine"),
         });
     }
     if polls(reader)? {
@@ -68,13 +69,16 @@ fn judge(reader: &FactReader) -> Judged {
         reader.saw(PLACE, &found);
         return held_off(reader, us, &found);
     }
-    reader.saw(PLACE, "only states that are left within 10 µs, or limited");
+    reader.saw(
+        PLACE,
+        "all states have an exit latency of at most 10 µs, or are limited",
+    );
     if reader.is_virtual()? {
         return Err(Missing::unknown(
             "the guest's own states are shallow; the idle states of the host are not visible",
         ));
     }
-    Ok(Verdict::Ok("are shallow only".to_owned()))
+    Ok(Verdict::Ok("are all shallow".to_owned()))
 }
 
 /// Returns whether idle CPUs spin: `idle=poll` exists only on x86 (arch/x86/kernel/process.c).
@@ -94,8 +98,8 @@ fn held_off(reader: &FactReader, us: i64, found: &str) -> Judged {
             Missing::NotApplicable(why) | Missing::Unknown(why) => why,
         };
         Missing::unknown(format!(
-            "{limited} by a process that holds {DMA_LATENCY}; who does is not known ({why}), and \
-             without it: {found}"
+            "{limited} by an unknown process that keeps {DMA_LATENCY} open ({why}); without that \
+             process: {found}"
         ))
     })?;
     let names: Vec<&str> = holders.lines().collect();
@@ -109,7 +113,7 @@ fn held_off(reader: &FactReader, us: i64, found: &str) -> Judged {
         Verdict::Ok(format!("{limited} by {by}"))
     } else {
         Verdict::Warn(format!(
-            "{limited} only while {by} runs; without it: {found}"
+            "{limited} only while {by} runs; without {by}: {found}"
         ))
     })
 }
@@ -124,7 +128,7 @@ fn deepest(reader: &FactReader, asked: Option<i64>) -> Result<Option<String>, Mi
         .filter(|cpu| reader.cpus.contains(cpu.cpu))
         .collect();
     if cpus.is_empty() {
-        return Err(Missing::unknown("no measured CPU is among the facts"));
+        return Err(Missing::unknown("the facts contain no measured CPU"));
     }
     let mut deep = CpuSet::new();
     let mut deepest = (Nanos(0), String::new());

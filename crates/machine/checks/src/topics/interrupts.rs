@@ -28,10 +28,11 @@ const CHECKS: &[Check] = &[
         name: "devices",
         subject: "device interrupts",
         severity: Severity::High,
-        expected: "none on the measured CPUs but the application's own",
+        expected: "none on the measured CPUs, except the application's own",
         reads: &[EFFECTIVE, ACTIONS],
         judge: devices,
-        why: "A handler takes the CPU from any thread; with its softirq it can stay for a millisecond.",
+        why: "An interrupt handler preempts any thread. Together with its softirq, it can occupy \
+              the CPU for a millisecond.",
         source: AFFINITY,
         stances: &[Stance {
             roles: &[Role::Network],
@@ -40,7 +41,7 @@ const CHECKS: &[Check] = &[
         }],
         remedies: &[set("irq-affinity")],
         boot: &["irqaffinity"],
-        reboot: "; isolcpus=managed_irq,… for those that refuse",
+        reboot: "; isolcpus=managed_irq,… for interrupts that cannot be moved",
         ..BASE
     },
     Check {
@@ -49,7 +50,8 @@ const CHECKS: &[Check] = &[
         expected: "masks without the measured CPUs",
         setting: "irq-affinity",
         judge: masks,
-        why: "If the mask allows it, a CPU that goes offline or a driver that restarts can move it there.",
+        why: "If the mask of an interrupt includes measured CPUs, the interrupt can move there \
+              when another CPU goes offline or a driver restarts.",
         ..BASE
     },
     Check {
@@ -58,7 +60,7 @@ const CHECKS: &[Check] = &[
         expected: "a mask without the measured CPUs",
         setting: "default-irq-affinity",
         judge: |reader| reader.mask_elsewhere(reader.own),
-        why: "A device that is plugged in or started later gets this mask.",
+        why: "The interrupts of a device that is plugged in or started later get this mask.",
         ..BASE
     },
     irqbalance::CHECK,
@@ -92,7 +94,7 @@ const CHECKS: &[Check] = &[
         },
         why: "The handlers of all devices on the line run one after the other, whichever device raised the interrupt.",
         source: "Documentation/PCI/msi-howto.rst, Why use MSIs?",
-        reboot: "another slot, or a driver with MSI",
+        reboot: "move the device to another slot, or use a driver with MSI",
         ..BASE
     },
     handler_threads::PRIORITIES,
@@ -103,7 +105,8 @@ const CHECKS: &[Check] = &[
         expected: "masks without the measured CPUs",
         reads: &[RPS, RPS_DEFAULT],
         judge: packet_steering,
-        why: "Receive packet steering interrupts the CPUs of its mask, and they process the packets in a softirq.",
+        why: "Receive packet steering interrupts the CPUs of its mask, which then process the \
+              packets in a softirq.",
         source: "Documentation/networking/scaling.rst, RPS",
         remedies: &[set("rps-cpus"), set("rps-default-cpus")],
         ..BASE
@@ -135,8 +138,8 @@ const CHECKS: &[Check] = &[
                 format!("off for {} of {} devices", without.len(), all.len()),
             ))
         },
-        why: "All devices of a CPU share a softirq; a separate thread has its own affinity and \
-              priority.",
+        why: "All devices on a CPU share one softirq. With threaded NAPI, a thread with its own \
+              affinity and priority processes the packets.",
         source: "Documentation/networking/napi.rst, Threaded NAPI",
         ..BASE
     },
@@ -153,7 +156,8 @@ const CHECKS: &[Check] = &[
                 |_| 0.0,
             )
         },
-        why: "Counts show what happened; masks show only what is allowed.",
+        why: "The counts show which interrupts occurred. Masks only show which interrupts are \
+              allowed.",
         source: "proc_interrupts(5)",
         stances: &[Stance {
             roles: &[Role::Audio, Role::Network, Role::Lab],
@@ -166,7 +170,7 @@ const CHECKS: &[Check] = &[
         name: "counted-ticks",
         subject: "timer interrupts counted",
         severity: Severity::Info,
-        expected: "as many as the application's own timers and, where it spins, one a second",
+        expected: "as many as the application's own timers, plus one a second if it spins",
         judge: |reader| {
             counted(
                 reader,
@@ -186,7 +190,8 @@ const CHECKS: &[Check] = &[
                 },
             )
         },
-        why: "Each timer interrupt takes microseconds, and at its end runs timers that other threads have set on the CPU.",
+        why: "Each timer interrupt takes microseconds. At its end, it runs timers that other \
+              threads have set on the CPU.",
         source: "Documentation/timers/no_hz.rst",
         stances: &[
             Stance {
@@ -198,7 +203,7 @@ const CHECKS: &[Check] = &[
             Stance {
                 roles: PERIODIC,
                 severity: Severity::Info,
-                note: "a busy CPU takes up to one a tick",
+                note: "a busy CPU has up to one timer interrupt for each tick",
             },
         ],
         ..BASE
@@ -206,7 +211,7 @@ const CHECKS: &[Check] = &[
     Check {
         name: "counted-softirqs",
         subject: "softirqs counted",
-        expected: "fewer than the ticks",
+        expected: "fewer than the timer ticks",
         judge: |reader| {
             counted(
                 reader,
@@ -221,7 +226,8 @@ const CHECKS: &[Check] = &[
                 |_| 10.0,
             )
         },
-        why: "Softirqs do network, block and tasklet work of other programs; they run before threads and, without PREEMPT_RT, cannot be preempted.",
+        why: "Softirqs do network, block and tasklet work for other programs. They run before \
+              threads and, without PREEMPT_RT, cannot be preempted.",
         source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst, ksoftirqd",
         ..BASE
     },
@@ -237,7 +243,7 @@ const CHECKS: &[Check] = &[
                 |_| 100.0,
             )
         },
-        why: "Wake-ups, TLB shootdowns, code patching and RCU interrupt a CPU from another.",
+        why: "Wake-ups, TLB shootdowns, code patching and RCU on one CPU interrupt other CPUs.",
         source: "arch/x86/kernel/irq.c (RES, CAL, TLB); arch/{arm,arm64,riscv}/kernel/smp.c (IPI0 and on); proc_interrupts(5)",
         ..BASE
     },
@@ -253,7 +259,7 @@ const CHECKS: &[Check] = &[
                 |_| 0.0,
             )
         },
-        why: "The lockup detector and perf use them; nothing can mask them.",
+        why: "The lockup detector and perf use NMIs, which cannot be masked.",
         source: "Documentation/admin-guide/lockup-watchdogs.rst",
         remedies: &[instance("watchdog", "nmi")],
         ..BASE
@@ -286,7 +292,7 @@ fn on_measured<'a>(
         }
     }
     if found.is_empty() {
-        let none = format!("no measured CPU in any of {count}");
+        let none = format!("none of the {count} lists contains a measured CPU");
         reader.saw(pattern.replace('#', "N"), &none);
     }
     Ok((found, count))
@@ -315,13 +321,13 @@ fn devices(reader: &FactReader) -> Judged {
     if handled.is_empty() {
         reader.saw(
             ACTIONS.replace('#', "N"),
-            "no driver handles those of measured CPUs",
+            "no driver handles the interrupts of the measured CPUs",
         );
     }
     Ok(match handled.len() {
         0 => Verdict::Ok(format!("none of {count}")),
         some if silent(reader, &handled) => Verdict::Warn(format!(
-            "{some} of {count} routed to the measured CPUs, none came while sampled"
+            "{some} of {count} routed to the measured CPUs, but none occurred during the sample"
         )),
         some => Verdict::Fail(format!("{some} of {count} routed to the measured CPUs")),
     })
@@ -344,7 +350,7 @@ fn silent(reader: &FactReader, handled: &[(&str, &str, &str)]) -> bool {
     if none {
         reader.saw(
             format!("/proc/interrupts over {duration}"),
-            "none of these came",
+            "none of these interrupts occurred",
         );
     }
     none
@@ -369,7 +375,8 @@ fn packet_steering(reader: &FactReader) -> Judged {
     }
     let mut steered = 0;
     for (file, mask) in &all {
-        let cpus = unmask(mask).ok_or_else(|| Missing::unknown(format!("{file} is no mask")))?;
+        let cpus = unmask(mask)
+            .ok_or_else(|| Missing::unknown(format!("{file} is not a mask of CPUs")))?;
         if !cpus.intersection(reader.cpus).is_empty() {
             reader.saw(*file, mask);
             steered += 1;
@@ -380,6 +387,9 @@ fn packet_steering(reader: &FactReader) -> Judged {
     }
     Ok(Verdict::new(
         steered == 0,
-        format!("{steered} of {} queues to measured CPUs", all.len()),
+        format!(
+            "{steered} of {} queues steer packets to measured CPUs",
+            all.len()
+        ),
     ))
 }

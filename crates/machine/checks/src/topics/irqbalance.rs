@@ -20,10 +20,13 @@ pub(super) const CHECK: Check = Check {
     expected: "not running, or the measured CPUs are banned",
     reads: &[FILES[0], FILES[1], FILES[2], AT_BOOT],
     judge,
-    why: "It moves interrupts every ten seconds, and can undo their placement. A list of banned CPUs replaces the default list: the isolated CPUs and those in nohz_full.",
+    why: "irqbalance moves interrupts every ten seconds, and can undo their placement. By default, \
+          it bans isolated CPUs and CPUs in nohz_full; a list of banned CPUs replaces this \
+          default.",
     source: "irqbalance(1), IRQBALANCE_BANNED_CPULIST; irqbalance, cputree.c, setup_banned_cpus",
     remedies: &[Remedy::Run("systemctl stop irqbalance")],
-    reboot: "IRQBALANCE_BANNED_CPULIST={cpus} in irqbalance's file, or systemctl disable irqbalance",
+    reboot: "IRQBALANCE_BANNED_CPULIST={cpus} in irqbalance's environment file, or systemctl \
+             disable irqbalance",
     ..BASE
 };
 
@@ -52,9 +55,9 @@ fn judge(reader: &FactReader) -> Judged {
         return Ok(Verdict::Ok(format!("{state}; {why}")));
     }
     let replaced = given.map_or(String::new(), |(_, variable)| {
-        format!(" ({variable} is given, and replaces the default)")
+        format!(" ({variable} is set and replaces the default)")
     });
-    let found = format!("{state}, without a ban of CPU {open}{replaced}");
+    let found = format!("{state}, and CPU {open} is not banned{replaced}");
     Ok(if running {
         Verdict::Fail(found)
     } else {

@@ -31,10 +31,12 @@ const CHECKS: &[Check] = &[
     Check {
         name: "isolated",
         subject: "CPU isolation",
-        expected: "an isolated cpuset partition, or isolcpus= (which the kernel calls deprecated)",
+        expected: "an isolated cpuset partition, or isolcpus= (deprecated according to the \
+                   kernel's documentation)",
         reads: &[CPUSET_ISOLATED],
         judge: isolated,
-        why: "Load balancing moves ordinary threads to any CPU that seems idle, and looks for them with interrupts off.",
+        why: "Load balancing moves ordinary threads to any CPU that seems idle, and searches for \
+              such threads with interrupts disabled.",
         source: "Documentation/admin-guide/kernel-parameters.txt, isolcpus=; Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.partition",
         stances: &[
             Stance {
@@ -45,11 +47,12 @@ const CHECKS: &[Check] = &[
             Stance {
                 roles: &[Role::Audio, Role::Lab],
                 severity: Severity::Info,
-                note: "with shared CPUs priorities are enough, and isolation wastes CPUs. Guides for control and trading ask for it",
+                note: "with shared CPUs, priorities are enough and isolation wastes CPUs. Guides \
+                       for control and trading call for isolation",
             },
         ],
         boot: &["isolcpus"],
-        reboot: " (choose CPUs, and leave some to the system)",
+        reboot: " (choose the CPUs, and leave some for the system)",
         ..BASE
     },
     Check {
@@ -57,7 +60,8 @@ const CHECKS: &[Check] = &[
         subject: "isolcpus=managed_irq",
         expected: "isolcpus=managed_irq,…",
         judge: managed_interrupts,
-        why: "Interrupts of multi-queue devices (NVMe, network) are placed by the kernel, and nothing else can move them.",
+        why: "The kernel places the interrupts of multi-queue devices (NVMe, network), and no \
+              program can move them.",
         source: "Documentation/core-api/irq/managed_irq.rst; Documentation/admin-guide/kernel-parameters.txt, isolcpus=",
         boot: &["isolcpus"],
         ..BASE
@@ -65,24 +69,29 @@ const CHECKS: &[Check] = &[
     Check {
         name: "nohz-full",
         subject: "nohz_full",
-        expected: "nohz_full= for threads that spin, none for periodic ones",
+        expected: "nohz_full= for threads that spin, no nohz_full= for periodic threads",
         judge: nohz_full,
-        why: "nohz_full stops the tick where one thread runs, and makes each kernel entry more expensive.",
+        why: "nohz_full stops the tick on a CPU that runs only one thread, but makes each kernel \
+              entry more expensive.",
         source: "Documentation/timers/no_hz.rst; Documentation/core-api/real-time/kernel-configuration.rst, CONFIG_NO_HZ_FULL",
         stances: &[
             Stance {
                 roles: PERIODIC,
                 severity: Severity::Info,
-                note: "threads that sleep pay for it at each system call and gain nothing (the kernel's own page), while tuned's profiles for virtual hosts and many blogs set it everywhere",
+                note: "according to the kernel's documentation, threads that sleep pay for \
+                       nohz_full at each system call and gain nothing. tuned's profiles for \
+                       virtual hosts and many blogs set it everywhere",
             },
             Stance {
                 roles: SPINNING,
                 severity: Severity::High,
-                note: "the tick would interrupt a spinning thread HZ times a second; the kernel's page on real-time configuration advises against it for periodic loops",
+                note: "otherwise the tick interrupts a spinning thread HZ times a second. The \
+                       kernel's page on real-time configuration advises against nohz_full for \
+                       periodic loops",
             },
         ],
         boot: &["nohz_full"],
-        reboot: " for threads that spin; none for periodic ones",
+        reboot: " for threads that spin; no nohz_full= for periodic threads",
         ..BASE
     },
     Check {
@@ -97,33 +106,36 @@ const CHECKS: &[Check] = &[
                 if off { "is off" } else { "is not off" },
             ))
         },
-        why: "With nohz=off every CPU takes its tick, idle or not; nohz_full then has no effect.",
+        why: "With nohz=off, every CPU has a periodic tick even while it is idle, and nohz_full \
+              has no effect.",
         source: "Documentation/admin-guide/kernel-parameters.txt, nohz=",
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::High,
-            note: "nohz_full needs it",
+            note: "nohz_full has no effect with nohz=off",
         }],
-        reboot: "no nohz=off on the kernel's command line",
+        reboot: "remove nohz=off from the kernel's command line",
         ..BASE
     },
     Check {
         name: "rcu-callbacks",
         subject: "RCU callbacks",
-        expected: "rcu_nocbs= or nohz_full= of the measured CPUs",
+        expected: "rcu_nocbs= or nohz_full= with the measured CPUs",
         judge: rcu::callbacks,
-        why: "Callbacks run in batches on the CPU that queued them, in a softirq or before the thread.",
+        why: "Without offloading, RCU callbacks run in batches on the CPU that queued them, in a \
+              softirq or in a thread that delays the application.",
         source: PER_CPU,
         stances: &[
             Stance {
                 roles: SPINNING,
                 severity: Severity::High,
-                note: "the batches interrupt a thread that never sleeps",
+                note: "the batches of callbacks interrupt a thread that never sleeps",
             },
             Stance {
                 roles: &[Role::Audio, Role::Lab],
                 severity: Severity::Info,
-                note: "with PREEMPT_RT the batches run in threads below the application's priority",
+                note: "with PREEMPT_RT, the callbacks run in threads below the application's \
+                       priority",
             },
         ],
         boot: &["rcu_nocbs"],
@@ -145,15 +157,16 @@ const CHECKS: &[Check] = &[
                 Obeyed::Yes => Verdict::Ok("is set".to_owned()),
                 Obeyed::NotGiven => Verdict::Warn("is not set".to_owned()),
                 Obeyed::No => Verdict::Warn(format!(
-                    "is given, but the kernel is built without {}",
+                    "is set, but the kernel is built without {}",
                     rcu::OFFLOADING
                 )),
             })
         },
-        why: "Otherwise a measured CPU that queues a callback must wake the thread that runs it.",
+        why: "Without rcu_nocb_poll, a measured CPU that queues a callback must also wake the \
+              thread that runs the callback.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcu_nocb_poll",
         boot: &["rcu_nocb_poll"],
-        reboot: " (costs power on the other CPUs)",
+        reboot: " (this costs power on the other CPUs)",
         ..BASE
     },
     Check {
@@ -182,7 +195,8 @@ const CHECKS: &[Check] = &[
         expected: "below 50",
         reads: &[RCU_PRIORITY],
         judge: |reader| reader.mild_number(RCU_PRIORITY, |n| (0..50).contains(&n)),
-        why: "Above the application they preempt it; a reader that is preempted for long and not boosted delays the release of memory.",
+        why: "RCU threads with a higher priority than the application preempt it. An RCU reader \
+              that is preempted for long and not boosted delays the release of memory.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcutree.kthread_prio",
         boot: &["rcutree.kthread_prio"],
         ..BASE
@@ -201,7 +215,8 @@ const CHECKS: &[Check] = &[
             }
             reader.mild_number(RCU_PATIENCE, |n| n > 0)
         },
-        why: "Without a delay RCU interrupts such a CPU at once to get a quiescent state.",
+        why: "Without this delay, RCU immediately interrupts a CPU in nohz_full to get a quiescent \
+              state.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcutree.nohz_full_patience_delay",
         boot: &["rcutree.nohz_full_patience_delay"],
         ..BASE
@@ -209,12 +224,14 @@ const CHECKS: &[Check] = &[
     Check {
         name: "services",
         subject: "affinity of services",
-        expected: "init may not run on the measured CPUs",
+        expected: "the affinity of init excludes the measured CPUs",
         reads: &[INIT],
         judge: services,
-        why: "Each process inherits its affinity from init; processes that start later can also run on the measured CPUs.",
+        why: "Each process inherits its affinity from init, so processes that start later can also \
+              run on the measured CPUs.",
         source: "systemd-system.conf(5), CPUAffinity=",
-        reboot: "CPUAffinity={others} in /etc/systemd/system.conf.d/latency.conf (isolcpus= does it too)",
+        reboot: "CPUAffinity={others} in /etc/systemd/system.conf.d/latency.conf (isolcpus= has \
+                 the same effect)",
         ..BASE
     },
     Check {
@@ -223,7 +240,7 @@ const CHECKS: &[Check] = &[
         expected: "a mask without the measured CPUs",
         setting: "workqueue-cpus",
         judge: |reader| reader.mask_elsewhere(reader.own),
-        why: "Work of any driver or file system can run on any CPU of this mask.",
+        why: "Work items of any driver or file system can run on any CPU of this mask.",
         ..BASE
     },
     Check {
@@ -232,7 +249,7 @@ const CHECKS: &[Check] = &[
         expected: "a mask without the measured CPUs",
         reads: &[WRITEBACK],
         judge: |reader| reader.mask_elsewhere(WRITEBACK),
-        why: "Writing dirty pages takes long, uninterrupted work items.",
+        why: "The work items that write dirty pages run for a long time without interruption.",
         source: "Documentation/core-api/workqueue.rst, WQ_SYSFS",
         remedies: &[instance("workqueue-cpus-of", "writeback")],
         ..BASE
@@ -248,7 +265,8 @@ const CHECKS: &[Check] = &[
             let on = reader.text(POWER_EFFICIENT)? == "Y";
             Ok(Verdict::mild(on, if on { "is Y" } else { "is N" }))
         },
-        why: "With Y, workqueue items that need no particular CPU run on the CPUs of the workqueue mask; with N they run where they were queued, even on measured CPUs.",
+        why: "With Y, work items that need no particular CPU run on the CPUs of the workqueue \
+              mask. With N, they run on the CPU that queued them, even if it is measured.",
         source: "Documentation/admin-guide/kernel-parameters.txt, workqueue.power_efficient",
         boot: &["workqueue.power_efficient"],
         ..BASE
@@ -267,10 +285,11 @@ const CHECKS: &[Check] = &[
             };
             crowd(reader, foreign, "last ran there")
         },
-        why: "A thread that runs there evicts the caches, and uses the CPU whenever the application sleeps.",
+        why: "Another thread on a measured CPU evicts cache lines of the application, and uses the \
+              CPU whenever the application sleeps.",
         source: "Documentation/core-api/real-time/hardware.rst; cpuset(7)",
         remedies: &[Remedy::Decide(
-            "taskset -acp {others} PID, for each process that need not be there",
+            "taskset -acp {others} PID for each process that does not need the measured CPUs",
         )],
         ..BASE
     },
@@ -290,7 +309,7 @@ const CHECKS: &[Check] = &[
             };
             crowd(reader, movable, "may run there")
         },
-        why: "Unbound kernel threads wake on the CPU they last ran on, and stay there.",
+        why: "An unbound kernel thread wakes up on the CPU on which it last ran, and stays there.",
         source: PER_CPU,
         remedies: &[Remedy::Run(
             "for p in $(ps --ppid 2 -o pid=); do taskset -cp {others} $p 2>/dev/null || true; done",
@@ -301,7 +320,7 @@ const CHECKS: &[Check] = &[
         name: "skewed-ticks",
         subject: "skew_tick",
         severity: Severity::Info,
-        expected: "skew_tick=1 from 16 CPUs on",
+        expected: "skew_tick=1 on a machine with 16 or more CPUs",
         judge: |reader| {
             let online = reader.fact(&reader.host().processor.online)?;
             if online.len() < 16 {
@@ -316,10 +335,10 @@ const CHECKS: &[Check] = &[
                 if skewed { "is 1" } else { "is not set" },
             ))
         },
-        why: "Many CPUs take the same locks at the same moment of each tick.",
+        why: "Without skew_tick=1, many CPUs take the same locks at the same moment of each tick.",
         source: PARAMETERS,
         boot: &["skew_tick"],
-        reboot: " (costs power)",
+        reboot: " (this costs power)",
         ..BASE
     },
 ];
@@ -335,7 +354,9 @@ fn isolated(reader: &FactReader) -> Judged {
     Ok(match (isolated.is_empty(), open.is_empty()) {
         (true, _) => Verdict::Fail("none".to_owned()),
         (_, true) => Verdict::Ok(format!("CPU {isolated}")),
-        (_, false) => Verdict::Fail(format!("CPU {open} is not isolated (isolated: {isolated})")),
+        (_, false) => Verdict::Fail(format!(
+            "CPU {open} is not isolated (isolated CPUs: {isolated})"
+        )),
     })
 }
 
@@ -385,7 +406,7 @@ fn managed_interrupts(reader: &FactReader) -> Judged {
         }));
     }
     if reader.version()? < (5, 6) {
-        let found = "is set, but only Linux 5.6 and later know managed_irq".to_owned();
+        let found = "is set, but managed_irq needs Linux 5.6 or later".to_owned();
         return Ok(Verdict::Fail(found));
     }
     // This file contains CPUs only if the kernel has the option.

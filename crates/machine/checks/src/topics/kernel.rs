@@ -50,10 +50,11 @@ const CHECKS: &[Check] = &[
                 },
             ))
         },
-        why: "Without it, the length of the kernel's non-preemptible sections has no bound.",
+        why: "Without PREEMPT_RT, the length of the kernel's non-preemptible sections has no upper \
+              limit.",
         source: REAL_TIME,
         stances: WITHOUT_RT,
-        reboot: "a PREEMPT_RT kernel: punctual kernel install-steps says how",
+        reboot: "install a PREEMPT_RT kernel: punctual kernel install-steps prints the steps",
         ..BASE
     },
     Check {
@@ -68,13 +69,14 @@ const CHECKS: &[Check] = &[
                 // Lazy preemption delays only ordinary threads: the fair class calls
                 // resched_curr_lazy of kernel/sched/core.c.
                 "lazy" => Verdict::Ok(
-                    "is lazy: real-time threads preempt at once, ordinary ones at the tick"
+                    "is lazy: real-time threads preempt at once, ordinary threads at the tick"
                         .to_owned(),
                 ),
                 _ => Verdict::Fail(format!("is {model}")),
             })
         },
-        why: "With voluntary or no preemption, a system call of another thread runs to its next preemption point first.",
+        why: "With voluntary or no preemption, a thread must wait until the system call of another \
+              thread reaches its next preemption point.",
         source: "kernel/Kconfig.preempt; Documentation/admin-guide/kernel-parameters.txt, preempt=",
         remedies: &[set("preempt")],
         ..BASE
@@ -98,13 +100,14 @@ const CHECKS: &[Check] = &[
                 },
             )
         },
-        why: "A handler that does not run in a thread precedes every thread, even one of \
+        why: "An interrupt handler that does not run in a thread preempts every thread, even at \
               priority 99.",
         source: "Documentation/admin-guide/kernel-parameters.txt, threadirqs",
         stances: &[Stance {
             roles: &[Role::Trading, Role::Telco, Role::Network],
             severity: Severity::Info,
-            note: "interrupts are moved away from the measured CPUs instead; a handler thread delays packets. Audio guides ask for threadirqs",
+            note: "interrupts are moved away from the measured CPUs instead, and a handler thread \
+                   would delay packets. Audio guides call for threadirqs",
         }],
         boot: &["threadirqs"],
         ..BASE
@@ -125,9 +128,11 @@ const CHECKS: &[Check] = &[
                 },
             ))
         },
-        why: "Without them a timer expires with the next tick, 1 to 10 ms late.",
+        why: "Without high-resolution timers, a timer expires at the next tick, 1 to 10 ms late.",
         source: "Documentation/timers/highres.rst",
-        reboot: "no highres=off or nohz=off on the command line; CONFIG_HIGH_RES_TIMERS=y; a clock source that can do it",
+        reboot: "remove highres=off and nohz=off from the kernel's command line, use a kernel with \
+                 CONFIG_HIGH_RES_TIMERS=y, and select a clock source that supports high-resolution \
+                 timers",
         ..BASE
     },
     Check {
@@ -139,7 +144,8 @@ const CHECKS: &[Check] = &[
             let hz = *reader.fact(&reader.host().kernel.hz)?;
             Ok(Verdict::mild(hz >= 250, format!("is {hz} per second")))
         },
-        why: "Sleeps of high resolution do not need it, but round robin, network time-outs and drivers count in ticks.",
+        why: "High-resolution sleeps do not depend on the tick rate, but round-robin scheduling, \
+              network timeouts and drivers count in ticks.",
         source: "kernel/Kconfig.hz; Documentation/timers/timers-howto.rst (delay_sleep_functions.rst from 6.13)",
         reboot: "a kernel with CONFIG_HZ_1000=y or CONFIG_HZ_250=y",
         ..BASE
@@ -150,9 +156,10 @@ const CHECKS: &[Check] = &[
         severity: Severity::High,
         expected: "none",
         judge: debug_parameters,
-        why: "They check memory or record events on each use, also in the kernel's shortest paths.",
+        why: "With these parameters, the kernel checks memory or records events, even in its \
+              fastest paths.",
         source: PARAMETERS,
-        reboot: "the kernel's command line without them",
+        reboot: "remove these parameters from the kernel's command line",
         ..BASE
     },
     Check {
@@ -161,11 +168,12 @@ const CHECKS: &[Check] = &[
         expected: "off, or on other CPUs only",
         reads: &[EFI, EFI_WORK],
         judge: efi_runtime,
-        why: "The firmware can keep interrupts disabled without limit; writing a boot variable takes milliseconds.",
+        why: "A call into the firmware can keep interrupts disabled for any length of time. \
+              Writing a boot variable takes milliseconds.",
         source: "Documentation/core-api/real-time/hardware.rst, EFI",
         remedies: &[instance("workqueue-cpus-of", "efi_runtime")],
         boot: &["efi"],
-        reboot: " (boot entries can then not be changed)",
+        reboot: " (the running system then cannot change boot entries)",
         ..BASE
     },
     Check {
@@ -191,7 +199,7 @@ const CHECKS: &[Check] = &[
                 Verdict::Warn(named.join(", "))
             })
         },
-        why: "How long such a module disables interrupts is unknown.",
+        why: "It is unknown for how long such a module disables interrupts.",
         source: "Documentation/admin-guide/tainted-kernels.rst",
         ..BASE
     },
@@ -231,7 +239,7 @@ fn efi_runtime(reader: &FactReader) -> Judged {
     match reader.text(EFI) {
         Err(Missing::NotApplicable(_)) => {
             return Err(Missing::not_applicable(
-                "not booted by EFI, or its runtime is off",
+                "the machine was not booted by EFI, or the EFI runtime services are off",
             ));
         }
         other => other?,

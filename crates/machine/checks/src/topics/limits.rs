@@ -32,10 +32,10 @@ pub(super) fn grant(reader: &FactReader, item: &str) -> String {
     match best {
         Some((file, whom, value)) => match whom.strip_prefix('@') {
             Some(group) => format!(
-                "{file} gives the group '{group}' {item} {value}: sudo usermod -aG {group} $USER, \
-                 {login}"
+                "{file} sets {item} {value} for the group '{group}': run sudo usermod -aG {group} \
+                 $USER, {login}"
             ),
-            None => format!("{file} gives '{whom}' {item} {value}: log out and in again"),
+            None => format!("{file} sets {item} {value} for '{whom}': log out and in again"),
         },
         None => match package(reader) {
             Some((install, group)) => {
@@ -51,8 +51,8 @@ pub(super) fn grant(reader: &FactReader, item: &str) -> String {
 pub(super) fn kit(reader: &FactReader) -> &'static str {
     match reader.text(REALTIME_KIT) {
         Ok(_) => {
-            "; without that: RealtimeKit is installed and gives priority 20 at most, for 200 ms \
-             without a pause, to programs that ask it (PipeWire, PulseAudio)"
+            "; without this change, the installed RealtimeKit grants at most priority 20, for 200 \
+             ms without a pause, to programs that request it (PipeWire, PulseAudio)"
         }
         Err(_) => "",
     }

@@ -35,25 +35,25 @@ const CHECKS: &[Check] = &[
         expected: "never or madvise",
         setting: "thp",
         judge: |reader| reader.choice(reader.own, &["never", "madvise"]),
-        why: "Memory is compacted and copied, and every CPU that uses it is interrupted for its TLB.",
+        why: "The kernel compacts and copies memory, and interrupts every CPU that uses this \
+              memory to flush its TLB.",
         ..BASE
     },
     Check {
         name: "huge-page-faults",
         subject: "defrag of transparent huge pages",
-        expected: "one of never, defer and madvise",
+        expected: "never, defer or madvise",
         setting: "thp-defrag",
         reads: &[THP],
         judge: |reader| {
             // Without huge pages, compaction has no purpose.
             if let Ok(Verdict::Ok(_)) = reader.choice(THP, &["never"]) {
-                return Ok(Verdict::Ok(
-                    "is without effect: huge pages are off".to_owned(),
-                ));
+                return Ok(Verdict::Ok("has no effect: huge pages are off".to_owned()));
             }
             reader.choice(reader.own, &["never", "defer", "madvise", "defer+madvise"])
         },
-        why: "With always, the thread that takes the fault compacts memory itself until a huge page is free.",
+        why: "With always, a thread that takes a page fault compacts memory itself until a huge \
+              page is free.",
         source: THP_PAGE,
         ..BASE
     },
@@ -66,13 +66,12 @@ const CHECKS: &[Check] = &[
         reads: &[THP],
         judge: |reader| {
             if let Ok(Verdict::Ok(_)) = reader.choice(THP, &["never"]) {
-                return Ok(Verdict::Ok(
-                    "is without effect: huge pages are off".to_owned(),
-                ));
+                return Ok(Verdict::Ok("has no effect: huge pages are off".to_owned()));
             }
             reader.mild_number(reader.own, |n| n == 0)
         },
-        why: "It joins pages of running programs in the background, which unmaps them for a moment.",
+        why: "In the background, khugepaged joins pages of running programs into huge pages, and \
+              unmaps the pages for a moment.",
         source: THP_PAGE,
         ..BASE
     },
@@ -82,7 +81,8 @@ const CHECKS: &[Check] = &[
         expected: "0 or 2",
         setting: "ksm",
         judge: |reader| reader.number(reader.own, |n| n == 0 || n == 2),
-        why: "ksmd takes CPU time, and the next write to a merged page takes a fault that copies it.",
+        why: "ksmd takes CPU time, and the next write to a merged page causes a page fault that \
+              copies the page.",
         ..BASE
     },
     Check {
@@ -92,11 +92,13 @@ const CHECKS: &[Check] = &[
         expected: "10 s or more",
         setting: "stat-interval-s",
         judge: |reader| reader.mild_number(reader.own, |n| n >= 10),
-        why: "A kernel worker wakes on each CPU to add its counters up, every second by default.",
+        why: "A kernel worker wakes up on each CPU to sum up the CPU's memory counters, every \
+              second by default.",
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::Medium,
-            note: "the worker interrupts a thread that never sleeps; newer kernels spare isolated CPUs",
+            note: "the worker interrupts a thread that never sleeps; newer kernels leave out \
+                   isolated CPUs",
         }],
         ..BASE
     },
@@ -117,12 +119,13 @@ const CHECKS: &[Check] = &[
                 _ => Verdict::Warn(format!("is in use ({count})")),
             })
         },
-        why: "A page that was swapped out is read from disk at the next access: milliseconds. mlockall(2) protects the program that calls it, and no other.",
+        why: "A page that was swapped out is read from disk at the next access, which takes \
+              milliseconds. mlockall(2) protects only the program that calls it.",
         source: "mlockall(2); swapon(8)",
         remedies: &[Remedy::Decide(
-            "swapoff -a, if the memory suffices without swap",
+            "swapoff -a, if memory is sufficient without swap",
         )],
-        reboot: "no swap in /etc/fstab",
+        reboot: "remove swap from /etc/fstab",
         ..BASE
     },
     Check {
@@ -132,7 +135,8 @@ const CHECKS: &[Check] = &[
         expected: "10 or less",
         setting: "swappiness",
         judge: |reader| reader.mild_number(reader.own, |n| n <= 10),
-        why: "At 60 the kernel swaps out pages of programs to keep more files in memory.",
+        why: "At a value of 60, the kernel swaps out pages of programs to keep more files in \
+              memory.",
         ..BASE
     },
     Check {
@@ -153,7 +157,8 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "compaction",
         judge: |reader| reader.mild_number(reader.own, |n| n == 0),
-        why: "Pages are moved in the background; a thread that uses one meanwhile waits.",
+        why: "The kernel moves pages in the background, and a thread that accesses a page during \
+              the move must wait.",
         ..BASE
     },
     Check {
@@ -162,7 +167,8 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "compact-unevictable",
         judge: |reader| reader.number(reader.own, |n| n == 0),
-        why: "With 1, also the pages of mlockall(2) are moved, and the next access takes a page fault. PREEMPT_RT has 0 by default.",
+        why: "With 1, the kernel also moves pages that mlockall(2) locked, and the next access \
+              causes a page fault. With PREEMPT_RT, the default is 0.",
         ..BASE
     },
     Check {
@@ -172,14 +178,15 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "zone-reclaim",
         judge: |reader| reader.number(reader.own, |n| n == 0),
-        why: "With another value the allocating thread frees memory of the local node first.",
+        why: "With any other value, a thread that allocates memory first frees memory of the local \
+              node.",
         ..BASE
     },
     Check {
         name: "reserved-huge-pages",
         subject: "reserved huge pages",
         severity: Severity::Info,
-        expected: "some, if the application uses them",
+        expected: "one or more, if the application uses huge pages",
         reads: &[HUGE],
         judge: |reader| {
             if reader.role != Role::Telco {
@@ -212,7 +219,7 @@ const CHECKS: &[Check] = &[
         source: "mm/Kconfig, SLUB_CPU_PARTIAL; Documentation/ABI/testing/sysfs-kernel-slab, cpu_partial",
         remedies: &[consider(
             "slab-partial",
-            "it changes each of several hundred slab caches",
+            "this changes each of several hundred slab caches",
         )],
         ..BASE
     },
@@ -220,7 +227,7 @@ const CHECKS: &[Check] = &[
         name: "crash-kernel",
         subject: "crash kernel memory",
         severity: Severity::Info,
-        expected: "any value: it takes memory, not time",
+        expected: "any value: the reservation takes memory, not time",
         reads: &[CRASH],
         judge: |reader| {
             let bytes: u64 = reader.value(CRASH)?;
@@ -229,7 +236,8 @@ const CHECKS: &[Check] = &[
                 _ => format!("{} MiB", bytes >> 20),
             }))
         },
-        why: "Reserved memory is lost to programs; the dump itself is written after the crash only.",
+        why: "Programs cannot use the reserved memory. The dump itself is written only after a \
+              crash.",
         source: "kernel/ksysfs.c, kexec_crash_size; Documentation/admin-guide/kdump/kdump.rst",
         ..BASE
     },
@@ -273,7 +281,8 @@ const CHECKS: &[Check] = &[
                 },
             ))
         },
-        why: "Opening or mapping a file there waits for a network or a program; a page fault in it does too.",
+        why: "Opening or mapping a file on such a file system waits for the network or another \
+              program. So does a page fault in a mapped file.",
         source: "nfs(5); mount.fuse3(8)",
         ..BASE
     },

@@ -34,15 +34,17 @@ const CHECKS: &[Check] = &[
         name: "queues",
         subject: "receive queues",
         severity: Severity::Info,
-        expected: "as many as CPUs that are not measured, or fewer",
+        expected: "at most as many as there are CPUs that are not measured",
         reads: &[CARD, QUEUE],
         judge: queues,
-        why: "A card's driver creates a queue with an interrupt for each CPU; if there are more queues than other CPUs, some interrupt measured CPUs.",
+        why: "The card's driver creates a queue with an interrupt for each CPU. If there are more \
+              queues than other CPUs, some queues interrupt measured CPUs.",
         source: "Documentation/networking/scaling.rst, RSS: Receive Side Scaling; ethtool(8), --set-channels",
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::Medium,
-            note: "a queue's interrupt stops a thread that spins; OpenShift's and tuned's tuning set as many queues as there are other CPUs",
+            note: "the interrupt of a queue stops a spinning thread. OpenShift's tuning and tuned \
+                   set as many queues as there are other CPUs",
         }],
         remedies: &[Remedy::Decide(
             "ethtool -L DEVICE combined N: the link may go down for a moment",
@@ -56,16 +58,17 @@ const CHECKS: &[Check] = &[
         expected: "gro_flush_timeout 0",
         reads: &[CARD, FLUSH],
         judge: held_back,
-        why: "Packets wait in the kernel for more to come, and are delivered together.",
+        why: "Packets wait in the kernel until more packets arrive, and are then delivered \
+              together.",
         source: "Documentation/networking/napi.rst, Software IRQ coalescing",
         stances: &[Stance {
             roles: PACKETS,
             severity: Severity::Medium,
-            note: "each packet is delayed by it",
+            note: "the timeout delays each packet",
         }],
         remedies: &[consider(
             "gro-flush-ns",
-            "packets are then handed on one by one",
+            "packets are then delivered one by one",
         )],
         ..BASE
     },
@@ -76,16 +79,18 @@ const CHECKS: &[Check] = &[
         expected: "adaptive-rx off, and rx-usecs 0 or rx-frames 1",
         reads: &[COALESCING],
         judge: coalescing,
-        why: "A card waits after a packet for more packets, so that one interrupt serves all of them; with adaptive coalescing the driver chooses the delay.",
+        why: "After a packet, the card waits for more packets, so that one interrupt serves all of \
+              them. With adaptive coalescing, the driver chooses the delay.",
         source: "Documentation/networking/ethtool-netlink.rst, COALESCE_GET; ethtool(8), --coalesce",
         stances: &[Stance {
             roles: PACKETS,
             severity: Severity::Medium,
-            note: "each packet is delayed by it. A card that must take very many packets a second drops some without",
+            note: "coalescing delays each packet. Without it, a card that receives very many \
+                   packets a second drops some",
         }],
         remedies: &[consider(
             "rx-coalescing-us",
-            "a card that takes very many packets drops some",
+            "a card that receives very many packets drops some",
         )],
         ..BASE
     },
@@ -93,9 +98,11 @@ const CHECKS: &[Check] = &[
         name: "time-stamps",
         subject: "packet time stamps",
         severity: Severity::Info,
-        expected: "no program that switches them, or one that keeps them on",
+        expected: "no program that switches time stamps on and off, or a program that keeps them \
+                   on",
         judge: time_stamps,
-        why: "The first socket that requests time stamps and the last one that closes make the kernel patch its code, which interrupts every CPU, even isolated ones.",
+        why: "When the first socket requests time stamps and when the last such socket closes, the \
+              kernel patches its code, which interrupts every CPU, even isolated CPUs.",
         source: "net/core/dev.c, net_enable_timestamp; Red Hat, 7.6 release notes, rt-entsk; rtentsk(1)",
         stances: &[Stance {
             roles: SPINNING,
@@ -133,7 +140,7 @@ fn queues(reader: &FactReader) -> Judged {
         }
     }
     if counts.is_empty() {
-        return Err(Missing::unknown("no card shows its queues"));
+        return Err(Missing::unknown("no network card shows its queues"));
     }
     for (card, count) in counts.iter().take(4) {
         reader.saw(
@@ -148,10 +155,10 @@ fn queues(reader: &FactReader) -> Judged {
         .map(|(card, _)| *card)
         .collect();
     Ok(if over.is_empty() {
-        Verdict::Ok(format!("at most {most}, with {others} other CPUs"))
+        Verdict::Ok(format!("at most {most} queues for {others} other CPUs"))
     } else {
         Verdict::Warn(format!(
-            "{} has {most}, with {others} other CPUs",
+            "{} has {most} queues for {others} other CPUs",
             over.join(", ")
         ))
     })
@@ -239,7 +246,7 @@ fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, M
         Err(match reader.text(COALESCING) {
             Err(Missing::NotApplicable(_)) => Missing::not_applicable("there is no network card"),
             Err(missing) => missing,
-            Ok(_) => Missing::unknown("the facts do not say which card that is"),
+            Ok(_) => Missing::unknown("the facts do not name the network card"),
         })
     } else {
         Ok(answers)
@@ -249,7 +256,12 @@ fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, M
 /// Describes how long a card delays packets. Returns `None` if each packet raises an interrupt at
 /// once. Parameters that the driver lacks are left out.
 fn delay(text: &str) -> Result<Option<String>, Missing> {
-    let wrong = || Missing::unknown(format!("a card answers '{}'", line(text)));
+    let wrong = || {
+        Missing::unknown(format!(
+            "a network card gave the unexpected answer '{}'",
+            line(text)
+        ))
+    };
     let mut adaptive = false;
     let (mut micros, mut frames) = (None, None);
     for part in text.split(", ") {
@@ -264,11 +276,13 @@ fn delay(text: &str) -> Result<Option<String>, Missing> {
     Ok(match (adaptive, micros, frames) {
         (true, ..) => Some("adaptive (adaptive-rx)".to_owned()),
         (false, None, None) => {
-            return Err(Missing::unknown("a card reports neither time nor frames"));
+            return Err(Missing::unknown(
+                "a network card reports neither rx-usecs nor rx-frames",
+            ));
         }
         (_, _, Some(1)) | (_, None | Some(0), None | Some(0)) => None,
         (_, None | Some(0), Some(frames)) => {
-            Some(format!("for {frames} packets, without a limit in time"))
+            Some(format!("for {frames} packets, without a time limit"))
         }
         (_, Some(micros), _) => Some(format!("up to {micros} us")),
     })
@@ -278,7 +292,7 @@ fn time_stamps(reader: &FactReader) -> Judged {
     // chronyd opens a socket for each request to a server.
     if reader.running(&["chronyd"])?.is_empty() {
         return Ok(Verdict::Ok(
-            "are constant: no program known to switch them runs".to_owned(),
+            "are constant: no program is running that is known to switch them".to_owned(),
         ));
     }
     let kept = !reader.running(&["rtentsk", "ptp4l"])?.is_empty();
@@ -287,7 +301,7 @@ fn time_stamps(reader: &FactReader) -> Judged {
         if kept {
             "are kept on by a program other than chronyd"
         } else {
-            "are switched by chronyd with each request to a server"
+            "are switched on and off by chronyd with each request to a server"
         },
     ))
 }

@@ -40,7 +40,8 @@ const CHECKS: &[Check] = &[
                 .every_cpu(reader.own, |text| text == "performance")
                 .map_err(no_cpufreq)
         },
-        why: "A CPU that was idle starts at a low frequency, and the frequency changes while the thread runs.",
+        why: "With other governors, a CPU that was idle starts at a low frequency, and the \
+              frequency changes while the thread runs.",
         ..BASE
     },
     Check {
@@ -58,7 +59,7 @@ const CHECKS: &[Check] = &[
         name: "driver",
         subject: "frequency driver",
         severity: Severity::Info,
-        expected: "passive or off, or a fixed range",
+        expected: "passive, off, or a fixed frequency range",
         reads: &[INTEL_STATUS, AMD_STATUS],
         judge: |reader| {
             let status = match reader.text(INTEL_STATUS) {
@@ -70,7 +71,7 @@ const CHECKS: &[Check] = &[
         why: "In active mode the processor itself chooses the frequency within the range, and the governor is only a hint.",
         source: "Documentation/admin-guide/pm/intel_pstate.rst; amd-pstate.rst",
         boot: &["intel_pstate"],
-        reboot: " (AMD: amd_pstate=passive; tuned's realtime profile sets intel_pstate=disable)",
+        reboot: " (on AMD, amd_pstate=passive; tuned's profile realtime sets intel_pstate=disable)",
         ..BASE
     },
     Check {
@@ -86,7 +87,7 @@ const CHECKS: &[Check] = &[
         name: "turbo",
         subject: "turbo",
         severity: Severity::Info,
-        expected: "off for low jitter, on for a low mean",
+        expected: "off for low jitter, on for a low mean latency",
         reads: &[NO_TURBO, BOOST],
         judge: |reader| {
             let on = match reader.value::<u32>(NO_TURBO) {
@@ -100,12 +101,10 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: &[Role::Trading],
             severity: Severity::Info,
-            note: "on is usual for this role: the mean counts more than jitter. tuned's latency-performance leaves it on",
+            note: "turbo is usually on for this role, because the mean matters more than jitter. \
+                   tuned's profile latency-performance leaves it on",
         }],
-        remedies: &[consider(
-            "turbo",
-            "the mean speed falls, with less variation",
-        )],
+        remedies: &[consider("turbo", "the mean speed falls, but varies less")],
         ..BASE
     },
     Check {
@@ -115,7 +114,8 @@ const CHECKS: &[Check] = &[
         setting: "energy-preference",
         reads: &[POLICY_CPUS],
         judge: |reader| reader.every_cpu(reader.own, |text| text == "performance" || text == "0"),
-        why: "If the hardware controls the frequency, this preference decides how fast it rises.",
+        why: "If the hardware controls the frequency, this preference decides how fast the \
+              frequency rises.",
         ..BASE
     },
     Check {
@@ -125,7 +125,7 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "energy-bias",
         judge: |reader| reader.every_cpu(reader.own, |text| text == "0"),
-        why: "The firmware chooses idle states and the uncore frequency by this value.",
+        why: "The firmware uses this value to choose idle states and the uncore frequency.",
         ..BASE
     },
     idle_states::CHECK,
@@ -142,7 +142,8 @@ const CHECKS: &[Check] = &[
                 us => Verdict::Ok(format!("is {us} µs")),
             })
         },
-        why: "The request lasts while /dev/cpu_dma_latency is open: the application or a service must hold it.",
+        why: "The request lasts while /dev/cpu_dma_latency is open, so the application or a \
+              service must keep it open.",
         source: "Documentation/power/pm_qos_interface.rst",
         ..BASE
     },
@@ -150,20 +151,27 @@ const CHECKS: &[Check] = &[
         name: "idle-loop",
         subject: "idle loop",
         severity: Severity::Info,
-        expected: "idle=poll on bare metal with cooling only",
+        expected: "idle=poll only on bare metal with sufficient cooling",
         judge: |reader| {
             if !idle_states::polls(reader)? {
                 return Ok(Verdict::Ok("is not polling".to_owned()));
             }
             Ok(if reader.is_virtual()? {
-                Verdict::Fail("is polling in a guest (idle=poll), at the host's cost".to_owned())
+                Verdict::Fail(
+                    "is polling in a guest (idle=poll), which takes CPU time from the host"
+                        .to_owned(),
+                )
             } else {
-                Verdict::Warn("is polling (idle=poll): full power, slower siblings".to_owned())
+                Verdict::Warn(
+                    "is polling (idle=poll), which takes full power and slows down sibling CPUs"
+                        .to_owned(),
+                )
             })
         },
-        why: "Polling has the lowest wake-up latency and the most heat, which leads to throttling.",
+        why: "Polling gives the lowest wake-up latency, but produces the most heat, which leads to \
+              throttling.",
         source: "Documentation/core-api/real-time/hardware.rst; Documentation/admin-guide/kernel-parameters.txt, idle=",
-        reboot: "no idle=poll on the kernel's command line; limit idle states instead",
+        reboot: "remove idle=poll from the kernel's command line, and limit idle states instead",
         ..BASE
     },
     Check {
@@ -174,11 +182,12 @@ const CHECKS: &[Check] = &[
         setting: "haltpoll-ns",
         judge: |reader| {
             if !reader.is_virtual()? {
-                return Err(Missing::not_applicable("the machine is no guest"));
+                return Err(Missing::not_applicable("the machine is not a guest"));
             }
             reader.mild_number(reader.own, |n| n > 0)
         },
-        why: "Each halt of a guest leaves it for the host, and coming back takes tens of microseconds.",
+        why: "Each time a guest's CPU halts, it exits to the host, and the return takes tens of \
+              microseconds.",
         ..BASE
     },
     Check {
@@ -199,7 +208,7 @@ const CHECKS: &[Check] = &[
         name: "mitigations",
         subject: "processor mitigations in use",
         severity: Severity::Info,
-        expected: "listed only: do not disable them for latency alone",
+        expected: "any: do not disable mitigations for latency alone",
         reads: &[VULNERABILITIES],
         judge: |reader| {
             let all = reader.files(VULNERABILITIES)?;
@@ -224,7 +233,8 @@ const CHECKS: &[Check] = &[
         expected: "performance",
         setting: "platform-profile",
         judge: |reader| reader.word(reader.own, &["performance"]),
-        why: "Laptops and small machines set fans and power limits by it; a low limit throttles.",
+        why: "On laptops and small machines, the profile sets fans and power limits. A low power \
+              limit throttles the processor.",
         ..BASE
     },
     Check {
@@ -264,14 +274,15 @@ const CHECKS: &[Check] = &[
         name: "split-locks",
         subject: "split-lock mitigation",
         severity: Severity::Info,
-        expected: "0 if such a program must not be late",
+        expected: "0 if a program with split locks must not be late",
         reads: &[SPLIT_LOCK],
         judge: |reader| reader.mild_number(SPLIT_LOCK, |n| n == 0),
-        why: "A program that locks across two cache lines is put to sleep for 10 ms each time; the lock itself stops all cores.",
+        why: "With the mitigation, a program that locks across two cache lines sleeps for 10 ms \
+              each time. The lock itself stops all cores.",
         source: "Documentation/admin-guide/sysctl/kernel.rst, split_lock_mitigate; Documentation/arch/x86/buslock.rst",
         remedies: &[consider(
             "split-lock-mitigation",
-            "find such programs first, with dmesg | grep split_lock",
+            "first find programs with split locks: dmesg | grep split_lock",
         )],
         ..BASE
     },
@@ -281,7 +292,7 @@ const CHECKS: &[Check] = &[
 fn no_cpufreq(missing: Missing) -> Missing {
     match missing {
         Missing::NotApplicable(_) => Missing::unknown(
-            "the kernel has no cpufreq here: firmware or a hypervisor sets the frequency",
+            "cpufreq is not available on this machine: firmware or a hypervisor sets the frequency",
         ),
         other => other,
     }

@@ -35,12 +35,12 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
         return match built {
             Some(_) => Ok(Verdict::Ok(format!("are offloaded from CPU {offloaded}"))),
             None => Err(Missing::unknown(format!(
-                "rcu_nocbs is given, but whether the kernel has {OFFLOADING} is not known"
+                "rcu_nocbs is set, but it is unknown whether the kernel has {OFFLOADING}"
             ))),
         };
     }
     let run = Verdict::Fail(match nocbs {
-        Some("") => format!("are run on CPU {open}: rcu_nocbs is given without a list"),
+        Some("") => format!("are run on CPU {open}: rcu_nocbs is set without a list of CPUs"),
         _ => format!("are run on CPU {open}"),
     });
     // Each of the two parameters replaces the default.
@@ -58,13 +58,13 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
     // Without these parameters, the threads exist only if offloading is the default.
     let there = has_threads(reader).map_err(|missing| match missing {
         Missing::NotApplicable(why) | Missing::Unknown(why) => Missing::unknown(format!(
-            "rcu_nocbs is not given, and whether {} is set is not known: {why}",
+            "rcu_nocbs is not set, and it is unknown whether the kernel has {}: {why}",
             BY_DEFAULT[0]
         )),
     });
     if there? {
         Ok(Verdict::Ok(
-            "are offloaded from all CPUs: rcuo threads are there without rcu_nocbs".to_owned(),
+            "are offloaded from all CPUs: rcuo threads exist without rcu_nocbs".to_owned(),
         ))
     } else {
         Ok(run)
@@ -107,9 +107,7 @@ fn built(reader: &FactReader) -> Option<bool> {
 fn has_threads(reader: &FactReader) -> Result<bool, Missing> {
     let tasks = reader.tasks()?;
     if !tasks.iter().any(|task| task.kernel) {
-        return Err(Missing::unknown(
-            "no thread of the kernel is shown in /proc",
-        ));
+        return Err(Missing::unknown("/proc shows no kernel threads"));
     }
     let is = |name: &str| {
         ["rcuop/", "rcuos/", "rcuob/"]

@@ -45,9 +45,11 @@ const CHECKS: &[Check] = &[
                 limits::kit(reader)
             ))
         },
-        why: "Without it the application runs as a normal thread, despite all other tuning.",
+        why: "Without this right, the application runs as a normal thread, despite all other \
+              tuning.",
         source: "sched(7), Privileges and resource limits; getrlimit(2)",
-        reboot: "@realtime - rtprio 95 in /etc/security/limits.d/realtime.conf, the user in that group, and a new login",
+        reboot: "add @realtime - rtprio 95 to /etc/security/limits.d/realtime.conf, add the user \
+                 to that group, and log in again",
         ..BASE
     },
     Check {
@@ -58,9 +60,10 @@ const CHECKS: &[Check] = &[
         reads: &[LIMITS, STATUS, LIMIT_FILES, LIMIT_FILE],
         judge: |reader| limit(reader, "Max locked memory", IPC_LOCK, 64 << 20),
         here: |reader| Some(limits::grant(reader, "memlock")),
-        why: "mlockall(2) fails, and pages are faulted in at the worst moment.",
+        why: "With a lower limit, mlockall(2) fails, and page faults occur at the worst moment.",
         source: "mlock(2); getrlimit(2)",
-        reboot: "@realtime - memlock unlimited in /etc/security/limits.d/realtime.conf, and a new login",
+        reboot: "add @realtime - memlock unlimited to /etc/security/limits.d/realtime.conf, and \
+                 log in again",
         ..BASE
     },
     Check {
@@ -75,7 +78,8 @@ const CHECKS: &[Check] = &[
                 us => Verdict::Warn(format!("is {us} µs")),
             })
         },
-        why: "A real-time thread that uses the CPU this long without a blocking call gets SIGXCPU, then SIGKILL. RealtimeKit sets 200 ms.",
+        why: "A real-time thread that uses the CPU for longer than this budget without a blocking \
+              call gets SIGXCPU, then SIGKILL. RealtimeKit sets 200 ms.",
         source: "getrlimit(2), RLIMIT_RTTIME",
         ..BASE
     },
@@ -97,7 +101,8 @@ const CHECKS: &[Check] = &[
                 // Isolation removes CPUs from the default affinity. A program that requests these
                 // CPUs gets them, unless a cpuset forbids it.
                 Verdict::Warn(format!(
-                    "without CPU {outside}: the program must set its affinity, and its cpuset must allow it"
+                    "CPU {outside} is missing: the program must set its affinity, and its cpuset \
+                     must allow this CPU"
                 ))
             })
         },
@@ -116,7 +121,7 @@ const CHECKS: &[Check] = &[
             // The file exists only on kernels with RT_GROUP_SCHED.
             reader.number(V1_RUNTIME, |n| n != 0)
         },
-        why: "With 0, sched_setscheduler(2) is refused in this group, also to root.",
+        why: "With 0, the kernel refuses sched_setscheduler(2) in this group, even to root.",
         source: "Documentation/scheduler/sched-rt-group.rst",
         ..BASE
     },
@@ -132,7 +137,8 @@ const CHECKS: &[Check] = &[
                 quota.starts_with('-')
             }),
         },
-        why: "Ordinary threads of the group are stopped for the rest of each 100 ms once the quota is used.",
+        why: "Once the quota is used up, ordinary threads of the group are stopped for the rest of \
+              the 100 ms period.",
         source: "Documentation/admin-guide/cgroup-v2.rst, cpu.max; Documentation/scheduler/sched-bwc.rst",
         ..BASE
     },
@@ -151,7 +157,8 @@ const CHECKS: &[Check] = &[
                 Verdict::Fail(format!("CPU {cpus}, without measured CPU {outside}"))
             })
         },
-        why: "A cpuset overrides affinities: threads of the group never run on the CPUs that it lacks.",
+        why: "A cpuset overrides affinities: threads of the group never run on CPUs outside the \
+              cpuset.",
         source: "cpuset(7); Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.effective",
         ..BASE
     },
@@ -178,7 +185,7 @@ const CHECKS: &[Check] = &[
         name: "group-cores",
         subject: "cores of the control group's CPUs",
         severity: Severity::Medium,
-        expected: "no sibling outside of the group",
+        expected: "no sibling CPU outside the group",
         reads: &[V2_CPUS, V1_CPUS],
         judge: |reader| {
             let cpus = group_cpus(reader)?;
@@ -195,7 +202,8 @@ const CHECKS: &[Check] = &[
                 Verdict::Warn(format!("are shared with CPU {shared}"))
             })
         },
-        why: "A sibling that another group uses takes execution units and first caches of the same core.",
+        why: "A sibling CPU that another group uses shares the execution units and first-level \
+              caches of the core.",
         source: "Documentation/ABI/testing/sysfs-devices-system-cpu; Documentation/admin-guide/cgroup-v2.rst, cpuset",
         ..BASE
     },
@@ -203,10 +211,10 @@ const CHECKS: &[Check] = &[
         name: "wake-latency",
         subject: "/dev/cpu_dma_latency",
         severity: Severity::Info,
-        expected: "readable and writable for the application's user",
+        expected: "readable and writable by the application's user",
         reads: &[DMA_LATENCY],
         judge: |reader| may(reader.text(DMA_LATENCY), "is accessible"),
-        why: "A program forbids deep idle states by holding this file open.",
+        why: "A program prevents deep idle states by keeping this file open.",
         source: "Documentation/power/pm_qos_interface.rst",
         reboot: "KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\" in /etc/udev/rules.d",
         ..BASE
@@ -218,12 +226,12 @@ const CHECKS: &[Check] = &[
         expected: "readable tracefs",
         reads: &[TRACING],
         judge: |reader| may(reader.tracefs(reader.text(TRACING)), "is readable"),
-        why: "Without it, the cause of a late wake-up is unknown.",
+        why: "Without access to tracefs, punctual cannot find the cause of a late wake-up.",
         source: "Documentation/trace/ftrace.rst",
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "a lab needs the causes of late wake-ups",
+            note: "a lab needs to know the causes of late wake-ups",
         }],
         ..BASE
     },
@@ -326,7 +334,7 @@ fn row<'a>(reader: &FactReader<'a>, name: &str) -> Result<(&'a str, &'a str), Mi
             Ok((soft, hard))
         }
         _ => Err(Missing::unknown(format!(
-            "{LIMITS} has no figures for '{name}'"
+            "{LIMITS} has no values for '{name}'"
         ))),
     }
 }

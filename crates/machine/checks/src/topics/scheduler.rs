@@ -52,24 +52,27 @@ const CHECKS: &[Check] = &[
         expected: "-1, or a thread that always sleeps before the limit",
         reads: &[RESERVE],
         judge: throttling,
-        why: "The kernel stops a real-time thread that runs for 950 ms of a second for the other \
-              50 ms.",
+        why: "If a real-time thread runs for 950 ms of a second, the kernel stops it for the \
+              remaining 50 ms.",
         source: "sched(7), sched_rt_runtime_us; Documentation/scheduler/sched-rt-group.rst",
         stances: &[
             Stance {
                 roles: SPINNING,
                 severity: Severity::High,
-                note: "the limit stops a spinning thread each second; with -1 a runaway thread holds its CPU forever, so leave one CPU outside its affinity",
+                note: "the limit stops a spinning thread each second. With -1, a runaway thread \
+                       occupies its CPU forever, so leave one CPU outside its affinity",
             },
             Stance {
                 roles: &[Role::Control, Role::Audio],
                 severity: Severity::Info,
-                note: "a loop that sleeps is never throttled, and throttling keeps a runaway thread from hanging the machine; RHEL and tuned's realtime profile set -1, audio guides leave it",
+                note: "a loop that sleeps is never throttled, and throttling keeps a runaway \
+                       thread from hanging the machine. RHEL and tuned's profile realtime set -1, \
+                       but audio guides do not change the limit",
             },
         ],
         remedies: &[consider(
             "rt-runtime-us",
-            "a runaway thread then keeps its CPU",
+            "a runaway thread then occupies its CPU forever",
         )],
         ..BASE
     },
@@ -80,11 +83,13 @@ const CHECKS: &[Check] = &[
         expected: "runtime 0 if a real-time thread spins",
         setting: "fair-server-runtime-ns",
         judge: fair_server,
-        why: "Since 6.12 a deadline server gives starving normal threads 50 ms of each second, regardless of sched_rt_runtime_us.",
+        why: "Since Linux 6.12, a deadline server runs starving normal threads for 50 ms of each \
+              second, regardless of sched_rt_runtime_us.",
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::High,
-            note: "it stops a spinning real-time thread as soon as anything else waits for the CPU; the only other program that reads it is stalld",
+            note: "the fair server stops a spinning real-time thread as soon as another thread \
+                   waits for the CPU. The only other program that reads this setting is stalld",
         }],
         ..BASE
     },
@@ -99,17 +104,21 @@ const CHECKS: &[Check] = &[
             let wanted = u32::from(reader.role.spins());
             Ok(Verdict::mild(on == wanted, format!("is {on}")))
         },
-        why: "With 1, a timer of a CPU that idles is handed to one that does not: when it is set, and from Linux 6.9 on when it expires.",
+        why: "With 1, the kernel moves a timer of an idle CPU to a busy CPU: when the timer is set \
+              and, from Linux 6.9 on, when it expires.",
         stances: &[
             Stance {
                 roles: SPINNING,
                 severity: Severity::Medium,
-                note: "1: timers that the kernel sets there leave the CPU. OpenShift's tuning sets 1, tuned's network-latency sets 0",
+                note: "with 1, timers that the kernel sets on a measured CPU move to another CPU. \
+                       OpenShift's tuning sets 1, but tuned's profile network-latency sets 0",
             },
             Stance {
                 roles: &[Role::Control, Role::Audio, Role::Network, Role::Lab],
                 severity: Severity::Info,
-                note: "0: a timer expires where it was set, and wakes its thread without another CPU's help. tuned's network-latency sets 0, OpenShift's tuning 1",
+                note: "with 0, a timer expires on the CPU on which it was set, and wakes its \
+                       thread without the help of another CPU. tuned's profile network-latency \
+                       sets 0, but OpenShift's tuning sets 1",
             },
         ],
         ..BASE
@@ -126,7 +135,8 @@ const CHECKS: &[Check] = &[
             }
             reader.number(reader.own, |n| n == 0)
         },
-        why: "Pages are unmapped to see who uses them; the next access of any thread takes a page fault.",
+        why: "The kernel unmaps pages to find out which threads use them, and the next access \
+              causes a page fault.",
         ..BASE
     },
     Check {
@@ -136,7 +146,8 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "autogroup",
         judge: |reader| reader.mild_number(reader.own, |n| n == 0),
-        why: "The nice value of an ordinary thread then counts within its session only; real-time threads are not affected.",
+        why: "With autogroup, the nice value of an ordinary thread counts only within its session. \
+              Real-time threads are not affected.",
         ..BASE
     },
     Check {
@@ -146,7 +157,7 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "scheduler-statistics",
         judge: |reader| reader.number(reader.own, |n| n == 0),
-        why: "Each wake-up and switch is accounted for.",
+        why: "The scheduler updates statistics at each wake-up and context switch.",
         ..BASE
     },
     Check {
@@ -156,14 +167,14 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "delay-accounting",
         judge: |reader| reader.number(reader.own, |n| n == 0),
-        why: "The time each thread waits for disk, memory and CPU is measured at each wait.",
+        why: "The kernel measures each wait of each thread for disk, memory and CPU.",
         ..BASE
     },
     Check {
         name: "batch-migration",
         subject: "nr_migrate",
         severity: Severity::Info,
-        expected: "at most 32; 8 with PREEMPT_RT",
+        expected: "at most 32, or 8 with PREEMPT_RT",
         setting: "batch-migration",
         reads: &[NR_MIGRATE_BEFORE],
         judge: |reader| {
@@ -175,7 +186,7 @@ const CHECKS: &[Check] = &[
             };
             reader.debugfs(reader.mild_number(file, |n| n <= limit))
         },
-        why: "Load balancing moves this many threads with interrupts off.",
+        why: "Load balancing moves up to this many threads at once with interrupts disabled.",
         source: "kernel/sched/core.c, sysctl_sched_nr_migrate (in debugfs since Linux 5.13)",
         ..BASE
     },
@@ -186,7 +197,8 @@ const CHECKS: &[Check] = &[
         expected: "1024",
         setting: "rt-clamp-min",
         judge: |reader| reader.mild_number(reader.own, |n| n == 1024),
-        why: "With schedutil, a lower value lets a real-time thread begin on a slow clock or a small core.",
+        why: "With schedutil, a lower value lets a real-time thread start at a low frequency or on \
+              a small core.",
         ..BASE
     },
     Check {
@@ -196,7 +208,8 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "energy-aware",
         judge: |reader| reader.mild_number(reader.own, |n| n == 0),
-        why: "Ordinary threads are packed on small cores and moved as the load changes.",
+        why: "The scheduler packs ordinary threads onto small cores, and moves them when the load \
+              changes.",
         ..BASE
     },
     Check {
@@ -218,7 +231,7 @@ const CHECKS: &[Check] = &[
         name: "other-rt",
         subject: "other real-time programs on the measured CPUs",
         severity: Severity::Info,
-        expected: "those of the application only",
+        expected: "only those of the application",
         judge: |reader| {
             let there = |task: &&TaskFact| {
                 !task.kernel
@@ -227,7 +240,8 @@ const CHECKS: &[Check] = &[
             };
             names(reader, there)
         },
-        why: "A thread of higher or equal priority is not preempted, however long it runs.",
+        why: "The application cannot preempt a thread of higher or equal priority, however long \
+              that thread runs.",
         source: "sched(7)",
         ..BASE
     },
@@ -237,16 +251,20 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "below 50",
         judge: kernel_threads,
-        why: "Kernel threads do work that others queued on the CPU, in batches. At or above the application's priority, they delay the application. Far below it, they starve if the application spins.",
+        why: "Kernel threads process, in batches, work that other threads queued on the CPU. At or \
+              above the application's priority, they delay the application. Far below it, they \
+              starve if the application spins.",
         source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst; Documentation/admin-guide/kernel-parameters.txt, rcutree.kthread_prio; tuned, profiles/realtime-virtual-host (2 to 4); OpenShift's tuning (11)",
-        remedies: &[Remedy::Decide("chrt --fifo --pid 4 PID, for each of them")],
+        remedies: &[Remedy::Decide(
+            "chrt --fifo --pid 4 PID for each of these threads",
+        )],
         ..BASE
     },
     Check {
         name: "background",
         subject: "programs that start work on a schedule",
         severity: Severity::Info,
-        expected: "none, or known",
+        expected: "none, or only intended programs",
         judge: |reader| {
             let found = reader.running(&BY_THE_CLOCK)?;
             let names: BTreeSet<&str> = found.iter().map(|task| task.name.as_str()).collect();
@@ -257,10 +275,11 @@ const CHECKS: &[Check] = &[
                 Verdict::Warn(names.join(", "))
             })
         },
-        why: "Their nightly jobs (indexing, updates, backups) fill disk, memory and caches; a measurement by day misses them.",
+        why: "Nightly jobs of these programs (indexing, updates, backups) fill the disk, memory \
+              and caches. A measurement during the day misses them.",
         source: "cron(8); systemd.timer(5); rteval and rtcqs list such programs",
         remedies: &[Remedy::Decide(
-            "systemctl list-timers, and stop what need not be there",
+            "systemctl list-timers, then stop the timers that you do not need",
         )],
         ..BASE
     },
@@ -276,12 +295,13 @@ const CHECKS: &[Check] = &[
                 if runs { "is running" } else { "is not running" },
             ))
         },
-        why: "A thread that never sleeps starves the kernel's own threads of that CPU; stalld boosts them for 10 µs at a time, which is a disturbance too.",
+        why: "A thread that never sleeps starves the kernel's threads on that CPU. stalld boosts \
+              these threads for 10 µs at a time, which also disturbs the application.",
         source: "stalld(8)",
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::Info,
-            note: "OpenShift runs it; with the fair server of 6.12 the kernel does the same",
+            note: "OpenShift runs stalld; the fair server of Linux 6.12 has the same purpose",
         }],
         ..BASE
     },
@@ -297,8 +317,8 @@ fn throttling(reader: &FactReader) -> Judged {
     let fair = version.as_ref().is_ok_and(|version| *version >= FAIR_SINCE);
     if fair && grouped == Ok(false) {
         return Err(Missing::not_applicable(
-            "without effect from Linux 6.12 on without CONFIG_RT_GROUP_SCHED; the fair server \
-             applies (scheduler-fair-server)",
+            "from Linux 6.12 on, throttling has no effect without CONFIG_RT_GROUP_SCHED; the fair \
+             server applies instead (scheduler-fair-server)",
         ));
     }
     let beside = if fair {
@@ -311,8 +331,8 @@ fn throttling(reader: &FactReader) -> Judged {
     }
     if version? >= FAIR_SINCE && grouped.is_err() {
         return Err(Missing::unknown(
-            "from Linux 6.12 on it has an effect with CONFIG_RT_GROUP_SCHED only, which is not \
-             known of this kernel",
+            "from Linux 6.12 on, throttling has an effect only with CONFIG_RT_GROUP_SCHED, and it \
+             is unknown whether this kernel has that option",
         ));
     }
     let period = *reader.fact(&kernel.rt_period_us)?;
@@ -326,12 +346,15 @@ fn throttling(reader: &FactReader) -> Judged {
 fn fair_server(reader: &FactReader) -> Judged {
     if reader.version()? < FAIR_SINCE {
         return Err(Missing::not_applicable(
-            "Linux before 6.12 has none; throttling applies (scheduler-rt-throttling)",
+            "Linux before 6.12 has no fair server; throttling applies instead \
+             (scheduler-rt-throttling)",
         ));
     }
     let all = reader.debugfs(reader.each_cpu(FAIR_SERVER));
     let all = all.map_err(|missing| match missing {
-        Missing::Unknown(why) => Missing::unknown(format!("on, with an unknown share: {why}")),
+        Missing::Unknown(why) => Missing::unknown(format!(
+            "the fair server is on, but its share is unknown: {why}"
+        )),
         other => other,
     })?;
     let reserved = all.iter().filter(|(_, runtime)| *runtime != "0").count();
@@ -362,7 +385,8 @@ fn kernel_threads(reader: &FactReader) -> Judged {
     let all: Vec<&TaskFact> = tasks.iter().filter(there).collect();
     if all.is_empty() {
         return Err(Missing::unknown(
-            "no such thread is visible: is this a container, or are these the facts of one?",
+            "no such kernel thread is visible: this may be a container, or the facts of a \
+             container",
         ));
     }
     let highest = all
@@ -373,7 +397,7 @@ fn kernel_threads(reader: &FactReader) -> Judged {
     let Some(highest) = highest else {
         reader.saw(
             &reader.facts.tasks.source,
-            &format!("{} of them, none of real-time priority", all.len()),
+            &format!("{} kernel threads, none with real-time priority", all.len()),
         );
         return Ok(Verdict::Ok("none is real-time".to_owned()));
     };

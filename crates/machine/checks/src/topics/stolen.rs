@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     expected: "0",
     reads: &[STAT],
     judge,
-    why: "The host runs something else on the CPU during that time.",
+    why: "During stolen time, the host runs something else on the CPU.",
     source: "proc_stat(5), steal; arch/x86/kernel/kvm.c, kvm_steal_clock",
     ..BASE
 };
@@ -35,7 +35,7 @@ fn judge(reader: &FactReader) -> Judged {
     );
     if most.0 == 0 && !reader.is_virtual()? {
         return Err(Missing::not_applicable(
-            "no hypervisor that could take time",
+            "no hypervisor that could steal time",
         ));
     }
     if most.0 > 0 {
@@ -46,7 +46,7 @@ fn judge(reader: &FactReader) -> Judged {
     // least once.
     match since_boot(reader)? {
         0 => Err(Missing::unknown(format!(
-            "none since boot, which means nothing if the hypervisor{} does not report it",
+            "none since boot, but the hypervisor{} may not report stolen time",
             reader
                 .host()
                 .virtualisation

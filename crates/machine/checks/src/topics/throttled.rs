@@ -22,7 +22,8 @@ pub(super) const CHECK: Check = Check {
     expected: "0 since boot",
     reads: &[COUNT, RASPBERRY_PI, KIND, STATE],
     judge,
-    why: "Hardware, firmware or the kernel stop and slow a hot processor, even if a real-time thread runs on it.",
+    why: "Hardware, firmware or the kernel slows down or stops a hot processor, even while it runs \
+          a real-time thread.",
     source: "Documentation/core-api/real-time/hardware.rst, Firmware; arch/x86/kernel/cpu/mce/therm_throt.c; Documentation/driver-api/thermal/sysfs-api.rst",
     ..BASE
 };
@@ -40,7 +41,8 @@ fn judge(reader: &FactReader) -> Judged {
         return Ok(Verdict::Fail(format!("is active now: {names}")));
     }
     Err(Missing::unknown(
-        "the kernel shows no throttling count for this processor; no cooling device slows it now",
+        "the kernel has no throttling count for this processor, and no cooling device slows it \
+         down now",
     ))
 }
 
@@ -51,7 +53,7 @@ fn since_boot(counts: &[(u32, &str)]) -> Judged {
         Verdict::Ok("none since boot".to_owned())
     } else {
         Verdict::Warn(format!(
-            "CPU {hot} since boot: check whether the count rises"
+            "occurred on CPU {hot} since boot: check whether the count rises"
         ))
     })
 }
@@ -63,8 +65,10 @@ fn raspberry_pi(text: &str) -> Judged {
         .map_err(|_| Missing::unknown(format!("{RASPBERRY_PI} is not a hexadecimal number")))?;
     Ok(match (bits & HOT, bits >> 16 & HOT) {
         (0, 0) => Verdict::Ok("none since boot".to_owned()),
-        (0, _) => Verdict::Warn("CPUs were slowed since boot, by heat or low voltage".to_owned()),
-        _ => Verdict::Fail("CPUs are slowed now, by heat or low voltage".to_owned()),
+        (0, _) => Verdict::Warn(
+            "CPUs were slowed down since boot because of heat or low voltage".to_owned(),
+        ),
+        _ => Verdict::Fail("CPUs are slowed down now because of heat or low voltage".to_owned()),
     })
 }
 

@@ -28,17 +28,18 @@ const CHECKS: &[Check] = &[
         name: "whole-cores",
         subject: "measured cores",
         severity: Severity::High,
-        expected: "no sibling that others use",
+        expected: "no sibling CPU that other threads use",
         judge: whole_cores,
-        why: "A sibling's thread shares the core's execution units and first caches with the measured one.",
+        why: "A thread on a sibling CPU shares the core's execution units and first-level caches \
+              with the measured CPU.",
         source: SYSFS,
         stances: &[Stance {
             roles: &[Role::Audio, Role::Lab],
             severity: Severity::Medium,
-            note: "the slowdown is a factor, not milliseconds",
+            note: "a busy sibling slows the CPU down by a factor, but does not add milliseconds",
         }],
         remedies: &[Remedy::Decide(
-            "echo 0 > /sys/devices/system/cpu/cpuN/online, for each sibling N",
+            "echo 0 > /sys/devices/system/cpu/cpuN/online for each sibling N",
         )],
         ..BASE
     },
@@ -46,7 +47,7 @@ const CHECKS: &[Check] = &[
         name: "shared-cache",
         subject: "last-level cache",
         severity: Severity::Info,
-        expected: "its own, or a share of it (resctrl)",
+        expected: "not shared with other CPUs, or partitioned (resctrl)",
         judge: |reader| {
             let shared = sharing(reader, |cpu| &cpu.shares_cache_with)?;
             Ok(if shared.is_empty() {
@@ -66,7 +67,8 @@ const CHECKS: &[Check] = &[
         expected: "one node",
         reads: &[NODE_CPUS],
         judge: one_node,
-        why: "Memory of another node takes about twice as long, and its bus is shared.",
+        why: "An access to the memory of another node takes about twice as long, and uses a shared \
+              bus.",
         source: "Documentation/admin-guide/mm/numa_memory_policy.rst; numactl(8)",
         ..BASE
     },
@@ -74,7 +76,7 @@ const CHECKS: &[Check] = &[
         name: "network-node",
         subject: "NUMA node of the network cards",
         severity: Severity::Info,
-        expected: "the same node",
+        expected: "the node of the measured CPUs",
         reads: &[NIC_NODE, NODE_CPUS],
         judge: network_node,
         why: "Packets arrive in the cache and memory of the card's node.",
@@ -100,7 +102,8 @@ const CHECKS: &[Check] = &[
                 Verdict::Ok("is not measured".to_owned())
             })
         },
-        why: "Boot, timekeeping, many drivers and some firmware do their work on CPU 0, and on most machines it cannot be in nohz_full.",
+        why: "Boot, timekeeping, many drivers and some firmware use CPU 0. On most machines, CPU 0 \
+              cannot be in nohz_full.",
         source: "Documentation/timers/no_hz.rst",
         stances: &[Stance {
             roles: SPINNING,
@@ -113,10 +116,11 @@ const CHECKS: &[Check] = &[
         name: "equal-cores",
         subject: "core types of the measured CPUs",
         severity: Severity::Medium,
-        expected: "all of the fast type, or all of the small type",
+        expected: "all fast cores, or all small cores",
         reads: &[FAST_CORES, SMALL_CORES, CAPACITY],
         judge: equal_cores,
-        why: "On hybrid processors the same code takes twice as long on a small core, and its idle states differ.",
+        why: "On hybrid processors, the same code takes twice as long on a small core, and small \
+              cores have other idle states.",
         source: "Documentation/scheduler/sched-capacity.rst",
         ..BASE
     },
@@ -136,7 +140,7 @@ const CHECKS: &[Check] = &[
                 format!("CPU {off}")
             }))
         },
-        why: "A CPU that goes offline or comes back stops all others for a moment.",
+        why: "A CPU that goes offline or comes back online briefly stops all other CPUs.",
         source: "Documentation/core-api/cpu_hotplug.rst",
         ..BASE
     },
@@ -198,7 +202,7 @@ fn one_node(reader: &FactReader) -> Judged {
     let nodes = nodes(reader)?;
     let list: Vec<&str> = nodes.iter().map(String::as_str).collect();
     Ok(match list.as_slice() {
-        [] => return Err(Missing::unknown("no node has the measured CPUs")),
+        [] => return Err(Missing::unknown("no NUMA node contains the measured CPUs")),
         [one] => Verdict::Ok((*one).to_owned()),
         // If all CPUs of a machine are measured, they necessarily are on all its nodes.
         more if reader.others.is_empty() => {

@@ -33,7 +33,8 @@ const CHECKS: &[Check] = &[
         expected: "0",
         reads: &[NMI],
         judge: |reader| reader.number(NMI, |n| n == 0),
-        why: "A performance counter raises an interrupt that cannot be masked, every few seconds on each CPU.",
+        why: "Every few seconds, a performance counter raises a non-maskable interrupt on each \
+              CPU.",
         source: LOCKUP,
         stances: &[Stance {
             roles: &[Role::Audio, Role::Lab],
@@ -47,7 +48,7 @@ const CHECKS: &[Check] = &[
     Check {
         name: "soft",
         subject: "soft lockup watchdog",
-        expected: "0, or a mask without them",
+        expected: "0, or a mask without the measured CPUs",
         reads: &[SOFT, CPUMASK],
         judge: |reader| {
             if reader.value::<i64>(SOFT)? == 0 {
@@ -59,7 +60,8 @@ const CHECKS: &[Check] = &[
                 reader.list_elsewhere(CPUMASK)
             }
         },
-        why: "Every four seconds its timer interrupts each watched CPU and wakes a thread above all priorities.",
+        why: "Every four seconds, the watchdog's timer interrupts each watched CPU and wakes a \
+              thread that preempts all others.",
         source: LOCKUP,
         stances: &[Stance {
             roles: &[Role::Audio, Role::Lab],
@@ -77,7 +79,7 @@ const CHECKS: &[Check] = &[
         expected: "0, or at least 600",
         setting: "hung-task-timeout-s",
         judge: |reader| reader.mild_number(reader.own, |n| n == 0 || n >= 600),
-        why: "A kernel thread periodically walks all threads.",
+        why: "A kernel thread periodically checks all threads.",
         ..BASE
     },
     Check {
@@ -97,11 +99,13 @@ const CHECKS: &[Check] = &[
                 _ => Verdict::Warn("are polled on each CPU".to_owned()),
             })
         },
-        why: "Every CPU reads its error banks every five minutes. Errors that are ignored are not counted: decide which matters more. mce=off would hide real faults.",
+        why: "Every CPU polls its error banks every five minutes. If errors are ignored, they are \
+              not counted: decide whether latency or this count matters more. mce=off would hide \
+              real faults.",
         source: "Documentation/ABI/testing/sysfs-mce, ignore_ce and check_interval; Documentation/admin-guide/kernel-parameters.txt, mce=",
         remedies: &[consider(
             "mce-ignore-corrected",
-            "memory that begins to fail is noticed late",
+            "failing memory is then noticed late",
         )],
         ..BASE
     },
@@ -130,7 +134,8 @@ const CHECKS: &[Check] = &[
                 _ => Verdict::Fail(format!("{count} enabled")),
             })
         },
-        why: "Each event costs up to a microsecond, at each interrupt, wake-up or system call.",
+        why: "Each enabled event takes up to a microsecond at every interrupt, wake-up or system \
+              call that it traces.",
         source: "Documentation/trace/events.rst",
         remedies: &[Remedy::Run("echo > /sys/kernel/tracing/set_event")],
         ..BASE
@@ -158,7 +163,7 @@ const CHECKS: &[Check] = &[
                 format!("{}, {busy} with a tracer", all.len()),
             ))
         },
-        why: "A session that a killed program left behind keeps recording.",
+        why: "A trace instance that a killed program left behind continues to record.",
         source: "Documentation/trace/ftrace.rst, Instances",
         ..BASE
     },
@@ -169,7 +174,7 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "stack-tracer",
         judge: |reader| reader.number(reader.own, |n| n == 0),
-        why: "It measures the depth of the stack at each function of the kernel.",
+        why: "The stack tracer measures the stack depth at each function of the kernel.",
         ..BASE
     },
     Check {
@@ -191,8 +196,8 @@ const CHECKS: &[Check] = &[
                 Verdict::Warn(format!("without {}", lacking.join(", ")))
             })
         },
-        why: "While off, they cost nothing. Without them, a late wake-up cannot be fully \
-              explained.",
+        why: "These tracers cost nothing while they are off. Without them, punctual cannot fully \
+              explain a late wake-up.",
         source: "Documentation/trace/osnoise-tracer.rst, timerlat-tracer.rst, hwlat_detector.rst",
         reboot: "a kernel with CONFIG_OSNOISE_TRACER, CONFIG_TIMERLAT_TRACER and CONFIG_HWLAT_TRACER",
         ..BASE
@@ -212,7 +217,7 @@ const CHECKS: &[Check] = &[
             Ok(Verdict::mild(level <= 4, format!("is {level}")))
         },
         why: "Without PREEMPT_RT, the thread that prints a kernel message also writes it to the \
-              console, with preemption off.",
+              console, with preemption disabled.",
         source: "Documentation/core-api/printk-basics.rst; Documentation/admin-guide/sysctl/kernel.rst, printk",
         remedies: &[Remedy::Run("dmesg -n 4")],
         boot: &["loglevel"],
@@ -234,9 +239,10 @@ const CHECKS: &[Check] = &[
                 if serial { "is in use" } else { "none" },
             ))
         },
-        why: "At 115,200 baud each character takes 87 µs, and the writer waits for the line.",
+        why: "At 115,200 baud, each character takes 87 µs, and the writing thread waits for the \
+              serial line.",
         source: "Documentation/admin-guide/serial-console.rst",
-        reboot: "no console=ttyS… on the kernel's command line, or a faster line",
+        reboot: "remove console=ttyS… from the kernel's command line, or set a higher baud rate",
         ..BASE
     },
     Check {
@@ -258,9 +264,11 @@ const CHECKS: &[Check] = &[
                 },
             ))
         },
-        why: "With rules loaded, each system call takes the slow path.",
+        why: "With audit rules loaded, each system call takes the slow path.",
         source: "Documentation/admin-guide/kernel-parameters.txt, audit=; auditctl(8)",
-        remedies: &[Remedy::Decide("auditctl -e 0, where no policy needs it")],
+        remedies: &[Remedy::Decide(
+            "auditctl -e 0, if no policy requires auditing",
+        )],
         boot: &["audit"],
         ..BASE
     },
@@ -271,7 +279,8 @@ const CHECKS: &[Check] = &[
         expected: "25% or less",
         setting: "perf-cpu-percent",
         judge: |reader| reader.mild_number(reader.own, |n| (1..=25).contains(&n)),
-        why: "Samples of perf interrupt by NMI; 0 lifts the limit on the time they may take.",
+        why: "Each sample of perf interrupts the CPU with an NMI. A value of 0 removes the limit \
+              on the CPU time for samples.",
         ..BASE
     },
     Check {
@@ -281,7 +290,8 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "bpf-statistics",
         judge: |reader| reader.number(reader.own, |n| n == 0),
-        why: "The clock is read before and after each BPF program.",
+        why: "With these statistics on, the kernel reads the clock before and after each BPF \
+              program.",
         ..BASE
     },
     Check {
@@ -291,7 +301,7 @@ const CHECKS: &[Check] = &[
         expected: "0",
         setting: "latencytop",
         judge: |reader| reader.number(reader.own, |n| n == 0),
-        why: "Each sleep of each thread is recorded with a backtrace.",
+        why: "With latencytop on, the kernel records each sleep of each thread with a backtrace.",
         ..BASE
     },
     Check {
@@ -301,7 +311,7 @@ const CHECKS: &[Check] = &[
         expected: "8192 or more",
         setting: "selinux-cache",
         judge: selinux,
-        why: "If a decision is not cached, the system call waits until it is computed.",
+        why: "If a decision is not in the cache, the system call waits until it is computed.",
         ..BASE
     },
 ];

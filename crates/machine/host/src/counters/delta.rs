@@ -41,7 +41,9 @@ impl Counters {
         for (cpus, what) in [(came, "came online"), (gone, "went offline")] {
             if !cpus.is_empty() {
                 let cpus = CpuSet::to_string(&cpus);
-                unknown.push(format!("interrupts of CPU {cpus}: it {what} in between"));
+                unknown.push(format!(
+                    "interrupts of CPU {cpus}, which {what} during the count"
+                ));
             }
         }
         unknown.extend(moved_machine_wide(interrupts));
@@ -160,7 +162,8 @@ fn moved_machine_wide(tables: Pair) -> Vec<String> {
             let count = moved(*count, *old.get(id.as_str())?);
             (count > 0).then(|| {
                 format!(
-                    "interrupts: {id} of /proc/interrupts increased by {count}, not counted per CPU"
+                    "interrupts: {id} in /proc/interrupts increased by {count}, but is not counted \
+                     per CPU"
                 )
             })
         })
@@ -224,7 +227,7 @@ mod tests {
         assert!(moved.cpus[0].measured && !moved.cpus[1].measured);
         assert_eq!(
             moved.unknown,
-            ["interrupts: ERR of /proc/interrupts increased by 2, not counted per CPU"]
+            ["interrupts: ERR in /proc/interrupts increased by 2, but is not counted per CPU"]
         );
     }
 
@@ -250,8 +253,8 @@ mod tests {
         assert_eq!(
             moved.unknown,
             [
-                "interrupts of CPU 3: it came online in between",
-                "interrupts of CPU 1: it went offline in between"
+                "interrupts of CPU 3, which came online during the count",
+                "interrupts of CPU 1, which went offline during the count"
             ]
         );
     }

@@ -54,7 +54,9 @@ fn hz(config: &KernelConfig) -> Fact<u32> {
             Ok(hz) => Fact::known(hz, config.source()),
             Err(reason) => unknown(reason.to_string()),
         },
-        Ok(Setting::NotSet) => unknown("CONFIG_HZ is not in it".to_owned()),
+        Ok(Setting::NotSet) => {
+            unknown("the kernel configuration does not contain CONFIG_HZ".to_owned())
+        }
         Err(reason) => unknown(reason.to_string()),
     }
 }

@@ -13,10 +13,10 @@ pub enum NotAConfig {
     #[error("damaged {0}: {1}")]
     Damaged(&'static str, String),
     /// Its compression format is not supported.
-    #[error("is packed by {0}: unpack it first")]
+    #[error("is compressed with {0}: decompress it first")]
     Packed(&'static str),
     /// After decompression, it is larger than any configuration.
-    #[error("is larger than 8 MiB when unpacked, and so no configuration")]
+    #[error("is larger than 8 MiB after decompression, so it is not a kernel configuration")]
     TooLong,
     /// It is another kind of text.
     #[error("has no options")]

@@ -100,7 +100,10 @@ mod tests {
     #[test]
     fn what_is_not_read_is_named() {
         let why = |bytes: &[u8]| unpacked(bytes).unwrap_err().to_string();
-        assert_eq!(why(b"BZh91AY"), "is packed by bzip2: unpack it first");
+        assert_eq!(
+            why(b"BZh91AY"),
+            "is compressed with bzip2: decompress it first"
+        );
         assert!(
             why(&BY_XZ[..40]).starts_with("damaged xz: "),
             "{}",

@@ -92,7 +92,7 @@ pub(super) fn model(
         // A kernel with lazy preemption has the same version text as a fully preemptible one.
         (_, [true, _]) if may_be_lazy(root) => unknown("PREEMPT can be full or lazy"),
         (_, [true, _]) => Fact::known("full".to_owned(), VERSION),
-        _ => unknown("without PREEMPT it is none or voluntary"),
+        _ => unknown("without PREEMPT, the model is none or voluntary"),
     }
 }
 

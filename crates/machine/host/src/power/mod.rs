@@ -79,7 +79,7 @@ impl PowerWatch {
         if power.energy.is_empty() {
             power
                 .unknown
-                .push("energy: neither powercap, hwmon nor perf counts it".to_owned());
+                .push("energy: not counted by powercap, hwmon or perf".to_owned());
         }
         interference.power = Some(power);
     }

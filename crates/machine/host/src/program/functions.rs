@@ -61,11 +61,13 @@ impl Allowance {
 pub(super) enum NoFunctions {
     #[error("it is not an ELF program ({0})")]
     NotAProgram(object::Error),
-    #[error("it is an ELF file of another kind")]
+    #[error("it is an ELF file, but neither a program nor a library")]
     OtherKind,
-    #[error("its symbols exceed the {} MiB that are read of one program", MOST_READ >> 20)]
+    #[error("reading its symbols would exceed the limit of {} MiB for one \
+             program", MOST_READ >> 20)]
     TooLarge,
-    #[error("its symbols exceed the {} MiB that are kept of one program", MOST_KEPT >> 20)]
+    #[error("storing its symbols would exceed the limit of {} MiB for one \
+             program", MOST_KEPT >> 20)]
     TooMany,
     #[error("it has more than {MOST_SYMBOLS} symbols")]
     ManySymbols,

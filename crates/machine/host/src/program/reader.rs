@@ -85,8 +85,8 @@ pub(super) fn read_as(
 ) -> Result<Functions, NoFunctions> {
     let failed = |what: &str, error: io::Error| NoFunctions::Reader(format!("{what}: {error}"));
     let [program, words @ ..] = command else {
-        let why = "the program that reads it without privileges cannot be started again: its \
-                   file is gone";
+        let why = "the program that reads the file without privileges cannot be started: its \
+                   executable no longer exists";
         return Err(NoFunctions::Reader(why.to_owned()));
     };
     let began = Instant::now();
@@ -100,7 +100,7 @@ pub(super) fn read_as(
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| failed("its reader cannot be started", error))?;
+        .map_err(|error| failed("the reader process cannot be started", error))?;
     let deadline = began + allowance.time;
     let read = match child.stdout.take() {
         Some(pipe) => receive(BufReader::new(Timed { pipe, deadline }), allowance),
@@ -133,9 +133,9 @@ fn end(child: &mut Child, ends: bool) -> Option<ExitStatus> {
 fn in_words(status: ExitStatus) -> String {
     match status.signal() {
         Some(signal) if signal == rustix::process::Signal::XCPU.as_raw() => {
-            format!("its reader took {MOST_CPU_TIME} s of CPU time")
+            format!("the reader process took {MOST_CPU_TIME} s of CPU time")
         }
-        _ => format!("its reader ended early ({status})"),
+        _ => format!("the reader process ended early ({status})"),
     }
 }
 
@@ -144,11 +144,11 @@ fn in_words(status: ExitStatus) -> String {
 enum Unreadable {
     #[error(transparent)]
     Said(#[from] NoFunctions),
-    #[error("its reader's answer has an unknown format")]
+    #[error("the answer of the reader process has an unknown format")]
     Garbled,
-    #[error("its reader ended early")]
+    #[error("the reader process ended early")]
     Cut,
-    #[error("its reader took too long")]
+    #[error("the reader process took too long")]
     TooSlow,
 }
 
@@ -243,7 +243,7 @@ fn take(
 #[derive(Debug, thiserror::Error)]
 pub enum NotDropped {
     /// A system call failed.
-    #[error("its reader cannot become user {user}: {call}: {source}")]
+    #[error("the reader process cannot become user {user}: {call}: {source}")]
     Call {
         /// Name of the system call.
         call: &'static str,
@@ -253,7 +253,7 @@ pub enum NotDropped {
         source: io::Error,
     },
     /// All system calls succeeded, but the process still has privileges.
-    #[error("its reader is still user {user} or has capabilities")]
+    #[error("the reader process is still user {user} or has capabilities")]
     StillThere {
         /// The user that the reader still is.
         user: u32,
@@ -408,8 +408,8 @@ mod tests {
 
     #[test]
     fn a_hostile_answer_is_refused() {
-        let early = Err("its reader ended early".to_owned());
-        let garbled = Err("its reader's answer has an unknown format".to_owned());
+        let early = Err("the reader process ended early".to_owned());
+        let garbled = Err("the answer of the reader process has an unknown format".to_owned());
         let said = |text: &str| received(text).map(|_| ());
         assert_eq!(said(""), early);
         assert_eq!(said("function 1 2 x\n"), early);
@@ -462,16 +462,16 @@ mod tests {
         let cpu = read_by("kill -XCPU $$", long);
         assert!(cpu.contains("s of CPU time"), "{cpu}");
         let slow = read_by("exec sleep 60", Duration::from_millis(50));
-        assert_eq!(slow, "its reader took too long");
+        assert_eq!(slow, "the reader process took too long");
         // The reader has ended, but its child process still holds the pipe open.
         let slow = read_by("sleep 5 & exit 0", Duration::from_millis(50));
-        assert_eq!(slow, "its reader took too long");
+        assert_eq!(slow, "the reader process took too long");
         let none = read_as(
             FILE,
             tempfile::tempfile().unwrap(),
             &[],
             &mut Allowance::whole(),
         );
-        assert!(none.unwrap_err().to_string().contains("started again"));
+        assert!(none.unwrap_err().to_string().contains("cannot be started"));
     }
 }

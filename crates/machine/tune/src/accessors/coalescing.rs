@@ -77,7 +77,7 @@ impl Access for RxCoalescing {
     }
 
     fn absence(&self, _: &Setting, _: &Target<'_>) -> String {
-        "no network card's driver has such a setting".to_owned()
+        "no driver of a network card has this setting".to_owned()
     }
 
     fn read(&self, target: &Target<'_>, card: &str) -> Result<String, TuneError> {
@@ -121,7 +121,7 @@ impl Access for RxCoalescing {
             Some(wanted) => Ok(Some(wanted.to_string())),
             None => Err(TuneError::Refused {
                 setting: setting.named(card),
-                reason: "its driver takes no time but 0".to_owned(),
+                reason: "its driver accepts only a time of 0".to_owned(),
             }),
         }
     }

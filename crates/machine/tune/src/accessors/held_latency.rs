@@ -115,7 +115,8 @@ impl Holder {
             Ok(holder)
         } else {
             Err(holder_failed(format!(
-                "a process of another PID namespace holds {DEVICE}: run this there"
+                "a process in another PID namespace holds {DEVICE} open: run this command in that \
+                 namespace"
             )))
         }
     }
@@ -152,7 +153,8 @@ pub fn hold_latency(micros: i32, journal: &Path) -> Result<(), TuneError> {
     // This fails if the process already leads a session, which has the same effect.
     let _ = rustix::process::setsid();
     let this = Holder::this(micros);
-    let this = this.ok_or_else(|| holder_failed("this process is not in /proc".to_owned()))?;
+    let this =
+        this.ok_or_else(|| holder_failed("this process is not visible in /proc".to_owned()))?;
     let path = Holder::file(journal);
     let _locked = write_down(&this, &path)
         .map_err(|source| holder_failed(format!("{}: {source}", path.display())))?;
@@ -215,7 +217,7 @@ fn end(target: &Target<'_>) -> Result<(), TuneError> {
         && holder.runs(target)
     {
         return Err(holder_failed(format!(
-            "process {pid}, which holds {DEVICE}, cannot be ended: {source}"
+            "process {pid}, which holds {DEVICE} open, cannot be ended: {source}"
         )));
     }
     if soon(END, || !holder.runs(target)) {
@@ -224,7 +226,7 @@ fn end(target: &Target<'_>) -> Result<(), TuneError> {
         Ok(())
     } else {
         Err(holder_failed(format!(
-            "process {pid}, which holds {DEVICE}, does not end"
+            "process {pid}, which holds {DEVICE} open, does not end"
         )))
     }
 }
@@ -235,10 +237,11 @@ fn start(target: &Target<'_>, micros: i32) -> Result<(), TuneError> {
     })?;
     let mut words = vec![program.into_os_string()];
     words.extend(arguments(target, micros));
-    target
-        .files
-        .start(&words)
-        .map_err(|source| holder_failed(format!("its holder cannot be started: {source}")))?;
+    target.files.start(&words).map_err(|source| {
+        holder_failed(format!(
+            "the process that holds {DEVICE} open cannot be started: {source}"
+        ))
+    })?;
     // The kernel reports the strictest of all requests.
     let device = target.below(DEVICE);
     let in_force = || {
@@ -249,7 +252,7 @@ fn start(target: &Target<'_>, micros: i32) -> Result<(), TuneError> {
         Ok(())
     } else {
         Err(holder_failed(format!(
-            "the process started to hold {DEVICE} at {micros} does not"
+            "the process that was started to hold {DEVICE} at {micros} us does not hold it"
         )))
     }
 }

@@ -51,7 +51,7 @@ fn file(instance: &str) -> Result<String, TuneError> {
         .path(instance)
         .ok_or_else(|| TuneError::NoInstance {
             setting: format!("{NAME}@{instance}"),
-            there: "the name is not possible".to_owned(),
+            there: "the name is not valid".to_owned(),
         })
 }
 

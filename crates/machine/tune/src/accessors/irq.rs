@@ -30,13 +30,13 @@ fn file(instance: &str, name: &str) -> Result<String, TuneError> {
         .then(|| format!("{FOLDER}/{instance}/{name}"))
         .ok_or_else(|| TuneError::NoInstance {
             setting: format!("irq-affinity@{instance}"),
-            there: "an interrupt has a number".to_owned(),
+            there: "an interrupt must be a number".to_owned(),
         })
 }
 
-const MANAGED: &str = "the kernel manages it itself (a multi-queue device's), or its chip cannot \
-                       move it; isolcpus=managed_irq on the kernel's command line keeps managed \
-                       interrupts away from isolated CPUs";
+const MANAGED: &str = "the kernel manages this interrupt (of a multi-queue device), or its \
+                       interrupt controller cannot move it; isolcpus=managed_irq on the kernel's \
+                       command line keeps managed interrupts away from isolated CPUs";
 
 impl Access for IrqAffinity {
     fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
@@ -131,8 +131,8 @@ impl Access for IrqAffinity {
         let wanted: CpuSet = value.parse().ok()?;
         (!effective.is_subset(&wanted)).then(|| {
             format!(
-                "interrupt {instance}: still at CPU {effective} (effective_affinity_list); it moves \
-                 when it next comes"
+                "interrupt {instance} is still on CPU {effective} (effective_affinity_list); it \
+                 moves when it next occurs"
             )
         })
     }

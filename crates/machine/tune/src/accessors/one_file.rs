@@ -34,7 +34,7 @@ impl OneFile {
     fn nowhere(self, instance: &str) -> TuneError {
         TuneError::NoInstance {
             setting: self.0.named(instance),
-            there: "the name is not possible".to_owned(),
+            there: "the name is not valid".to_owned(),
         }
     }
 
@@ -54,7 +54,7 @@ impl OneFile {
         text.trim().parse().map_err(|_| TuneError::Invalid {
             setting: self.0.named(instance),
             value: text.trim().chars().take(40).collect(),
-            expected: format!("{} should hold a number", path.display()),
+            expected: format!("{} should contain a number", path.display()),
         })
     }
 

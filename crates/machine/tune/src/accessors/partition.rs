@@ -51,7 +51,7 @@ fn kind(target: &Target<'_>) -> Option<Kind> {
 fn wanted(target: &Target<'_>) -> Result<Kind, TuneError> {
     kind(target).ok_or_else(|| TuneError::Absent {
         setting: "cpuset-partition".to_owned(),
-        reason: "neither cgroup v2 with the controller cpuset nor v1 is mounted".to_owned(),
+        reason: "neither cgroup v2 with the cpuset controller nor cgroup v1 is mounted".to_owned(),
     })
 }
 
@@ -275,7 +275,7 @@ impl Access for Partition {
         }
         if context.online.difference(&cpus).is_empty() {
             return Err(TuneError::Cpus(format!(
-                "{}: CPU {cpus} are all CPUs: leave at least one for the system",
+                "{}: the list {cpus} contains all CPUs: leave at least one CPU for the system",
                 setting.name
             )));
         }
@@ -288,7 +288,7 @@ impl Access for Partition {
             Kind::V1 => format!("{V1}/{OURS}/tasks"),
         };
         Some(format!(
-            "move the processes that are to run on CPU {} there: echo PID > {group}",
+            "to run a process on CPU {}, move it to the partition: echo PID > {group}",
             split(value).0
         ))
     }

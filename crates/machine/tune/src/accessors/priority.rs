@@ -164,7 +164,7 @@ impl Access for ThreadPriority {
         let policy = policy(value).ok_or_else(|| TuneError::Invalid {
             setting: setting(),
             value: value.to_owned(),
-            expected: "not a policy with its priority".to_owned(),
+            expected: "it is not a policy with a valid priority".to_owned(),
         })?;
         target
             .files

@@ -19,7 +19,7 @@ impl Access for Smt {
 
     fn absence(&self, _: &Setting, target: &Target<'_>) -> String {
         match target.text(CONTROL) {
-            Some(state) => format!("{CONTROL} says '{state}'"),
+            Some(state) => format!("{CONTROL} reads '{state}'"),
             None => format!("{CONTROL} does not exist"),
         }
     }

@@ -27,11 +27,11 @@ pub(super) enum NoGrub {
     Unreadable(#[from] BootError),
     #[error("{folder}/grub.cfg does not read custom.cfg")]
     NoCustomEntries { folder: &'static str },
-    #[error("{folder}/grub.cfg does not choose an entry for one boot")]
+    #[error("{folder}/grub.cfg cannot select an entry for a single boot")]
     NoChoice { folder: &'static str },
     #[error("{folder}/grubenv is not an environment block")]
     NoBlock { folder: &'static str },
-    #[error("{folder}/grub.cfg has no entry of the running kernel")]
+    #[error("{folder}/grub.cfg has no entry for the running kernel")]
     NoEntry { folder: &'static str },
 }
 
@@ -249,7 +249,7 @@ mod tests {
             (NoGrub::NoFile("/x".to_owned()), "no /x"),
             (
                 NoGrub::Unreadable(BootError::Changed { path: "/x".into() }),
-                "/x was changed by another program: remove the part of punctual by hand",
+                "/x was changed by another program: remove punctual's part by hand",
             ),
             (
                 NoGrub::NoCustomEntries { folder },
@@ -257,7 +257,7 @@ mod tests {
             ),
             (
                 NoGrub::NoChoice { folder },
-                "/boot/grub/grub.cfg does not choose an entry for one boot",
+                "/boot/grub/grub.cfg cannot select an entry for a single boot",
             ),
             (
                 NoGrub::NoBlock { folder },
@@ -265,7 +265,7 @@ mod tests {
             ),
             (
                 NoGrub::NoEntry { folder },
-                "/boot/grub/grub.cfg has no entry of the running kernel",
+                "/boot/grub/grub.cfg has no entry for the running kernel",
             ),
         ] {
             assert_eq!(why.to_string(), text);

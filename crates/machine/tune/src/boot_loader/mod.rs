@@ -49,7 +49,7 @@ pub enum BootError {
     #[error(transparent)]
     Output(#[from] punctual_files::FileError),
     /// Another program changed a file.
-    #[error("{path} was changed by another program: remove the part of punctual by hand")]
+    #[error("{path} was changed by another program: remove punctual's part by hand")]
     Changed {
         /// The file.
         path: PathBuf,
@@ -180,7 +180,7 @@ impl Loader {
     /// Returns the manual steps that make the machine boot an entry once.
     pub fn steps(&self, entry: &BootEntry) -> Vec<String> {
         let words = if entry.words.is_empty() {
-            "without further words".to_owned()
+            "without additional parameters".to_owned()
         } else {
             format!("with `{}` on the kernel's command line", entry.words)
         };

@@ -14,15 +14,15 @@ const VENDOR: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 /// The reason why systemd-boot cannot boot an entry once.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoSystemdBoot {
-    #[error("it did not boot this machine")]
+    #[error("systemd-boot did not boot this machine")]
     NotBooted,
     #[error("{0} booted this machine")]
     OtherLoader(String),
-    #[error("the entry is not known")]
+    #[error("the booted entry is unknown")]
     NoSelection,
     #[error("'{0}' is not the name of an entry")]
     NotAName(String),
-    #[error("no file of the entry {0}")]
+    #[error("there is no file for the entry {0}")]
     NoFile(String),
 }
 
@@ -124,19 +124,19 @@ mod tests {
     fn what_systemd_boot_lacks_is_named() {
         use NoSystemdBoot::*;
         for (why, text) in [
-            (NotBooted, "it did not boot this machine"),
+            (NotBooted, "systemd-boot did not boot this machine"),
             (
                 OtherLoader("rEFInd 0.14".to_owned()),
                 "rEFInd 0.14 booted this machine",
             ),
-            (NoSelection, "the entry is not known"),
+            (NoSelection, "the booted entry is unknown"),
             (
                 NotAName("a/b".to_owned()),
                 "'a/b' is not the name of an entry",
             ),
             (
                 NoFile("arch.conf".to_owned()),
-                "no file of the entry arch.conf",
+                "there is no file for the entry arch.conf",
             ),
         ] {
             assert_eq!(why.to_string(), text);

@@ -117,7 +117,7 @@ fn grub_boots_once_and_files_are_restored() {
         assert_eq!(
             all(folder.path()),
             before,
-            "written before it was asked for"
+            "a file was written before the call of write"
         );
         for file in &files {
             write(&host, file).unwrap();
@@ -196,14 +196,14 @@ fn grub_without_boot_once_is_not_used() {
         (
             fixed.as_str(),
             &block,
-            "does not choose an entry for one boot",
+            "cannot select an entry for a single boot",
         ),
         (without.as_str(), &block, "does not read custom.cfg"),
         (GRUB, "short", "is not an environment block"),
         (
             "custom.cfg next_entry",
             &block,
-            "has no entry of the running kernel",
+            "has no entry for the running kernel",
         ),
     ];
     for (config, block, why) in cases {

@@ -56,7 +56,7 @@ fn quoted(word: &str) -> Result<String, BootError> {
     if word.chars().any(char::is_control) {
         return Err(BootError::Words {
             words: word.escape_debug().to_string(),
-            why: "it has control characters",
+            why: "it contains control characters",
         });
     }
     let word = word

@@ -16,7 +16,7 @@ pub fn check_words(words: &str) -> Result<(), BootError> {
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || " _-.,=:/@+^%".contains(c);
     match words.chars().all(plain) {
-        false => Err(refused("use letters, digits, spaces and _-.,=:/@+^% only")),
+        false => Err(refused("use only letters, digits, spaces and _-.,=:/@+^%")),
         true if words.len() > 1_000 => Err(refused("it is longer than 1,000 bytes")),
         true => Ok(()),
     }

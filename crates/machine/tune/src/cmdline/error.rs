@@ -10,7 +10,7 @@ use super::Unclear;
 #[derive(Debug, thiserror::Error)]
 pub enum CmdlineError {
     /// The text is not a kernel parameter.
-    #[error("'{text}' is not a kernel parameter that can be written: {why}")]
+    #[error("the kernel parameter '{text}' cannot be written: {why}")]
     Parameter {
         /// The given text, shortened.
         text: String,
@@ -18,7 +18,7 @@ pub enum CmdlineError {
         why: &'static str,
     },
     /// A parameter is both added and removed.
-    #[error("{name} is both added and removed: specify only one of them")]
+    #[error("{name} is both added and removed: either add it or remove it")]
     Contradiction {
         /// Its name.
         name: String,
@@ -33,8 +33,9 @@ pub enum CmdlineError {
     },
     /// No boot loader was found.
     #[error(
-        "no boot loader's files were found (looked for: {known}); is /boot mounted? Else add the \
-         parameters where this machine keeps them, such as U-Boot's variable bootargs"
+        "no configuration file of a boot loader was found (looked for: {known}); is /boot mounted? \
+         Otherwise add the parameters where this machine stores them, for example in U-Boot's \
+         variable bootargs"
     )]
     NoLoader {
         /// Known names, separated by commas.
@@ -72,8 +73,8 @@ pub enum CmdlineError {
     },
     /// Files were edited since.
     #[error(
-        "nothing was restored, as {} edited since: remove the parameters by hand, or restore \
-         the copies in {}; then run `punctual tune cmdline revert --forget`",
+        "nothing was restored, because {} edited in the meantime: remove the parameters by hand, \
+         or restore the copies in {}; then run `punctual tune cmdline revert --forget`",
         files(paths),
         folder.display()
     )]
@@ -98,7 +99,8 @@ pub enum CmdlineError {
         cause: Box<CmdlineError>,
     },
     /// A write failed, and restoring the files failed as well.
-    #[error("{cause}; restoring the files failed: {error} (copies in {})", folder.display())]
+    #[error("{cause}; restoring the files failed: {error} (the copies are in \
+             {})", folder.display())]
     NotUndone {
         /// The first error.
         cause: Box<CmdlineError>,
@@ -117,7 +119,7 @@ pub enum CmdlineError {
         why: String,
     },
     /// The record belongs to another root folder.
-    #[error("the edit was made below {}: give --root {}", root.display(), root.display())]
+    #[error("the edit was made below {}: pass --root {}", root.display(), root.display())]
     OtherRoot {
         /// The folder.
         root: PathBuf,

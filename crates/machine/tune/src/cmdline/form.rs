@@ -269,7 +269,7 @@ mod tests {
             let why = edited(&form, &format!("{name}={unclear}\n")).unwrap_err();
             assert_eq!(
                 why.to_string(),
-                format!("the value of {name} is more than one quoted text on one line"),
+                format!("the value of {name} is not a single quoted text on one line"),
                 "{unclear}"
             );
         }
@@ -310,11 +310,11 @@ mod tests {
         let why = |text: &str| edited(&Form::Append, text).unwrap_err().to_string();
         assert_eq!(
             why("label a\n kernel /k\n"),
-            "the label that is booted has no line `append`"
+            "the default label has no line `append`"
         );
         assert_eq!(
             why("default z\nlabel a\n append x\n"),
-            "it has no label that `default` names"
+            "it has no label with the name in `default`"
         );
     }
 

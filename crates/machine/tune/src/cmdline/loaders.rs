@@ -131,7 +131,7 @@ fn extlinux(tree: &Tree) -> Option<Found> {
     Some(Found {
         sources: vec![Source::new(file, Form::Append)],
         notes: vec![
-            "only the default label changes: the others boot without the parameters".into(),
+            "only the default label is changed: other labels boot without the parameters".into(),
         ],
         ..Found::default()
     })
@@ -171,7 +171,7 @@ fn boot_entries(tree: &Tree) -> Option<Found> {
     if !spare.is_empty() {
         let spare = spare.join(", ");
         found.notes.push(format!(
-            "{spare} stays as it is, to boot from when this fails"
+            "{spare} is not changed, so you can boot it if the edited entry fails"
         ));
     }
     Some(found)
@@ -219,8 +219,8 @@ fn grub(tree: &Tree) -> Option<Found> {
 /// Unified kernel images, which contain the parameters of /etc/kernel/cmdline.
 fn kernel_install(tree: &Tree) -> Option<Found> {
     let file = tree.first(&["/etc/kernel/cmdline"])?;
-    let note = "unified kernel images are not rebuilt here: run `kernel-install add-all`, or \
-                `mkinitcpio -P` on Arch Linux, before the reboot";
+    let note = "this command does not rebuild unified kernel images: run `kernel-install add-all`, \
+                or `mkinitcpio -P` on Arch Linux, before the reboot";
     Some(Found {
         sources: vec![Source::new(file, Form::Line)],
         notes: vec![note.to_owned()],

@@ -202,7 +202,7 @@ impl CmdlineEdit {
         if !others.is_empty() {
             let others = others.join(", ");
             notes.push(format!(
-                "files of another boot loader are here too: {others}; --loader chooses"
+                "files of other boot loaders were also found: {others}; select one with --loader"
             ));
         }
         Ok(Self {

@@ -8,20 +8,20 @@ pub enum Unclear {
     #[error("it has more than one line of parameters")]
     SeveralLines,
     /// The value that a shell would read cannot be determined.
-    #[error("the value of {name} is more than one quoted text on one line")]
+    #[error("the value of {name} is not a single quoted text on one line")]
     Value {
         /// The variable.
         name: &'static str,
     },
     /// The label that is booted cannot be determined.
-    #[error("it has no label that `default` names")]
+    #[error("it has no label with the name in `default`")]
     NoLabel,
     /// The label that is booted has no `append` line.
-    #[error("the label that is booted has no line `append`")]
+    #[error("the default label has no line `append`")]
     NoAppend,
     /// Raspberry Pi's config.txt has the setting only for some boards.
     #[error(
-        "it sets {key}= below a filter such as [pi4], so which file this board reads is not known"
+        "it sets {key}= below a filter such as [pi4], so it is unknown which file this board reads"
     )]
     Filter {
         /// The setting.
@@ -29,7 +29,8 @@ pub enum Unclear {
     },
     /// Raspberry Pi's firmware ignores this prefix.
     #[error(
-        "os_prefix={prefix} names no kernel with a device tree, without which the firmware ignores it"
+        "os_prefix={prefix} does not lead to a kernel with a device tree, so the firmware ignores \
+         the prefix"
     )]
     Prefix {
         /// The prefix.

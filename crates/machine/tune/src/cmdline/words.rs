@@ -32,7 +32,7 @@ impl Changes {
             if name.contains('=') {
                 return Err(CmdlineError::Parameter {
                     text: name.clone(),
-                    why: "a name without value is needed",
+                    why: "it must be a name without a value",
                 });
             }
             if changes.add.iter().any(|word| is_of(word, name)) {
@@ -78,10 +78,10 @@ fn check(parameter: &str) -> Result<(), CmdlineError> {
     };
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.,:=/+@*[]()%~^!".contains(c);
     if !parameter.chars().all(allowed) {
-        return refuse("it has a character that boot loaders or shells interpret");
+        return refuse("it contains a character that boot loaders or shells interpret");
     }
     if !parameter.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
-        return refuse("it does not begin with a name");
+        return refuse("it does not begin with the name of a parameter");
     }
     Ok(())
 }

@@ -107,7 +107,8 @@ pub enum BootError {
     },
     /// Another user could replace the program.
     #[error(
-        "units of root do not start {}: {why}; install it in /usr/local/bin, or give --program",
+        "root's units do not start {}: {why}; install the program in /usr/local/bin, or pass \
+         --program",
         path.display()
     )]
     Program {

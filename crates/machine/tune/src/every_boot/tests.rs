@@ -114,7 +114,7 @@ fn each_boot_applies_until_a_failure() {
     let status = boot_status(machine.host(), &places).unwrap();
     assert_eq!(status.left_off, Some(true));
     let AtBoot::LeftOff(attempt) = apply(&machine) else {
-        panic!("it is applied after a boot that failed");
+        panic!("settings were applied after a failed boot");
     };
     assert_eq!(attempt.boot_id, "second");
     assert_eq!(machine.get("proc/sys/vm/swappiness"), "60");

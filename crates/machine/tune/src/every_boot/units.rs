@@ -23,7 +23,7 @@ Description=Apply settings for real-time latency
 Documentation=man:punctual-tune(1)
 After=systemd-modules-load.service systemd-sysctl.service systemd-udev-trigger.service
 After=irqbalance.service tuned.service
-# For a boot without it: punctual.tune=off on the kernel's command line.
+# To boot without these settings, add punctual.tune=off to the kernel's command line.
 ConditionKernelCommandLine=!punctual.tune=off
 
 [Service]
@@ -42,7 +42,7 @@ WantedBy=multi-user.target
         name: "punctual-tune-reached.service",
         text: "\
 [Unit]
-Description=Note that this boot reached its target with the settings of punctual tune
+Description=Record that this boot reached its target with the settings of punctual tune
 Documentation=man:punctual-tune(1)
 After=multi-user.target punctual-tune.service
 ConditionPathExists=/var/lib/punctual/boot-attempt.json
@@ -84,7 +84,7 @@ WantedBy=suspend.target hibernate.target hybrid-sleep.target suspend-then-hibern
 
 const RULES: &str = "/etc/udev/rules.d/90-punctual-tune.rules";
 const RULES_TEXT: &str = "\
-# A CPU or a network card that is added later has none of the settings.
+# A CPU or a network card that is added later does not have the settings yet.
 ACTION==\"online\", SUBSYSTEM==\"cpu\", RUN+=\"{systemctl} --no-block start punctual-tune-verify.service\"
 ACTION==\"add\", SUBSYSTEM==\"net\", RUN+=\"{systemctl} --no-block start punctual-tune-verify.service\"
 ";

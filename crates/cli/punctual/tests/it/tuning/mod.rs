@@ -139,7 +139,7 @@ fn real_settings_are_applied_watched_and_restored() {
     let told = |text: &String| text.starts_with("measured with a tune in force: ");
     assert!(warnings.iter().any(told), "{warnings:?}");
     let again = place.refused("tune apply --set swappiness=17", 1);
-    assert!(again.contains("is applied already"), "{again}");
+    assert!(again.contains("is already applied"), "{again}");
 
     // Another program changes one of them.
     let (name, _) = &settings[0];
@@ -400,7 +400,11 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         2,
         &["--cpus"],
     ),
-    ("tune plan --set thread-priority=fifo:1", 2, &["name one"]),
+    (
+        "tune plan --set thread-priority=fifo:1",
+        2,
+        &["name an instance"],
+    ),
     (
         "tune plan --set thread-priority@*=fifo:100",
         2,

@@ -118,7 +118,7 @@ fn journal_needs_valid_setting_values() {
     ] {
         fs::write(own.join("tune.journal"), forged).unwrap();
         let told = text(&place.run("tune status").stderr);
-        assert!(told.contains("is not a value of this setting"), "{told}");
+        assert!(told.contains("is not valid for this setting"), "{told}");
         assert!(!told.contains("\nevil"), "{told}");
     }
     let mut record = journal("irq-affinity", "0", "1");
