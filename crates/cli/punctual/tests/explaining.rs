@@ -55,13 +55,13 @@ fn assert_told(place: &Sandbox, recording: &Recording) {
     // The longest time until an explanation, and the time to measure the overhead.
     let within = found.explained_within_ns.unwrap();
     assert!(
-        list.contains(&format!("the slowest {within} after")),
+        list.contains(&format!("at most {within} after the outlier")),
         "{list}"
     );
     let took = found.rise_took_ns.unwrap();
     let known = format!("measured for {took} before the start");
     // On a busy machine there may be too few samples to know the overhead of the events.
-    let unknown = format!("overhead still unknown after measuring for {took} before the start");
+    let unknown = format!("overhead is still unknown after measuring for {took} before the start");
     assert!(list.contains(&known) || list.contains(&unknown), "{list}");
     assert!(took > Nanos::ZERO);
     let one = place.done(&format!("explain last --outlier {number}"));

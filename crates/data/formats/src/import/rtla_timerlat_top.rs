@@ -303,7 +303,7 @@ mod tests {
             ),
             ("0 00:10:00", "00:10:00", "duration"),
             ("1 #599997", "0 #599997", "twice"),
-            ("1 #599997", "1 #599990", "together"),
+            ("1 #599997", "1 #599990", "sum of its cores"),
             ("        97", "         0", "inconsistent"),
             ("        97", "", "3 figures instead of 4"),
             ("  1 #599997", "99999 #599997", "not contain a CPU"),

@@ -133,7 +133,7 @@ pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<
                 }
                 main #main { (body) }
                 footer {
-                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles that the number of samples does not support."
+                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles for which there are too few samples."
                 }
             }
         }

@@ -207,7 +207,7 @@ pub(crate) fn condition_line(condition: &Condition) -> String {
         figure("p99", condition.p99_ns),
         figure("max", condition.max_ns),
         at_most(condition).map_or_else(String::new, |number| format!(
-            "; at most {number} episodes a day (95%, if the day is like these {})",
+            "; at most {number} episodes a day (95% confidence, if the day is like these {})",
             condition.measured_ns
         )),
         figures::outcome_word(condition.outcome),
@@ -245,7 +245,7 @@ fn hardware_line(checkup: &Checkup) -> Option<String> {
     Some(match gaps.max_ns {
         None => format!("no gap in {}", gaps.measured_ns),
         Some(max) => format!(
-            "{} gaps in {}, the longest {max}: time that a spinning thread lost",
+            "{} gaps in {}, the longest {max} (periods during which a spinning thread did not run)",
             grouped(gaps.gaps),
             gaps.measured_ns
         ),
