@@ -113,7 +113,7 @@ impl Store {
             .chain([outlier.blame.check()])
             .collect::<Result<(), _>>()
             .map_err(|error| {
-                let what = format!("its window {number} cannot be shown: {error}");
+                let what = format!("its window {number} contains invalid values: {error}");
                 self.link.context.damaged_in(id, &what)
             })?;
         // Limit the number of events here too, because processing them takes time.
