@@ -133,12 +133,12 @@ async fn refused(
     let of = &token.name;
     let other = noted.map_or_else(String::new, |noted| noted.name);
     let who = if other == name {
-        format!("another machine named '{name}', as a copy of a disk image is,")
+        format!("another machine named '{name}' (possibly from a copy of its disk image)")
     } else {
         format!("the machine '{other}'")
     };
     if app.strangers.add(of, name) {
-        let text = format!("refused: '{name}' uses the token of '{of}', which {who} uses, too");
+        let text = format!("refused: '{name}' uses the token of '{of}', which {who} also uses");
         crate::log::complain(&text);
         let line = AuditLine {
             at: Timestamp::now(),
@@ -149,9 +149,9 @@ async fn refused(
         app.stored(move |all| all.log(&line)).await?;
     }
     let message = format!(
-        "{who} uses the token '{of}' already: give '{name}' a token of its own (on the \
-         collector: punctual serve enrol NAME); if it replaces the other machine: punctual serve \
-         moved {of}"
+        "{who} already uses the token '{of}': create a separate token for '{name}' (on the \
+         collector: punctual serve enrol NAME). If '{name}' replaces the other machine, run on \
+         the collector: punctual serve moved {of}"
     );
     Ok(Problem::new(StatusCode::FORBIDDEN, message))
 }

@@ -224,7 +224,7 @@ async fn as_problem(response: Response) -> Response {
     let message = if status == StatusCode::METHOD_NOT_ALLOWED {
         "this address does not support this method".to_owned()
     } else if reason.starts_with("Invalid URL") {
-        "a part of this address must be a number, but is not".to_owned()
+        "a part of this address is not a number".to_owned()
     } else if let Some(why) = after(["Failed to deserialize query string"; 2]) {
         format!("this address cannot be read: {why}")
     } else if let Some(why) = after(["Failed to deserialize form body", "Failed to parse form"]) {

@@ -78,7 +78,8 @@ pub(super) async fn get(
         .work(move |app| {
             let (trend, runs) = look.judged(app)?;
             let group = trend.groups.get(asked.group);
-            let group = group.ok_or_else(|| Problem::not_found("the series has no such group"))?;
+            let group = group
+                .ok_or_else(|| Problem::not_found("the series has no group with this number"))?;
             let own = group.pick(&runs);
             let options = PlotOptions {
                 heading: Heading::None,
