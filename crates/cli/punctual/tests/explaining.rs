@@ -527,7 +527,7 @@ fn unexplainable_measurement_is_refused_before_start() {
     for (line, says) in [
         ("measure timer --explain", "--threshold 100us"),
         ("measure timer --threshold 100us", "--explain"),
-        ("measure irq-load --explain", "It counts interrupts"),
+        ("measure irq-load --explain", "The probe counts interrupts"),
         (
             "measure hardware --explain --threshold 1us",
             "The probe finds the cause",

@@ -26,7 +26,7 @@ parameters! {
     );
     RATE: Option<u64> = Typed::count(
         "rate",
-        "Copy limit of each thread in MB/s; default: unlimited",
+        "Maximum copy rate of each thread in MB/s; default: unlimited",
         1..=1_000_000,
     );
 }

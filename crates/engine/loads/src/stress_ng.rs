@@ -40,7 +40,7 @@ fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
     if let Some(option) = refused {
         return Err(LoadError::Unfit {
             load: ENTRY.name,
-            why: format!("{option} can set a real-time priority, which is not allowed for loads"),
+            why: format!("{option} can set a real-time priority, which loads must not have"),
         });
     }
     Ok(Script {

@@ -23,7 +23,9 @@ pub struct Unit<'a> {
 
 /// Error: the path cannot be written to a unit file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the path {0} has control characters, which a systemd unit cannot hold: use another path")]
+#[error(
+    "the path {0} has control characters, which a systemd unit cannot contain: use another path"
+)]
 pub struct UnitError(String);
 
 /// Quotes text for systemd, which expands `%` and splits at spaces.

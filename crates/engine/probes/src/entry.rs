@@ -182,7 +182,7 @@ pub(crate) trait Probe: Sized {
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// No such probe.
-    #[error("unknown probe '{name}': one of {known}")]
+    #[error("unknown probe '{name}': use one of {known}")]
     NoSuchProbe {
         /// The requested name.
         name: String,
@@ -218,7 +218,7 @@ pub enum ProbeError {
         duration: Nanos,
     },
     /// The address in `--connect` is invalid.
-    #[error("--connect {name}: {why} (it takes HOST:PORT)")]
+    #[error("--connect {name}: {why} (use HOST:PORT)")]
     Connect {
         /// The requested address.
         name: String,
@@ -299,7 +299,7 @@ mod tests {
                     why: TracerError::NotOffered,
                 },
                 true,
-                "--source hwlat: no tracer may be used here",
+                "--source hwlat: this run cannot use kernel tracers",
             ),
             (
                 ProbeError::ClockSources(SettingsError::RunOver),
@@ -325,7 +325,7 @@ mod tests {
                     why: AddressError::PortZero,
                 },
                 true,
-                "--connect board:0: nothing listens on port 0 (it takes HOST:PORT)",
+                "--connect board:0: nothing listens on port 0 (use HOST:PORT)",
             ),
             (
                 ProbeError::Partner(PartnerError::Status(3)),

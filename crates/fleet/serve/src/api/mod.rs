@@ -97,7 +97,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (
                 "header",
                 dictionary::DICTIONARY,
-                "Dictionary with which the body is compressed; see /v1/dictionaries",
+                "Dictionary used to compress the body; see /v1/dictionaries",
                 false,
             ),
         ],

@@ -163,7 +163,7 @@ pub(super) async fn get(
     let body = html! {
         h1 { "Changes" }
         @match &look {
-            None => p { "There are no series. Plan a series with punctual monitor." },
+            None => p { "No series found. Plan a series with punctual monitor." },
             Some(look) => {
                 (filter(&asked))
                 p .faint { (all.len()) " of " (look.all().len()) " series, " @match look {

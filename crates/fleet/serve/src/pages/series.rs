@@ -87,7 +87,7 @@ fn listed(app: &Inner) -> Result<Markup, Problem> {
     }
     Ok(html! {
         h1 { "Series" }
-        @if names.is_empty() { p { "There are no series. Plan a series with punctual monitor." } }
+        @if names.is_empty() { p { "No series found. Plan a series with punctual monitor." } }
         @else { div .wide { table {
             thead { tr { th { "series" } th .n { "machines" } } }
             tbody { @for (name, machines) in &names { tr {
