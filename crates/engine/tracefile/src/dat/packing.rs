@@ -65,7 +65,7 @@ impl Packing {
         if read as u64 != size {
             to.truncate(begin);
             return Err(format!(
-                "{size} bytes are stated, but {read} were decompressed"
+                "the stated size is {size} bytes, but {read} bytes were decompressed"
             ));
         }
         Ok(())

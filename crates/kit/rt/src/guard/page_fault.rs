@@ -118,7 +118,7 @@ impl PageFaultGuard {
                 Some(libc::EINVAL | libc::E2BIG | libc::ENOSYS | libc::ENOENT) => {
                     Error::NotSupported {
                         what: "a guard of page faults",
-                        why: "it needs Linux 5.13 with CONFIG_PERF_EVENTS",
+                        why: "page-fault guards need Linux 5.13 with CONFIG_PERF_EVENTS",
                     }
                 }
                 _ => Error::os("perf_event_open", "page faults", source),
