@@ -119,7 +119,7 @@ fn screen_names_verdict_conditions_and_next_command() {
         );
     }
     assert!(
-        screen.contains("10 miss episodes a day allowed"),
+        screen.contains("10 miss episodes a day are allowed"),
         "{screen}"
     );
 }

@@ -82,8 +82,8 @@ pub(crate) fn later(channel: &Channel) -> Option<String> {
         _ => String::new(),
     };
     Some(format!(
-        "a candidate wake-up is later than a baseline one with probability {probability:.3}{range}; \
-         0.5 means no difference"
+        "a candidate wake-up is later than a baseline wake-up with probability \
+         {probability:.3}{range}; 0.5 means no difference"
     ))
 }
 

@@ -122,7 +122,7 @@ impl<W: Write> Bundle<W> {
     /// [`StoreError::Bundle`].
     pub fn finish(mut self) -> Result<W, StoreError> {
         let text = format!(
-            "Bundle of {}, made by punctual {} at {}.\n\n{}\n",
+            "Bundle of {}, created by punctual {} at {}.\n\n{}\n",
             self.title,
             env!("CARGO_PKG_VERSION"),
             Timestamp::now(),

@@ -438,7 +438,7 @@ fn is_full(path: &Path) -> bool {
 fn why_not(path: &Path) -> String {
     match rustix::fs::access(path, rustix::fs::Access::READ_OK) {
         Err(error) => error.to_string(),
-        Ok(_) => "its folder cannot be written, and SQLite keeps its -wal and -shm files there"
+        Ok(_) => "its folder is not writable, but SQLite needs to create -wal and -shm files there"
             .to_owned(),
     }
 }

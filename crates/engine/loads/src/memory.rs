@@ -9,7 +9,7 @@ use crate::{LoadEntry, LoadError, LoadKind};
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "memory",
-    summary: "copies memory to use its bandwidth",
+    summary: "copies memory to use memory bandwidth",
     parameters: PARAMETERS,
     bare: None,
     needs: None,

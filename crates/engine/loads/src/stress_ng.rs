@@ -10,7 +10,7 @@ use crate::{LoadEntry, LoadError, LoadKind, scratch};
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "stress-ng",
-    summary: "stress-ng with these options, if installed",
+    summary: "stress-ng with the given options, if it is installed",
     parameters: PARAMETERS,
     bare: Some("options"),
     needs: Some("stress-ng"),

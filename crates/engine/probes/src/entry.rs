@@ -233,7 +233,7 @@ pub enum ProbeError {
     #[error(transparent)]
     System(#[from] punctual_rt::Error),
     /// The process at the other end failed.
-    #[error("the process of the other end: {0}")]
+    #[error("the process at the other end: {0}")]
     Partner(#[from] PartnerError),
     /// A kernel tracer cannot be the source of the figures.
     #[error("--source {name}: {why}")]
@@ -330,7 +330,7 @@ mod tests {
             (
                 ProbeError::Partner(PartnerError::Status(3)),
                 false,
-                "the process of the other end: it ended with status 3",
+                "the process at the other end: it ended with status 3",
             ),
         ] {
             assert_eq!(error.to_string(), text);

@@ -38,7 +38,7 @@ pub trait Resources {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The probe requests a setting that it has not named.
-    #[error("the probe did not declare that it changes {0}: a bug in punctual")]
+    #[error("the probe did not declare that it changes {0}: this is a bug in punctual")]
     NotNamed(String),
     /// The kernel does not list the values of a setting.
     #[error("the kernel does not list the values of {0}")]

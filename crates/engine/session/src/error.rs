@@ -30,7 +30,7 @@ pub enum SessionError {
         who: String,
     },
     /// The list of CPUs is empty.
-    #[error("no CPU to measure: the list is empty")]
+    #[error("no CPU to measure: the list of CPUs is empty")]
     NoCpu,
     /// A priority was given for a policy without priorities.
     #[error(

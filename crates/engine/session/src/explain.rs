@@ -456,7 +456,7 @@ impl Explainer {
             .into_iter()
             .filter_map(Result::err)
         {
-            warnings.push(format!("{error}; the next command of punctual tries again"));
+            warnings.push(format!("{error}; the next punctual command tries again"));
         }
         explanation
     }

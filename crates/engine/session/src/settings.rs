@@ -53,7 +53,7 @@ impl MachineSettings {
         match journal.revert_all() {
             Ok(restored) => restored.iter().filter_map(by_someone_else).collect(),
             Err(error) => vec![format!(
-                "{error}; the next command of punctual tries again (journal: {})",
+                "{error}; the next punctual command tries again (journal: {})",
                 journal.path().display()
             )],
         }

@@ -15,10 +15,10 @@ pub enum TargetError {
     #[error("there is no thread to watch: {0}")]
     NoThread(Targets),
     /// Its jobs would consist of watching them.
-    #[error("this program cannot watch itself: it would see its own actions")]
+    #[error("punctual cannot watch itself, because it would record its own actions")]
     OwnJobs,
     /// Its system calls would be those of watching.
-    #[error("this program cannot watch itself")]
+    #[error("punctual cannot watch itself")]
     OwnCalls,
     /// Kernel threads do not make system calls.
     #[error("{number} is a kernel thread ({comm}), but the rules apply only to programs")]

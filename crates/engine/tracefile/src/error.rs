@@ -18,7 +18,10 @@ pub enum TraceFileError {
         source: io::Error,
     },
     /// The copy of the input in the folder for temporary files cannot be written.
-    #[error("cannot copy the trace to a temporary file: {0}. Set TMPDIR to a folder with space")]
+    #[error(
+        "cannot copy the trace to a temporary file: {0}. Set TMPDIR to a folder with enough free \
+         space"
+    )]
     Spool(io::Error),
     /// The input is not a trace.
     #[error(

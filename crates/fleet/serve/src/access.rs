@@ -107,7 +107,9 @@ fn signed_on(
     let secret = headers.get(PROXY_SECRET).map(HeaderValue::as_bytes);
     let is_secret = secret.is_some_and(|sent| bool::from(sent.ct_eq(sign_on.secret.as_bytes())));
     if !is_proxy || !is_secret {
-        return refuse("the user header is accepted only from the proxy, with its shared secret");
+        return refuse(
+            "the user header is accepted only from the proxy and with the shared secret",
+        );
     }
     let name = value.to_str().ok().map(str::trim);
     let name = name.filter(|name| !name.is_empty() && name.len() <= USER);

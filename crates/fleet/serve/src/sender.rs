@@ -101,10 +101,12 @@ pub(crate) async fn check(app: &App, token: &Token, headers: &HeaderMap) -> Resu
     let Some(value) = headers.get(MACHINE) else {
         return Ok(());
     };
-    let sent =
-        value.to_str().ok().and_then(Sender::sent).ok_or_else(|| {
-            Problem::bad_request("the header Punctual-Machine is not 'ID BOOT NAME'")
-        })?;
+    let sent = value.to_str().ok().and_then(Sender::sent).ok_or_else(|| {
+        Problem::bad_request(
+            "the header Punctual-Machine does not have the form 'ID BOOT \
+                NAME'",
+        )
+    })?;
     let (name, boots) = (sent.name.clone(), sent.boots.clone());
     let before = token.machine.clone();
     let noted = before.as_deref().and_then(Sender::noted);

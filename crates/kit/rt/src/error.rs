@@ -193,8 +193,9 @@ pub enum Error {
     },
     /// The number of bytes to prefault exceeds the rest of the thread's stack.
     #[error(
-        "{asked} bytes of stack cannot be prefaulted: this thread has {available} left. Give it a \
-         larger stack (ThreadBuilder::stack_size; ulimit -s for the main thread)"
+        "{asked} bytes of stack cannot be prefaulted: this thread has only {available} bytes \
+         left. Give the thread a larger stack (ThreadBuilder::stack_size; ulimit -s for the main \
+         thread)"
     )]
     StackTooSmall {
         /// Requested bytes.

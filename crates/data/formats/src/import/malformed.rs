@@ -22,9 +22,9 @@ pub(crate) enum Malformed {
     SecondLine(String),
     #[error("a second line '{0}': the file contains two runs, split it")]
     SecondRun(String),
-    #[error("line '{0}' is missing: the file is truncated")]
+    #[error("the line '{0}' is missing: the file is truncated")]
     MissingLine(&'static str),
-    #[error("line not found: '{0}': the output is truncated or was made with --quiet")]
+    #[error("the line '{0}' is missing: the output is truncated or was written with --quiet")]
     MissingSummary(&'static str),
     #[error("the line has no {0}")]
     MissingField(&'static str),
@@ -40,7 +40,7 @@ pub(crate) enum Malformed {
     MissingOverflows,
     #[error("the line with its figures is missing: the file is truncated")]
     MissingFigures,
-    #[error("the summary is missing or truncated: line 'Duration:' not found")]
+    #[error("the summary is missing or truncated: the line 'Duration:' was not found")]
     MissingDuration,
     #[error("no table found, or its number of rows for CPUs is 0 or too large")]
     NoTable,
@@ -133,7 +133,7 @@ pub(crate) enum Malformed {
     SampleTooLong,
     #[error("the duration is out of range")]
     DurationTooLong,
-    #[error("its figures are out of range")]
+    #[error("the figures are out of range")]
     FiguresTooLarge,
     #[error("the duration does not have the form '0 00:01:30'")]
     DurationForm,
@@ -162,11 +162,11 @@ pub(crate) enum Malformed {
     FirstColumnNotACpu,
 
     // Figures that contradict each other.
-    #[error("its minimum, {min}, is not in its first filled row, {row}")]
+    #[error("the minimum, {min}, is not in the first filled row, {row}")]
     MinimumBesideRows { min: Nanos, row: Nanos },
-    #[error("its maximum, {max}, is not in its last filled row, {row}")]
+    #[error("the maximum, {max}, is not in the last filled row, {row}")]
     MaximumBesideRows { max: Nanos, row: Nanos },
-    #[error("its mean, {0}, is not between its minimum and its maximum")]
+    #[error("the mean, {0}, is not between the minimum and the maximum")]
     MeanOutside(Nanos),
     #[error("the figures of this line contradict each other or the figures of the run")]
     SecondOutside,
@@ -184,9 +184,9 @@ pub(crate) enum Malformed {
     },
     #[error("{listed} samples are listed, but 'Samples recorded' is {recorded}")]
     SamplesListed { listed: u64, recorded: u64 },
-    #[error("its rows and overflows contain {total} samples, but the line 'count:' states {count}")]
+    #[error("the rows and overflows contain {total} samples, but the line 'count:' states {count}")]
     SamplesCounted { total: u64, count: u64 },
-    #[error("its buckets contain {total} samples, but <samples> is {samples}")]
+    #[error("the buckets contain {total} samples, but <samples> is {samples}")]
     SamplesInBuckets { total: u64, samples: u64 },
     #[error("the whole system has {system} samples, but the sum of its cores is {sum}")]
     SamplesOfSystem { system: u64, sum: u64 },
@@ -196,7 +196,7 @@ pub(crate) enum Malformed {
     MissingRows,
     #[error("the number of samples in its rows does not fit into 64 bits")]
     SamplesTooManyInRows,
-    #[error("its maximum is not in a bucket")]
+    #[error("the maximum is not in any bucket")]
     MaximumInNoBucket,
     #[error("'Total' is not the sum of the rows")]
     TotalNotSum,
@@ -343,7 +343,7 @@ mod tests {
             ),
             (
                 Malformed::MissingDuration,
-                "the summary is missing or truncated: line 'Duration:' not found",
+                "the summary is missing or truncated: the line 'Duration:' was not found",
             ),
             (Malformed::NoPair, "no line of a pair found"),
             (
@@ -385,7 +385,7 @@ mod tests {
             ),
             (Malformed::SampleTooLong, "a sample is out of range"),
             (Malformed::DurationTooLong, "the duration is out of range"),
-            (Malformed::FiguresTooLarge, "its figures are out of range"),
+            (Malformed::FiguresTooLarge, "the figures are out of range"),
             (
                 Malformed::DurationForm,
                 "the duration does not have the form '0 00:01:30'",
@@ -409,7 +409,7 @@ mod tests {
             ),
             (
                 Malformed::MaximumInNoBucket,
-                "its maximum is not in a bucket",
+                "the maximum is not in any bucket",
             ),
             (Malformed::TotalNotSum, "'Total' is not the sum of the rows"),
             (

@@ -16,7 +16,7 @@ use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "pmqtest-lines",
-    summary: "the lines of pmqtest, ptsematest, svsematest and sigwaittest",
+    summary: "the output lines of pmqtest, ptsematest, svsematest and sigwaittest",
     documentation: "Reads what these tools print on the terminal, with or without the cursor \
         movements of live output. The figures of a pair are read from its last two lines. Text \
         above and below the lines is skipped. If a thread ID changes, a second run has begun, and \

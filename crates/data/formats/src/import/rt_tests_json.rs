@@ -222,7 +222,7 @@ fn figures(
         return Err(object.bad("min", "is larger than 'max'"));
     }
     if histogram.max().is_some_and(|row| row > max) {
-        return Err(object.bad("max", "is smaller than a row of the histogram with samples"));
+        return Err(object.bad("max", "is smaller than a filled row of the histogram"));
     }
     let sum = match object.maybe_number("avg")? {
         None => None,
@@ -246,7 +246,7 @@ fn cycles(object: &Object<'_, '_>, place: usize, unit: Nanos) -> Result<ThreadRe
     let cycles = object.count("cycles")?;
     let beyond = cycles.checked_sub(histogram.count()).ok_or_else(|| {
         let reason = format!(
-            "is {cycles}, fewer than the {} samples of the histogram",
+            "is {cycles}, which is less than the {} samples in the histogram",
             histogram.count()
         );
         object.bad("cycles", &reason)

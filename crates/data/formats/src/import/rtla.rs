@@ -150,7 +150,7 @@ fn read(
     if table.summary != 1 && table.summary < SUMMARY.len() {
         let missing = SUMMARY[table.summary];
         return Err(source.bad(format!(
-            "the file ends before its line '{missing}:': it is truncated"
+            "the line '{missing}:' is missing: the file is truncated"
         )));
     }
     // The rest of the file repeats the columns. Only two notes in it are used.
@@ -211,7 +211,7 @@ fn find_title(
         note(&line, recording);
     }
     Err(source.bad(format!(
-        "line not found: '{}': without it (--no-header) unit and columns are unknown",
+        "the line '{}' is missing (--no-header), so the unit and the columns are unknown",
         kind.title
     )))
 }
@@ -242,12 +242,12 @@ fn read_header(source: &mut Source<'_>, kind: &Kind) -> Result<Table, ImportErro
             });
         } else if !line.trim().is_empty() && !line.starts_with('#') {
             return Err(source.bad(
-                "the line 'Index' with the names of the columns is missing: was it written with \
-                 --no-index?",
+                "the line 'Index' with the names of the columns is missing: was the file written \
+                 with --no-index?",
             ));
         }
     }
-    Err(source.bad("the file ends before its line 'Index': it is truncated"))
+    Err(source.bad("the line 'Index' is missing: the file is truncated"))
 }
 
 /// Parses `   0 00:01:30`: days, hours, minutes, seconds.

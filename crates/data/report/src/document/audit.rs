@@ -211,7 +211,8 @@ fn foot(document: &mut Document, audit: &Audit, all: bool) {
     }
     if !audit.cpus.is_empty() {
         text.push(
-            "To change settings: punctual tune plan --from-doctor; as a script: --fix-script."
+            "To change settings: punctual tune plan --from-doctor. To get a script: punctual \
+             doctor --fix-script."
                 .to_owned(),
         );
     }

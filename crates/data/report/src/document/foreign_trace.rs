@@ -123,7 +123,10 @@ fn missing(recording: &Recording, explanation: &Explanation, trace: &TraceSummar
         );
     }
     if trace.not_shown.contains(&NotShown::Flags) {
-        notes.push("events have no flags: whether interrupts were disabled is unknown".to_owned());
+        notes.push(
+            "the events have no flags, so it is unknown whether interrupts were disabled"
+                .to_owned(),
+        );
     }
     if needed.is_empty() {
         return notes;

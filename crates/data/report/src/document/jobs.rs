@@ -215,7 +215,7 @@ fn earlier(recording: &Recording, one: &ThreadJobs) -> Option<String> {
     }
     let earlier: Vec<String> = one.earlier_releases.iter().map(released_by).collect();
     Some(format!(
-        "{}: its release wait changed; earlier jobs began with {}",
+        "{}: the release wait changed; earlier jobs began with {}",
         title(recording, one),
         earlier.join(", then ")
     ))
@@ -345,7 +345,7 @@ mod tests {
         let noted = notes(&recording, &jobs).join("\n");
         for part in [
             "epoll_wait, descriptor 4 took 900 ms in 1,200 waits; epoll_wait, descriptor 8: 300 ms",
-            "its release wait changed; earlier jobs began with epoll_wait, descriptor 6",
+            "the release wait changed; earlier jobs began with epoll_wait, descriptor 6",
             "jobs in 1.70 s were not counted",
         ] {
             assert!(noted.contains(part), "{part}: {noted}");

@@ -240,7 +240,7 @@ impl Run {
     fn measured(&self, waits: Vec<Waits>) -> Measured {
         let mut table = Table::new(
             "bounds",
-            "The wait for the lock: expected and measured",
+            "Waits for the lock, expected and measured",
             &[
                 ("cpu", "CPU"),
                 ("lock", "lock"),

@@ -53,7 +53,7 @@ parameters! {
         "CPUs of the threads",
         &[
             ("spread", "distributed over the measured CPUs in turn"),
-            ("same", "all on the first of the measured CPUs"),
+            ("same", "all on the first measured CPU"),
         ],
     ).or("spread");
     INTERVAL: Nanos = Typed::duration(

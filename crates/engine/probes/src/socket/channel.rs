@@ -126,7 +126,10 @@ impl Target {
     fn name(&self) -> String {
         match self {
             Self::Own(server) => format!("of this process at {}", server.address()),
-            Self::Other(_, name) => format!("at {name} (punctual measure socket --serve there)"),
+            Self::Other(_, name) => format!(
+                "at {name} (started with punctual measure socket \
+                --serve)"
+            ),
         }
     }
 }

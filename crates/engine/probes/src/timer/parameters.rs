@@ -69,7 +69,7 @@ parameters! {
     );
     SOURCE: &'static str = Typed::choice(
         "source",
-        "Who measures",
+        "Source of the measurements",
         &[
             (OURS, "the probe's threads, which read the clock themselves"),
             (TIMERLAT, "the kernel's tracer timerlat, with separate interrupt, thread and \

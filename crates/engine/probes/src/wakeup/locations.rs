@@ -104,8 +104,8 @@ pub(super) fn choose(pairs: &str, cpus: &CpuSet) -> Result<Vec<(u32, u32)>, Prob
         }
         _ if cpus.len() > MATRIX_MAX => {
             return Err(ProbeError::Unfit(format!(
-                "a matrix of {} CPUs has {} pairs, more than {PAIRS_MAX}: choose up to \
-                 {MATRIX_MAX} with --cpus, or --pairs same or --pairs neighbours",
+                "a matrix of {} CPUs has {} pairs, more than {PAIRS_MAX}: choose at most \
+                 {MATRIX_MAX} CPUs with --cpus, or use --pairs same or --pairs neighbours",
                 cpus.len(),
                 cpus.len() * cpus.len()
             )));

@@ -128,8 +128,8 @@ impl Wakeup {
                 cross_process::ways_there_are(self.via)
             }
             _ if pairs > PROCESSES_MAX => format!(
-                "--processes would start {pairs}, more than {PROCESSES_MAX}: choose fewer CPUs \
-                 with --cpus, or other --pairs"
+                "--processes would start {pairs}, but at most {PROCESSES_MAX} are supported: \
+                 choose fewer CPUs with --cpus, or other --pairs"
             ),
             None => "--processes starts this program again, but its file cannot be found: was it \
                      deleted or moved?"

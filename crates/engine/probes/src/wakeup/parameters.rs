@@ -56,7 +56,8 @@ parameters! {
     );
     PROCESSES: bool = Typed::flag(
         "processes",
-        "Run the posting thread of each pair in its own process; for futex, sem-sysv, pipe, eventfd, mq, socket and signal",
+        "Run the posting thread of each pair in a separate process; supported for futex, \
+         sem-sysv, pipe, eventfd, mq, socket and signal",
     );
     THREADS: Option<u64> = Typed::count(
         "threads",

@@ -242,7 +242,7 @@ impl ChannelTracks {
             if has_periods && channel.last.counts.due == 0 {
                 warnings.push(format!(
                     "{title}: the application does not account for its periods \
-                     (Channel::account): its missed periods are unknown, and not counted"
+                     (Channel::account), so its missed periods are unknown and not counted"
                 ));
             }
             if let (_, Some(due)) = channel.accounting() {

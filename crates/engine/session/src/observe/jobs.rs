@@ -114,7 +114,9 @@ impl Waits {
                 11 => "CLOCK_TAI".to_owned(),
                 clock => format!("clock {clock}"),
             }),
-            YIELD => Some("SCHED_DEADLINE: jobs begin when the thread runs".to_owned()),
+            YIELD => Some(
+                "for SCHED_DEADLINE threads, jobs begin when the thread starts to run".to_owned(),
+            ),
             _ => None,
         }
     }

@@ -457,7 +457,7 @@ impl Source for Observation<'_> {
         });
         if let Err(error) = self.source.stop() {
             self.warnings
-                .push(format!("{error}; the next command of punctual tries again"));
+                .push(format!("{error}; the next punctual command tries again"));
         }
         recording.series.rows = self.tracks.fill(&mut recording.threads, self.row_length);
         recording.verdict = recording.judge();

@@ -136,7 +136,7 @@ pub(super) fn unpack_with(
     if body.len() > most {
         Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body unpacks to more than {most} bytes"),
+            format!("the decompressed body has more than {most} bytes"),
         ))
     } else {
         Ok(body)

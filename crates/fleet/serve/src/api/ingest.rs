@@ -26,7 +26,7 @@ pub(crate) const HASH: &str = "punctual-sha256";
 const IDS: usize = 10_000;
 
 /// Why a body is not quarantined.
-const FULL: &str = "quota of quarantined bodies is full";
+const FULL: &str = "the quota for quarantined recordings is full";
 /// Maximum length of a reason that is stored and returned, in bytes, because it can quote the body.
 const LONGEST_REASON: usize = 500;
 

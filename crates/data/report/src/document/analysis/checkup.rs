@@ -256,8 +256,8 @@ fn hardware_line(checkup: &Checkup) -> Option<String> {
 fn asked_line(checkup: &Checkup) -> String {
     let asked = &checkup.asked;
     format!(
-        "period {}, at most {} late; {} miss episodes a day allowed (misses within {} count as \
-         one episode)",
+        "period {}, wake-ups at most {} late; {} miss episodes a day are allowed (misses within \
+         {} count as one episode)",
         asked.period_ns, asked.budget_ns, asked.max_misses_per_day, asked.episode_gap_ns
     )
 }
