@@ -117,8 +117,8 @@ pub fn page(title: &str, documents: &[Document]) -> String {
             body {
                 main { @for one in documents { (parts::document(one, true)) } }
                 footer {
-                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles for \
-                        which there are too few samples."
+                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles that \
+                        need more samples."
                 }
             }
         }

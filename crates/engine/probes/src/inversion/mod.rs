@@ -44,14 +44,14 @@ parameters! {
     ).or("both");
     HOLD: Nanos = Typed::duration(
         "hold",
-        "CPU time for which the low-priority thread holds the lock",
+        "CPU time during which the low-priority thread holds the lock",
         Nanos::from_micros(1)..=Nanos::from_millis(20),
     ).or("100us");
     // During this time no task of normal priority runs on the CPU, not even the one that handles
     // Ctrl-C.
     SPIN: Nanos = Typed::duration(
         "spin",
-        "Time for which the middle-priority thread occupies the CPU",
+        "Time during which the middle-priority thread occupies the CPU",
         Nanos::from_micros(1)..=Nanos::from_millis(50),
     ).or("2ms");
     INTERVAL: Nanos = Typed::duration(

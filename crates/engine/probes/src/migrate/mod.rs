@@ -49,7 +49,7 @@ parameters! {
     ).or("2ms");
     TOLERANCE: Nanos = Typed::duration(
         "tolerance",
-        "Longest time for which a lower-priority thread may run while a higher one waits",
+        "Longest accepted run of a lower-priority thread while a higher one waits",
         Nanos::ZERO..=Nanos::from_millis(50),
     ).or("200us");
 }

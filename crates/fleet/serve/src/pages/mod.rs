@@ -133,7 +133,8 @@ pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<
                 }
                 main #main { (body) }
                 footer {
-                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles for which there are too few samples."
+                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles that \
+                        need more samples."
                 }
             }
         }
