@@ -57,7 +57,7 @@ parameters! {
     );
     WORK: Nanos = Typed::duration(
         "work",
-        "CPU time to use in each period. If it exceeds the runtime, the kernel throttles the \
+        "CPU time to use in each period; if it exceeds the runtime, the kernel throttles the \
          thread",
         Nanos::ZERO..=LONGEST,
     ).or("0s");

@@ -33,7 +33,7 @@ parameters! {
     ).or("nanosleep");
     ALIGNED: bool = Typed::flag(
         "aligned",
-        "Wake all CPUs at the same time instead of spreading them over the interval",
+        "Wake all CPUs simultaneously instead of spread over the interval",
     );
     FULL_SECOND: bool = Typed::flag(
         "full-second",
