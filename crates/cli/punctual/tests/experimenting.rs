@@ -123,7 +123,7 @@ fn two_commands_are_compared_in_random_order() {
     assert_eq!(result.late, [sum(0), sum(1)]);
     // The power is printed before the first block.
     assert!(
-        text(&output.stderr).contains("with a probability of 80%"),
+        text(&output.stderr).contains("in 80% of the cases"),
         "{}",
         text(&output.stderr)
     );

@@ -191,11 +191,8 @@ pub fn sentence(plan: &ExperimentPlan, pilot: &Pilot) -> String {
             .saturating_mul(pilot.rounds.into()),
     );
     let power = match pilot.detects {
-        Some(ratio) => format!(
-            "detects a rate that is {} with a probability of 80%",
-            times(ratio)
-        ),
-        None => "does not detect rate ratios below 10 with a probability of 80%".to_owned(),
+        Some(ratio) => format!("finds a rate that is {} in 80% of the cases", times(ratio)),
+        None => "finds no effect below ×10 in 80% of the cases".to_owned(),
     };
     format!(
         "threshold {}, {} late slots in {} of pilot; {} rounds of {} blocks of {}, {:.1} min: {power}",

@@ -256,8 +256,8 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
     ));
     if let Some(pilot) = &experiment.pilot {
         let power = match pilot.detects {
-            Some(ratio) => format!("detects a rate ratio of {ratio} with a probability of 80%"),
-            None => "does not detect rate ratios below 10 with a probability of 80%".to_owned(),
+            Some(ratio) => format!("finds a rate of ×{ratio} in 80% of the cases"),
+            None => "finds no effect below ×10 in 80% of the cases".to_owned(),
         };
         fields.push(Field::new(
             "plan",
