@@ -82,8 +82,8 @@ const PHRASES: &[(&str, Lacks)] = &[
     ("may not be changed (EPERM)", Lacks::Right),
     ("is not supported here: ", Lacks::Kernel),
     // punctual_probes, punctual_session::rights
-    ("with the right to it (CAP_SYS_NICE", Lacks::Right),
-    ("needs priorities, and policy ", Lacks::Right),
+    ("with the required privilege (CAP_SYS_NICE", Lacks::Right),
+    ("needs priorities, but policy ", Lacks::Right),
     (": not permitted to this process; ", Lacks::Right),
     // punctual_tune::accessors::irq
     (

@@ -56,13 +56,13 @@ fn assert_told(place: &Sandbox, recording: &Recording) {
     // The longest time until an explanation, and the time to measure the overhead.
     let within = found.explained_within_ns.unwrap();
     assert!(
-        list.contains(&format!("the slowest {within} after")),
+        list.contains(&format!("at most {within} after the outlier")),
         "{list}"
     );
     let took = found.rise_took_ns.unwrap();
     let known = format!("measured for {took} before the start");
     // On a busy machine there may be too few samples to know the overhead of the events.
-    let unknown = format!("overhead still unknown after measuring for {took} before the start");
+    let unknown = format!("overhead is still unknown after measuring for {took} before the start");
     assert!(list.contains(&known) || list.contains(&unknown), "{list}");
     assert!(took > Nanos::ZERO);
     let one = place.done(&format!("explain last --outlier {number}"));
@@ -528,7 +528,7 @@ fn unexplainable_measurement_is_refused_before_start() {
     for (line, says) in [
         ("measure timer --explain", "--threshold 100us"),
         ("measure timer --threshold 100us", "--explain"),
-        ("measure irq-load --explain", "It counts interrupts"),
+        ("measure irq-load --explain", "The probe counts interrupts"),
         (
             "measure hardware --explain --threshold 1us",
             "The probe finds the cause",

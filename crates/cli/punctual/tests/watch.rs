@@ -79,7 +79,7 @@ fn events_are_counted_without_bpf() {
     let table = place.done("watch -q -D 300ms --by priority --longest 3 --no-bpf");
     assert!(table.contains("counted from trace events"), "{table}");
     // This also applies to a kernel that traces no switch from any idle thread.
-    let lost = table.contains("wake-ups are in no row");
+    let lost = table.contains("wake-ups are missing from the rows");
     assert!(table.contains("fair") || lost, "{table}");
 }
 

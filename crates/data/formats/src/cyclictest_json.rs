@@ -36,7 +36,7 @@ use crate::{Export, Format, FormatError};
 
 pub(crate) const FORMAT: Format = Format {
     name: "cyclictest-json",
-    summary: "rt-tests' cyclictest --json, file version 1",
+    summary: "the JSON output of cyclictest --json (rt-tests), file version 1",
     extension: "json",
     needs_samples: false,
     micro_rows: true,

@@ -17,7 +17,8 @@ pub enum FormatError {
     },
     /// The format needs samples, and none were kept.
     #[error(
-        "the format '{format}' needs every sample and recording {} has none: measure again with --samples",
+        "the format '{format}' needs every sample, but recording {} contains no samples: measure \
+         again with --samples",
         id.short()
     )]
     NeedsSamples {
@@ -28,7 +29,7 @@ pub enum FormatError {
     },
     /// The recording has more samples than could be read.
     #[error(
-        "the samples of recording {} are damaged: {kept} were kept, {read} could be read",
+        "the samples of recording {} are damaged: {kept} were stored, but {read} could be read",
         id.short()
     )]
     SamplesMissing {
@@ -40,7 +41,7 @@ pub enum FormatError {
         read: u64,
     },
     /// An invalid number of histogram rows.
-    #[error("invalid number of 1 µs histogram rows: {asked} (1 to {most})")]
+    #[error("invalid number of 1 µs histogram rows: {asked} (choose 1 to {most})")]
     Rows {
         /// The requested value.
         asked: usize,
@@ -49,7 +50,8 @@ pub enum FormatError {
     },
     /// More rows than the file of the other tool has.
     #[error(
-        "recording {} has rows of another tool up to {known} µs only: cannot write {asked} rows of 1 µs",
+        "the histogram of imported recording {} ends at {known} µs: cannot write {asked} rows of \
+         1 µs",
         id.short()
     )]
     RowsUnknown {
@@ -62,7 +64,7 @@ pub enum FormatError {
     },
     /// The imported file has no histogram.
     #[error(
-        "recording {} was imported from a file without a histogram: cannot write rows",
+        "recording {} was imported from a file without a histogram: cannot write histogram rows",
         id.short()
     )]
     NoRows {
@@ -71,7 +73,7 @@ pub enum FormatError {
     },
     /// The imported file has wider rows.
     #[error(
-        "recording {} has rows of another tool, {row} wide: cannot write rows of 1 µs",
+        "the histogram of imported recording {} has rows of {row}: cannot write rows of 1 µs",
         id.short()
     )]
     WideRows {

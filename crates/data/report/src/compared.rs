@@ -82,29 +82,29 @@ pub(crate) fn later(channel: &Channel) -> Option<String> {
         _ => String::new(),
     };
     Some(format!(
-        "a candidate wake-up is later than a baseline one with probability {probability:.3}{range}; \
-         0.5 means no difference"
+        "a candidate wake-up is later than a baseline wake-up with probability \
+         {probability:.3}{range}; 0.5 means no difference"
     ))
 }
 
 /// Returns how the intervals and p values were computed.
 pub(crate) fn method(comparison: &Comparison) -> String {
-    let maxima = "maxima are not compared: they vary as much between runs on one machine";
+    let maxima = "maxima are not compared, because they vary as much between runs on one machine";
     let first = comparison
         .channels
         .iter()
         .find_map(|channel| channel.blocks);
     match (comparison.unit, first) {
         (Unit::Run, _) => format!(
-            "{maxima}; the unit is the run: exact rank test over {} arrangements of the runs, all \
-             figures together",
+            "{maxima}; each run counts as one observation: exact rank test over {} arrangements \
+             of the runs, adjusted for all figures together",
             grouped(comparison.replicates)
         ),
         (Unit::Stretch, Some([a, b])) => format!(
-            "{maxima}; intervals come from {a} and {b} blocks of the runs, resampled {} times \
-             (seed {}); a change holds for all lines together (p by Holm); with one run per \
-             side, a change may be an accident of these two runs: repeat both before you \
-             attribute it to a setting",
+            "{maxima}; intervals were calculated from {a} and {b} blocks of the runs, resampled \
+             {} times (seed {}); p is adjusted for all lines together (Holm); with one run per \
+             side, a change may be due to chance: repeat both runs before you attribute it to a \
+             setting",
             grouped(comparison.replicates),
             comparison.seed
         ),
@@ -129,7 +129,7 @@ pub(crate) fn difference(one: &Difference) -> String {
     };
     match (only(a, b), only(b, a)) {
         (gone, new) if gone.is_empty() && new.is_empty() => {
-            format!("{what}: the same words in a different order")
+            format!("{what}: same words in a different order")
         }
         (gone, new) if new.is_empty() => format!("{what}: without '{gone}'"),
         (gone, new) if gone.is_empty() => format!("{what}: with '{new}'"),
@@ -207,7 +207,7 @@ pub(crate) fn counted(one: &Rate) -> String {
         )
     };
     format!(
-        "{}: baseline {}, candidate {}, each with 95% confidence if they come independently",
+        "{}: baseline {}, candidate {}, each with its 95% interval, if the events are independent",
         one.what,
         side(one.baseline),
         side(one.candidate)

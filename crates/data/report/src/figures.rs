@@ -366,7 +366,7 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
         }
     }
     if let Some(within) = explained_within_ns {
-        text.push_str(&format!(", the slowest {within} after it happened"));
+        text.push_str(&format!(", at most {within} after the outlier"));
     }
     if let Some(rise) = rise_ns {
         text.push_str(&format!(
@@ -378,7 +378,7 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
             text.push_str(&format!(" (measured for {took} before the start)"));
         }
         (None, Some(took)) => text.push_str(&format!(
-            "; tracing overhead still unknown after measuring for {took} before the start"
+            "; the tracing overhead is still unknown after measuring for {took} before the start"
         )),
         (_, None) => {}
     }
@@ -397,7 +397,7 @@ fn unseen_thefts(explanation: &Explanation) -> String {
         String::new()
     } else {
         format!(
-            "; some of the time charged to a thread or a handler may be that of {}",
+            "; some of the time attributed to a thread or a handler may belong to {}",
             reasons.join(" and of ")
         )
     }

@@ -47,11 +47,12 @@ pub use wrap::wrap;
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// There is nothing to show.
-    #[error("no recording given: name at least one")]
+    #[error("no recording given: specify at least one")]
     NoRecording,
     /// A plot cannot be drawn at this size.
     #[error(
-        "plot size {width}x{height} is not supported: width 320 to 8000, height 240 to 8000 pixels"
+        "plot size {width}x{height} is not supported: choose a width of 320 to 8000 and a height \
+         of 240 to 8000 pixels"
     )]
     Size {
         /// The requested width in pixels.
@@ -60,15 +61,13 @@ pub enum ReportError {
         height: u32,
     },
     /// The recording has no latencies, so their plot cannot be drawn.
-    #[error(
-        "recording {id} has no latencies, nothing can be plotted: show it as text, Markdown or HTML"
-    )]
+    #[error("recording {id} has no latencies to plot: show it as text, Markdown or HTML")]
     NoLatencies {
         /// The short id of the recording.
         id: String,
     },
     /// The recording has no figures for this kind of plot.
-    #[error("recording {id} has {lacks}, a {kind} plot would be empty: choose one of {kinds}")]
+    #[error("recording {id} has {lacks}, so a {kind} plot would be empty: choose one of {kinds}")]
     NotThisKind {
         /// The short id of the recording.
         id: String,
@@ -80,7 +79,10 @@ pub enum ReportError {
         kinds: String,
     },
     /// An upper limit was given for a plot whose x-axis has a fixed range.
-    #[error("a {kind} plot has a fixed x-axis: only latency, timeline and bars plots take an end")]
+    #[error(
+        "the x-axis of a {kind} plot is fixed: an end of the x-axis is only valid for latency, \
+         timeline and bars plots"
+    )]
     NoXMax {
         /// The kind of plot.
         kind: &'static str,
@@ -94,11 +96,12 @@ pub enum ReportError {
         first: punctual_model::Nanos,
     },
     /// A PNG cannot be drawn at this scale factor.
-    #[error("PNG scale {0} is not supported: 0.25 to 8, at most 16000 pixels a side")]
+    #[error("PNG scale {0} is not supported: choose 0.25 to 8, and at most 16000 pixels per side")]
     Scale(f32),
     /// The recording does not have this thread.
     #[error(
-        "thread {thread} does not exist: threads are counted from 0, and the recording has {threads}"
+        "thread {thread} does not exist: thread numbers start at 0, and the number of threads is \
+         {threads}"
     )]
     NoSuchThread {
         /// The requested thread.

@@ -102,7 +102,7 @@ impl Store {
             return Ok(None);
         };
         let read = |error: serde_json::Error| {
-            let what = format!("its window {number} cannot be read: {error}");
+            let what = format!("trace window {number} cannot be read: {error}");
             self.link.context.damaged_in(id, &what)
         };
         let outlier: Outlier = serde_json::from_str(&about).map_err(read)?;
@@ -113,7 +113,7 @@ impl Store {
             .chain([outlier.blame.check()])
             .collect::<Result<(), _>>()
             .map_err(|error| {
-                let what = format!("its window {number} cannot be shown: {error}");
+                let what = format!("trace window {number} contains invalid values: {error}");
                 self.link.context.damaged_in(id, &what)
             })?;
         // Limit the number of events here too, because processing them takes time.

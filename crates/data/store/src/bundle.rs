@@ -66,7 +66,8 @@ impl<W: Write> Bundle<W> {
         bundle.put_json("recording.json", "the recording", &recording.in_words())?;
         bundle.add(
             "store.db",
-            "the same recording with its samples and trace events: punctual --store store.db show",
+            "the recording with its samples and trace events, to be read with: punctual --store \
+             store.db show",
             &copied(store, recording)?,
         )?;
         let about = "the machine that was measured";
@@ -121,7 +122,7 @@ impl<W: Write> Bundle<W> {
     /// [`StoreError::Bundle`].
     pub fn finish(mut self) -> Result<W, StoreError> {
         let text = format!(
-            "Bundle of {}, made by punctual {} at {}.\n\n{}\n",
+            "Bundle of {}, created by punctual {} at {}.\n\n{}\n",
             self.title,
             env!("CARGO_PKG_VERSION"),
             Timestamp::now(),

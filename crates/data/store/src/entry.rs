@@ -82,7 +82,7 @@ pub(crate) struct Entry {
 
 /// A row of table `recording` whose checksum does not match.
 #[derive(Debug, thiserror::Error)]
-#[error("recording {id}: its line of the list was changed")]
+#[error("recording {id}: its entry in the list was changed")]
 pub(crate) struct ChangedLine {
     /// Content of the ID column.
     pub(crate) id: String,
@@ -350,11 +350,11 @@ impl Entry {
             .map_err(|error| context.on(error))?;
         match found {
             None if is_hidden(connection, id).map_err(|error| context.on(error))? => {
-                Err(context.damaged_in(id, "the index does not list it"))
+                Err(context.damaged_in(id, "it is missing from the index"))
             }
             None => Err(context.no_such(id)),
             Some((key, Ok(entry))) => Ok((key, entry)),
-            Some((_, Err(_))) => Err(context.damaged_in(id, "its line of the list was changed")),
+            Some((_, Err(_))) => Err(context.damaged_in(id, "its entry in the list was changed")),
         }
     }
 

@@ -12,19 +12,21 @@ use rusqlite::ffi;
 pub enum StoreError {
     /// Neither XDG_DATA_HOME nor HOME determines the location of recordings.
     #[error(
-        "neither XDG_DATA_HOME nor HOME is set, so there is no place for recordings: give one with --store PATH"
+        "neither XDG_DATA_HOME nor HOME is set, so the location of the store is unknown: specify \
+         it with --store PATH"
     )]
     NoPlace,
     /// The store does not exist.
     #[error(
-        "no recordings yet: {path} does not exist; make the first with: punctual measure timer"
+        "no recordings yet: {path} does not exist; create the first recording with: punctual \
+         measure timer"
     )]
     NotThere {
         /// Path of the missing file.
         path: PathBuf,
     },
     /// The folder cannot be created.
-    #[error("cannot make the folder of the store {path}: {source}; give another --store PATH")]
+    #[error("cannot create the folder of the store {path}: {source}; specify another --store PATH")]
     Folder {
         /// The store.
         path: PathBuf,
@@ -40,7 +42,7 @@ pub enum StoreError {
         reason: String,
     },
     /// The file is not a store.
-    #[error("{path} is not a punctual store: {what}; give another --store PATH")]
+    #[error("{path} is not a punctual store: {what}; specify another --store PATH")]
     NotAStore {
         /// The file.
         path: PathBuf,
@@ -49,8 +51,8 @@ pub enum StoreError {
     },
     /// A later version of the program wrote the store.
     #[error(
-        "the store {path} has schema {found}, this version supports up to {known}: use a newer \
-         punctual, or give another --store PATH"
+        "the store {path} has schema {found}, but this version supports only schemas up to \
+         {known}: use a newer punctual, or specify another --store PATH"
     )]
     Newer {
         /// The store.
@@ -62,7 +64,8 @@ pub enum StoreError {
     },
     /// The store is read-only.
     #[error(
-        "the store {path} cannot be written: the file, its folder or its file system is read-only; change that, or give another --store PATH"
+        "the store {path} cannot be written: the file, its folder or its file system is \
+         read-only; make it writable, or specify another --store PATH"
     )]
     ReadOnly {
         /// The store.
@@ -78,7 +81,8 @@ pub enum StoreError {
     },
     /// The content differs from what was written.
     #[error(
-        "the store {path} is damaged ({detail}) and was left as it is: save what can be read with: sqlite3 {path} .recover | sqlite3 NEW.db"
+        "the store {path} is damaged ({detail}) and was not changed: recover the readable data \
+         with: sqlite3 {path} .recover | sqlite3 NEW.db"
     )]
     Damaged {
         /// The store.
@@ -88,7 +92,8 @@ pub enum StoreError {
     },
     /// Another process holds the lock for too long.
     #[error(
-        "the store {path} is locked by another process (waited {waited_s} s): try again when it is done"
+        "the store {path} is locked by another process (waited {waited_s} s): try again when that \
+         process has finished"
     )]
     Locked {
         /// The store.
@@ -114,14 +119,15 @@ pub enum StoreError {
     },
     /// The input cannot be an ID.
     #[error(
-        "'{selector}' is not an ID: give four or more of its hexadecimal digits, 'last', or 'last~N' for the Nth before it"
+        "'{selector}' is not an ID: specify at least four hexadecimal digits of an ID, 'last', or \
+         'last~N' for the Nth recording before the last"
     )]
     NotASelector {
         /// Input of the user.
         selector: String,
     },
     /// No recording matches.
-    #[error("no recording '{selector}' in the store {path}: 'punctual list' shows what is there")]
+    #[error("no recording '{selector}' in the store {path}: 'punctual list' shows all recordings")]
     NoSuch {
         /// The store.
         path: PathBuf,
@@ -130,7 +136,8 @@ pub enum StoreError {
     },
     /// No experiment matches.
     #[error(
-        "no experiment '{selector}' in the store {path}: 'punctual experiment list' shows what is there"
+        "no experiment '{selector}' in the store {path}: 'punctual experiment list' shows all \
+         experiments"
     )]
     NoSuchExperiment {
         /// The store.
@@ -139,7 +146,7 @@ pub enum StoreError {
         selector: String,
     },
     /// Several recordings match.
-    #[error("'{selector}' fits {} recordings ({}): give more digits", candidates.len(), some(candidates))]
+    #[error("'{selector}' matches {} recordings ({}): specify more digits", candidates.len(), some(candidates))]
     Ambiguous {
         /// Input of the user.
         selector: String,
@@ -147,7 +154,7 @@ pub enum StoreError {
         candidates: Vec<RecordingId>,
     },
     /// A recording with this ID already exists.
-    #[error("the store {path} already holds a recording {id}")]
+    #[error("the store {path} already contains recording {id}")]
     Exists {
         /// The store.
         path: PathBuf,
@@ -155,7 +162,7 @@ pub enum StoreError {
         id: RecordingId,
     },
     /// The recording is still being measured.
-    #[error("recording {id} is still being measured by process {pid}: stop that first")]
+    #[error("recording {id} is still being measured by process {pid}: stop that process first")]
     StillRunning {
         /// ID of the recording.
         id: RecordingId,
@@ -163,13 +170,16 @@ pub enum StoreError {
         pid: u32,
     },
     /// A recording was passed as final, but its completion is still 'running'.
-    #[error("recording {id} cannot be kept as final: its completion is still 'running'")]
+    #[error("recording {id} cannot be stored as final: its completion is still 'running'")]
     NotFinal {
         /// ID of the recording.
         id: RecordingId,
     },
     /// The recording has no such thread.
-    #[error("recording {id} has no thread {thread}; number of measuring threads: {threads}")]
+    #[error(
+        "recording {id} has no thread {thread}: the number of measuring threads is {threads}, \
+         counted from 0"
+    )]
     NoSuchThread {
         /// ID of the recording.
         id: RecordingId,
@@ -179,7 +189,7 @@ pub enum StoreError {
         threads: usize,
     },
     /// The number of threads differs from the start of the recording.
-    #[error("recording {id} was begun with {begun} measuring threads and now has {now}")]
+    #[error("recording {id} began with {begun} measuring threads but now has {now}")]
     OtherThreads {
         /// ID of the recording.
         id: RecordingId,
@@ -189,7 +199,7 @@ pub enum StoreError {
         now: usize,
     },
     /// A label, name or note exceeds its length limit.
-    #[error("{what} cannot be kept in the store {path}: {source}")]
+    #[error("{what} cannot be stored in {path}: {source}")]
     LongText {
         /// The store.
         path: PathBuf,
@@ -200,7 +210,8 @@ pub enum StoreError {
     },
     /// The machine already has the maximum number of notes.
     #[error(
-        "the store {path} has {most} notes about this machine, the most that it keeps: delete some with punctual trend note delete"
+        "the store {path} has {most} notes about this machine, which is the limit: delete some \
+         notes with punctual trend note delete"
     )]
     ManyNotes {
         /// The store.
@@ -210,7 +221,9 @@ pub enum StoreError {
     },
     /// An earlier version of the program created the store.
     #[error(
-        "the store {path} has schema {found}, this program reads schema {known} only: export its recordings with the program that made it (punctual export ID), import them with punctual import, or give another --store PATH; the store is unchanged"
+        "the store {path} has schema {found}, but this program reads only schema {known}: export \
+         its recordings with the punctual that created it (punctual export ID) and import them \
+         with punctual import, or specify another --store PATH. The store is unchanged"
     )]
     Older {
         /// The store.
@@ -224,7 +237,7 @@ pub enum StoreError {
     #[error("the bundle cannot be written: {0}")]
     Bundle(#[source] std::io::Error),
     /// A part is too long to be read back.
-    #[error("the {kind} has {bytes} bytes: at most {most} are kept")]
+    #[error("the {kind} has {bytes} bytes, but at most {most} can be stored")]
     TooLong {
         /// Kind of the attachment.
         kind: String,
@@ -235,7 +248,8 @@ pub enum StoreError {
     },
     /// The system reports an I/O error.
     #[error(
-        "cannot use the store {path}: I/O error ({reason}); see the kernel's log for the disk, or give another --store PATH"
+        "cannot use the store {path}: I/O error ({reason}); look for disk errors in the kernel \
+         log, or specify another --store PATH"
     )]
     Io {
         /// The store.
@@ -261,7 +275,8 @@ pub enum StoreError {
     },
     /// Two stores define the same epoch differently.
     #[error(
-        "series '{name}', epoch {epoch}, of the same machine is defined differently in the two stores: rename it in one plan"
+        "series '{name}', epoch {epoch}, of the same machine is defined differently in the two \
+         stores: rename the series in one of the plans"
     )]
     SeriesDiffers {
         /// The series.
@@ -376,7 +391,7 @@ impl Context {
             _ if error.extended_code == ffi::SQLITE_IOERR_SHORT_READ => self.damaged(said),
             // The step budget is used up; see `open`.
             ErrorCode::OperationInterrupted => {
-                self.damaged("reading it takes more steps than its size allows")
+                self.damaged("reading it takes more SQLite steps than are plausible for its size")
             }
             ErrorCode::SystemIoFailure => StoreError::Io { path, reason: said },
             _ => StoreError::Sqlite { path, source },
@@ -423,7 +438,7 @@ fn is_full(path: &Path) -> bool {
 fn why_not(path: &Path) -> String {
     match rustix::fs::access(path, rustix::fs::Access::READ_OK) {
         Err(error) => error.to_string(),
-        Ok(_) => "its folder cannot be written, and SQLite keeps its -wal and -shm files there"
+        Ok(_) => "its folder is not writable, but SQLite needs to create -wal and -shm files there"
             .to_owned(),
     }
 }

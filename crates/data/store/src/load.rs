@@ -26,7 +26,7 @@ pub(crate) fn load(
     let (key, entry) = Entry::find(connection, id, context)?;
     if entry.threads > Recording::MAX_THREADS as u64 {
         return Err(damaged(&format!(
-            "its header gives {} threads; the maximum is {}",
+            "its header states {} threads, but the maximum is {}",
             entry.threads,
             Recording::MAX_THREADS
         )));
@@ -40,7 +40,7 @@ pub(crate) fn load(
             source,
         })?;
     if recording.id != id {
-        return Err(damaged("its head was changed"));
+        return Err(damaged("its header was changed"));
     }
     if threads.len() as u64 != entry.threads {
         return Err(damaged("its threads were changed"));
@@ -85,12 +85,12 @@ fn head_and_threads(
     let damaged = |what: &str| context.damaged_in(id, what);
     match pack::read(connection, key).map_err(on)? {
         Some(packed) => {
-            let packed = packed.ok_or_else(|| damaged("its head and threads were changed"))?;
+            let packed = packed.ok_or_else(|| damaged("its header and threads were changed"))?;
             Ok((packed.head, packed.threads, true))
         }
         None => {
             let head = read_head(connection, key).map_err(on)?;
-            let head = head.ok_or_else(|| damaged("its head was changed"))?;
+            let head = head.ok_or_else(|| damaged("its header was changed"))?;
             let threads = read_threads(connection, key).map_err(on)?;
             let threads = threads.ok_or_else(|| damaged("its threads were changed"))?;
             Ok((head, threads, false))
@@ -172,13 +172,13 @@ fn what_is_missing(recording: &Recording) -> String {
     };
     match recording.completion {
         Completion::Running => format!(
-            "still running: what was measured in the first {until} is shown; interference, the \
-             observer's cost and the threads' own usage are known at the end"
+            "still running: the measurements of the first {until} are shown; interference, the \
+             observer's cost and the threads' own usage are known only at the end of the run"
         ),
         _ => format!(
-            "interrupted: the program was killed or the machine went down; what was measured in \
-             the first {until} is shown, what came after the last write is lost{interval}; \
-             interference, the observer's cost and the threads' own usage are not known"
+            "interrupted: the program was killed or the machine stopped. The measurements of the \
+             first {until} are shown; measurements after the last write are lost{interval}. \
+             Interference, the observer's cost and the threads' own usage are unknown"
         ),
     }
 }

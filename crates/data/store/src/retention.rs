@@ -241,7 +241,7 @@ impl Store {
             if pack::change_head(connection, key, &aged).map_err(on)? {
                 Ok(())
             } else {
-                Err(context.damaged_in(id, "its head was changed"))
+                Err(context.damaged_in(id, "its header was changed"))
             }
         })
     }

@@ -128,8 +128,12 @@ pub(crate) fn read(
     let Some((entry, facts, Some(series), host)) = row else {
         return Ok(None);
     };
-    let changed =
-        |ChangedLine { id }| context.damaged(format!("recording {id}: its line was changed"));
+    let changed = |ChangedLine { id }| {
+        context.damaged(format!(
+            "recording {id}: its entry in the list was \
+            changed"
+        ))
+    };
     let summary = entry.map_err(changed)?.summary;
     let epoch = connection
         .prepare_cached("SELECT epoch FROM plan_series WHERE key = ?1")
@@ -143,7 +147,7 @@ pub(crate) fn read(
                 .optional()
         })
         .map_err(on)?;
-    let damaged = || context.damaged_in(summary.id, "its figures of the trend were changed");
+    let damaged = || context.damaged_in(summary.id, "its trend figures were changed");
     let (body, crc): (Vec<u8>, u32) = body.ok_or_else(damaged)?;
     let decoded = decode(&body).filter(|_| crc == crc_of(key, &body));
     let (program, groups) = decoded.ok_or_else(damaged)?;

@@ -63,7 +63,7 @@ pub(crate) fn check_objects(connection: &Connection, context: &Context) -> Resul
     let ours = objects(&model).map_err(on)?;
     let theirs = objects(connection).map_err(on)?;
     if let Some((_, name)) = ours.keys().find(|object| !theirs.contains_key(object)) {
-        return Err(context.damaged(format!("it has no table or index {name}")));
+        return Err(context.damaged(format!("the table or index {name} is missing")));
     }
     for ((kind, name), sql) in &theirs {
         let fits = match ours.get(&(kind.clone(), name.clone())) {
@@ -72,7 +72,7 @@ pub(crate) fn check_objects(connection: &Connection, context: &Context) -> Resul
         };
         if !fits {
             let name = name.escape_debug();
-            return Err(context.damaged(format!("its {kind} {name} is not made by punctual")));
+            return Err(context.damaged(format!("its {kind} {name} was not created by punctual")));
         }
     }
     Ok(())

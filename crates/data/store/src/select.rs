@@ -98,7 +98,7 @@ impl Store {
             .map(|text| {
                 Uuid::try_parse(text).map(RecordingId).map_err(|_| {
                     link.context.damaged(format!(
-                        "'{text}' is not an ID, but is in the place of an ID"
+                        "'{text}' is stored as an ID, but is not a valid ID"
                     ))
                 })
             })

@@ -323,7 +323,7 @@ impl Store {
 }
 
 /// Reason for a slot whose program ended during the measurement.
-const KILLED: &str = "the program was killed, or the machine went down";
+const KILLED: &str = "the program was killed, or the machine stopped";
 
 pub(crate) fn state(
     connection: &Connection,

@@ -336,7 +336,7 @@ fn entries(
             .map_err(on)?;
         if usize::try_from(count) != Ok(entries.len()) {
             return Err(context.damaged(format!(
-                "the store has {} recordings, the index lists {count}",
+                "the store has {} recordings, but the index lists {count}",
                 entries.len()
             )));
         }

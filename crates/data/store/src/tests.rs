@@ -90,14 +90,14 @@ fn other_schema_is_refused_and_unchanged() {
     for earlier in [1, SCHEMA - 1] {
         becomes(earlier);
         let reason = format!(
-            "has schema {earlier}, this program reads schema {SCHEMA} only: export its recordings \
-             with the program that made it (punctual export ID)"
+            "has schema {earlier}, but this program reads only schema {SCHEMA}: export its \
+             recordings with the punctual that created it (punctual export ID)"
         );
         refused(&path, &reason);
     }
     becomes(SCHEMA + 1);
     let reason = format!(
-        "has schema {}, this version supports up to {SCHEMA}",
+        "has schema {}, but this version supports only schemas up to {SCHEMA}",
         SCHEMA + 1
     );
     refused(&path, &reason);
@@ -388,7 +388,10 @@ fn endless_query_is_given_up() {
             sum.map_err(|error| context.on(error))
         });
         let text = endless.unwrap_err().to_string();
-        assert!(text.contains("more steps than its size allows"), "{text}");
+        assert!(
+            text.contains("more SQLite steps than are plausible"),
+            "{text}"
+        );
     }
     assert_eq!(store.list().unwrap(), []);
 }

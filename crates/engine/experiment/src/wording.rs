@@ -34,27 +34,28 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
         Outcome::Broken => {
             let at_least = match condition.per_day_at_least {
                 Some(at_least) if at_least > checkup.asked.max_misses_per_day => format!(
-                    "at least {} a day (95%, if the day is like these {measured})",
+                    "at least {} a day (95% confidence, if the day is like these {measured})",
                     rate(at_least)
                 ),
-                _ => "more than a day is allowed to have".to_owned(),
+                _ => "more than the allowed number in a day".to_owned(),
             };
             format!(
-                "broken: {} of misses of {budget} in {measured} {under}; {at_least}, {limit} \
-                 allowed",
+                "broken: {} of misses of {budget} in {measured} {under}; {at_least}; allowed: \
+                 {limit}",
                 episodes(&grouped(condition.episodes))
             )
         }
         Outcome::Held => format!(
-            "held: at most {} {misses} a day {under} (95%, if the day is like these \
-             {measured}), {limit} are allowed",
+            "held: at most {} {misses} a day {under} (95% confidence, if the day is like these \
+             {measured}); allowed: {limit}",
             bound(condition.per_day_at_most)
         ),
         _ if condition.measured_ns == Nanos::ZERO => "not proven: nothing was measured".to_owned(),
         _ => {
             let at_most = match condition.per_day_at_most {
                 Some(at_most) => format!(
-                    "at most {} {misses} a day {under} (95%, if the day is like these {measured})",
+                    "at most {} {misses} a day {under} (95% confidence, if the day is like these \
+                     {measured})",
                     rate(at_most)
                 ),
                 None => format!(
@@ -64,7 +65,7 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
             };
             let needs = condition.needs_ns.map_or_else(String::new, |needs| {
                 format!(
-                    "; a proof of {limit} a day takes {} of measuring",
+                    "; to prove at most {limit} a day, measure for {}",
                     length(needs)
                 )
             });

@@ -12,7 +12,7 @@ use crate::{LoadEntry, LoadError, LoadKind, scratch};
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "build",
-    summary: "runs make clean and make -j in a copy of a source tree, over and over",
+    summary: "repeatedly runs make clean and make -j in a copy of a source tree",
     parameters: PARAMETERS,
     bare: None,
     needs: Some("make"),
@@ -23,7 +23,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
 parameters! {
     DIR: Option<String> = Typed::text(
         "dir",
-        "Source tree: a folder whose Makefile has the target clean",
+        "Source tree: a folder with a Makefile that has the target clean",
     );
     JOBS: Option<u64> = Typed::count(
         "jobs",
@@ -32,7 +32,7 @@ parameters! {
     );
     IN_PLACE: bool = Typed::flag(
         "in-place",
-        "Build in the tree itself instead of a copy; make clean removes files",
+        "Build in the tree instead of a copy; make clean removes files",
     );
 }
 
@@ -60,7 +60,7 @@ fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
     let folder = DIR
         .value_in(arguments)
         .map(PathBuf::from)
-        .ok_or_else(|| unfit("dir must be given: build:dir=FOLDER".to_owned()))?;
+        .ok_or_else(|| unfit("the parameter dir is missing: build:dir=FOLDER".to_owned()))?;
     #[allow(clippy::disallowed_methods, reason = "it is read, not written")]
     let folder = folder.canonicalize().map_err(|source| {
         LoadError::start(
@@ -82,7 +82,7 @@ fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
     Ok(Script {
         shell: BUILDS.to_owned(),
         title: format!(
-            "the build of {} (exit status 1: not copied, 2: make clean failed, 3: make failed)",
+            "the build of {} (exit status 1: copying failed, 2: make clean failed, 3: make failed)",
             folder.display()
         ),
         arguments: vec![
@@ -121,7 +121,8 @@ fn room_for_copy(tree: &Path) -> Result<PathBuf, LoadError> {
     let bytes = scratch::tree_bytes(tree, usable_bytes).map_err(failed)?;
     if bytes.saturating_mul(2) > usable_bytes {
         return Err(unfit(format!(
-            "the tree does not fit twice into half of the free space of {}, {} MiB: set TMPDIR, or build in-place",
+            "two copies of the tree need more than half of the free space of {}, {} MiB: set \
+             TMPDIR, or use in-place",
             folder.display(),
             usable_bytes / MIB
         )));

@@ -9,7 +9,7 @@ use crate::{LoadEntry, LoadError, LoadKind};
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "cache",
-    summary: "writes to random lines of a buffer larger than the last-level cache",
+    summary: "writes to random cache lines of a buffer larger than the last-level cache",
     parameters: PARAMETERS,
     bare: None,
     needs: None,

@@ -10,7 +10,7 @@ use crate::{LoadEntry, LoadError, LoadKind};
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "command",
-    summary: "any shell command, for as long as it runs",
+    summary: "any shell command, until it ends",
     parameters: PARAMETERS,
     bare: Some("command"),
     needs: None,

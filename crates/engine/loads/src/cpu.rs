@@ -23,7 +23,7 @@ parameters! {
     THREADS: Option<u64> = workers::THREADS;
     SHARE: u64 = Typed::count(
         "share",
-        "Computing time per period in percent",
+        "CPU time per period, in percent",
         1..=100,
     ).or("100");
     PERIOD: Nanos = Typed::duration(

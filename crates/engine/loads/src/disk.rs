@@ -37,12 +37,12 @@ parameters! {
     ).or("64");
     SYNC: u64 = Typed::count(
         "sync",
-        "MiB between two syncs to the disk; stopping waits for the last sync",
+        "MiB written between two syncs; a stop waits for the last sync",
         1..=1024,
     ).or("1");
     RATE: Option<u64> = Typed::count(
         "rate",
-        "Write limit of each thread in MB/s; default: unlimited",
+        "Maximum write rate of each thread in MB/s; default: unlimited",
         1..=1_000_000,
     );
 }

@@ -33,8 +33,8 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
 };
 
 parameters! {
-    NETWORK: u64 = rate("network", "Mbit/s over the loopback interface, by TCP");
-    FILE: u64 = rate("file", "MB/s written and synced to $TMPDIR, or /var/tmp");
+    NETWORK: u64 = rate("network", "Mbit/s sent over the loopback interface with TCP");
+    FILE: u64 = rate("file", "MB/s written to $TMPDIR or /var/tmp, and synced");
     MEMORY: u64 = rate("memory", "MB/s allocated, touched and freed");
 }
 

@@ -28,7 +28,7 @@ parameters! {
     ).or("4");
     RATE: Option<u64> = Typed::count(
         "rate",
-        "Limit of faults per second of each thread; default: unlimited",
+        "Maximum page faults per second of each thread; default: unlimited",
         1..=100_000_000,
     );
 }

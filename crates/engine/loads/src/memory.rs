@@ -9,7 +9,7 @@ use crate::{LoadEntry, LoadError, LoadKind};
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "memory",
-    summary: "copies memory to use its bandwidth",
+    summary: "copies memory to use memory bandwidth",
     parameters: PARAMETERS,
     bare: None,
     needs: None,
@@ -26,7 +26,7 @@ parameters! {
     );
     RATE: Option<u64> = Typed::count(
         "rate",
-        "Copy limit of each thread in MB/s; default: unlimited",
+        "Maximum copy rate of each thread in MB/s; default: unlimited",
         1..=1_000_000,
     );
 }

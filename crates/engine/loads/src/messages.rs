@@ -31,7 +31,7 @@ parameters! {
     );
     FAN: u64 = Typed::count(
         "fan",
-        "Number of senders and of receivers per group; each sends to each",
+        "Number of senders and of receivers per group; each sender writes to each receiver",
         1..=40,
     ).or("4");
     VIA: &'static str = Typed::choice(

@@ -28,20 +28,20 @@ parameters! {
         "protocol",
         "Transport protocol",
         &[
-            ("both", "alternating pairs of TCP and UDP"),
+            ("both", "pairs that use TCP and UDP alternately"),
             ("tcp", "TCP"),
             ("udp", "UDP"),
         ],
     ).or("both");
     PAIRS: u64 = Typed::count(
         "pairs",
-        "Number of pairs of sender and receiver",
+        "Number of pairs of a sender and a receiver",
         1..=1024,
     ).or("2");
     SIZE: u64 = Typed::count("size", "Bytes per send", 1..=65_507).or("1400");
     RATE: Option<u64> = Typed::count(
         "rate",
-        "Send limit of each pair in Mbit/s; default: unlimited",
+        "Maximum send rate of each pair in Mbit/s; default: unlimited",
         1..=1_000_000,
     );
 }

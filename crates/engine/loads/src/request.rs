@@ -197,7 +197,7 @@ impl LoadRequest {
             (None, _, Some(_)) => {
                 return Err(LoadError::Unfit {
                     load: name,
-                    why: "it cannot leave the control group: this program's file is gone"
+                    why: "it cannot leave the control group: the file of this program was deleted"
                         .to_owned(),
                 });
             }

@@ -10,7 +10,7 @@ use crate::{LoadEntry, LoadError, LoadKind, scratch};
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "stress-ng",
-    summary: "stress-ng with these options, if installed",
+    summary: "stress-ng with the given options, if it is installed",
     parameters: PARAMETERS,
     bare: Some("options"),
     needs: Some("stress-ng"),
@@ -40,7 +40,7 @@ fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
     if let Some(option) = refused {
         return Err(LoadError::Unfit {
             load: ENTRY.name,
-            why: format!("{option} can set a real-time priority, which is not allowed for loads"),
+            why: format!("{option} can set a real-time priority, which loads must not have"),
         });
     }
     Ok(Script {

@@ -23,7 +23,7 @@ parameters! {
     THREADS: Option<u64> = workers::THREADS;
     RATE: Option<u64> = Typed::count(
         "rate",
-        "Limit of calls per second of each thread; default: unlimited",
+        "Maximum system calls per second of each thread; default: unlimited",
         1..=100_000_000,
     );
 }

@@ -17,7 +17,7 @@ use crate::{LoadEntry, LoadError, LoadKind};
 /// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "timers",
-    summary: "many timers that fire at different times: timer interrupts and wake-ups",
+    summary: "many timers that expire at different times and cause interrupts and wake-ups",
     parameters: PARAMETERS,
     bare: None,
     needs: None,
@@ -29,7 +29,7 @@ parameters! {
     THREADS: Option<u64> = workers::THREADS;
     TIMERS: u64 = Typed::count(
         "timers",
-        "Number of timers per thread, each an open file",
+        "Number of timers per thread; each timer is an open file",
         1..=10_000,
     ).or("50");
     INTERVAL: Nanos = Typed::duration(

@@ -271,7 +271,7 @@ fn what_ends_before_its_time_is_reported() {
         request.start().err().unwrap().to_string()
     };
     let empty = tempfile::tempdir().unwrap();
-    assert!(error("build").contains("dir must be given"));
+    assert!(error("build").contains("the parameter dir is missing"));
     assert!(error("build:dir=/no/such").contains("/no/such"));
     let without = error(&format!("build:dir={}", empty.path().display()));
     assert!(without.contains("has no Makefile"), "{without}");

@@ -182,7 +182,7 @@ impl Ageing {
         let hours = MARKED.saturating_sub(*ran).0.div_ceil(3_600_000_000_000);
         (!parts.is_empty()).then(|| {
             format!(
-                "marked: {}; removed after {hours} h more of running",
+                "marked: {}; to be removed after the machine has run for {hours} h more",
                 parts.join(", ")
             )
         })
@@ -246,8 +246,8 @@ impl Ageing {
         let now = &look.clocks;
         let (from, most, what) = match (&self.seen, look.last) {
             (Some(seen), _) if seen.boot_id == now.boot_id => (seen.wall, TOLERANCE, ""),
-            (Some(seen), _) => (seen.wall, OFF, "the machine was off for long, or "),
-            (None, Some((_, last))) => (last, OFF, "nothing was recorded for long, or "),
+            (Some(seen), _) => (seen.wall, OFF, "the machine was off for a long time, or "),
+            (None, Some((_, last))) => (last, OFF, "nothing was recorded for a long time, or "),
             (None, None) => return None,
         };
         let ran = i64::try_from(self.ran(now).0).unwrap_or(i64::MAX);
@@ -264,11 +264,11 @@ impl Ageing {
             .by
             .saturating_add(before.map_or(SignedDuration::ZERO, |one| one.by));
         if by.abs() <= TOLERANCE {
-            return Some("old data ages out again: the clock is back".to_owned());
+            return Some("old data is removed again: the clock is correct again".to_owned());
         }
         let said = format!(
-            "no data ages out: {}; this ends when the clock agrees with NTP, is back, or has run \
-             for 30 days without a jump",
+            "old data is not removed: {}. Removal starts again when the clock agrees with NTP, \
+             returns to its earlier time, or has run for 30 days without a jump",
             jump.why
         );
         self.suspended = Some(Suspended {
@@ -288,7 +288,7 @@ impl Ageing {
             (false, false) => return None,
         };
         self.suspended = None;
-        Some(format!("old data ages out again: {why}"))
+        Some(format!("old data is removed again: {why}"))
     }
 }
 
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(machine.hours(23), (vec![], vec![]));
         assert_eq!(
             machine.ageing.told().unwrap(),
-            "marked: rows before 2026-08-18; removed after 1 h more of running"
+            "marked: rows before 2026-08-18; to be removed after the machine has run for 1 h more"
         );
         let marked = begun - SignedDuration::from_hours(100 * DAY);
         assert_eq!(machine.hours(1), (vec![marked], vec![]));
@@ -400,12 +400,14 @@ mod tests {
             let (removed, said) = machine.hours(29 * DAY);
             assert!(removed.is_empty(), "{years}");
             assert_eq!(said.len(), 1, "{said:?}");
-            assert!(said[0].starts_with("no data ages out: the clock jumped from 2026-11-26"));
+            assert!(
+                said[0].starts_with("old data is not removed: the clock jumped from 2026-11-26")
+            );
             assert!(machine.ageing.told().unwrap().starts_with("suspended: "));
             // Set the clock back by the same time.
             machine.set(-years * 365 * DAY);
             let (removed, said) = machine.hours(1);
-            assert!(said[0].ends_with("the clock is back"), "{said:?}");
+            assert!(said[0].ends_with("the clock is correct again"), "{said:?}");
             let most = machine.wall - SignedDuration::from_hours(100 * DAY);
             assert!(removed.iter().all(|before| *before <= most));
         }
@@ -420,7 +422,10 @@ mod tests {
             machine.wall - SignedDuration::from_hours(3 * 365 * DAY),
         ));
         let (_, said) = machine.look();
-        assert!(said.unwrap().contains("nothing was recorded for long"));
+        assert!(
+            said.unwrap()
+                .contains("nothing was recorded for a long time")
+        );
         // New recordings use the same clock, so they prove nothing.
         machine.last = Some((entered, machine.wall));
         assert_eq!(machine.hours(48), (vec![], vec![]));
@@ -440,14 +445,26 @@ mod tests {
         machine.hours(30);
         (machine.boot, machine.boot_id) = (0, "b");
         machine.set(31 * DAY);
-        assert!(machine.look().1.unwrap().contains("was off for long"));
+        assert!(
+            machine
+                .look()
+                .1
+                .unwrap()
+                .contains("was off for a long time")
+        );
         let (removed, said) = machine.hours(30 * DAY);
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("30 days"), "{said:?}");
         assert_eq!(removed.len(), 1, "what was marked before the jump");
         (machine.boot, machine.boot_id) = (0, "c");
         machine.set(-50 * 365 * DAY);
-        assert!(machine.look().1.unwrap().contains("no data ages out"));
+        assert!(
+            machine
+                .look()
+                .1
+                .unwrap()
+                .contains("old data is not removed")
+        );
     }
 
     #[test]

@@ -29,8 +29,8 @@ pub enum LeaseError {
     },
     /// It is unknown whether another service records into the store.
     #[error(
-        "it is unknown whether another service records into {}: {why}; if none runs, remove that \
-         file",
+        "it is unknown whether another service records into {}: {why}. If no other service runs, \
+         remove that file",
         store.display()
     )]
     Unknown {
@@ -59,10 +59,10 @@ pub enum LeaseError {
         note: String,
     },
     /// The file was written by a version that did not record the start time of the process.
-    #[error("an earlier version of the service runs: restart it")]
+    #[error("an earlier version of the service is running: restart the service")]
     Earlier,
     /// The process does not exist.
-    #[error("process {pid}, which {} names", path.display())]
+    #[error("process {pid}, listed in {}", path.display())]
     Gone {
         /// The process ID.
         pid: u32,
@@ -73,7 +73,7 @@ pub enum LeaseError {
     },
     /// The process is not the service that wrote the file.
     #[error(
-        "process {pid}, which {} names, is not the service and is not signalled: {why}",
+        "process {pid}, listed in {}, is not the service and was not signalled: {why}",
         path.display()
     )]
     NotTheService {
@@ -206,7 +206,7 @@ fn signal(path: &Path, host: &Host, signal: Signal) -> Result<(), LeaseError> {
     }
     if host.sole_user(pid) != Some(owner) {
         return Err(not_it(
-            "it runs as another user than the file's owner".to_owned(),
+            "it does not run as the owner of the file".to_owned(),
         ));
     }
     match (host.program_of(pid), host.program_of(std::process::id())) {
@@ -328,7 +328,7 @@ mod tests {
         );
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
         let error = signal(&path, &host, Signal::WINCH).unwrap_err().to_string();
-        assert!(error.contains("another user"), "{error}");
+        assert!(error.contains("owner of the file"), "{error}");
     }
 
     #[test]

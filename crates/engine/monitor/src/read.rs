@@ -74,7 +74,7 @@ impl Reader<'_> {
     }
 
     fn unknown(&self, span: Range<usize>, what: &str, known: &[&str]) -> PlanError {
-        let message = format!("there is no '{what}': one of {}", known.join(", "));
+        let message = format!("unknown name '{what}': use one of {}", known.join(", "));
         self.error(span, message)
     }
 
@@ -88,7 +88,7 @@ impl Reader<'_> {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("series", DeValue::Array(list)) => plan.series = self.all_series(list)?,
                 ("series", _) => {
-                    let message = "a series begins with [[series]] on a separate line";
+                    let message = "a series must begin with [[series]] on a separate line";
                     return Err(self.error(key.span(), message));
                 }
                 ("watch", DeValue::Table(table)) => {
@@ -112,7 +112,7 @@ impl Reader<'_> {
         if plan.series.is_empty() && plan.window.is_none() && plan.flight.is_none() {
             Err(self.error(
                 0..0,
-                "nothing is planned: write [[series]], [watch] or [flight]",
+                "the plan is empty: add [[series]], [watch] or [flight]",
             ))
         } else {
             Ok(plan)
@@ -162,7 +162,7 @@ impl Reader<'_> {
             self.series_key(&mut series, key.get_ref(), key.span(), value)?;
         }
         if let (Some(value), Some(_)) = (table.get("duration"), &series.phases) {
-            let message = "phases have their own lengths: remove duration or phases";
+            let message = "phases already specify a duration: remove duration or phases";
             return Err(self.error(value.span(), message));
         }
         let events = series.after_boot || series.after_kernel_change;
@@ -170,7 +170,7 @@ impl Reader<'_> {
             Err(self.error(
                 span,
                 format!(
-                    "series '{}' is never due: give at, every or after",
+                    "series '{}' is never due: add at, every or after",
                     series.name
                 ),
             ))
@@ -239,7 +239,7 @@ impl Reader<'_> {
     fn name(&self, value: &Value<'_>) -> Result<String, PlanError> {
         let name = self.word(value)?;
         if name == crate::WATCH_SERIES {
-            let message = "the windows of [watch] have this name: use another name";
+            let message = "this name is reserved for the windows of [watch]: use another name";
             return Err(self.error(value.span(), message));
         }
         let fits = name
@@ -250,7 +250,7 @@ impl Reader<'_> {
         } else {
             Err(self.error(
                 value.span(),
-                "a name has letters, digits, '-', '_' and '.', at most 100",
+                "a name can contain at most 100 letters, digits, '-', '_' and '.'",
             ))
         }
     }
@@ -274,7 +274,7 @@ impl Reader<'_> {
                     DeValue::Boolean(on) => on.to_string(),
                     _ => {
                         let message =
-                            "a parameter is a text in quotes, a whole number, true or false";
+                            "a parameter must be a quoted string, an integer, true or false";
                         return Err(self.error(value.span(), message));
                     }
                 };
@@ -303,7 +303,7 @@ impl Reader<'_> {
         for value in self.list(value, example)? {
             let text = self.word(value)?;
             let time = text.parse::<Time>().map_err(|_| {
-                let message = format!("'{text}' is not a time of day: write for example 07:10");
+                let message = format!("'{text}' is not a time of day: use the form 07:10");
                 self.error(value.span(), message)
             })?;
             times.push(time);
@@ -314,7 +314,10 @@ impl Reader<'_> {
     }
 
     fn after(&self, series: &mut SeriesPlan, value: &Value<'_>) -> Result<(), PlanError> {
-        for value in self.list(value, "after is a list: [\"boot\", \"kernel-change\"]")? {
+        for value in self.list(
+            value,
+            "after must be a list, such as [\"boot\", \"kernel-change\"]",
+        )? {
             match self.word(value)? {
                 "boot" => series.after_boot = true,
                 "kernel-change" => series.after_kernel_change = true,
@@ -406,7 +409,7 @@ impl Reader<'_> {
         });
         read.filter(|bytes| *bytes >= 1 << 20).ok_or_else(|| {
             let message =
-                format!("'{text}' is not a size: write for example 500MB or 2GB, at least 1MB");
+                format!("'{text}' is not a size: use the form 500MB or 2GB, and at least 1MB");
             self.error(value.span(), message)
         })
     }
@@ -445,7 +448,7 @@ impl Reader<'_> {
         if length < least {
             Err(self.error(
                 value.span(),
-                format!("{length} is too short: at least {least}"),
+                format!("{length} is too short: use at least {least}"),
             ))
         } else {
             Ok(length)

@@ -271,8 +271,10 @@ impl<'a> Service<'a> {
             Ok(Aged {
                 too_large: true, ..
             }) => {
-                runner
-                    .say("the store is larger than [keep] size: the remaining data never ages out");
+                runner.say(
+                    "the store is larger than [keep] size, but the remaining data is never \
+                        removed automatically",
+                );
             }
             Ok(_) => {}
             Err(error) => runner.say(&format!("old data could not be removed: {error}")),
@@ -392,7 +394,9 @@ impl<'a> Service<'a> {
     fn leave_out(&mut self, place: usize, first: Timestamp) -> Result<(), StoreError> {
         let before = first - Duration::from_nanos(1);
         let slot = Slot {
-            reason: Some("earlier slots are not listed: the clock was wrong by years".to_owned()),
+            reason: Some(
+                "earlier slots are not listed, because the clock was wrong by years".to_owned(),
+            ),
             ..self.slot(place, before, SlotCause::Every, SlotState::Missed)
         };
         self.store.add_slot(&self.epochs[place], &slot).map(drop)
@@ -491,7 +495,7 @@ impl<'a> Service<'a> {
 }
 
 /// Reason for a slot that is late without a known cause.
-const NOT_RUN: &str = "the service did not get to run";
+const NOT_RUN: &str = "the service was not scheduled";
 
 /// Reason for a run that ended because the service ended.
 pub(crate) const STOPPED: &str = "the service was stopped";

@@ -174,7 +174,9 @@ impl ProcessRunner<'_> {
         let result = if on { flight.resume() } else { flight.pause() };
         let error = result.err()?;
         (self.say)(&format!("flight recorder: {error}"));
-        Some(format!("measured while the flight recorder ran: {error}"))
+        Some(format!(
+            "the flight recorder ran during the measurement: {error}"
+        ))
     }
 
     fn measure(&mut self, epoch: &SeriesEpoch, slot: &Slot) -> Result<SlotEnd, SlotProcessError> {
@@ -197,7 +199,7 @@ impl ProcessRunner<'_> {
             // Ctrl-C must only end the service. The service then ends the run.
             .process_group(0)
             .spawn()
-            .map_err(failed("the measuring process cannot be started"))?;
+            .map_err(failed("cannot start the measuring process"))?;
         let mut stdin = child.stdin.take();
         if let Some(stdin) = &mut stdin {
             // Ignore a broken pipe: if the process has ended, its exit status is more precise.
@@ -223,7 +225,7 @@ impl ProcessRunner<'_> {
         child: &mut Child,
         mut stdin: Option<ChildStdin>,
     ) -> Result<Vec<u8>, SlotProcessError> {
-        const ANSWER: &str = "the answer of the process that measures";
+        const ANSWER: &str = "cannot read the result of the measuring process";
         let Some(stdout) = child.stdout.take() else {
             return Ok(Vec::new());
         };
@@ -286,8 +288,8 @@ fn program() -> Result<PathBuf, SlotProcessError> {
 fn ended(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("was killed by signal {signal}"),
-        (None, Some(code)) => format!("ended without an answer, exit code {code}"),
-        (None, None) => "ended without an answer".to_owned(),
+        (None, Some(code)) => format!("ended without a result (exit code {code})"),
+        (None, None) => "ended without a result".to_owned(),
     }
 }
 

@@ -23,7 +23,9 @@ pub struct Unit<'a> {
 
 /// Error: the path cannot be written to a unit file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the path {0} has control characters, which a systemd unit cannot hold: use another path")]
+#[error(
+    "the path {0} has control characters, which a systemd unit cannot contain: use another path"
+)]
 pub struct UnitError(String);
 
 /// Quotes text for systemd, which expands `%` and splits at spaces.
@@ -45,16 +47,15 @@ pub fn unit_file(unit: &Unit<'_>) -> Result<String, UnitError> {
         Some(cpus) => format!(
             "# Housekeeping CPUs. Measuring threads set their own affinity.\nCPUAffinity={cpus}\n"
         ),
-        None => {
-            "# Every CPU is measured: none is left for housekeeping.\n#CPUAffinity=\n".to_owned()
-        }
+        None => "# All CPUs are measured, so no CPU is left for housekeeping.\n#CPUAffinity=\n"
+            .to_owned(),
     };
     let (program, plan) = (quoted(unit.program)?, quoted(unit.plan)?);
     let (store, folder) = (quoted(unit.store)?, quoted(unit.folder)?);
     Ok(format!(
         "\
 [Unit]
-Description=Latency measurements on a plan
+Description=Scheduled latency measurements
 Documentation=man:punctual-monitor(1)
 After=time-sync.target local-fs.target
 
@@ -64,18 +65,18 @@ ExecStart={program} --store {store} monitor run --plan {plan}
 WatchdogSec=180
 Restart=on-failure
 RestartSec=10
-# A run ends as interrupted; loads need a moment to end.
+# A running measurement is recorded as interrupted. Loads need time to end.
 KillSignal=SIGTERM
 KillMode=mixed
 TimeoutStopSec=60
 
-# The service has no real-time policy; its measuring threads have.
+# Only the measuring threads of the service have a real-time policy.
 CPUSchedulingPolicy=other
 RestrictRealtime=no
 LimitRTPRIO=99
 LimitMEMLOCK=infinity
 {affinity}
-# tracefs is readable for root only: CAP_DAC_READ_SEARCH.
+# CAP_DAC_READ_SEARCH is needed because only root can read tracefs.
 AmbientCapabilities=CAP_SYS_NICE CAP_IPC_LOCK CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH
 NoNewPrivileges=yes
 UMask=0077
@@ -91,8 +92,8 @@ ProtectHostname=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
-# Not PrivateDevices: it hides /dev/cpu_dma_latency.
-# Not ProtectKernelTunables: it makes tracefs read-only.
+# PrivateDevices is not set, because it hides /dev/cpu_dma_latency.
+# ProtectKernelTunables is not set, because it makes tracefs read-only.
 
 [Install]
 WantedBy=multi-user.target

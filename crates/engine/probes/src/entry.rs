@@ -182,7 +182,7 @@ pub(crate) trait Probe: Sized {
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// No such probe.
-    #[error("unknown probe '{name}': one of {known}")]
+    #[error("unknown probe '{name}': use one of {known}")]
     NoSuchProbe {
         /// The requested name.
         name: String,
@@ -218,7 +218,7 @@ pub enum ProbeError {
         duration: Nanos,
     },
     /// The address in `--connect` is invalid.
-    #[error("--connect {name}: {why} (it takes HOST:PORT)")]
+    #[error("--connect {name}: {why} (use HOST:PORT)")]
     Connect {
         /// The requested address.
         name: String,
@@ -233,7 +233,7 @@ pub enum ProbeError {
     #[error(transparent)]
     System(#[from] punctual_rt::Error),
     /// The process at the other end failed.
-    #[error("the process of the other end: {0}")]
+    #[error("the process at the other end: {0}")]
     Partner(#[from] PartnerError),
     /// A kernel tracer cannot be the source of the figures.
     #[error("--source {name}: {why}")]
@@ -299,7 +299,7 @@ mod tests {
                     why: TracerError::NotOffered,
                 },
                 true,
-                "--source hwlat: no tracer may be used here",
+                "--source hwlat: this run cannot use kernel tracers",
             ),
             (
                 ProbeError::ClockSources(SettingsError::RunOver),
@@ -325,12 +325,12 @@ mod tests {
                     why: AddressError::PortZero,
                 },
                 true,
-                "--connect board:0: nothing listens on port 0 (it takes HOST:PORT)",
+                "--connect board:0: nothing listens on port 0 (use HOST:PORT)",
             ),
             (
                 ProbeError::Partner(PartnerError::Status(3)),
                 false,
-                "the process of the other end: it ended with status 3",
+                "the process at the other end: it ended with status 3",
             ),
         ] {
             assert_eq!(error.to_string(), text);

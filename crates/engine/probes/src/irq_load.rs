@@ -19,7 +19,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     privileges: "none; root to count SMIs",
     replaces: "mpstat -I, watching /proc/interrupts",
     chart: Chart::Bars,
-    explained: Err("It counts interrupts and measures no latency, so no sample can be late."),
+    explained: Err("The probe counts interrupts but measures no latencies, so it has no outliers."),
     parameters: &[],
     prepare: |_, plan, resources| IrqLoad.prepare(plan, resources),
 };

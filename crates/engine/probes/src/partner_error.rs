@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum PartnerError {
     /// The command that starts it is empty.
-    #[error("cannot start it: no program was named")]
+    #[error("cannot start it: no program was specified")]
     NoProgram,
     /// The system cannot start it.
     #[error("cannot start it: {0}")]

@@ -38,13 +38,13 @@ pub trait Resources {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The probe requests a setting that it has not named.
-    #[error("the probe did not declare that it changes {0}: a bug in punctual")]
+    #[error("the probe did not declare that it changes {0}: this is a bug in punctual")]
     NotNamed(String),
     /// The kernel does not list the values of a setting.
     #[error("the kernel does not list the values of {0}")]
     NotListed(String),
     /// A change requires a journal, and there is none.
-    #[error("there is no place for the journal of settings: set HOME")]
+    #[error("the location of the settings journal is unknown: set HOME")]
     NoJournal,
     /// The run is over, and everything is restored.
     #[error("the run has ended")]
@@ -104,7 +104,7 @@ mod tests {
             ),
             (
                 SettingsError::NoJournal,
-                "there is no place for the journal of settings: set HOME",
+                "the location of the settings journal is unknown: set HOME",
             ),
             (SettingsError::RunOver, "the run has ended"),
             (SettingsError::refused(kernel), &kernels),

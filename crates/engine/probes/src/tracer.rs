@@ -13,10 +13,10 @@ use crate::ProviderError;
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
     /// The run offers none.
-    #[error("no tracer may be used here")]
+    #[error("this run cannot use kernel tracers")]
     NotOffered,
     /// It can be started only once per run.
-    #[error("it was started already: a bug in punctual")]
+    #[error("it was already started: this is a bug in punctual")]
     AlreadyStarted,
     /// The request needs a running tracer.
     #[error("it was not started")]
@@ -174,10 +174,13 @@ mod tests {
         let no_reader = format!("cannot start the thread that reads it: {}", full());
         let refused = full().to_string();
         for (error, text) in [
-            (TracerError::NotOffered, "no tracer may be used here"),
+            (
+                TracerError::NotOffered,
+                "this run cannot use kernel tracers",
+            ),
             (
                 TracerError::AlreadyStarted,
-                "it was started already: a bug in punctual",
+                "it was already started: this is a bug in punctual",
             ),
             (TracerError::NotStarted, "it was not started"),
             (TracerError::NoReader(full()), &no_reader),

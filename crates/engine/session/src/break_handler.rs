@@ -31,8 +31,8 @@ impl BreakHandler {
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let recorder = self.failure.get().map(|error| {
             format!(
-                "the recorder of events could not be stopped at the break ({error}): the events \
-                 before it may have been overwritten"
+                "the event recorder could not be stopped at the break ({error}): the events \
+                 before the break may have been overwritten"
             )
         });
         let mark = self.mark.as_ref().and_then(TraceStop::warning);

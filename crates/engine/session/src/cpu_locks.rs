@@ -86,7 +86,7 @@ impl CpuLocks {
     }
 
     fn refused(&mut self, error: &FileError) {
-        let text = || format!("other measurements may use these CPUs: {error}");
+        let text = || format!("it is unknown whether other measurements use these CPUs: {error}");
         self.refusal.get_or_insert_with(text);
     }
 

@@ -11,7 +11,7 @@ use crate::{PhaseError, TargetError};
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// Requested CPUs are missing or offline.
-    #[error("CPU {missing} cannot be measured: the CPUs online are {online}")]
+    #[error("CPU {missing} cannot be measured, because only CPUs {online} are online")]
     NotOnline {
         /// The missing CPUs.
         missing: CpuSet,
@@ -21,7 +21,7 @@ pub enum SessionError {
     /// Another measurement uses a CPU.
     #[error(
         "CPU {cpu} is being measured by {who}: two measurements on a CPU disturb each other. \
-         Wait, choose other --cpus, or pass --share-cpus"
+         Wait, choose other --cpus, or use --share-cpus"
     )]
     CpuInUse {
         /// The CPU.
@@ -30,7 +30,7 @@ pub enum SessionError {
         who: String,
     },
     /// The list of CPUs is empty.
-    #[error("no CPU to measure: the list is empty")]
+    #[error("no CPU to measure: the list of CPUs is empty")]
     NoCpu,
     /// A priority was given for a policy without priorities.
     #[error(
@@ -46,7 +46,7 @@ pub enum SessionError {
     /// The workers would use most of the memory.
     #[error(
         "{threads} threads at this rate need {needed_mib} MiB of memory, more than half of the \
-         {available_mib} MiB available: give fewer threads, or a longer interval"
+         {available_mib} MiB available: use fewer threads or a longer interval"
     )]
     Memory {
         /// Number of workers.
@@ -58,7 +58,8 @@ pub enum SessionError {
     },
     /// There is no store for the samples.
     #[error(
-        "samples are kept in the store, and there is none: omit --samples, or give a store with --store"
+        "--samples needs a store, but none is in use: omit --samples, or specify a store with \
+         --store"
     )]
     SamplesNotKept,
     /// The target of watching or joining is invalid.
@@ -74,7 +75,7 @@ pub enum SessionError {
     #[error(transparent)]
     Figures(#[from] punctual_app::Unfit),
     /// The application has not begun to measure.
-    #[error("process {pid} ({comm}) has no channel in its figures yet")]
+    #[error("process {pid} ({comm}) has not created a channel yet")]
     NoChannel {
         /// Process ID.
         pid: u32,
@@ -86,12 +87,14 @@ pub enum SessionError {
     NoChannelExplained(Vec<String>),
     /// The cost of watching jobs cannot be limited without BPF programs.
     #[error(
-        "the cost of watching cannot be limited: only BPF programs can be switched quickly \
-         enough ({0}). Omit --cost"
+        "the cost of watching cannot be limited without BPF programs, because only they can be \
+         switched quickly enough ({0}). Omit --cost"
     )]
     CostNotLimited(String),
     /// The warm-up would take the entire run.
-    #[error("a warm-up of {warm_up} is as long as the run of {duration}")]
+    #[error(
+        "a warm-up of {warm_up} leaves nothing of the run of {duration}: choose a longer --duration"
+    )]
     OnlyWarmUp {
         /// Length of the warm-up.
         warm_up: Nanos,
@@ -112,9 +115,10 @@ pub enum SessionError {
     System(#[from] punctual_rt::Error),
     /// A control group refuses real-time priority.
     #[error(
-        "{refused} was refused (EPERM): {file} is 0, and a control group without real-time runtime \
-         (CONFIG_RT_GROUP_SCHED) refuses it, also to root. Write a runtime in \u{b5}s to that file \
-         (each group above needs as much), or start in another group"
+        "{refused} was refused (EPERM): {file} is 0, and a control group without real-time \
+         runtime (CONFIG_RT_GROUP_SCHED) refuses real-time policies even to root. Write a runtime \
+         in \u{b5}s to that file (each parent group needs at least as much), or start in another \
+         group"
     )]
     GroupWithoutRealTime {
         /// Policy and priority.
@@ -123,7 +127,7 @@ pub enum SessionError {
         file: String,
     },
     /// A control group does not accept processes.
-    #[error("cannot join by {file}: {source}; {why}")]
+    #[error("cannot join the control group through {file}: {source}; {why}")]
     Group {
         /// File for joining the group.
         file: String,
@@ -139,7 +143,7 @@ pub enum SessionError {
     #[error(transparent)]
     Watch(#[from] punctual_trace::WatchError),
     /// Outliers of this probe cannot be explained.
-    #[error("outliers of the {probe} probe cannot be explained. {why} --explain is for {able}")]
+    #[error("outliers of the {probe} probe cannot be explained. {why} --explain supports {able}")]
     NotExplained {
         /// Error of the probe.
         probe: &'static str,
@@ -159,15 +163,15 @@ pub enum SessionError {
     Event(#[source] punctual_trace::TraceError),
     /// The recording has no trace events.
     #[error(
-        "recording {id} holds no trace events: they are kept of explained outliers (punctual \
-         measure timer --threshold 100us --explain), of jobs only with --no-bpf"
+        "recording {id} contains no trace events. They are stored for explained outliers \
+         (punctual measure timer --threshold 100us --explain); for jobs, only with --no-bpf"
     )]
     NoTrace {
         /// The recording.
         id: RecordingId,
     },
     /// No events are stored for the outlier.
-    #[error("no trace events are kept of outlier {number}; outliers with trace events: {kept}")]
+    #[error("no trace events are stored for outlier {number}; outliers with trace events: {kept}")]
     NoSuchOutlier {
         /// The requested number.
         number: u64,
@@ -183,7 +187,7 @@ pub enum SessionError {
         what: String,
     },
     /// The probe's thread panicked, which is a bug.
-    #[error("the probe's thread ended in a panic; what was measured until then is kept")]
+    #[error("the probe's thread panicked; the measurements before the panic are stored")]
     Panicked,
 }
 

@@ -282,14 +282,12 @@ impl Explainer {
         let ends = seen.iter().map(|one| one.expected + one.latency + AFTER);
         let until = ends.max().unwrap_or_default();
         if let Err(error) = self.flight.take_out_until(until) {
-            self.warn(format!("{error}: outliers from here on are not explained"));
+            self.warn(format!("{error}: later outliers are not explained"));
         }
         if let Some(requested) = &mut self.requested
             && let Err(error) = requested.take_out_until(until)
         {
-            self.warn(format!(
-                "{error}: events of --event are missing from here on"
-            ));
+            self.warn(format!("{error}: later events of --event are missing"));
         }
         if let Some(theft) = &mut self.theft {
             theft.look_after(until, self.steal.as_ref());
@@ -458,7 +456,7 @@ impl Explainer {
             .into_iter()
             .filter_map(Result::err)
         {
-            warnings.push(format!("{error}; the next command of punctual tries again"));
+            warnings.push(format!("{error}; the next punctual command tries again"));
         }
         explanation
     }

@@ -50,8 +50,8 @@ pub fn export_trace(
         let bytes = chosen.fold(0, |sum: u64, one| sum.saturating_add(one.bytes));
         if bytes > LARGEST_TRACE {
             return Err(unreadable(format!(
-                "they take {bytes} bytes, at most {LARGEST_TRACE} are read: export one outlier at a \
-                 time with --outlier N"
+                "they have {bytes} bytes, but at most {LARGEST_TRACE} can be read: export one \
+                 outlier at a time with --outlier N"
             )));
         }
     }
@@ -61,7 +61,7 @@ pub fn export_trace(
     let mut requested: Vec<Vec<RawPage>> = Vec::new();
     let mut symbols = BTreeMap::new();
     for number in numbers {
-        let cut_off = || unreadable(format!("the pages of outlier {number} are cut off"));
+        let cut_off = || unreadable(format!("the pages of outlier {number} are truncated"));
         let pages = store.attachment(id, PAGES, number)?;
         let pages = pages.and_then(|(_, packed)| unpack_pages(&packed));
         stretches.push(pages.ok_or_else(cut_off)?);
@@ -72,7 +72,7 @@ pub fn export_trace(
             symbols.extend(window.symbols);
             if symbols.len() > MOST_SYMBOLS {
                 return Err(unreadable(format!(
-                    "they name more than {MOST_SYMBOLS} kernel addresses"
+                    "they contain more than {MOST_SYMBOLS} kernel addresses"
                 )));
             }
         }

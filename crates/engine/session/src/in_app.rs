@@ -267,7 +267,7 @@ impl Source for ApplicationMemory {
         {
             let more = grouped((channels.len() - recording.threads.len()) as u64);
             self.warnings.push(format!(
-                "channels created after the start are not recorded: {more}"
+                "channels that were created after the start of the run are not recorded: {more}"
             ));
         }
         let after = self.host.tasks_of(self.found.pid);

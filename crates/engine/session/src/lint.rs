@@ -97,7 +97,7 @@ impl Lint {
             Ok(watch) => Some(watch),
             Err(programs) => match by_events(host, &ask, &programs.to_string()) {
                 Ok(watch) => {
-                    let note = format!("{programs}; trace events are read instead");
+                    let note = format!("{programs}; trace events are used instead");
                     facts.notes.push(note);
                     Some(watch)
                 }
@@ -140,8 +140,8 @@ impl Lint {
                 && request.calls > Nanos::ZERO
             {
                 note(&format!(
-                    "tracing system calls for {}: each system call of the machine takes a \
-                     little longer",
+                    "tracing system calls for {}: meanwhile, each system call on the machine \
+                     takes slightly longer",
                     request.calls
                 ));
                 watch.trace_calls();
@@ -284,8 +284,8 @@ fn forked(host: &Host, targets: &LintTargets) -> Vec<String> {
         let tasks = host.tasks_of(pid);
         let task = (tasks.iter()).find(|task| task.scheduling.policy.is_real_time())?;
         Some(format!(
-            "process {pid} ({}), forked by the target, has real-time threads and was not \
-             watched: --pid {pid}",
+            "process {pid} ({}), forked by the target, has real-time threads but was not watched: \
+             to watch it, use --pid {pid}",
             task.comm
         ))
     });
@@ -349,7 +349,7 @@ mod tests {
         let programs = NoPrograms::NotWanted;
         assert_eq!(
             NotWatched { programs, events }.to_string(),
-            format!("BPF programs were not asked for (--no-bpf); {refusal}")
+            format!("BPF programs are disabled (--no-bpf); {refusal}")
         );
     }
 }

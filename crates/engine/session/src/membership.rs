@@ -85,15 +85,15 @@ fn reason(source: &io::Error) -> &'static str {
     use rustix::io::Errno;
     match Errno::from_io_error(source) {
         Some(Errno::ACCESS | Errno::PERM) => {
-            "joining needs the right to write there, which root has"
+            "joining needs write permission for this file, which root has"
         }
         Some(Errno::BUSY) => {
-            "controllers are enabled for the groups below it, so it takes no process: name one of \
-             these groups"
+            "controllers are enabled for its child groups, so it cannot contain processes: \
+             specify one of the child groups"
         }
-        Some(Errno::OPNOTSUPP) => "it is a threaded group, which takes single threads only",
+        Some(Errno::OPNOTSUPP) => "it is a threaded group, which accepts only single threads",
         Some(Errno::NOSPC) => "its cpuset has no CPUs or no memory nodes",
-        _ => "it takes no process",
+        _ => "it does not accept processes",
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
         let (folder, host) = machine();
         let error = |path: &str| Membership::join(&host, path).unwrap_err().to_string();
         assert!(error("/none").contains("no control group /none"));
-        assert!(error("/b").contains("in no hierarchy that limits CPUs"));
+        assert!(error("/b").contains("not in a hierarchy that limits CPUs"));
         // The second file is a folder now: it opens for reading but refuses the write.
         let second = folder.path().join("sys/fs/cgroup/cpuset/a/cgroup.procs");
         fs::remove_file(&second).unwrap();

@@ -6,7 +6,7 @@ use punctual_trace::WatchError;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoPrograms {
     /// The user disabled them.
-    #[error("BPF programs were not asked for (--no-bpf)")]
+    #[error("BPF programs are disabled (--no-bpf)")]
     NotWanted,
     /// The kernel rejects them.
     #[error(transparent)]
@@ -24,7 +24,7 @@ mod tests {
         for (error, text) in [
             (
                 NoPrograms::NotWanted,
-                "BPF programs were not asked for (--no-bpf)",
+                "BPF programs are disabled (--no-bpf)",
             ),
             (refused().into(), &refusal),
         ] {

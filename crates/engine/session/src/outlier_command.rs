@@ -168,8 +168,8 @@ impl OutlierCommand {
         }
         if self.skipped > 0 {
             warnings.push(format!(
-                "the command of --on-outlier ran {}; it was not started for {} within 1 s of a run or \
-                 during one",
+                "the command of --on-outlier ran {}; it was not started for {} that occurred \
+                 during a run of the command or within 1 s of a run",
                 counted(self.runs, "time", "times"),
                 counted(self.skipped, "outlier", "outliers")
             ));

@@ -10,14 +10,14 @@ pub(crate) fn quota_warnings(
     let (real_time, ordinary): (Vec<_>, Vec<_>) =
         threads.partition(|scheduling| scheduling.policy.is_real_time());
     let whom = match (real_time.is_empty(), ordinary.is_empty()) {
-        (_, true) => "real-time threads are exempt, but not this program's own bookkeeping",
-        (true, false) => "the latencies contain that time",
-        (false, false) => "the latencies of threads that are not real-time contain that time",
+        (_, true) => "real-time threads are exempt, but the other threads of punctual are not",
+        (true, false) => "the latencies include that time",
+        (false, false) => "the latencies of threads that are not real-time include that time",
     };
     let warn = |group: &GroupThrottle| {
         format!(
-            "the CPU quota of control group {} throttled it in {} of {} periods, for {} over all \
-             CPUs (cpu.stat): {whom}",
+            "control group {} was throttled by its CPU quota in {} of {} periods, for a total of \
+             {} on all CPUs (cpu.stat): {whom}",
             group.group,
             grouped(group.throttled),
             grouped(group.periods),
@@ -53,9 +53,10 @@ mod tests {
         };
         let ordinary = of(&[Policy::Other]);
         assert_eq!(ordinary.len(), 1);
-        let figures = "group /bench throttled it in 43 of 60 periods, for 2.13 s";
+        let figures = "group /bench was throttled by its CPU quota in 43 of 60 periods, for a \
+                       total of 2.13 s";
         assert!(ordinary[0].contains(figures), "{ordinary:?}");
-        assert!(ordinary[0].ends_with("the latencies contain that time"));
+        assert!(ordinary[0].ends_with("the latencies include that time"));
         assert!(of(&[Policy::Fifo])[0].contains("exempt"));
         assert!(of(&[Policy::Fifo, Policy::Other])[0].contains("not real-time"));
     }

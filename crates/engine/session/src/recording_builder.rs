@@ -114,14 +114,14 @@ impl Session {
         recording.warnings.extend(measured.warnings);
         if dropped > 0 {
             recording.warnings.push(format!(
-                "the time series lacks {} that the histograms have: this program could not run for \
-                 seconds",
+                "the time series lacks {} that are in the histograms, because punctual could not \
+                 run for seconds",
                 punctual_model::counted(dropped, "sample", "samples")
             ));
         }
         if let Some(thread) = recording.threads.iter().find(|t| !t.accounting.balances()) {
             recording.warnings.push(format!(
-                "the account of {} does not balance: {:?}",
+                "the sample accounting of {} does not balance: {:?}",
                 thread.title(),
                 thread.accounting
             ));

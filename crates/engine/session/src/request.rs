@@ -103,7 +103,7 @@ pub struct PhaseRequest {
 #[derive(Debug, thiserror::Error)]
 pub enum PhaseError {
     /// The text is not a name and a length.
-    #[error("'{0}' is not a phase: write for example idle:60s,cpu+disk:60s")]
+    #[error("'{0}' is not a phase: use the form idle:60s,cpu+disk:60s")]
     NotAPhase(String),
     /// The length is invalid.
     #[error("phase '{name}': {source}")]

@@ -19,7 +19,7 @@ pub(crate) const IDLE_STATES: &str = "idle-state control";
 
 fn lacking(what: &[&str]) -> String {
     format!(
-        "measured without {}: not permitted to this process; what to do: punctual doctor",
+        "measured without {}: not permitted to this process; for remedies, run punctual doctor",
         what.join(", ")
     )
 }
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(
             said,
             "measured without real-time priority (SCHED_OTHER), locked memory, idle-state control: \
-             not permitted to this process; what to do: punctual doctor"
+             not permitted to this process; for remedies, run punctual doctor"
         );
         let mut warnings = Vec::new();
         tell_of_lacking(&[], &mut warnings);

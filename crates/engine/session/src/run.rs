@@ -94,7 +94,7 @@ impl Session {
             opened
                 .map_err(|error| {
                     self.warnings
-                        .push(format!("the trace is not marked: {error}"))
+                        .push(format!("the break cannot be marked in the trace: {error}"))
                 })
                 .ok()
         });
@@ -138,7 +138,7 @@ impl Session {
         );
         if overhead.is_none() && !stop.load(Ordering::Relaxed) {
             let why = if has_noise {
-                "the kernel's tracer runs only with tracing"
+                "the kernel's tracer cannot run without tracing"
             } else {
                 "too few samples with and without tracing"
             };

@@ -53,7 +53,7 @@ impl MachineSettings {
         match journal.revert_all() {
             Ok(restored) => restored.iter().filter_map(by_someone_else).collect(),
             Err(error) => vec![format!(
-                "{error}; the next command of punctual tries again (journal: {})",
+                "{error}; the next punctual command tries again (journal: {})",
                 journal.path().display()
             )],
         }
@@ -73,8 +73,8 @@ impl MachineSettings {
         let (setting, states, all) = deeper_idle_states(&self.host, cpus, deepest);
         if all == 0 {
             return Ok(Some(format!(
-                "no idle state was disabled: CPUs {cpus} have none (no cpuidle below \
-                 /sys/devices/system/cpu)"
+                "no idle state was disabled, because CPUs {cpus} have no idle states (no cpuidle \
+                 below /sys/devices/system/cpu)"
             )));
         }
         for state in states {
@@ -164,7 +164,8 @@ pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, O
 fn by_someone_else(restored: &Restored) -> Option<String> {
     match &restored.how {
         How::Written { found, ours: false } => Some(format!(
-            "{} was changed to '{found}' by another program during the run, and is '{}' again",
+            "another program changed {} to '{found}' during the run; the value was set back to \
+             '{}'",
             restored.setting, restored.value
         )),
         _ => None,
@@ -314,10 +315,7 @@ mod tests {
         let file = folder.path().join(CLOCK).join("current_clocksource");
         fs::write(&file, "acpi_pm\n").unwrap();
         let told = settings.revert();
-        assert!(
-            told[0].contains("was changed to 'acpi_pm' by another program"),
-            "{told:?}"
-        );
+        assert!(told[0].contains("to 'acpi_pm' during the run"), "{told:?}");
         let second = self::settings(folder.path());
         second.set("clocksource", "hpet").unwrap();
         fs::remove_file(&file).unwrap();

@@ -15,13 +15,13 @@ pub enum TargetError {
     #[error("there is no thread to watch: {0}")]
     NoThread(Targets),
     /// Its jobs would consist of watching them.
-    #[error("this program cannot watch itself: it would see its own actions")]
+    #[error("punctual cannot watch itself, because it would record its own actions")]
     OwnJobs,
     /// Its system calls would be those of watching.
-    #[error("this program cannot watch itself")]
+    #[error("punctual cannot watch itself")]
     OwnCalls,
     /// Kernel threads do not make system calls.
-    #[error("{number} is a thread of the kernel ({comm}): the rules are for programs")]
+    #[error("{number} is a kernel thread ({comm}), but the rules apply only to programs")]
     OfKernel {
         /// Process or thread ID.
         number: u32,
@@ -30,13 +30,13 @@ pub enum TargetError {
     },
     /// There is no group with this name.
     #[error(
-        "there is no control group {0}: give its name as in /proc/PID/cgroup, or its folder below \
+        "there is no control group {0}: use its name from /proc/PID/cgroup, or its folder below \
          /sys/fs/cgroup"
     )]
     NoGroup(String),
     /// No group with this name accounts CPU time.
     #[error(
-        "there is no control group {0} of version 2 or of the controller cpu: give its name as in \
+        "there is no control group {0} of version 2 or of the controller cpu: use its name from \
          /proc/PID/cgroup, or its folder below /sys/fs/cgroup"
     )]
     NoCpuGroup(String),
@@ -47,7 +47,7 @@ pub enum TargetError {
     NoHierarchy,
     /// The control group does not limit anything.
     #[error(
-        "the control group {0} is in no hierarchy that limits CPUs or their time (version 2, or \
+        "the control group {0} is not in a hierarchy that limits CPUs or CPU time (version 2, or \
          the controllers cpu and cpuset of version 1)"
     )]
     Unlimited(String),

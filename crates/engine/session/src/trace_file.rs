@@ -217,7 +217,7 @@ fn blank(head: &TraceHead, request: &TraceRequest, threads: Vec<ThreadRecord>) -
         program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
         command_line: request.command_line.clone(),
     };
-    let host = HostFacts::unknown(&request.file, "the trace does not contain it");
+    let host = HostFacts::unknown(&request.file, "the trace does not contain this value");
     let mut recording = Recording {
         origin: Some(Origin {
             format: "trace".to_owned(),

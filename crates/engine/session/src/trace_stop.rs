@@ -42,11 +42,11 @@ impl TraceStop {
     pub(crate) fn warning(&self) -> Option<String> {
         let error = self.failure.get()?;
         let why = if error.raw_os_error() == Some(EBADF) {
-            "tracing_on was 0; write 1 to it before the run".to_owned()
+            "tracing_on was 0; write 1 to tracing_on before the run".to_owned()
         } else {
             error.to_string()
         };
-        Some(format!("the break is not marked in the trace: {why}"))
+        Some(format!("the break was not marked in the trace: {why}"))
     }
 
     fn text(&self, latency: Nanos) -> String {

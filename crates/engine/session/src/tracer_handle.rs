@@ -16,7 +16,7 @@ pub(crate) trait Running {
 
 /// Settings of a tracer that could not be restored when it ended.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}; the next command of punctual tries again")]
+#[error("{0}; the next punctual command tries again")]
 pub(crate) struct StopError(#[source] TraceError);
 
 /// A tracer of this machine. Its settings are restored when it is stopped or dropped.

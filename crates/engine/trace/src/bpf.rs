@@ -229,7 +229,7 @@ mod tests {
         assert!(
             WatchError::Processor("arm")
                 .to_string()
-                .ends_with("this one is arm")
+                .ends_with("this processor is arm")
         );
     }
 }

@@ -44,8 +44,8 @@ pub enum TraceError {
     },
     /// Another program uses timerlat or osnoise.
     #[error(
-        "the tracers timerlat and osnoise have one set of threads and settings in the whole kernel, \
-         and {} uses them",
+        "the tracers timerlat and osnoise share one set of threads and settings in the kernel, \
+         and {} already uses them",
         shown(path)
     )]
     NoiseBusy {
@@ -54,7 +54,7 @@ pub enum TraceError {
     },
     /// The kernel's timerlat does not support user-space threads.
     #[error(
-        "timerlat of this kernel does not wake threads of user space: there is no {} (since Linux \
+        "timerlat of this kernel cannot wake user-space threads: {} does not exist (since Linux \
          6.5)",
         shown(path)
     )]
@@ -64,8 +64,8 @@ pub enum TraceError {
     },
     /// The list in osnoise/cpus is too long for the name of an instance.
     #[error(
-        "osnoise/cpus has a list too long to restore: {cpus}. Write all CPUs into it, its \
-         state after a boot"
+        "the list in osnoise/cpus is too long to restore: {cpus}. Write the list of all CPUs to \
+         osnoise/cpus, which is its value after a boot"
     )]
     TooLong {
         /// The list of CPUs.
@@ -81,8 +81,8 @@ pub enum TraceError {
     },
     /// Another program uses the tracer.
     #[error(
-        "the tracer hwlat is in use by another program: it runs once in the whole kernel. Look for \
-         it in current_tracer of {} and of its instances",
+        "the tracer hwlat is in use by another program, and the kernel supports only one user. \
+         Look for hwlat in current_tracer of {} and of its instances",
         shown(path)
     )]
     Busy {
@@ -158,20 +158,20 @@ pub enum TraceError {
         text: String,
     },
     /// Stored pages are invalid.
-    #[error("the kept trace pages are invalid: {what}")]
+    #[error("the stored trace pages are invalid: {what}")]
     Pages {
         /// The reason, with the value.
         what: String,
     },
     /// Trace times cannot be converted to the clock of the probe.
     #[error(
-        "the trace clock cannot be compared with CLOCK_MONOTONIC: the kernel has no clock 'mono' \
-         for it, and no mark written to trace_marker came back"
+        "the trace clock cannot be compared with CLOCK_MONOTONIC: the trace has no clock 'mono', \
+         and no mark written to trace_marker appeared in the trace"
     )]
     NoClock,
     /// The records of an event have an unknown layout.
     #[error(
-        "{}: its records have no field {field} of the known layout",
+        "{}: the records have no field {field} with the known layout",
         shown(path)
     )]
     NoField {
@@ -182,7 +182,7 @@ pub enum TraceError {
     },
     /// The kernel does not have an event that the user requested.
     #[error(
-        "this kernel has no event '{name}'{}; all: available_events of tracefs",
+        "this kernel has no event '{name}'{}; for all events, see available_events in tracefs",
         offered(near)
     )]
     NoEvent {
@@ -192,7 +192,7 @@ pub enum TraceError {
         near: Vec<String>,
     },
     /// The user requested an event that only tracers write.
-    #[error("'{0}' cannot be enabled: the kernel's tracers write it themselves")]
+    #[error("'{0}' cannot be enabled, because only the kernel's tracers write this event")]
     NotAnEvent(String),
     /// The kernel rejects a filter.
     #[error("the kernel refuses the filter '{filter}' of {name}: {why}")]
@@ -214,9 +214,9 @@ pub enum TraceError {
     },
     /// A requested length is 0, or the width leaves no pause in the window.
     #[error(
-        "hwlat needs a width of 1 us or more, a longer window, and a threshold of 1 us or more: \
-         requested were a width of {width_us} us, a window of {window_us} us and a threshold of \
-         {threshold_us} us"
+        "hwlat needs a width of at least 1 us, a window longer than the width, and a threshold of \
+         at least 1 us, but the request has a width of {width_us} us, a window of {window_us} us \
+         and a threshold of {threshold_us} us"
     )]
     Ask {
         /// The requested width in microseconds.
@@ -229,7 +229,8 @@ pub enum TraceError {
     /// Some settings could not be restored. The instance, whose name contains the old values, is
     /// kept with its tracer stopped. The next command tries again.
     #[error(
-        "not all of the tracer's settings could be restored; the name of {} has their values: {}",
+        "some settings of the tracer could not be restored; the name of {} contains their values: \
+         {}",
         shown(path),
         list(errors)
     )]
@@ -259,12 +260,14 @@ pub enum WatchError {
     NoBtf(#[source] aya::BtfError),
     /// The BPF programs do not support the processor.
     #[error(
-        "the BPF programs are for 64-bit processors, and those that read system calls for x86_64 \
-         and aarch64: this one is {0}"
+        "the BPF programs need a 64-bit processor, and the programs that read system calls need \
+         x86_64 or aarch64, but this processor is {0}"
     )]
     Processor(&'static str),
     /// The kernel rejected the BPF programs.
-    #[error("the kernel refused the BPF programs (root, or CAP_BPF and CAP_PERFMON?): {0}")]
+    #[error(
+        "the kernel refused the BPF programs (they need root, or CAP_BPF and CAP_PERFMON): {0}"
+    )]
     Refused(String),
     /// The counts of the BPF programs could not be read.
     #[error("the counts of the BPF programs could not be read: {0}")]
@@ -309,10 +312,11 @@ fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EACCES) => "; tracefs belongs to root: use sudo",
         Some(libc::EPERM) => {
-            "; the kernel's lockdown or a container forbids it: see /sys/kernel/security/lockdown"
+            "; the kernel's lockdown or a container forbids access: see \
+             /sys/kernel/security/lockdown"
         }
         Some(libc::EROFS) => {
-            "; it is mounted read-only, as in most containers: run on the host itself"
+            "; tracefs is mounted read-only, as in most containers: run punctual on the host"
         }
         _ => "",
     }

@@ -79,7 +79,7 @@ impl Tracefs {
                     });
                 }
                 Err(error) => {
-                    format!(", and it cannot be mounted for this program alone ({error})")
+                    format!(", and tracefs cannot be mounted for punctual alone ({error})")
                 }
             }
         } else {

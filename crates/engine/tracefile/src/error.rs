@@ -18,13 +18,16 @@ pub enum TraceFileError {
         source: io::Error,
     },
     /// The copy of the input in the folder for temporary files cannot be written.
-    #[error("cannot copy the trace to a temporary file: {0}. Set TMPDIR to a folder with space")]
+    #[error(
+        "cannot copy the trace to a temporary file: {0}. Set TMPDIR to a folder with enough free \
+         space"
+    )]
     Spool(io::Error),
     /// The input is not a trace.
     #[error(
-        "not a trace but {kind}. Formats that can be read: trace.dat of trace-cmd, and text of \
-         trace-cmd report, of perf script, of tracefs' trace or of rtla; each also compressed \
-         with gzip, xz or zstd"
+        "not a trace but {kind}. The supported formats are trace.dat of trace-cmd, and text from \
+         trace-cmd report, perf script, tracefs' trace or rtla, all also compressed with gzip, xz \
+         or zstd"
     )]
     NotATrace {
         /// The kind of file that the input seems to be, and how to get a trace from it.
@@ -32,8 +35,8 @@ pub enum TraceFileError {
     },
     /// The `trace.dat` has an unsupported version.
     #[error(
-        "the trace.dat has version {version}, but only 6 and 7 can be read. Give the text of \
-         trace-cmd report"
+        "the trace.dat has version {version}, but only versions 6 and 7 can be read. Use the text \
+         of trace-cmd report instead"
     )]
     Version {
         /// The version that the file states.
@@ -58,8 +61,8 @@ pub enum TraceFileError {
     },
     /// The clock of the trace does not count nanoseconds.
     #[error(
-        "the clock {clock} of the trace counts no nanoseconds. Record with trace-cmd record -C \
-         mono, or for a guest with -C tsc2nsec"
+        "the clock {clock} of the trace does not count nanoseconds. Record with trace-cmd record \
+         -C mono, or for a guest with -C tsc2nsec"
     )]
     NoTime {
         /// The kernel's name of the clock.
@@ -67,8 +70,8 @@ pub enum TraceFileError {
     },
     /// The text contains no event.
     #[error(
-        "no line is an event of a trace; the first line is \"{first}\". Give a trace.dat, or the \
-         text of trace-cmd report, of perf script or of tracefs' trace"
+        "no line is an event of a trace; the first line is \"{first}\". Use a trace.dat, or the \
+         text of trace-cmd report, perf script or tracefs' trace"
     )]
     NoEvent {
         /// The first line that is not empty, shortened.

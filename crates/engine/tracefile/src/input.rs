@@ -176,8 +176,14 @@ impl Packed {
 /// it.
 fn other_kind(begin: &[u8]) -> Option<&'static str> {
     const KNOWN: [(&[u8], &str); 14] = [
-        (b"PERFILE2", "a perf.data: give the output of perf script"),
-        (b"2ELIFREP", "a perf.data: give the output of perf script"),
+        (
+            b"PERFILE2",
+            "a perf.data: use the output of perf script instead",
+        ),
+        (
+            b"2ELIFREP",
+            "a perf.data: use the output of perf script instead",
+        ),
         (
             b"\x1f\x8b",
             "gzip data inside compressed data: decompress it first",
@@ -196,7 +202,7 @@ fn other_kind(begin: &[u8]) -> Option<&'static str> {
         (b"\x7fELF", "a program"),
         (
             b"SQLite format 3\0",
-            "an SQLite database; give a punctual store with --store",
+            "an SQLite database: open a punctual store with --store",
         ),
         (b"\xc1\x1f\xfc\xc1", "a trace of LTTng (CTF)"),
         (b"\xff\xfe", "text in UTF-16: convert it to UTF-8 first"),

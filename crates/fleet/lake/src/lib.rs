@@ -56,7 +56,7 @@ pub enum By {
 #[non_exhaustive]
 pub enum LakeError {
     /// The URL is not supported.
-    #[error("'{0}' is not a destination: use file:///FOLDER or s3://BUCKET/PREFIX")]
+    #[error("'{0}' is not a valid destination: use file:///FOLDER or s3://BUCKET/PREFIX")]
     Place(String),
     /// The bucket cannot be written to.
     #[error("cannot write {object}: {reason}")]

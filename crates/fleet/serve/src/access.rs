@@ -107,7 +107,9 @@ fn signed_on(
     let secret = headers.get(PROXY_SECRET).map(HeaderValue::as_bytes);
     let is_secret = secret.is_some_and(|sent| bool::from(sent.ct_eq(sign_on.secret.as_bytes())));
     if !is_proxy || !is_secret {
-        return refuse("the user header is accepted only from the proxy, with its shared secret");
+        return refuse(
+            "the user header is accepted only from the proxy and with the shared secret",
+        );
     }
     let name = value.to_str().ok().map(str::trim);
     let name = name.filter(|name| !name.is_empty() && name.len() <= USER);
@@ -225,13 +227,13 @@ async fn admit(
     let refuse = |message: &str| Err(Problem::new(StatusCode::FORBIDDEN, message));
     let changes = !matches!(*method, Method::GET | Method::HEAD);
     if changes && is_cross_site(headers) {
-        return refuse("a page of another site may not change anything here");
+        return refuse("a page of another site may not change data on this server");
     }
     if !app.config.needs_login() {
         return if is_local_host(headers) {
             Ok(Who::Local)
         } else {
-            refuse("without login this server answers to the name localhost only")
+            refuse("without login, this server accepts only requests to the name localhost")
         };
     }
     if need == Need::Open {
@@ -240,17 +242,17 @@ async fn admit(
     let user = signed_on(app.config.sign_on.as_ref(), is_proxy, headers);
     let user = user.inspect_err(|_| {
         app.refusals
-            .log("sent a user header and is not the proxy", from)
+            .log("sent a user header but is not the proxy", from)
     })?;
     if let Some(user) = user {
         return if need.is_met_by(user.role) {
             Ok(Who::Bearer(user))
         } else {
-            refuse("the role of this user does not allow it")
+            refuse("the role of this user does not allow this request")
         };
     }
     let Some(token) = presented(headers).map(str::to_owned) else {
-        let message = "a token is needed: Authorization: Bearer TOKEN";
+        let message = "this request needs a token in the header Authorization: Bearer TOKEN";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, message));
     };
     let token = bearer(app, from, &token).await?;
@@ -258,7 +260,7 @@ async fn admit(
     if need.is_met_by(token.role) {
         Ok(Who::Bearer(token))
     } else {
-        refuse("the role of this token does not allow it")
+        refuse("the role of this token does not allow this request")
     }
 }
 

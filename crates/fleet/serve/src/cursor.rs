@@ -21,7 +21,7 @@ pub(crate) fn parse_cursor(text: &str) -> Result<(Timestamp, RecordingId), Probl
         Some((started, RecordingId(Uuid::try_parse(id).ok()?)))
     };
     parsed().ok_or_else(|| {
-        let message = "'after' is not the value of 'next' of an earlier page";
+        let message = "the value of 'after' is not a value of 'next' from an earlier page";
         Problem::bad_request(message)
     })
 }

@@ -144,7 +144,7 @@ impl Deliverer {
             for id in due {
                 let refused = self.retry(patience, said, &mut || self.send(store, &to, id))?;
                 if let Some(reason) = &refused {
-                    said(&format!("recording {id} is not delivered: {reason}"));
+                    said(&format!("recording {id} was not delivered: {reason}"));
                 }
                 store.mark_delivered(&to, id, refused.as_deref())?;
             }
@@ -167,7 +167,7 @@ impl Deliverer {
             if part.damaged > 0 {
                 let count = part.damaged;
                 said(&format!(
-                    "damaged windows of wake-ups, not delivered: {count}"
+                    "number of damaged windows of wake-ups that were not delivered: {count}"
                 ));
             }
             if !part.is_empty() {
@@ -205,7 +205,7 @@ impl Deliverer {
         match refused {
             // It stays due, because an older collector may not support it yet.
             Some(reason) => {
-                let text = format!("windows, slots and notes are refused: {reason}");
+                let text = format!("the collector refused windows, slots and notes: {reason}");
                 Err(DeliverError::GaveUp(text))
             }
             None => Ok(()),
@@ -306,12 +306,12 @@ impl Deliverer {
             // A damaged recording must not block the others.
             Err(StoreError::Damaged { detail, .. }) => {
                 return Ok(Attempt::Refused(format!(
-                    "its copy here is damaged: {detail}"
+                    "its local copy is damaged: {detail}"
                 )));
             }
             Err(StoreError::Recording { source, .. }) => {
                 return Ok(Attempt::Refused(format!(
-                    "its copy here is damaged: {source}"
+                    "its local copy is damaged: {source}"
                 )));
             }
             // Deleted in the meantime.

@@ -12,7 +12,8 @@ use std::sync::Arc;
 pub enum ServeError {
     /// Tokens would cross a network in plain text.
     #[error(
-        "{0} is reachable from other machines, and tokens would be sent as plain text: give --tls CERT KEY, or --behind-proxy if a proxy provides TLS"
+        "{0} is reachable from other machines, and tokens would be sent unencrypted: use --tls \
+         CERT KEY, or --behind-proxy if a proxy provides TLS"
     )]
     PlainOutside(SocketAddr),
     /// The address cannot be used.
@@ -39,11 +40,12 @@ pub enum ServeError {
     Random(std::io::Error),
     /// The name is not suitable for lists and URLs.
     #[error(
-        "'{0}' is not a name of a machine: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit"
+        "'{0}' is not a valid machine name: use 1 to 64 letters, digits, '.', '_' or '-', and \
+         begin with a letter or digit"
     )]
     Name(String),
     /// The name already has a token.
-    #[error("'{0}' has a token already: revoke it first with: punctual serve revoke {0}")]
+    #[error("'{0}' already has a token: revoke that token first with: punctual serve revoke {0}")]
     Taken(String),
     /// An error of the store.
     #[error(transparent)]
@@ -58,7 +60,7 @@ pub enum DeliverError {
     #[error("'{0}' is not the URL of a collector: use https://HOST:PORT, or http:// on loopback")]
     Url(String),
     /// The trusted certificates cannot be read.
-    #[error("cannot read trusted certificates: {0}; give a PEM file with --ca FILE")]
+    #[error("cannot read trusted certificates: {0}; specify a PEM file with --ca FILE")]
     Roots(String),
     /// The collector does not accept the token.
     #[error("the collector refuses this token ({status}): {message}")]
@@ -69,7 +71,7 @@ pub enum DeliverError {
         message: String,
     },
     /// There was no answer, or no space, for the given time.
-    #[error("{0}; the rest is due at the next call")]
+    #[error("{0}; the remaining data will be delivered by the next call")]
     GaveUp(String),
     /// An error of the store.
     #[error(transparent)]
@@ -124,7 +126,7 @@ pub enum NotTaken {
     #[error(transparent)]
     NotARecording(#[from] punctual_model::ReadError),
     /// The ID differs from the one in the path.
-    #[error("its ID differs from that in the path")]
+    #[error("its ID differs from the ID in the path")]
     OtherId,
     /// The recording is still running.
     #[error("it is not finished")]
@@ -133,10 +135,10 @@ pub enum NotTaken {
     #[error("it has too many threads")]
     TooManyThreads,
     /// An interval belongs to a thread that does not exist.
-    #[error("an interval belongs to no thread")]
+    #[error("an interval belongs to a thread that does not exist")]
     NoThread,
     /// The intervals are not in the order of the store.
-    #[error("its intervals are not in the order of time and thread")]
+    #[error("its intervals are not ordered by time and thread")]
     OutOfOrder,
     /// A label or a name is too long.
     #[error(transparent)]

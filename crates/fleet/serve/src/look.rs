@@ -45,7 +45,7 @@ pub(crate) fn time(text: &str, end_of_day: bool) -> Result<Option<Timestamp>, Pr
     found.map(Some).map_err(|_| {
         let shown = punctual_model::sanitize(text);
         Problem::bad_request(format!(
-            "'{shown}' is not a time: use 2026-11-03 or 2026-11-03T07:10:00Z"
+            "'{shown}' is not a time: use the form 2026-11-03 or 2026-11-03T07:10:00Z"
         ))
     })
 }

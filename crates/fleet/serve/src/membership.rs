@@ -75,7 +75,7 @@ impl Membership {
         check_series(&read.name)
             .map_err(|_| "the header Punctual-Series has a name that is too long")?;
         if read.name.is_empty() || read.epoch == 0 {
-            Err("the header Punctual-Series names no series")
+            Err("the header Punctual-Series contains no series name")
         } else {
             Ok(read)
         }

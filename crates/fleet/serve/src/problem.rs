@@ -74,9 +74,9 @@ impl From<SourceError> for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::NoSuch { selector, .. } => {
-                Self::not_found(format!("no recording '{selector}' is kept here"))
-            }
+            StoreError::NoSuch { selector, .. } => Self::not_found(format!(
+                "no recording '{selector}' is stored on the collector"
+            )),
             StoreError::NotASelector { .. } | StoreError::Ambiguous { .. } => {
                 Self::bad_request(error.to_string())
             }
@@ -85,7 +85,7 @@ impl From<StoreError> for Problem {
             // Clients must not see paths of this machine, so they are only logged.
             error => {
                 crate::log::complain(&error.to_string());
-                let message = "the store cannot be used: see the log of the collector";
+                let message = "the store cannot be used: see the collector's log";
                 Self {
                     retry_after: Some(NO_ROOM),
                     ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message)

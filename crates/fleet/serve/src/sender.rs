@@ -101,10 +101,12 @@ pub(crate) async fn check(app: &App, token: &Token, headers: &HeaderMap) -> Resu
     let Some(value) = headers.get(MACHINE) else {
         return Ok(());
     };
-    let sent =
-        value.to_str().ok().and_then(Sender::sent).ok_or_else(|| {
-            Problem::bad_request("the header Punctual-Machine is not 'ID BOOT NAME'")
-        })?;
+    let sent = value.to_str().ok().and_then(Sender::sent).ok_or_else(|| {
+        Problem::bad_request(
+            "the header Punctual-Machine does not have the form 'ID BOOT \
+                NAME'",
+        )
+    })?;
     let (name, boots) = (sent.name.clone(), sent.boots.clone());
     let before = token.machine.clone();
     let noted = before.as_deref().and_then(Sender::noted);
@@ -133,12 +135,12 @@ async fn refused(
     let of = &token.name;
     let other = noted.map_or_else(String::new, |noted| noted.name);
     let who = if other == name {
-        format!("another machine named '{name}', as a copy of a disk image is,")
+        format!("another machine named '{name}' (possibly from a copy of its disk image)")
     } else {
         format!("the machine '{other}'")
     };
     if app.strangers.add(of, name) {
-        let text = format!("refused: '{name}' uses the token of '{of}', which {who} uses, too");
+        let text = format!("refused: '{name}' uses the token of '{of}', which {who} also uses");
         crate::log::complain(&text);
         let line = AuditLine {
             at: Timestamp::now(),
@@ -149,9 +151,9 @@ async fn refused(
         app.stored(move |all| all.log(&line)).await?;
     }
     let message = format!(
-        "{who} uses the token '{of}' already: give '{name}' a token of its own (on the \
-         collector: punctual serve enrol NAME); if it replaces the other machine: punctual serve \
-         moved {of}"
+        "{who} already uses the token '{of}': create a separate token for '{name}' (on the \
+         collector: punctual serve enrol NAME). If '{name}' replaces the other machine, run on \
+         the collector: punctual serve moved {of}"
     );
     Ok(Problem::new(StatusCode::FORBIDDEN, message))
 }

@@ -231,7 +231,8 @@ async fn serve(
             tokio::select! {
                 () = connection(stream, acceptor, visit) => {}
                 () = seat.has_to_leave() => {
-                    let reason = "connection closed: it sent no token, and others are waiting";
+                    let reason = "connection closed, because it sent no token and other \
+                        connections are waiting";
                     app.refusals.log(reason, from.ip());
                 }
             }
@@ -307,7 +308,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, vis
             }
             _ if is_slow(&error) => app
                 .refusals
-                .log("an answer was not read in time", from.ip()),
+                .log("a client did not read a response in time", from.ip()),
             _ => {}
         }
     }

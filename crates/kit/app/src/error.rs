@@ -9,13 +9,13 @@ use crate::layout::{ABI_VERSION, MAX_CHANNELS};
 #[non_exhaustive]
 pub enum Error {
     /// No channels, or more than the maximum.
-    #[error("an application has 1 to {MAX_CHANNELS} channels, not {channels}")]
+    #[error("an application can have 1 to {MAX_CHANNELS} channels, not {channels}")]
     Channels {
         /// Channels requested.
         channels: usize,
     },
     /// All channels are in use.
-    #[error("all {channels} channels are in use: create the figures with more")]
+    #[error("all {channels} channels are in use: create the figures with more channels")]
     NoChannelLeft {
         /// Number of channels.
         channels: usize,
@@ -38,17 +38,18 @@ pub enum Error {
 #[non_exhaustive]
 pub enum Unfit {
     /// A seal is missing: the file could shrink, or others could write to it.
-    #[error("the memory is not sealed (SHRINK, GROW, FUTURE_WRITE and SEAL are needed)")]
+    #[error("the memory is not sealed (it needs the seals SHRINK, GROW, FUTURE_WRITE and SEAL)")]
     NotSealed,
     /// The file is not a regular file.
-    #[error("the file of that name is not a memory file")]
+    #[error("the file with this name is not a memory file")]
     NotMemory,
     /// The file does not begin with the magic number.
-    #[error("the memory does not begin with the mark of punctual's figures")]
+    #[error("the memory does not begin with the magic number of punctual's figures")]
     Magic,
     /// The layout has another version.
     #[error(
-        "the figures have ABI version {found}, this program reads {ABI_VERSION}: use a {} punctual",
+        "the figures have ABI version {found}, but this program reads version {ABI_VERSION}: use \
+         a {} punctual",
         if *found > ABI_VERSION.into() { "newer" } else { "matching" }
     )]
     Abi {
@@ -65,7 +66,10 @@ pub enum Unfit {
     },
     /// Another process wrote the figures. This process was forked from it, or received the file
     /// from it.
-    #[error("the figures are those of another process (a fork's parent, or an earlier boot)")]
+    #[error(
+        "the figures belong to another process (the parent of a fork, or a process of an earlier \
+         boot)"
+    )]
     OtherProcess,
     /// The file ends early or cannot be read.
     #[error("the figures could not be read: {0}")]

@@ -38,8 +38,8 @@ pub enum Refusal {
     },
     /// The process belongs to another user.
     #[error(
-        "the open files of process {pid} cannot be read: it belongs to user {user}; run as that \
-         user or with CAP_SYS_PTRACE"
+        "the open files of process {pid} cannot be read, because the process belongs to user \
+         {user}: run as that user or with CAP_SYS_PTRACE"
     )]
     OtherUser {
         /// The process ID.
@@ -49,8 +49,8 @@ pub enum Refusal {
     },
     /// The process is not dumpable, so even its own user may not read its files.
     #[error(
-        "the open files of process {pid} cannot be read: it is not dumpable (PR_SET_DUMPABLE of \
-         prctl(2), or capabilities of its file); CAP_SYS_PTRACE is needed"
+        "the open files of process {pid} cannot be read, because the process is not dumpable \
+         (PR_SET_DUMPABLE of prctl(2), or capabilities of its file): run with CAP_SYS_PTRACE"
     )]
     NotDumpable {
         /// The process ID.

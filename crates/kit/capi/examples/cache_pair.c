@@ -52,6 +52,6 @@ int main(int count, char **arguments) {
   }
   pthread_join(producer, NULL);
   punctual_monitor_drop(monitor);
-  printf("%d values handed over\n", VALUES);
+  printf("%d values passed\n", VALUES);
   return sum == (long)VALUES * (VALUES + 1) / 2 ? 0 : 1;
 }

@@ -33,6 +33,6 @@ int main() {
     monitor.notify_one();
   }
   producer.join();
-  std::printf("%ld values handed over\n", values);
+  std::printf("%ld values passed\n", values);
   return sum == values * (values + 1) / 2 ? 0 : 1;
 }

@@ -58,7 +58,7 @@ struct Guard(*mut punctual_allocation_state_t);
 impl Guard {
     fn new() -> Result<Self, Failure> {
         let missing = || {
-            let why = "a guard of allocations needs interpose/punctual_malloc.c compiled into the \
+            let why = "an allocation guard needs interpose/punctual_malloc.c compiled into the \
                        program";
             Failure::new(libc::EOPNOTSUPP, why)
         };

@@ -78,7 +78,7 @@ pub(crate) fn number(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
         Ok(Err(failure)) => keep(failure),
         Err(_) => keep(Failure::new(
             libc::ENOTRECOVERABLE,
-            "a panic inside of libpunctual_kit, which is a bug",
+            "a panic in libpunctual_kit, which is a bug",
         )),
     }
 }

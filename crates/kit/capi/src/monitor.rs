@@ -152,7 +152,7 @@ unsafe fn held<'a>(handle: punctual_monitor_h_ref) -> Result<MonitorGuard<'a, ()
     unsafe { monitor.held_by_this_thread() }.ok_or_else(|| {
         Failure::new(
             libc::EPERM,
-            "this thread does not have the lock of the monitor",
+            "this thread does not hold the lock of the monitor",
         )
     })
 }

@@ -26,7 +26,10 @@ pub(crate) unsafe fn read<T: Sized_>(from: *const T) -> Result<T, Failure> {
     for place in known..size {
         // SAFETY: within the size that the caller gave.
         if unsafe { extra.add(place).read() } != 0 {
-            let why = format!("{} has a field that this library does not know", T::NAME);
+            let why = format!(
+                "{} has a field that this version of the library does not support",
+                T::NAME
+            );
             return Err(Failure::new(libc::E2BIG, why));
         }
     }
@@ -62,7 +65,7 @@ unsafe fn size_of_caller<T: Sized_>(from: *const T) -> Result<usize, Failure> {
         Err(Failure::new(
             libc::EINVAL,
             format!(
-                "size of {} is {size}: set it to sizeof ({} bytes here)",
+                "the field size of {} is {size}: set it to sizeof ({} bytes in this library)",
                 T::NAME,
                 size_of::<T>()
             ),

@@ -54,7 +54,7 @@ pub unsafe extern "C" fn punctual_set_policy(policy: *const punctual_policy_t) -
             libc::SCHED_FIFO => Policy::Fifo { priority },
             libc::SCHED_RR => Policy::RoundRobin { priority },
             other => {
-                let why = format!("policy number {other} is none that can be set here");
+                let why = format!("policy number {other} cannot be set with this function");
                 return Err(Failure::new(libc::EINVAL, why));
             }
         };

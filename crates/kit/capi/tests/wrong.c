@@ -41,7 +41,7 @@ int main(void) {
   future.known = spec;
   future.known.size = sizeof future;
   future.later = 1;
-  EXPECT(punctual_periodic_new(NULL, &future.known, &periodic), E2BIG, "does not know");
+  EXPECT(punctual_periodic_new(NULL, &future.known, &periodic), E2BIG, "does not support");
   future.later = 0;
   EXPECT(punctual_periodic_new(NULL, &future.known, &periodic), 0, NULL);
   punctual_job_t job;
@@ -58,7 +58,7 @@ int main(void) {
   punctual_monitor_t storage;
   punctual_monitor_h monitor;
   EXPECT(punctual_monitor_new(&storage, &monitor), 0, NULL);
-  EXPECT(punctual_monitor_unlock(monitor), EPERM, "does not have the lock");
+  EXPECT(punctual_monitor_unlock(monitor), EPERM, "does not hold the lock");
   EXPECT(punctual_monitor_wait(monitor), EPERM, NULL);
   EXPECT(punctual_monitor_notify_one(monitor), EPERM, NULL);
   EXPECT(punctual_monitor_lock(monitor), 0, NULL);

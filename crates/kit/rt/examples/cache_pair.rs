@@ -63,6 +63,6 @@ pub(crate) fn run(from: u32, to: u32) -> Result<(), Error> {
         consumer.join()?
     })?;
     assert_eq!(sum, VALUES * (VALUES + 1) / 2);
-    println!("{VALUES} values handed over from CPU {from} to CPU {to}");
+    println!("{VALUES} values passed from CPU {from} to CPU {to}");
     Ok(())
 }

@@ -16,7 +16,7 @@ pub(crate) fn main() -> Result<(), Error> {
         .ok();
     let policy = match max_permitted_priority() {
         0 => {
-            println!("no right to real-time priorities: running as a normal thread");
+            println!("real-time priorities are not permitted: running as a normal thread");
             Policy::Other { nice: 0 }
         }
         highest => Policy::Fifo {

@@ -50,8 +50,8 @@ pub enum Error {
     /// `sched_setattr(2)`: EBUSY. The bandwidth did not pass the kernel's admission test.
     #[error(
         "SCHED_DEADLINE with runtime {runtime:?}, deadline {deadline:?}, period {period:?} was \
-         refused (EBUSY): the CPUs' bandwidth for deadline threads is taken. Ask for a smaller \
-         runtime or a longer period, end other deadline threads, or raise \
+         refused (EBUSY): the CPUs' bandwidth for deadline threads is exhausted. Request a \
+         smaller runtime or a longer period, end other deadline threads, or increase \
          /proc/sys/kernel/sched_rt_runtime_us"
     )]
     DeadlineOverbooked {
@@ -65,10 +65,10 @@ pub enum Error {
     /// Deadline parameters that contradict each other or are outside the accepted range
     /// (`sched(7)`).
     #[error(
-        "SCHED_DEADLINE does not take runtime {runtime:?}, deadline {deadline:?}, period \
-         {period:?}: it must be 1024 ns <= runtime <= deadline <= period, and the period within \
-         /proc/sys/kernel/sched_deadline_period_min_us and .._max_us (100 us to about 4.2 s \
-         unless changed)"
+        "SCHED_DEADLINE does not accept runtime {runtime:?}, deadline {deadline:?}, period \
+         {period:?}: the values must satisfy 1024 ns <= runtime <= deadline <= period, and the \
+         period must be between /proc/sys/kernel/sched_deadline_period_min_us and \
+         sched_deadline_period_max_us (100 us to about 4.2 s by default)"
     )]
     DeadlineInvalid {
         /// CPU time requested per period.
@@ -79,7 +79,7 @@ pub enum Error {
         period: Duration,
     },
     /// A priority outside the range of the policy.
-    #[error("{policy} has priorities {min} to {max}, not {priority}")]
+    #[error("the priorities of {policy} are {min} to {max}, not {priority}")]
     PriorityOutOfRange {
         /// The requested policy.
         policy: PolicyKind,
@@ -91,13 +91,13 @@ pub enum Error {
         max: u8,
     },
     /// A nice value outside -20 to 19.
-    #[error("nice values go from -20 (served first) to 19: {nice} is outside")]
+    #[error("nice value {nice} is out of range: nice values are -20 (highest priority) to 19")]
     NiceOutOfRange {
         /// The requested value.
         nice: i32,
     },
     /// A thread has a policy that this crate does not support, such as SCHED_EXT.
-    #[error("{thread} has scheduling policy number {number}, which this program does not know")]
+    #[error("{thread} has scheduling policy number {number}, which this program does not support")]
     PolicyUnknown {
         /// The thread.
         thread: ThreadRef,
@@ -105,17 +105,17 @@ pub enum Error {
         number: u32,
     },
     /// ESRCH: the thread has ended or never existed.
-    #[error("{thread} does not exist (any more)")]
+    #[error("{thread} does not exist or has ended")]
     NoSuchThread {
         /// The thread.
         thread: ThreadRef,
     },
 
     /// An empty CPU list.
-    #[error("a thread needs at least one CPU to run on, the list is empty")]
+    #[error("a thread needs at least one CPU to run on, but the list of CPUs is empty")]
     NoCpus,
     /// A CPU that this machine does not have.
-    #[error("CPU {cpu} is not there: this machine has CPUs {possible}")]
+    #[error("CPU {cpu} does not exist: this machine has CPUs {possible}")]
     CpuNotThere {
         /// The requested CPU.
         cpu: u32,
@@ -124,8 +124,8 @@ pub enum Error {
     },
     /// An offline CPU.
     #[error(
-        "CPU {cpu} is offline (online are {online}): write 1 to \
-         /sys/devices/system/cpu/cpu{cpu}/online, or choose another"
+        "CPU {cpu} is offline (CPUs {online} are online): write 1 to \
+         /sys/devices/system/cpu/cpu{cpu}/online, or choose another CPU"
     )]
     CpuOffline {
         /// The requested CPU.
@@ -135,9 +135,9 @@ pub enum Error {
     },
     /// A CPU outside the cpuset of the control group.
     #[error(
-        "CPU {cpu} is outside the cpuset of {thread} (of the CPUs asked for it grants {granted}): \
-         change cpuset.cpus of its control group, AllowedCPUs= of its systemd unit, or --cpuset-cpus \
-         of its container"
+        "CPU {cpu} is outside the cpuset of {thread} (of the requested CPUs, the cpuset allows \
+         {granted}): change cpuset.cpus of its control group, AllowedCPUs= of its systemd unit, \
+         or --cpuset-cpus of its container"
     )]
     CpuOutsideCpuset {
         /// The requested CPU.
@@ -150,8 +150,9 @@ pub enum Error {
     },
     /// EPERM: the thread belongs to another user.
     #[error(
-        "the affinity of {thread} may not be changed (EPERM): it belongs to another user, which \
-         needs CAP_SYS_NICE: sudo, or AmbientCapabilities=CAP_SYS_NICE in the systemd unit"
+        "the affinity of {thread} may not be changed (EPERM): the thread belongs to another user, \
+         so the change needs CAP_SYS_NICE: use sudo, or AmbientCapabilities=CAP_SYS_NICE in the \
+         systemd unit"
     )]
     AffinityRefused {
         /// The thread.
@@ -170,10 +171,11 @@ pub enum Error {
     /// `mlock(2)`, `mlockall(2)`: EPERM, ENOMEM or EAGAIN without
     /// CAP_IPC_LOCK.
     #[error(
-        "{what} could not be locked in RAM ({source}): without CAP_IPC_LOCK a process may lock \
-         RLIMIT_MEMLOCK bytes, now {limit}. To get it: a line '@realtime - memlock unlimited' in \
-         /etc/security/limits.conf and a new login; LimitMEMLOCK=infinity in the systemd unit; or \
-         setcap cap_ipc_lock+ep BINARY"
+        "{what} could not be locked in RAM ({source}): without CAP_IPC_LOCK, a process may lock \
+         at most RLIMIT_MEMLOCK bytes (now {limit}). To raise the limit, add the line '@realtime \
+         - memlock unlimited' to /etc/security/limits.conf and log in again, or set \
+         LimitMEMLOCK=infinity in the systemd unit. To grant the capability, run setcap \
+         cap_ipc_lock+ep BINARY"
     )]
     MemoryLockRefused {
         /// The memory to lock.
@@ -184,15 +186,16 @@ pub enum Error {
         source: io::Error,
     },
     /// A buffer that is empty or larger than the address space.
-    #[error("a locked buffer of {bytes} bytes cannot be made")]
+    #[error("a locked buffer of {bytes} bytes cannot be created")]
     BufferSize {
         /// The requested size.
         bytes: usize,
     },
     /// The number of bytes to prefault exceeds the rest of the thread's stack.
     #[error(
-        "{asked} bytes of stack cannot be prefaulted: this thread has {available} left. Give it a \
-         larger stack (ThreadBuilder::stack_size; ulimit -s for the main thread)"
+        "{asked} bytes of stack cannot be prefaulted: this thread has only {available} bytes \
+         left. Give the thread a larger stack (ThreadBuilder::stack_size; ulimit -s for the main \
+         thread)"
     )]
     StackTooSmall {
         /// Requested bytes.
@@ -202,7 +205,7 @@ pub enum Error {
     },
 
     /// A thread name with a zero byte in it.
-    #[error("the thread name {name:?} has a zero byte in it")]
+    #[error("the thread name {name:?} contains a zero byte")]
     ThreadName {
         /// The name.
         name: String,
@@ -239,12 +242,12 @@ pub enum Error {
     #[error("a periodic timer needs an interval of at least 1 ns, not 0")]
     IntervalZero,
     /// A second [`crate::SignalTimer`] in one thread.
-    #[error("this thread has a SignalTimer already, and one thread can wait for one only")]
+    #[error("this thread already has a SignalTimer, and a thread can wait for only one")]
     SignalTimerInUse,
     /// Another part of the program handles the signal for interrupts.
     #[error(
-        "signal {signal} has a handler of another part of this program, so it cannot be used to \
-         interrupt threads"
+        "signal {signal} is already handled by another part of this program, so it cannot be used \
+         to interrupt threads"
     )]
     SignalTaken {
         /// The signal number.
@@ -252,13 +255,14 @@ pub enum Error {
     },
     /// [`crate::interrupt::interrupt`] was called before the handler was installed: the signal
     /// would kill the process.
-    #[error("install_interrupt_handler() has to be called before a thread can be interrupted")]
+    #[error("call install_interrupt_handler() before you interrupt a thread")]
     NoInterruptHandler,
 
     /// Opening the PM QoS file: EACCES or EPERM.
     #[error(
-        "{} may not be opened for writing ({source}): it belongs to root. Give it to a group with \
-         a udev rule (KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\"), or run as root",
+        "{} may not be opened for writing ({source}), because it belongs to root. Assign it to a \
+         group with a udev rule (KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\"), \
+         or run as root",
         path.display()
     )]
     DmaLatencyRefused {
@@ -279,7 +283,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A negative number of microseconds, which the kernel treats as "no request".
-    #[error("a CPU latency limit is 0 microseconds or more, not {micros}")]
+    #[error("a CPU latency limit must be at least 0 microseconds, not {micros}")]
     DmaLatencyNegative {
         /// The requested limit.
         micros: i32,
@@ -330,8 +334,9 @@ impl Error {
 }
 
 /// Used if CAP_SYS_NICE is effective and the kernel still refuses.
-const NICE_ALL_THE_SAME: &str = "this thread has CAP_SYS_NICE, so the cause is its environment: \
-     a user namespace (a rootless container: the capability must be held outside), or a seccomp filter";
+const NICE_ALL_THE_SAME: &str = "this thread has CAP_SYS_NICE, so the cause is its environment: a \
+     user namespace (in a rootless container, the capability must be held outside of it), or a \
+     seccomp filter";
 
 fn real_time_advice(priority: u8, limit: Limit, capable: bool) -> String {
     let group = "a control group without real-time runtime (kernels with CONFIG_RT_GROUP_SCHED, \
@@ -342,15 +347,17 @@ fn real_time_advice(priority: u8, limit: Limit, capable: bool) -> String {
     }
     if allowed {
         return format!(
-            "RLIMIT_RTPRIO is {limit} and would allow it, so either the thread is another user's \
-             (which needs CAP_SYS_NICE), or the cause is its control group: {group}"
+            "RLIMIT_RTPRIO is {limit} and would allow this priority, so either the thread belongs \
+             to another user (which requires CAP_SYS_NICE), or the cause is its control group: \
+             {group}"
         );
     }
     format!(
-        "it needs CAP_SYS_NICE, or RLIMIT_RTPRIO of at least {priority} (now {limit}). To get it: a \
-         line '@realtime - rtprio {priority}' in /etc/security/limits.conf and a new login; \
-         LimitRTPRIO={priority} in the systemd unit; or setcap cap_sys_nice+ep BINARY, which only \
-         a trusted group may run (mode 0750). Also {group}"
+        "it needs CAP_SYS_NICE, or RLIMIT_RTPRIO of at least {priority} (now {limit}). To raise \
+         the limit, add the line '@realtime - rtprio {priority}' to /etc/security/limits.conf and \
+         log in again, or set LimitRTPRIO={priority} in the systemd unit. To grant the \
+         capability, run setcap cap_sys_nice+ep BINARY, and let only a trusted group run the \
+         binary (mode 0750). Also, {group}"
     )
 }
 
@@ -359,12 +366,12 @@ fn deadline_advice(capable: bool) -> String {
                     domain (give it all CPUs, or confine it with an exclusive cpuset), and \
                     /proc/sys/kernel/sched_rt_runtime_us must not be 0";
     if capable {
-        format!("{affinity}. If that is in order: {NICE_ALL_THE_SAME}")
+        format!("{affinity}. If neither is the cause: {NICE_ALL_THE_SAME}")
     } else {
         format!(
-            "it needs CAP_SYS_NICE, there is no resource limit for it. To get it: setcap \
-             cap_sys_nice+ep BINARY, which only a trusted group may run (mode 0750), or \
-             AmbientCapabilities=CAP_SYS_NICE in the systemd unit. Also, {affinity}"
+            "it needs CAP_SYS_NICE (no resource limit allows it). To grant the capability, run \
+             setcap cap_sys_nice+ep BINARY and let only a trusted group run the binary (mode \
+             0750), or set AmbientCapabilities=CAP_SYS_NICE in the systemd unit. Also, {affinity}"
         )
     }
 }
@@ -376,18 +383,20 @@ fn nice_advice(nice: i32, limit: Limit, capable: bool) -> String {
     let needed = 20 - nice;
     format!(
         "a thread may raise its nice value but not lower it, unless it has CAP_SYS_NICE or \
-         RLIMIT_NICE of at least {needed} (now {limit}). To get it: a line '@realtime - nice {nice}' \
-         in /etc/security/limits.conf and a new login; LimitNICE={nice} in the systemd unit; or \
-         setcap cap_sys_nice+ep BINARY"
+         RLIMIT_NICE of at least {needed} (now {limit}). To raise the limit, add the line \
+         '@realtime - nice {nice}' to /etc/security/limits.conf and log in again, or set \
+         LimitNICE={nice} in the systemd unit. To grant the capability, run setcap \
+         cap_sys_nice+ep BINARY"
     )
 }
 
 fn spawn_advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EAGAIN) => {
-            ". Either too many threads (RLIMIT_NPROC, ulimit -u; pids.max of the control group), \
-             too little memory for its stack (with locked memory also RLIMIT_MEMLOCK), or the \
-             spawning thread is a SCHED_DEADLINE one, which may not start others"
+            ". The cause is either too many threads (RLIMIT_NPROC, ulimit -u; pids.max of the \
+             control group), too little memory for its stack (with locked memory also \
+             RLIMIT_MEMLOCK), or the spawning thread has the policy SCHED_DEADLINE, which does \
+             not allow it to start threads"
         }
         _ => "",
     }

@@ -24,7 +24,7 @@ pub fn send_at_once(socket: impl AsFd) -> Result<(), Error> {
 ///
 /// The kernel holds the segments back for at most 200 ms, so use it for a single message.
 #[derive(Debug)]
-#[must_use = "the segments are sent as soon as this is dropped"]
+#[must_use = "the segments are sent as soon as this value is dropped"]
 pub struct TcpCork<S: AsFd> {
     socket: S,
 }
@@ -40,7 +40,7 @@ impl<S: AsFd> TcpCork<S> {
             Ok(true) => {}
             Ok(false) => {
                 return Err(Error::NotSupported {
-                    what: "a cork on a socket with Nagle's algorithm",
+                    what: "TCP_CORK on a socket that uses Nagle's algorithm",
                     why: "call send_at_once() for the socket first",
                 });
             }

@@ -191,7 +191,7 @@ fn exec_or_end_of_program_is_reported() {
     let watched = recording.probe.parameters.get(ProbeRun::WATCHED);
     assert_eq!(watched, Some(&format!("sleep (pid {pid})").into()));
     if by_programs(&recording) {
-        let changed = warned(&recording, "changed to another program (exec): sleep-");
+        let changed = warned(&recording, "executed another program (exec): sleep-");
         assert!(changed, "{:?}", recording.warnings);
     } else {
         punctual_testing::skip_refused(

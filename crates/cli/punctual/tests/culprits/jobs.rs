@@ -478,7 +478,7 @@ while True:
         // The share of a CPU used for watching while a window was open.
         let open = windows.taken * recording.duration_ns.0 as f64 / windows.watched_ns.0 as f64;
         let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
-        let always = answer.contains("jobs were watched for the whole time, which took");
+        let always = answer.contains("jobs were watched for the whole time, which used");
         let in_part = answer.contains("% of the time, took");
         assert_ne!(always, in_part, "{answer}");
         // Every window was examined, except the last, which is short.

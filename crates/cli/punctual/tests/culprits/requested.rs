@@ -120,7 +120,7 @@ fn unrecordable_event_is_refused_with_reason() {
     for (event, expected) in [
         ("sched:sched_swich", "did you mean sched:sched_switch"),
         ("sched:sched_switch/prev_pd==1/", "Field not found"),
-        ("sched", "write SYSTEM:EVENT"),
+        ("sched", "use SYSTEM:EVENT"),
     ] {
         let told = place.refused(&format!("{measure} {event}"), 2);
         assert!(told.contains(expected), "{told}");

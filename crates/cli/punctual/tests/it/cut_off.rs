@@ -107,7 +107,7 @@ fn open_periods_of_killed_run_break_limit() {
     let shown = place.done("show last");
     let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     let told = format!(
-        "had no wake-up by the end, late by at least {}",
+        "had no wake-up by the end of the run, and were late by at least {}",
         open.late_ns
     );
     assert!(words.contains(&told), "{shown}");

@@ -117,7 +117,7 @@ fn last_measurement_is_shown_beside_expectation() {
     let said = text(&place.run("doctor --no-sample").stdout);
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("No recording here is comparable (1 recording"),
+        said.contains("The store has no comparable recording (1 recording"),
         "{said}"
     );
     let output = place.run("measure timer -D 300ms --policy fifo");

@@ -202,7 +202,12 @@ fn without_waking_latency_begins_at_wakeup() {
     assert_eq!((wakeup.len(), waking.len()), (whole.len(), whole.len()));
     assert!(waking.iter().sum::<u64>() < whole.iter().sum::<u64>());
     let shown = place.done(&format!("explain {of}"));
-    assert_eq!(shown.matches("latencies begin at sched_wakeup").count(), 1);
+    assert_eq!(
+        shown
+            .matches("latencies are counted from sched_wakeup")
+            .count(),
+        1
+    );
 }
 
 #[test]

@@ -230,9 +230,9 @@ fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         (
             "raw-cut",
             raw[..raw.len() - 3].to_vec(),
-            "at byte 164892: the file ends after 25 bytes",
+            "at byte 164892: the file is truncated: its last record has 25",
         ),
-        ("raw-damaged", damaged, "at byte 28000: not a record"),
+        ("raw-damaged", damaged, "at byte 28000: not a valid record"),
         (
             "raw-twice",
             [&raw[..], &raw[..]].concat(),
@@ -250,7 +250,7 @@ fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
             b"\x17\x08Dtracing9\0".to_vec(),
             "the trace.dat has version 9",
         ),
-        ("json-cut", json[..1_000].to_vec(), "it is truncated"),
+        ("json-cut", json[..1_000].to_vec(), "the file is truncated"),
         (
             "json-deep",
             [

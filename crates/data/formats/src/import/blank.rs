@@ -31,7 +31,7 @@ pub(crate) fn blank(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
     };
     let host = HostFacts::unknown(
         source.name(),
-        &format!("the file ({format}) does not contain it"),
+        &format!("the imported file ({format}) does not contain this value"),
     );
     Recording {
         origin: Some(Origin {

@@ -181,7 +181,7 @@ mod tests {
             full.histogram()
                 .unwrap_err()
                 .to_string()
-                .contains("count can hold")
+                .contains("64 bits")
         );
     }
 }

@@ -20,21 +20,22 @@ pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-hist",
     summary: "cyclictest's histogram text (-h, -H, --histfile)",
     documentation: "Reads the histogram that cyclictest prints with -h or -H, or writes with \
-        --histfile: all rows and a line of totals (rt-tests 2.4), or the filled rows only (2.10). \
-        Lines before it, also live ones, are skipped, and words below it. Without rows (all lines \
-        with '#', as some archives keep them) the totals count, and all samples are of unknown \
-        latency.
+        --histfile. rt-tests 2.4 writes all rows and a line of totals; rt-tests 2.10 writes only \
+        the filled rows. Lines above the histogram, including live output, and text below it are \
+        skipped. Some archives keep only the lines that begin with '#', so the file has no rows. \
+        Then the number of samples is read from the totals, and the latency of each sample is \
+        unknown.
 
-Overflows are kept as samples of unknown latency, no less than the row after \
-        the last; where the file lists their cycles, they become a table. The mean is that of the \
-        rows, or the file's where there are overflows.
+Overflows are recorded as samples of unknown latency that lie above the last row. If the file \
+        lists the cycles of the overflows, a table shows them. The mean is calculated from the \
+        rows. If there are overflows, the mean is read from the file.
 
-The file does not state its unit, which \
-        is nanoseconds with -N. If the smallest latency is below 100, the unit is microseconds. \
-        If it is 1000 or more, nanoseconds are assumed, with a warning. In between, microseconds \
-        are assumed, with a warning. --unit ns and --unit us set the unit. The file does not \
-        record time, duration, CPUs, policy and priority, missed periods and the machine. A file \
-        whose sums, totals or overflows contradict its rows is refused.",
+The file does not state its unit, and cyclictest -N writes nanoseconds. If the smallest latency \
+        is below 100, the unit is microseconds. If it is 1000 or more, nanoseconds are assumed, \
+        with a warning. Between these limits, microseconds are assumed, with a warning. --unit ns \
+        and --unit us set the unit. The file does not record the time, the duration, the CPUs, \
+        the policy and priority, missed periods, or the machine. A file whose sums, totals or \
+        overflows contradict its rows is refused.",
     has_samples: false,
     unit_known: false,
     recognise,
@@ -451,9 +452,9 @@ impl Text {
             recording.tables.push(table);
         }
         if self.sums.is_empty() && self.total.is_some() {
-            recording
-                .warnings
-                .push("the file has no rows: its totals are counted".to_owned());
+            recording.warnings.push(
+                "the file has no rows: the number of samples is read from its totals".to_owned(),
+            );
         }
         recording.threads = (self.histograms.into_iter().enumerate())
             .map(|(place, histogram)| thread(place, None, histogram))
@@ -489,7 +490,10 @@ mod tests {
         let (_, below) = below.split_once('\n').unwrap();
         let none = format!("{above}{below}");
         let said = refused(&IMPORT, none.as_bytes());
-        assert!(said.contains("rows of the histogram are missing"), "{said}");
+        assert!(
+            said.contains("rows of the histogram and the line 'Total' are missing"),
+            "{said}"
+        );
         // These overflows cannot be all samples either: cycle 4711 is one of them.
         let some = none
             .replace("Overflows: 00000 00000", "Overflows: 00001 00000")

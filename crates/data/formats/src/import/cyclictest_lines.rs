@@ -18,21 +18,22 @@ use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-lines",
-    summary: "the T: lines of cyclictest, signaltest and cyclicdeadline, live or final",
+    summary: "lines with 'T:' from cyclictest, signaltest and cyclicdeadline, live or final",
     documentation: "Reads what these tools print on the terminal, with or without the cursor \
-        movements of live output, also those of 2006 to 2009 and of Xenomai 2.6. The last line of \
-        each thread counts: number of cycles, minimum, mean and maximum. Words above and below \
-        are skipped, spikes (--spike) become a table. A line with another thread ID, priority or \
-        interval than before is one of a second run, and the file is refused.
+        movements of live output. Output of the versions of 2006 to 2009 and of Xenomai 2.6 is \
+        accepted, too. The number of cycles, minimum, mean and maximum of a thread are read from \
+        its last line. Text above and below the lines is skipped, and a table shows the spikes \
+        (--spike). If a thread's ID, priority or interval changes, a second run has begun, and \
+        the file is refused.
 
-The lines have no \
-        histogram, so the recording has no percentiles: the latencies of single samples are \
-        unknown. The unit, microseconds or nanoseconds, is detected from the width of the \
-        columns. If the figures fill their columns, or a web page has removed blanks, and the \
-        smallest latency is not below 100, give the unit with --unit. The sample that stopped a \
-        run (-b) is added to its thread if it exceeds the maximum on that thread's line \
-        (cyclicdeadline). The lines do not record time, duration, CPUs, missed periods and the \
-        machine. A run whose figures contradict each other (cyclictest 2.4 with -x) is refused.",
+The lines have no histogram, so the recording has no percentiles: the latencies of single samples \
+        are unknown. The unit, microseconds or nanoseconds, is detected from the width of the \
+        columns. If the numbers fill their columns, or a web page has removed spaces, and the \
+        smallest latency is not below 100, specify the unit with --unit. The sample that stopped \
+        a run (-b) is added to its thread if it exceeds the maximum on that thread's line \
+        (cyclicdeadline). The lines do not record the time, the duration, the CPUs, missed \
+        periods, or the machine. A run whose figures contradict each other (as cyclictest 2.4 \
+        writes with -x) is refused.",
     has_samples: false,
     unit_known: false,
     recognise,
@@ -281,7 +282,8 @@ impl Lines {
         let (listed, counted) = (self.spikes.len() as u64, self.spike_count);
         if counted > listed {
             recording.warnings.push(format!(
-                "of {counted} spikes the file lists {listed} (--spike-nodes)"
+                "there were {counted} spikes, but the file lists only {listed} (the limit is \
+                 --spike-nodes)"
             ));
         }
         recording.tables.extend((listed > 0).then_some(table));

@@ -17,21 +17,23 @@ use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-samples",
-    summary: "every sample, as cyclictest -v and signaltest -v print it",
-    documentation: "Reads the lines that cyclictest and signaltest print with -v. Every sample \
-        is kept in the order of its thread, with its cycle number instead of its time, which the \
-        file does not record. Cycles without a line are counted and shown: the tool's buffer \
-        overran, or only the largest of several was printed (--oscope). rt-tests 2.4 prints no \
-        line for the sample that stopped a run (-b). If it is above all others, it is added to \
-        the only thread, or as a separate thread. The CPU of a thread is read if the file states \
-        it (-a).
+    summary: "every sample, as printed by cyclictest -v and signaltest -v",
+    documentation: "Reads the lines that cyclictest and signaltest print with -v. The samples of \
+        each thread are kept in their order. The file does not record the time of a sample, so \
+        its cycle number is stored instead. Cycles without a line are counted and reported. They \
+        are missing because the tool's buffer overran, or because the tool printed only the \
+        largest of several samples (--oscope). rt-tests 2.4 prints no line for the sample that \
+        stopped a run (-b). If this sample is larger than all others, it is added: to the thread \
+        if there is only one, otherwise as a separate thread. The CPU of a thread is read if the \
+        file states it (-a).
 
-The file does not give its unit: with -N it is nanoseconds. It is guessed from \
+The file does not state its unit, and -N writes nanoseconds. The unit is therefore guessed from \
         the samples in the first 64 KiB. If the smallest latency is below 100, the unit is \
         microseconds. If it is 1000 or more, or above the interval, nanoseconds are assumed, with \
         a warning. Otherwise, microseconds are assumed, with a warning. --unit ns and --unit us \
-        set it. The file does not record time, duration, CPUs, policy and priority, missed periods and the machine. Cycles that do \
-        not rise are refused: they are of two runs.",
+        set the unit. The file does not record the time, the duration, the CPUs, the policy and \
+        priority, missed periods, or the machine. If the cycle numbers of a thread do not \
+        increase, the file contains two runs and is refused.",
     has_samples: true,
     unit_known: false,
     recognise,
@@ -344,12 +346,12 @@ impl Channels {
             sink,
         )?;
         let to = match own {
-            None => format!("as the last one of thread {thread}"),
-            Some(_) => "as a thread of its own".to_owned(),
+            None => format!("as the last sample of thread {thread}"),
+            Some(_) => "as a separate thread".to_owned(),
         };
         let warning = format!(
-            "the sample that stopped the run, {latency}, is in no line of the file: it was added \
-             {to}"
+            "the sample that stopped the run, {latency}, is not in any line of the file: it was \
+             added {to}"
         );
         Ok((own, warning))
     }
@@ -379,7 +381,7 @@ impl Channels {
         if gaps > 0 {
             recording.warnings.push(format!(
                 "{gaps} cycles have no line in the file: the tool's buffer overran, or it printed \
-                 the largest of several (--oscope)"
+                 only the largest of several samples (--oscope)"
             ));
         }
         if self.smis > 0 {

@@ -17,8 +17,8 @@ pub enum ImportError {
     },
     /// No format matches.
     #[error(
-        "{file}: begins with \"{begins}\": unknown format (known: {}). If it is one of \
-         them all the same, name one with --format",
+        "{file}: begins with \"{begins}\": unknown format (known: {}). If you know the format, \
+         select it with --format",
         known.join(", ")
     )]
     Unrecognised {
@@ -66,7 +66,7 @@ pub enum ImportError {
         reason: String,
     },
     /// The samples could not be stored.
-    #[error("{file}: cannot keep its samples: {source}")]
+    #[error("{file}: cannot store its samples: {source}")]
     Sink {
         /// The file.
         file: String,

@@ -8,16 +8,16 @@ const FOREIGN: [(&[u8], &str); 11] = [
     ),
     (
         b"\xfd7zXZ\0",
-        "is packed by xz: xz -dc FILE | punctual import -",
+        "is compressed with xz: xz -dc FILE | punctual import -",
     ),
     (
         b"\x28\xb5\x2f\xfd",
-        "is packed by zstd: zstd -dc FILE | punctual import -",
+        "is compressed with zstd: zstd -dc FILE | punctual import -",
     ),
     (
         b"BZh",
-        "is packed by bzip2: bzip2 -dc FILE | punctual import - (of an rteval archive, unpack its \
-         summary.xml)",
+        "is compressed with bzip2: bzip2 -dc FILE | punctual import - (unpack the summary.xml of \
+         an rteval archive)",
     ),
     (b"PK\x03\x04", "is a zip archive: unpack it first"),
     (
@@ -30,17 +30,20 @@ const FOREIGN: [(&[u8], &str); 11] = [
     ),
     (
         b"PAR1",
-        "is a Parquet file: punctual exports Parquet and does not import it",
+        "is a Parquet file: punctual can export Parquet but not import it",
     ),
     (
         b"SQLite format 3\0",
-        "is a database: if it is a store of punctual, name it with --store",
+        "is an SQLite database: if it is a punctual store, open it with --store",
     ),
     (
         b"\x17\x08Dtracing",
-        "is a trace of trace-cmd: it has events but no latencies",
+        "is a trace.dat of trace-cmd, which contains events but no latencies",
     ),
-    (b"\x7fELF", "is a program, not the output of one"),
+    (
+        b"\x7fELF",
+        "is an executable file: import the output of a program",
+    ),
 ];
 
 /// Returns the kind of a file with this beginning, if it is known and cannot be imported.

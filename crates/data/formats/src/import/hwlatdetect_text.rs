@@ -16,12 +16,12 @@ pub(crate) const IMPORT: Import = Import {
     name: "hwlatdetect-text",
     summary: "what hwlatdetect prints",
     documentation: "\
-All samples become one thread of the recording, as the kernel's detector goes from CPU to CPU: the \
-latency of a sample is the larger of inner and outer. Samples that are counted and not listed are of \
-unknown latency, no less than the threshold.
+All samples are stored in one thread of the recording, because the kernel's detector moves from \
+CPU to CPU. The latency of a sample is the larger of its inner and outer values. Samples that the \
+file counts but does not list have an unknown latency at or above the threshold.
 
-The file does not record the time, the load and the machine. With --quiet the number of samples \
-is missing, and the file is refused.",
+The file does not record the time, the load, or the machine. Output of hwlatdetect --quiet is \
+refused, because it lacks the number of samples.",
     has_samples: false,
     unit_known: true,
     recognise,
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (from, to, reason) in [
-            ("recorded: 3", "recorded: 2", "'Samples recorded' says 2"),
+            ("recorded: 3", "recorded: 2", "'Samples recorded' is 2"),
             ("recorded: 3", "recorded: x", "'x' is not a count"),
             ("Latency: 31us", "Latency: 30us", "maximum"),
             ("inner:11", "in:11", "no 'inner:'"),

@@ -16,13 +16,14 @@ pub(crate) const IMPORT: Import = Import {
     name: "jitterdebugger-json",
     summary: "jitterdebugger's results.json, versions 1 to 3",
     documentation: "\
-Samples that the file counts but lists in no row were later than 1 ms: they keep their count and \
-have no latency; minimum, mean and maximum are those of the file and include them. A thread gets \
-the CPU of its number only if the machine had as many CPUs online as there are threads (version \
-3 gives the number of CPUs): jitterdebugger numbers its threads, not their CPUs.
+Samples that the file counts but lists in no row were later than 1 ms. They are counted, but \
+their latency is unknown. Minimum, mean and maximum are read from the file and include these \
+samples. jitterdebugger numbers its threads, not their CPUs. Therefore, the number of a thread is \
+taken as its CPU only if the machine had as many CPUs online as there are threads (version 3 \
+states the number of CPUs).
 
-The file does not record the time and duration of the measurement, the interval, policy and \
-priority, the load, and other events.",
+The file does not record the time, the duration, the interval, the policy and priority, the load, \
+or other events.",
     has_samples: false,
     unit_known: true,
     recognise,
@@ -45,7 +46,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     let file = Object::root(source, &map);
     let version = file.count("version")?;
     if !(1..=3).contains(&version) {
-        let reason = format!("is {version}: only 1 to 3 are known");
+        let reason = format!("is {version}, but only the versions 1 to 3 can be read");
         return Err(file.bad("version", &reason));
     }
     let mut recording = blank(source, IMPORT.name, "jitterdebugger", "timer");
@@ -62,7 +63,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     let threads = file.object("cpu")?;
     let numbers = threads.numbers()?;
     if numbers.is_empty() || numbers.len() > CpuSet::MAX_CPU as usize {
-        return Err(threads.bad("", "has no thread or too many"));
+        return Err(threads.bad("", "has no threads or too many"));
     }
     let each = online == Some(numbers.len() as u64);
     for (place, (number, key)) in numbers.iter().enumerate() {
@@ -117,7 +118,7 @@ fn read_thread(object: &Object<'_, '_>, unit: Nanos) -> Result<Counted, ImportEr
         .total()
         .map_err(|why| object.bad("histogram", &why.to_string()))?;
     counted.beyond = count.checked_sub(in_rows).ok_or_else(|| {
-        let reason = format!("is {count}, but the rows hold {in_rows} samples");
+        let reason = format!("is {count}, but the rows contain {in_rows} samples");
         object.bad("count", &reason)
     })?;
     counted.from = counted.end().max(ROWS_END);
@@ -186,7 +187,7 @@ mod tests {
         };
         for (from, to, reason) in [
             ("\"version\": 3", "\"version\": 4", "1 to 3"),
-            ("\"988\": 1", "\"988\": 2", "the rows hold 2963"),
+            ("\"988\": 1", "\"988\": 2", "the rows contain 2963"),
             ("\"988\": 1", "\"988\": -1", "cpu.0.histogram.988"),
             ("\"988\": 1", "\"99999999999999999\": 1", "out of range"),
             ("\"max\": 988", "\"max\": 98", "maximum"),

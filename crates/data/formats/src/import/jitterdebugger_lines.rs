@@ -14,14 +14,14 @@ use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "jitterdebugger-lines",
-    summary: "what jitterdebugger -v prints, live or final",
-    documentation: "The last line of each thread counts: its CPU, number of samples, minimum, \
-        mean and maximum. A line with another thread ID than before is one of a second run, and \
-        the file is refused.
+    summary: "the output of jitterdebugger -v, live or final",
+    documentation: "The CPU, number of samples, minimum, mean and maximum of a thread are read \
+        from its last line. If the ID of a thread changes, a second run has begun, and the file \
+        is refused.
 
-The lines have no histogram, so the recording has no percentiles: \
-        the latencies of single samples are unknown. The lines do not record time, duration, the \
-        interval, policy and priority, missed periods and the machine: results.json has the \
+The lines have no histogram, so the recording has no percentiles: the latencies of single samples \
+        are unknown. The lines do not record the time, the duration, the interval, the policy and \
+        priority, missed periods, or the machine. Import results.json instead to get the \
         histogram.",
     has_samples: false,
     unit_known: true,
@@ -218,7 +218,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         let other = TEXT.replace("1611", "1711").replace("593411", "793411");
         let said = refused(&IMPORT, format!("{TEXT}{other}").as_bytes());
-        assert!(said.contains("two runs in one file"), "{said}");
+        assert!(said.contains("the file contains two runs"), "{said}");
         for (from, to, reason) in [
             ("3.04", "3,04", "not a time"),
             ("3.04", "93.04", "inconsistent"),

@@ -12,16 +12,16 @@ use super::{Head, Import, ImportError, Location, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "jitterdebugger-samples",
-    summary: "every sample as jitterdebugger keeps it (samples.raw)",
+    summary: "every sample, from jitterdebugger's binary file samples.raw",
     documentation: "\
-Reads the records of 28 bytes that jitterdebugger writes on a little-endian machine. Every \
-sample is kept; the due time of a sample is its time minus its latency, accurate to a microsecond.
+Reads the records of 28 bytes that jitterdebugger writes on a little-endian machine. Every sample \
+is kept. The due time of a sample is its time minus its latency, accurate to a microsecond.
 
-The record has a field for the CPU, into which jitterdebugger writes the number of the \
-measuring thread: the two are the same where it measured all CPUs. So the CPU is treated as \
-unknown. The file does not record the wall-clock time, policy and priority, missed periods, \
-nor the machine. An impossible record (a time that does not increase, a billion nanoseconds or \
-more, a truncated record) is refused.",
+jitterdebugger writes the number of the measuring thread into the CPU field of the record. This \
+number equals the CPU only if all CPUs were measured, so the CPU is treated as unknown. The file \
+does not record the wall-clock time, the policy and priority, missed periods, or the machine. An \
+impossible record (a time that does not increase, a billion nanoseconds or more, a truncated \
+record) is refused.",
     has_samples: true,
     unit_known: true,
     recognise,
@@ -117,9 +117,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
                 0 => channels.recording(source, sink),
                 left => Err(source.bad_at(
                     place,
-                    format!(
-                        "the file ends after {left} bytes of a record of {RECORD}: it is truncated"
-                    ),
+                    format!("the file is truncated: its last record has {left} of {RECORD} bytes"),
                 )),
             };
         }
@@ -151,12 +149,13 @@ impl Failure {
         match self {
             Self::NoRecord => source.bad_at(
                 place,
-                "not a record of a sample: its thread, time or latency is invalid",
+                "not a valid record: its thread, time or latency is impossible",
             ),
             Self::Back(thread) => source.bad_at(
                 place,
                 format!(
-                    "the time of thread {thread} does not increase: two runs in one file, or damaged"
+                    "the time of thread {thread} does not increase: the file contains two runs or \
+                     is damaged"
                 ),
             ),
             Self::Sink(error) => source.not_kept(error),

@@ -6,10 +6,10 @@ use super::{Head, Import, ImportError, Location, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "json",
-    summary: "a recording as punctual exports it, without its samples",
-    documentation: "Reads the output of export --format json and measure --json: the whole \
-        recording with its ID, so a recording that is already in the store is refused. The file \
-        has no samples, so the imported recording has none.",
+    summary: "a recording that punctual exported, without its samples",
+    documentation: "Reads the output of export --format json and measure --json. The recording \
+        keeps its ID, so the file is refused if the store already contains this recording. The \
+        file contains no samples, so the imported recording has none.",
     has_samples: false,
     unit_known: true,
     recognise,

@@ -12,7 +12,7 @@ pub(crate) enum Malformed {
     In { part: String, why: Box<Self> },
 
     // Lines.
-    #[error("\"{0}\" is not a line of these tools")]
+    #[error("\"{0}\" is not a line that these tools print")]
     Foreign(String),
     #[error("\"{0}\" is not a line that cyclictest writes below the histogram")]
     BelowHistogram(String),
@@ -20,11 +20,11 @@ pub(crate) enum Malformed {
     NoSample(String),
     #[error("a second line '{0}'")]
     SecondLine(String),
-    #[error("a second line '{0}': two runs in one file, split it")]
+    #[error("a second line '{0}': the file contains two runs, split it")]
     SecondRun(String),
-    #[error("line '{0}' is missing: the file is truncated")]
+    #[error("the line '{0}' is missing: the file is truncated")]
     MissingLine(&'static str),
-    #[error("line not found: '{0}': the output is truncated or was made with --quiet")]
+    #[error("the line '{0}' is missing: the output is truncated or was written with --quiet")]
     MissingSummary(&'static str),
     #[error("the line has no {0}")]
     MissingField(&'static str),
@@ -36,42 +36,42 @@ pub(crate) enum Malformed {
     LineTruncated,
     #[error("the line is not UTF-8 text")]
     LineNotText,
-    #[error("line for each thread's overflows is missing: the file is truncated")]
+    #[error("the line with the overflows of each thread is missing: the file is truncated")]
     MissingOverflows,
     #[error("the line with its figures is missing: the file is truncated")]
     MissingFigures,
-    #[error("the summary is missing or truncated: line 'Duration:' not found")]
+    #[error("the summary is missing or truncated: the line 'Duration:' was not found")]
     MissingDuration,
-    #[error("there is no table, or it has no row of a CPU, or too many")]
+    #[error("no table found, or its number of rows for CPUs is 0 or too large")]
     NoTable,
-    #[error("no line gives the period, without which samples cannot be counted")]
+    #[error("no line states the period, which is needed to calculate the number of samples")]
     MissingPeriod,
     #[error("no line of a pair found")]
     NoPair,
-    #[error("the pair was not introduced before")]
+    #[error("the line that introduces this pair is missing")]
     PairNotIntroduced,
     #[error("oslat stopped at its trace threshold and printed no figures")]
     StoppedAtThreshold,
 
     // A second run, or another format, in the same file.
-    #[error("a second histogram begins here: split the file, one run each")]
+    #[error("a second histogram begins here: split the file into one file for each run")]
     SecondHistogram,
     #[error("a second summary begins here: split the file")]
     SecondSummary,
     #[error(
-        "a second table begins here, and nothing shows that it is of the same run: keep the last \
-         one, or split the file"
+        "a second table begins here, and it may belong to another run: keep only the last table, \
+         or split the file"
     )]
     SecondTable,
     #[error("a histogram begins here: import the file with --format cyclictest-hist")]
     HistogramBegins,
-    #[error("a histogram begins here, after samples: split the file")]
+    #[error("a histogram begins here, below samples: split the file")]
     HistogramAfterSamples,
-    #[error("fewer cycles than before: two runs in one file, split it")]
+    #[error("fewer cycles than before: the file contains two runs, split it")]
     FewerCycles,
     #[error(
-        "{what} {number} has the thread ID {id}, before it was {before}: two runs in one file, \
-         split it"
+        "{what} {number} has the thread ID {id}, but had {before} before: the file contains two \
+         runs, split it"
     )]
     OtherThreadId {
         what: &'static str,
@@ -79,20 +79,18 @@ pub(crate) enum Malformed {
         id: u64,
         before: u64,
     },
-    #[error(
-        "thread {0} has another priority or interval than before: two runs in one file, split it"
-    )]
+    #[error("the priority or interval of thread {0} changed: the file contains two runs, split it")]
     OtherSettings(u64),
-    #[error("a second run begins here: split the file, one run each")]
+    #[error("a second run begins here: split the file into one file for each run")]
     SecondRunBegins,
     #[error(
-        "figures follow below \"{0}\": cut the words out, and split the file where it holds two \
-         runs"
+        "more figures follow below \"{0}\": remove this text, or split the file if it contains \
+         two runs"
     )]
     FiguresBelowWords(String),
     #[error(
-        "the columns have another width than before: two runs in one file, one in microseconds \
-         and one in nanoseconds"
+        "the width of the columns changed: the file contains two runs, one in microseconds and \
+         one in nanoseconds; split it"
     )]
     OtherWidth,
 
@@ -122,34 +120,34 @@ pub(crate) enum Malformed {
     #[error("{latency} {unit} is not a latency")]
     LatencyTooLarge { latency: i64, unit: &'static str },
     #[error(
-        "{name} is {text}, but a latency is never negative: this run is invalid (as \
-         cyclictest 2.4 does with -x), and nothing was imported"
+        "{name} is {text}, but a latency is never negative: this run is invalid (cyclictest 2.4 \
+         with -x writes such files), and nothing was imported"
     )]
     NegativeLatency { name: &'static str, text: String },
     #[error(
-        "minimum {min}, mean {avg} and maximum {max} are inconsistent: the run measured \
-         nonsense (as cyclictest 2.4 does with -x), and nothing was imported"
+        "minimum {min}, mean {avg} and maximum {max} are inconsistent: this run is invalid \
+         (cyclictest 2.4 with -x writes such files), and nothing was imported"
     )]
     Inconsistent { min: u64, avg: u64, max: u64 },
     #[error("a sample is out of range")]
     SampleTooLong,
     #[error("the duration is out of range")]
     DurationTooLong,
-    #[error("its figures are out of range")]
+    #[error("the figures are out of range")]
     FiguresTooLarge,
-    #[error("the duration is not like '0 00:01:30'")]
+    #[error("the duration does not have the form '0 00:01:30'")]
     DurationForm,
     #[error("the time unit is not 'us'")]
     UnitNotMicros,
     #[error(
-        "the file does not give its unit, microseconds or nanoseconds: the figures fill their \
-         columns, or the blanks that align them were removed; use --unit us or --unit ns"
+        "the file does not show whether its unit is microseconds or nanoseconds: the numbers fill \
+         their columns, or spaces were removed; use --unit us or --unit ns"
     )]
     UnitUnknown,
     #[error(
-        "the file does not give its unit, and the blanks that would show it were removed. The \
-         smallest latency of thread {thread} is {min}, its interval {interval_us} µs: it is \
-         probably in nanoseconds (cyclictest -N). Use --unit ns, or --unit us"
+        "the file does not state its unit, and the spaces that would show it were removed. The \
+         smallest latency of thread {thread} is {min}, and its interval is {interval_us} µs, so \
+         the unit is probably nanoseconds (cyclictest -N). Use --unit ns, or --unit us"
     )]
     UnitProbablyNanos {
         thread: u64,
@@ -158,45 +156,47 @@ pub(crate) enum Malformed {
     },
     #[error("the columns have the width of the other unit: omit --unit")]
     OtherUnitGiven,
-    #[error("the share of the CPU is not a number")]
+    #[error("the percentage of available CPU time is not a number")]
     ShareNotANumber,
-    #[error("the first column is not a CPU")]
+    #[error("the first column does not contain a CPU number")]
     FirstColumnNotACpu,
 
     // Figures that contradict each other.
-    #[error("its minimum, {min}, does not fit its first row, {row}")]
+    #[error("the minimum, {min}, is not in the first filled row, {row}")]
     MinimumBesideRows { min: Nanos, row: Nanos },
-    #[error("its maximum, {max}, does not fit its last row, {row}")]
+    #[error("the maximum, {max}, is not in the last filled row, {row}")]
     MaximumBesideRows { max: Nanos, row: Nanos },
-    #[error("its mean, {0}, is not between its minimum and its maximum")]
+    #[error("the mean, {0}, is not between the minimum and the maximum")]
     MeanOutside(Nanos),
-    #[error("the line does not fit the figures of the run")]
+    #[error("the figures of this line contradict each other or the figures of the run")]
     SecondOutside,
-    #[error("samples lie outside of minimum {min} and maximum {max}")]
+    #[error("some samples are below the minimum {min} or above the maximum {max}")]
     SamplesOutside { min: u64, max: u64 },
-    #[error("{overflows} overflows, but the maximum {max} is in the rows")]
+    #[error("there are {overflows} overflows, but the maximum {max} is in a row of the histogram")]
     MaximumInRows { overflows: u64, max: u64 },
-    #[error("{overflows} overflows, but {listed} are listed, and {others} others")]
+    #[error(
+        "there are {overflows} overflows, but the file lists {listed} and mentions {others} others"
+    )]
     OverflowsListed {
         overflows: u64,
         listed: usize,
         others: u64,
     },
-    #[error("{listed} samples are listed, 'Samples recorded' says {recorded}")]
+    #[error("{listed} samples are listed, but 'Samples recorded' is {recorded}")]
     SamplesListed { listed: u64, recorded: u64 },
-    #[error("its rows and overflows hold {total} samples, the line 'count:' says {count}")]
+    #[error("the rows and overflows contain {total} samples, but the line 'count:' states {count}")]
     SamplesCounted { total: u64, count: u64 },
-    #[error("its buckets hold {total} samples, <samples> says {samples}")]
+    #[error("the buckets contain {total} samples, but <samples> is {samples}")]
     SamplesInBuckets { total: u64, samples: u64 },
-    #[error("the whole system has {system} samples, its cores together {sum}")]
+    #[error("the whole system has {system} samples, but the sum of its cores is {sum}")]
     SamplesOfSystem { system: u64, sum: u64 },
-    #[error("more samples than a count can hold")]
+    #[error("the number of samples does not fit into 64 bits")]
     SamplesTooMany,
-    #[error("the rows of the histogram are missing, and so is the line 'Total' that counts them")]
+    #[error("the rows of the histogram and the line 'Total' are missing")]
     MissingRows,
-    #[error("its rows hold more samples than a count can hold")]
+    #[error("the number of samples in its rows does not fit into 64 bits")]
     SamplesTooManyInRows,
-    #[error("its maximum is not in a bucket")]
+    #[error("the maximum is not in any bucket")]
     MaximumInNoBucket,
     #[error("'Total' is not the sum of the rows")]
     TotalNotSum,
@@ -210,13 +210,13 @@ pub(crate) enum Malformed {
     TooMany { most: usize, what: &'static str },
     #[error("there are more than {0} cores")]
     TooManyCores(usize),
-    #[error("CPU {0} appears twice: two files in one?")]
+    #[error("CPU {0} appears twice: was the file joined from two files?")]
     CpuTwice(u32),
     #[error("core {0} appears twice")]
     CoreTwice(u32),
     #[error("the bucket {0} appears twice")]
     BucketTwice(Nanos),
-    #[error("row {0} is not above the previous one")]
+    #[error("row {0} is not greater than the previous row")]
     RowNotAbove(u64),
     #[error("row {row} is above cyclictest's limit of {limit}")]
     RowAboveLimit { row: u64, limit: usize },
@@ -224,13 +224,13 @@ pub(crate) enum Malformed {
     RowTooWide(u64),
     #[error("row {0} has no count")]
     RowEmpty(u64),
-    #[error("row {row} has {columns} columns, previous rows have {before}")]
+    #[error("row {row} has {columns} columns, but the rows before have {before}")]
     RowColumns {
         row: u64,
         columns: usize,
         before: usize,
     },
-    #[error("the rows have {columns} columns, 'Min Latencies' {threads}")]
+    #[error("the rows have {columns} columns, but 'Min Latencies' has {threads}")]
     Columns { columns: usize, threads: usize },
     #[error("'Min Latencies' names {0} threads")]
     Threads(usize),
@@ -246,24 +246,25 @@ pub(crate) enum Malformed {
     Values { values: usize, cpus: usize },
     #[error("thread {0} is out of order")]
     ThreadOutOfOrder(u64),
-    #[error("threads {sender} and {receiver} are not a pair")]
+    #[error("threads {sender} and {receiver} do not form a pair")]
     NotAPair { sender: u64, receiver: u64 },
     #[error(
-        "thread {0} has fewer cycles or a smaller maximum than before: two runs in one file, \
-         split it"
+        "thread {0} has fewer cycles or a smaller maximum than before: the file contains two \
+         runs, split it"
     )]
     ThreadWentBack(u64),
     #[error(
-        "cycle {cycle} of thread {thread} follows cycle {before}: two runs in one file, split it"
+        "cycle {cycle} of thread {thread} follows cycle {before}: the file contains two runs, \
+         split it"
     )]
     CycleWentBack {
         cycle: u64,
         thread: u64,
         before: u64,
     },
-    #[error("the bucket is not above the previous one")]
+    #[error("the bucket is not greater than the previous bucket")]
     BucketNotAbove,
-    #[error("the line 'Core:' names no CPU, a CPU twice, or too many")]
+    #[error("the line 'Core:' lists no CPU, too many CPUs, or a CPU twice")]
     CoreLine,
 
     // XML.
@@ -285,7 +286,7 @@ pub(crate) enum Malformed {
     OtherUnit(String),
     #[error("<bucket> has no '{0}'")]
     BucketWithout(&'static str),
-    #[error("the file is not one XML document")]
+    #[error("the file is not a single XML document")]
     NotOneDocument,
     #[error("text outside of all elements")]
     TextOutside,
@@ -298,8 +299,8 @@ pub(crate) enum Malformed {
     #[error("the file has no measurement with cyclictest or timerlat")]
     NoMeasurement,
     #[error(
-        "the file has no figures: rteval omits them where the maximum was beyond its histogram, \
-         and where tracing stopped the run"
+        "the file has no figures: rteval omits them if the maximum was beyond its histogram or \
+         tracing stopped the run"
     )]
     NoFigures,
 }
@@ -334,7 +335,7 @@ mod tests {
             (Malformed::LineNotText, "the line is not UTF-8 text"),
             (
                 Malformed::MissingOverflows,
-                "line for each thread's overflows is missing: the file is truncated",
+                "the line with the overflows of each thread is missing: the file is truncated",
             ),
             (
                 Malformed::MissingFigures,
@@ -342,12 +343,12 @@ mod tests {
             ),
             (
                 Malformed::MissingDuration,
-                "the summary is missing or truncated: line 'Duration:' not found",
+                "the summary is missing or truncated: the line 'Duration:' was not found",
             ),
             (Malformed::NoPair, "no line of a pair found"),
             (
                 Malformed::PairNotIntroduced,
-                "the pair was not introduced before",
+                "the line that introduces this pair is missing",
             ),
             (
                 Malformed::StoppedAtThreshold,
@@ -355,7 +356,7 @@ mod tests {
             ),
             (
                 Malformed::SecondHistogram,
-                "a second histogram begins here: split the file, one run each",
+                "a second histogram begins here: split the file into one file for each run",
             ),
             (
                 Malformed::SecondSummary,
@@ -367,16 +368,16 @@ mod tests {
             ),
             (
                 Malformed::HistogramAfterSamples,
-                "a histogram begins here, after samples: split the file",
+                "a histogram begins here, below samples: split the file",
             ),
             (
                 Malformed::FewerCycles,
-                "fewer cycles than before: two runs in one file, split it",
+                "fewer cycles than before: the file contains two runs, split it",
             ),
             (
                 Malformed::OtherWidth,
-                "the columns have another width than before: two runs in one file, \
-                 one in microseconds and one in nanoseconds",
+                "the width of the columns changed: the file contains two runs, one in \
+                 microseconds and one in nanoseconds; split it",
             ),
             (
                 Malformed::MissingField("test duration"),
@@ -384,31 +385,31 @@ mod tests {
             ),
             (Malformed::SampleTooLong, "a sample is out of range"),
             (Malformed::DurationTooLong, "the duration is out of range"),
-            (Malformed::FiguresTooLarge, "its figures are out of range"),
+            (Malformed::FiguresTooLarge, "the figures are out of range"),
             (
                 Malformed::DurationForm,
-                "the duration is not like '0 00:01:30'",
+                "the duration does not have the form '0 00:01:30'",
             ),
             (Malformed::UnitNotMicros, "the time unit is not 'us'"),
             (
                 Malformed::ShareNotANumber,
-                "the share of the CPU is not a number",
+                "the percentage of available CPU time is not a number",
             ),
             (
                 Malformed::FirstColumnNotACpu,
-                "the first column is not a CPU",
+                "the first column does not contain a CPU number",
             ),
             (
                 Malformed::SamplesTooMany,
-                "more samples than a count can hold",
+                "the number of samples does not fit into 64 bits",
             ),
             (
                 Malformed::SamplesTooManyInRows,
-                "its rows hold more samples than a count can hold",
+                "the number of samples in its rows does not fit into 64 bits",
             ),
             (
                 Malformed::MaximumInNoBucket,
-                "its maximum is not in a bucket",
+                "the maximum is not in any bucket",
             ),
             (Malformed::TotalNotSum, "'Total' is not the sum of the rows"),
             (
@@ -421,15 +422,15 @@ mod tests {
             ),
             (
                 Malformed::BucketNotAbove,
-                "the bucket is not above the previous one",
+                "the bucket is not greater than the previous bucket",
             ),
             (
                 Malformed::CoreLine,
-                "the line 'Core:' names no CPU, a CPU twice, or too many",
+                "the line 'Core:' lists no CPU, too many CPUs, or a CPU twice",
             ),
             (
                 Malformed::NotOneDocument,
-                "the file is not one XML document",
+                "the file is not a single XML document",
             ),
             (Malformed::TextOutside, "text outside of all elements"),
             (Malformed::CoreWithoutId, "<core> has no 'id'"),
@@ -444,8 +445,8 @@ mod tests {
             ),
             (
                 Malformed::NoFigures,
-                "the file has no figures: rteval omits them where the maximum was beyond \
-                 its histogram, and where tracing stopped the run",
+                "the file has no figures: rteval omits them if the maximum was beyond its \
+                 histogram or tracing stopped the run",
             ),
         ];
         for (reason, message) in messages {

@@ -19,7 +19,7 @@ pub(crate) fn parse(source: &mut Source<'_>) -> Result<Map<String, Value>, Impor
         Ok(_) => Err(source.bad_at(Location::Line(1), "the file is not a JSON object")),
         Err(error) if error.is_eof() => Err(source.bad_at(
             Location::Line(error.line() as u64),
-            "the file ends inside its JSON: it is truncated",
+            "the JSON data is incomplete: the file is truncated",
         )),
         Err(error) => {
             let reason = error.to_string();
@@ -27,8 +27,8 @@ pub(crate) fn parse(source: &mut Source<'_>) -> Result<Map<String, Value>, Impor
             Err(source.bad_at(
                 Location::Line(error.line() as u64),
                 format!(
-                    "not valid JSON, column {}: {reason} (tools of rt-tests write no valid JSON \
-                     where their command line holds a quote)",
+                    "not valid JSON, column {}: {reason} (rt-tests tools write invalid JSON if \
+                     their command line contains a quotation mark)",
                     error.column()
                 ),
             ))
@@ -170,7 +170,13 @@ impl<'a, 's> Object<'a, 's> {
             let digits = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit());
             match key.parse().ok().filter(|_| digits) {
                 Some(number) => numbers.push((number, key.as_str())),
-                None => return Err(self.bad(&shorten(key), "is not the name of a number")),
+                None => {
+                    return Err(self.bad(
+                        &shorten(key),
+                        "is not a number: every key in this \
+                    object must be a number",
+                    ));
+                }
             }
         }
         numbers.sort_unstable();

@@ -24,15 +24,16 @@ pub(crate) const IMPORT: Import = Import {
     name: "oslat-text",
     summary: "what oslat prints",
     documentation: "\
-Each CPU becomes a thread of the recording; a sample is one iteration of the loop, and its \
-latency is the duration of the iteration in whole units of the file: rounded up by oslat up to \
-2.6, rounded down from 2.7 on. A prompt below the figures is skipped.
+Each CPU becomes a thread of the recording. A sample is one iteration of the loop, and its \
+latency is the duration of the iteration in whole units of the file. oslat up to 2.6 rounds the \
+duration up; oslat 2.7 and later round it down. A shell prompt below the figures is skipped.
 
-The last bucket also counts longer iterations: if the maximum shows that there were any, the \
-samples of this bucket are of unknown latency. The mean is that of the buckets: oslat prints the mean of their upper ends.
+The last bucket also counts longer iterations: if the maximum shows that there were longer \
+iterations, the latency of all samples in this bucket is unknown. The mean is calculated from the \
+buckets, because oslat prints the mean of their upper limits.
 
-The file does not record when it was measured, the load, nor the machine. Without a summary \
-(--trace-threshold was hit) it holds no figures, and is refused.",
+The file does not record the time of the measurement, the load, or the machine. If \
+--trace-threshold stopped the run, the file has no figures and is refused.",
     has_samples: false,
     unit_known: true,
     recognise,
@@ -312,7 +313,7 @@ mod tests {
             refused(&IMPORT, NEW.replacen(from, to, 1).as_bytes())
         };
         for (from, to, reason) in [
-            ("    003 (us)", "    001 (us)", "is not above"),
+            ("    003 (us)", "    001 (us)", "is not greater"),
             ("(us):\t 9\n", "(us):\t 9 9\n", "2 values for 1 CPUs"),
             ("(us):\t 9\n", "(us):\t x\n", "'x' is not a count"),
             ("Core:\t 0", "Core:\t 0 0", "a CPU twice"),

@@ -16,15 +16,15 @@ use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "pmqtest-lines",
-    summary: "the lines of pmqtest, ptsematest, svsematest and sigwaittest",
+    summary: "the output lines of pmqtest, ptsematest, svsematest and sigwaittest",
     documentation: "Reads what these tools print on the terminal, with or without the cursor \
-        movements of live output. The last two lines of each pair count. Words above and below \
-        are skipped. A line with another thread ID than before is one of a second run, and the \
-        file is refused.
+        movements of live output. The figures of a pair are read from its last two lines. Text \
+        above and below the lines is skipped. If a thread ID changes, a second run has begun, and \
+        the file is refused.
 
-The lines have no histogram, so the recording has no percentiles: the \
-        latencies of single samples are unknown. Only pmqtest can be distinguished. The lines do \
-        not record time, duration, missed periods and the machine.",
+The lines have no histogram, so the recording has no percentiles: the latencies of single samples \
+        are unknown. Only pmqtest can be distinguished from the other tools. The lines do not \
+        record the time, the duration, missed periods, or the machine.",
     has_samples: false,
     unit_known: true,
     recognise,
@@ -296,7 +296,7 @@ mod tests {
         let (id, _) = id.split_once(',').unwrap();
         let other = more.replace(&format!("ID{id},"), "ID99999,");
         let said = refused(&IMPORT, format!("{LINES}{other}").as_bytes());
-        assert!(said.contains("two runs in one file"), "{said}");
+        assert!(said.contains("the file contains two runs"), "{said}");
         let said = refused(&IMPORT, format!("{LINES}Hello,\n{more}").as_bytes());
         assert!(said.contains("figures follow below"), "{said}");
     }

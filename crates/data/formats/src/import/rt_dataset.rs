@@ -15,20 +15,19 @@ use crate::facts::UNKNOWN;
 pub(crate) const IMPORT: Import = Import {
     name: "rt-dataset",
     summary: "OSADL's RT Dataset 1.0 (JSON)",
-    documentation: "Each column behind the first of latency.cores becomes a thread; its CPU is \
-        that of the list in cyclictest's -a, else the column's number, as plot-rtdataset.py has \
-        it. The maxima are those of the file, if it has them.
+    documentation: "Each column of latency.cores except the first becomes a thread. The CPU of a \
+        thread is read from the list in cyclictest's -a; without that list it is the number of \
+        the column, as in plot-rtdataset.py. The maxima are read from the file if it has them.
 
-The file does not say how many samples \
-        lay beyond the last class (condition.cycles is what was requested, not what was \
-        measured): if a maximum shows that there were any, one such sample of unknown latency is \
-        counted, with a warning. Without maxima the largest filled class is taken for the \
-        maximum, also with a warning. timestamps.origin is taken for the start; OSADL's script \
-        writes the end of the measurement there.
+The file does not record how many samples were beyond the last class, because condition.cycles is \
+        the number that was requested, not measured. If a maximum shows that there were such \
+        samples, one sample of unknown latency is counted, with a warning. If the file has no \
+        maxima, the largest filled class is used as the maximum, also with a warning. \
+        timestamps.origin is used as the start, although OSADL's script writes the end of the \
+        measurement there.
 
-The file does not record the measured time, \
-        missed periods, policy, priority and other events. Fields that punctual adds to the files \
-        it writes are read back.",
+The file does not record the duration, missed periods, the policy, the priority, or other events. \
+        Fields that punctual adds to the files it writes are also read.",
     has_samples: false,
     unit_known: true,
     recognise,
@@ -165,7 +164,7 @@ fn read_latency(
     let columns = latency.get("cores").and_then(Value::as_array);
     let columns = columns.ok_or_else(|| latency.bad("cores", "is missing or not a list"))?;
     if !(2..=CpuSet::MAX_CPU as usize).contains(&columns.len()) {
-        return Err(latency.bad("cores", "has no column or too many"));
+        return Err(latency.bad("cores", "has no columns or too many"));
     }
     let edges = counts(latency, "cores", &columns[0])?;
     let row = width(&edges).ok_or_else(|| {
@@ -232,15 +231,16 @@ fn read_latency(
 fn warn(recording: &mut Recording, no_maxima: bool, beyond: u64) {
     if no_maxima {
         recording.warnings.push(
-            "the file has no maxima: samples beyond its last class may be missing, and the \
-             largest latency with them"
+            "the file has no maxima: samples beyond its last class, and thus the largest latency, \
+             may be missing"
                 .to_owned(),
         );
     }
     if beyond > 0 {
         recording.warnings.push(format!(
             "the file does not count the samples beyond its last class: its maxima show that \
-             {beyond} of the threads had some, of which one each is counted"
+             {beyond} threads had such samples, and one sample is counted for each of these \
+             threads"
         ));
     }
 }
@@ -249,7 +249,7 @@ fn warn(recording: &mut Recording, no_maxima: bool, beyond: u64) {
 fn counts(object: &Object<'_, '_>, key: &str, list: &Value) -> Result<Vec<u64>, ImportError> {
     let numbers = list.as_array().map(|list| list.iter().map(Value::as_u64));
     let numbers: Option<Vec<u64>> = numbers.and_then(Iterator::collect);
-    numbers.ok_or_else(|| object.bad(key, "contains something other than lists of counts"))
+    numbers.ok_or_else(|| object.bad(key, "contains a value that is not a count"))
 }
 
 /// Returns the width of adjacent classes, given by their lower edges in whole microseconds.
@@ -321,7 +321,7 @@ mod tests {
             ("[0, 1, 2,", "[0, 2,", "equal width"),
             ("[8, 41]", "[8]", "latency.maxima"),
             ("[8, 41]", "[7, 41]", "maximum"),
-            ("[8, 41]", "[8, -1]", "lists of counts"),
+            ("[8, 41]", "[8, -1]", "not a count"),
             ("[0, 0, 9", "[0, 9", "edges"),
             ("+02:00", "+99:00", "timestamps.origin"),
         ] {

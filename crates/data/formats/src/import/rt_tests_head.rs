@@ -130,7 +130,11 @@ pub(crate) fn additions(
         };
         account.expected = expected;
         if !account.balances() {
-            return Err(object.bad("expected", "is not recorded + missed + warm-up"));
+            return Err(object.bad(
+                "expected",
+                "is not the sum of the samples recorded, missed and \
+                in the warm-up",
+            ));
         }
     }
     if whole_account {

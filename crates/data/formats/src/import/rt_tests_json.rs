@@ -16,21 +16,20 @@ use super::{Head, Import, ImportError, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "rt-tests-json",
-    summary: "rt-tests' --json: cyclictest, signaltest, oslat, pmqtest and its family",
+    summary: "--json output of rt-tests: cyclictest, signaltest, oslat, pmqtest and similar tools",
     documentation: "\
-Reads file version 1 as rt-tests 2.4 to 2.10 write it, and what punctual exports as \
-cyclictest-json.
+Reads file version 1, which rt-tests 2.4 to 2.10 write and punctual exports as cyclictest-json.
 
-Cycles that are in no row of the histogram (cyclictest does not write how many overflowed) \
-are kept as samples of unknown latency, no less than the row after the last; without a \
-histogram, all of them are. Minimum, maximum and mean are the file's. oslat counts longer \
-samples in its last row: if its maximum shows that there were any, the samples of that row are \
-of unknown latency, too.
+cyclictest does not write the number of overflows. Therefore, cycles that are in no row of the \
+histogram are recorded as samples of unknown latency above the last row. If the file has no \
+histogram, the latency of all samples is unknown. Minimum, maximum and mean are read from the \
+file. oslat counts longer samples in its last row. If its maximum shows that there were longer \
+samples, the latency of all samples in that row is unknown, too.
 
-The file does not record missed periods, the load and interference; cyclictest's does \
-not record policy and priority. signaltest before 2.10 writes the first thread's CPU for all of \
-its threads. pmqtest and its family write the samples of the sender, which are taken for \
-those of the receiver.",
+The file does not record missed periods, the load, or interference. cyclictest's file does not \
+record the policy and priority either. signaltest before 2.10 writes the first thread's CPU for \
+all of its threads. pmqtest and similar tools write the samples below the sender; punctual \
+assigns them to the receiver.",
     has_samples: false,
     unit_known: true,
     recognise,
@@ -70,7 +69,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     match file.count("file_version")? {
         1 => {}
         other => {
-            let reason = format!("is {other}: only version 1 is known");
+            let reason = format!("is {other}, but only version 1 can be read");
             return Err(file.bad("file_version", &reason));
         }
     }
@@ -78,11 +77,11 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     let numbers = all.numbers()?;
     let said = file.maybe_count("num_threads")?;
     if said.is_some_and(|said| said != numbers.len() as u64) {
-        let reason = format!("does not fit the {} threads that follow", numbers.len());
+        let reason = format!("differs from the {} threads in the file", numbers.len());
         return Err(file.bad("num_threads", &reason));
     }
     if numbers.is_empty() || numbers.len() > THREADS {
-        return Err(file.bad("thread", "has no thread or too many"));
+        return Err(file.bad("thread", "has no threads or too many"));
     }
     let (tool, probe, kind) = tool(&file, &all.object(numbers[0].1)?)?;
     let mut recording = head(source, &file, IMPORT.name, tool, probe)?;
@@ -135,7 +134,11 @@ fn tool(
     } else if thread.has("cycles") {
         Kind::Cycles
     } else {
-        return Err(thread.bad("cycles", "is missing, as are the keys of other tools"));
+        return Err(thread.bad(
+            "cycles",
+            "is missing, and no key of another rt-tests tool is \
+            present",
+        ));
     };
     let line = file.maybe_text("cmdline:")?.unwrap_or_default();
     let mut words = line.split_whitespace().map(|word| {
@@ -196,7 +199,7 @@ fn rows(
         let lower = lower.ok_or_else(|| rows.bad(key, "is out of range"))?;
         total = total
             .checked_add(count)
-            .ok_or_else(|| rows.bad(key, "makes more samples than a count can hold"))?;
+            .ok_or_else(|| rows.bad(key, "makes the number of samples exceed 64 bits"))?;
         histogram.add_row(lower, count);
         if count > 0 {
             last = Some((lower, count));
@@ -219,7 +222,7 @@ fn figures(
         return Err(object.bad("min", "is larger than 'max'"));
     }
     if histogram.max().is_some_and(|row| row > max) {
-        return Err(object.bad("max", "is smaller than a row of the histogram with samples"));
+        return Err(object.bad("max", "is smaller than a filled row of the histogram"));
     }
     let sum = match object.maybe_number("avg")? {
         None => None,
@@ -243,7 +246,7 @@ fn cycles(object: &Object<'_, '_>, place: usize, unit: Nanos) -> Result<ThreadRe
     let cycles = object.count("cycles")?;
     let beyond = cycles.checked_sub(histogram.count()).ok_or_else(|| {
         let reason = format!(
-            "is {cycles}, fewer than the {} samples of the histogram",
+            "is {cycles}, which is less than the {} samples in the histogram",
             histogram.count()
         );
         object.bad("cycles", &reason)

@@ -32,18 +32,17 @@ use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "rteval-xml",
-    summary: "rteval's summary.xml: its measurement with cyclictest or rtla timerlat",
-    documentation: "Each core becomes a thread; the figures of the whole system are the sums of \
-        all cores, and are only checked. rteval keeps the rows of the tools it runs and drops \
-        samples beyond the rows: if a maximum shows that there were any, one sample of unknown \
-        latency is counted, with a warning. For timerlat, whose interrupt, thread and user-space \
-        latencies rteval adds up into one histogram, percentiles and mean are of that mixture, \
-        and a warning says it.
+    summary: "the cyclictest or rtla timerlat measurement in rteval's summary.xml",
+    documentation: "Each core becomes a thread. The figures of the whole system are the sums of \
+        all cores, and are used only as a check. rteval stores the histogram rows of the tools it \
+        runs and drops samples beyond the rows. If a maximum shows that there were such samples, \
+        one sample of unknown latency is counted, with a warning. For timerlat, rteval combines \
+        the interrupt, thread and user-space latencies in one histogram. The percentiles and the \
+        mean then describe this mixture, and a warning is given.
 
-The file gives the start without a time zone; UTC is assumed, \
-        with a warning. rteval leaves the figures out if the maximum exceeds its rows or tracing \
-        stopped the run. Such a file is refused. Other measurements (hwlatdetect, sysstat) are \
-        not read.",
+The file states the start without a time zone; UTC is assumed, with a warning. rteval omits the \
+        figures if the maximum exceeds its rows or tracing stopped the run. Such a file is \
+        refused. Other measurements (hwlatdetect, sysstat) are not read.",
     has_samples: false,
     unit_known: true,
     recognise,
@@ -339,7 +338,7 @@ impl Reading {
         self.recording.started = started;
         learn(&mut self.recording, &[Unknown::Started]);
         self.recording.warnings.push(format!(
-            "the start, {start}, is in the machine's local time: read as UTC"
+            "the start, {start}, is a local time without a time zone: UTC is assumed"
         ));
         let length = stop.and_then(|stop| zone.to_timestamp(stop).ok());
         let length = length.map(|stop| stop.duration_since(started).as_nanos());
@@ -368,21 +367,23 @@ impl Reading {
         let warnings = &mut self.recording.warnings;
         if beyond > 0 {
             warnings.push(format!(
-                "rteval does not count the samples beyond its histogram: the maxima show \
-                 that {beyond} of the cores had some, of which one each is counted"
+                "rteval does not count the samples beyond its histogram: the maxima show that \
+                 {beyond} cores had such samples, and one sample is counted for each of these \
+                 cores"
             ));
         }
         if tool == Tool::Timerlat {
             warnings.push(
-                "rteval adds up the latencies of the interrupt, the thread and the return to user \
-                 space: percentiles and mean are of all three together"
+                "rteval combines the latencies of the interrupt, the thread and the return to \
+                 user space: the percentiles and the mean describe all three together"
                     .to_owned(),
             );
         }
         if tool == Tool::Timerlat || beyond == 0 {
             warnings.push(
-                "samples beyond rteval's histogram, if there were any, are neither in these \
-                 figures nor (but for cyclictest in later versions) in the maxima"
+                "samples beyond rteval's histogram, if any, are missing from these figures and \
+                 from the maxima (for cyclictest, later versions of rteval include them in the \
+                 maxima)"
                     .to_owned(),
             );
         }
@@ -540,7 +541,7 @@ mod tests {
             (
                 "<samples>600</samples>",
                 "<samples>601</samples>",
-                "cores together 1200",
+                "sum of its cores is 1200",
             ),
             ("index=\"17\"", "index=\"9\"", "twice"),
             ("index=\"17\"", "index=\"1x\"", "'1x' is not a count"),

@@ -28,16 +28,16 @@ pub(crate) const TIMERLAT: Import = Import {
     name: "rtla-timerlat-hist",
     summary: "the histogram of rtla timerlat hist",
     documentation: "\
-Each column becomes a thread of the recording, named after its CPU and what was measured: \
-the interrupt handler, the thread, the return to user space; each wake-up is in all of them, so \
-they are never added up. Samples beyond the last row keep \
-their count and have no latency; minimum, mean and maximum are rtla's, the mean rounded down to \
-its unit.
+Each column becomes a thread of the recording. Its name contains the CPU and the measured object: \
+the interrupt handler, the thread, or the return to user space. Every wake-up appears in all of \
+these columns, so their counts are never added. Samples beyond the last row are counted, but \
+their latency is unknown. Minimum, mean and maximum are read from the file, in which rtla rounds \
+the mean down to its unit.
 
-The file does not give the width of the rows: the largest number that divides all of their edges \
-is used, which is never less than the width. With --no-summary \
-the maximum of a column that has samples beyond its rows is unknown. A file written with \
---no-header or --no-index does not describe its contents, and is refused.",
+The file does not state the width of the rows. The largest number that divides all row limits is \
+used instead, which is never less than the width. With --no-summary, the maximum of a column that \
+has samples beyond its rows is unknown. A file written with --no-header or --no-index does not \
+describe its contents, and is refused.",
     has_samples: false,
     unit_known: true,
     recognise: |head| begins(head, TITLE_TIMERLAT),
@@ -48,9 +48,9 @@ pub(crate) const OSNOISE: Import = Import {
     name: "rtla-osnoise-hist",
     summary: "the histogram of rtla osnoise hist",
     documentation: "\
-Each CPU becomes a thread of the recording; a sample is a time that was taken from the spinning \
-thread. Otherwise as rtla-timerlat-hist, but minimum, mean and maximum are rounded down to the \
-width of a row, as rtla has them, and a warning says so.",
+Each CPU becomes a thread of the recording; a sample is a period during which the spinning thread \
+did not run. The file is read like rtla-timerlat-hist, but rtla rounds minimum, mean and maximum \
+down to the width of a row, and a warning is given.",
     has_samples: false,
     unit_known: true,
     recognise: |head| begins(head, TITLE_OSNOISE),
@@ -141,7 +141,7 @@ fn read(
             Some((name, figures)) => read_summary(&mut table, name, figures, source)?,
             None if table.summary > 0 => {
                 return Err(
-                    source.bad("is not a line of the summary: expected count, min, avg, max")
+                    source.bad("is not a summary line: count, min, avg or max was expected")
                 );
             }
             None => read_row(&mut table, text, source)?,
@@ -150,7 +150,7 @@ fn read(
     if table.summary != 1 && table.summary < SUMMARY.len() {
         let missing = SUMMARY[table.summary];
         return Err(source.bad(format!(
-            "the file ends before its line '{missing}:': it is truncated"
+            "the line '{missing}:' is missing: the file is truncated"
         )));
     }
     // The rest of the file repeats the columns. Only two notes in it are used.
@@ -211,7 +211,7 @@ fn find_title(
         note(&line, recording);
     }
     Err(source.bad(format!(
-        "line not found: '{}': without it (--no-header) unit and columns are unknown",
+        "the line '{}' is missing (--no-header), so the unit and the columns are unknown",
         kind.title
     )))
 }
@@ -228,11 +228,11 @@ fn read_header(source: &mut Source<'_>, kind: &Kind) -> Result<Table, ImportErro
             });
         } else if let Some(text) = line.strip_prefix("# Duration:") {
             let read = read_duration(text)
-                .ok_or_else(|| source.bad("the duration is not like '0 00:01:30'"))?;
+                .ok_or_else(|| source.bad("the duration does not have the form '0 00:01:30'"))?;
             duration = Some(read);
         } else if let Some(text) = line.strip_prefix("Index") {
             let unit =
-                unit.ok_or_else(|| source.bad("the line with the time unit is missing before it"))?;
+                unit.ok_or_else(|| source.bad("the line with the time unit above it is missing"))?;
             return Ok(Table {
                 unit,
                 duration,
@@ -242,12 +242,12 @@ fn read_header(source: &mut Source<'_>, kind: &Kind) -> Result<Table, ImportErro
             });
         } else if !line.trim().is_empty() && !line.starts_with('#') {
             return Err(source.bad(
-                "the line 'Index' with the names of the columns is missing: was it written with \
-                 --no-index?",
+                "the line 'Index' with the names of the columns is missing: was the file written \
+                 with --no-index?",
             ));
         }
     }
-    Err(source.bad("the file ends before its line 'Index': it is truncated"))
+    Err(source.bad("the line 'Index' is missing: the file is truncated"))
 }
 
 /// Parses `   0 00:01:30`: days, hours, minutes, seconds.
@@ -279,7 +279,9 @@ fn read_columns(text: &str, kind: &Kind, source: &Source<'_>) -> Result<Vec<Colu
         let (cpu, what) = column(name).ok_or_else(|| {
             let known: Vec<&str> = kind.columns.iter().map(|(column, _)| *column).collect();
             let known = known.join(" or ");
-            source.bad(format!("the column '{name}' is not {known} and a CPU"))
+            source.bad(format!(
+                "the column '{name}' does not consist of {known} and a CPU"
+            ))
         })?;
         if columns.iter().any(|c| (c.cpu, c.what) == (cpu, what)) {
             return Err(source.bad(format!("the column '{name}' appears twice")));
@@ -338,7 +340,7 @@ fn read_row(table: &mut Table, text: &str, source: &Source<'_>) -> Result<(), Im
     let lower = time(figures[0], table.unit, source)?;
     if table.last.is_some_and(|last| lower.0 <= last) {
         return Err(source.bad(format!(
-            "the row {} is not above the previous one: two files in one?",
+            "row {} is not greater than the previous row: was the file joined from two files?",
             figures[0]
         )));
     }
@@ -404,15 +406,15 @@ fn set_width(table: &mut Table, kind: &Kind, recording: &mut Recording) {
         let beyond = table.columns.iter().any(|column| column.counted.beyond > 0);
         if kind.coarse || beyond {
             recording.warnings.push(format!(
-                "the file has a single row, of unknown width: read as {}, \
-                 which is rtla's own width unless -b said otherwise",
+                "the file has a single row of unknown width: {} is assumed (if rtla ran with -b, \
+                 the width may be different)",
                 Nanos(width)
             ));
         }
     }
     if kind.coarse && width > table.unit.0 {
         recording.warnings.push(format!(
-            "rtla rounds minimum, mean and maximum of noise down to a row of {}",
+            "rtla rounds minimum, mean and maximum of noise down to a multiple of {}",
             Nanos(width)
         ));
     }

@@ -18,13 +18,13 @@ pub(crate) const IMPORT: Import = Import {
     name: "rtla-hwnoise",
     summary: "the summary of rtla hwnoise",
     documentation: "\
-Each CPU becomes a thread of the recording; a sample is a time that hardware or an NMI took from \
-the spinning thread. Only their number, their sum and the largest are in the file: all samples are \
-of unknown latency. All columns become a table.
+Each CPU becomes a thread of the recording; a sample is a period during which hardware or an NMI \
+kept the spinning thread from running. The file contains only the number of samples, their sum \
+and the largest sample, so the latency of each sample is unknown. All columns become a table.
 
-Live output is read as well: the last table counts. Tables between which the screen was not cleared \
-are of several runs, and refused. The file does not record when it was measured, \
-the load, nor the machine.",
+For live output, only the last table is read. If the screen was not cleared between two tables, \
+the file contains several runs and is refused. The file does not record the time of the \
+measurement, the load, or the machine.",
     has_samples: false,
     unit_known: true,
     recognise,
@@ -106,7 +106,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         result.map_err(|reason| source.bad(reason))?;
     }
     if rows.is_empty() || rows.len() > THREADS {
-        let reason = "there is no row of a CPU, or there are too many";
+        let reason = "there are no rows for CPUs, or too many";
         return Err(source.bad_at(Location::Whole, reason));
     }
     recording.tables.push(table(&rows));
@@ -271,7 +271,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (from, to, reason) in [
             ("time is in us", "time is in ns", "not 'us'"),
-            ("00:10:00", "10 minutes", "not like"),
+            ("00:10:00", "10 minutes", "not have the form"),
             ("#599", "599", "not a count"),
             ("  3 #599", "  2 #599", "CPU 2 appears twice"),
             (

@@ -23,15 +23,15 @@ pub(crate) const IMPORT: Import = Import {
     summary: "the table of rtla timerlat top",
     documentation: "Each CPU becomes several threads of the recording: one for the interrupt \
         handler, one for the thread, and one for the return to user space if the table has it. \
-        Each wake-up is in all of them, so they are never summed. The lines have no histogram, so \
-        the recording has no percentiles: the latencies of single samples are unknown. rtla \
-        counts interrupts; their number is also used for the other columns. The mean is rtla's, \
-        rounded down to its unit.
+        Every wake-up appears in all of these threads, so their counts are never added. The lines \
+        have no histogram, so the recording has no percentiles: the latencies of single samples \
+        are unknown. rtla counts only the interrupts; their number is also used for the other \
+        columns. The mean is read from the file, in which rtla rounds it down to its unit.
 
-Live output is read as well: the last table counts. Tables \
-        between which the screen was not cleared are of several runs, and refused, and so is a \
-        table whose row ALL has another number than its CPUs together. The file does not record \
-        when it was measured, the load, nor the machine.",
+For live output, only the last table is read. If the screen was not cleared between two tables, \
+        the file contains several runs and is refused. A table is also refused if its row ALL \
+        differs from the sum of its CPUs. The file does not record the time of the measurement, \
+        the load, or the machine.",
     has_samples: false,
     unit_known: true,
     recognise: |head| head.lines().any(|line| is_header(&line)),
@@ -303,10 +303,10 @@ mod tests {
             ),
             ("0 00:10:00", "00:10:00", "duration"),
             ("1 #599997", "0 #599997", "twice"),
-            ("1 #599997", "1 #599990", "together"),
+            ("1 #599997", "1 #599990", "sum of its cores"),
             ("        97", "         0", "inconsistent"),
             ("        97", "", "3 figures instead of 4"),
-            ("  1 #599997", "99999 #599997", "not a CPU"),
+            ("  1 #599997", "99999 #599997", "not contain a CPU"),
         ] {
             assert!(TEXT.contains(from), "{from}");
             let said = refused(&IMPORT, TEXT.replacen(from, to, 1).as_bytes());

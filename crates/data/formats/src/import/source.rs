@@ -195,7 +195,8 @@ impl<'a> Source<'a> {
             if searched > LONGEST_LINE {
                 self.line += 1;
                 return Err(self.bad(format!(
-                    "the line is longer than {LONGEST_LINE} bytes: not a file of this format"
+                    "the line is longer than {LONGEST_LINE} bytes, so the file does not have this \
+                     format"
                 )));
             }
             self.fill()?;
@@ -266,7 +267,7 @@ impl<'a> Source<'a> {
             self.start = self.end;
             if rest.len() > WHOLE {
                 let reason = format!(
-                    "it is larger than {} MiB: not a file of this format",
+                    "the file is larger than {} MiB, so it does not have this format",
                     WHOLE >> 20
                 );
                 return Err(self.bad_at(Location::Whole, reason));

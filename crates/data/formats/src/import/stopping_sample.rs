@@ -45,8 +45,8 @@ pub(crate) fn stopped_by(recording: &mut Recording, latency: Nanos, named: Optio
     account.overflow = stopped.histogram.overflow();
     let title = stopped.title();
     recording.warnings.push(format!(
-        "the sample that stopped the run, {latency}, is in no other figure of the file: it was \
-         added ({title})"
+        "the sample that stopped the run, {latency}, is not included in the other figures of the \
+         file: it was added to {title}"
     ));
 }
 

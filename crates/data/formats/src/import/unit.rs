@@ -35,16 +35,16 @@ impl FileUnit {
                 (
                     NANOSECOND,
                     Some(
-                        "the file does not give its unit; its smallest latency is too large for \
-                     microseconds, so nanoseconds are assumed (if wrong: --unit us)",
+                        "the file does not state its unit; its smallest latency is too large for \
+                     microseconds, so nanoseconds are assumed (if this is wrong, use --unit us)",
                     ),
                 )
             }
             (None, Some(_)) => (
                 MICROSECOND,
                 Some(
-                    "the file does not give its unit; microseconds are assumed (if cyclictest ran \
-                     with -N: --unit ns)",
+                    "the file does not state its unit; microseconds are assumed (if cyclictest \
+                     ran with -N, use --unit ns)",
                 ),
             ),
         };

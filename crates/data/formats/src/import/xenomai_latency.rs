@@ -14,17 +14,17 @@ use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "xenomai-latency",
-    summary: "what Xenomai's latency and EVL's latmus print",
-    documentation: "The figures of the whole run come from the line RTS|, without it from the \
-        last line RTD|: smallest, mean and largest latency, overruns (they are missed periods) \
-        and the duration. A second summary, or a time that goes back, is one of a second run, and \
-        the file is refused.
+    summary: "the output of Xenomai's latency and EVL's latmus",
+    documentation: "The figures of the whole run are read from the line RTS|, or from the last \
+        line RTD| if there is no line RTS|. They are the smallest, mean and largest latency, the \
+        overruns (missed periods) and the duration. A second summary, or a time that decreases, \
+        shows that the file contains a second run, and the file is refused.
 
-The file does not count samples: their number is computed from \
-        duration and period, with a warning. The recording has no percentiles, because the \
-        latencies of single samples are unknown and histograms (-h) are not read. A negative \
-        minimum (samples before their due time) is left out, with a warning. The file does not \
-        record when it was measured, the CPU, the load and the machine.",
+The file does not count samples: their number is calculated from the duration and the period, \
+        with a warning. The recording has no percentiles, because the latencies of single samples \
+        are unknown and histograms (-h) are not read. A negative minimum (samples before their \
+        due time) is omitted, with a warning. The file does not record the time of the \
+        measurement, the CPU, the load, or the machine.",
     has_samples: false,
     unit_known: true,
     recognise,
@@ -228,18 +228,19 @@ impl Text {
         learn(&mut recording, &[Unknown::Duration, Unknown::Missed]);
         let warnings = &mut recording.warnings;
         warnings.push(format!(
-            "the file does not count samples: {samples} follow from {seconds} s and the period"
+            "the file does not count samples: {samples} were calculated from a duration of \
+             {seconds} s and the period"
         ));
         if figures.min < 0 {
             warnings.push(format!(
-                "the smallest latency is {} ns: some samples were early, the file does not say how \
-                 many",
+                "the smallest latency is {} ns: some samples were before their due time, but the \
+                 file does not record their number",
                 figures.min
             ));
         }
         if figures.switches > 0 {
             warnings.push(format!(
-                "{} switches to the kernel's mode, which make latencies longer",
+                "{} switches to kernel mode, which increase latencies",
                 figures.switches
             ));
         }
@@ -382,8 +383,16 @@ mod tests {
         let twice = format!("{TEXT}{TEXT}");
         assert!(refused(&IMPORT, twice.as_bytes()).contains("second run"));
         for (from, to, reason) in [
-            ("2.178|     10.741", "2.178|      1.741", "does not fit"),
-            ("2.170|     12.790", "2.170|     11.790", "does not fit"),
+            (
+                "2.178|     10.741",
+                "2.178|      1.741",
+                "contradict each other",
+            ),
+            (
+                "2.170|     12.790",
+                "2.170|     11.790",
+                "contradict each other",
+            ),
             ("1000 us period", "0 us period", "second run"),
             ("1000 us period", "500 us period", "second run"),
             ("2.161", "2.16", "not a time"),

@@ -42,7 +42,7 @@ pub(crate) fn walk(
     let bytes = source.rest()?;
     let text = str::from_utf8(&bytes).map_err(|error| {
         let place = Location::Line(line_at(&bytes, error.valid_up_to() as u64));
-        source.bad_at(place, "is not UTF-8, as XML of this kind is")
+        source.bad_at(place, "is not UTF-8, which this XML format requires")
     })?;
     // A byte order mark is not text.
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
@@ -167,8 +167,8 @@ mod tests {
         for (text, line, reason) in [
             ("<a>\n<b></a>", ":2:", "well-formed"),
             ("<a>\n<b>", ":2:", "ends inside <b>"),
-            ("<a/>\n<a/>", ":2:", "one XML document"),
-            ("", ":1:", "one XML document"),
+            ("<a/>\n<a/>", ":2:", "a single XML document"),
+            ("", ":1:", "a single XML document"),
             ("\nx", ":2:", "outside"),
             ("<a>&nbsp;</a>", ":1:", "&nbsp;"),
             ("<a id='1' id='2'/>", ":1:", "attribute"),

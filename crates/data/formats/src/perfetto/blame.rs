@@ -89,7 +89,8 @@ impl<W: Write> PerfettoWriter<W> {
                 uuid: REACTIONS,
                 name: "Late reactions".to_owned(),
                 description: Some(
-                    "Outliers, and in each the causes of its latency, found by punctual".to_owned(),
+                    "Outliers with the causes of their latency, as determined by punctual"
+                        .to_owned(),
                 ),
                 ..TrackDescriptor::default()
             })?;

@@ -220,7 +220,7 @@ fn no_rows_are_made_up() {
         options,
     };
     let error = (format("rt-dataset").unwrap().write)(&export, &mut Vec::new()).unwrap_err();
-    assert!(error.to_string().contains("up to 400 µs"), "{error}");
+    assert!(error.to_string().contains("ends at 400 µs"), "{error}");
     let text = written("rt-dataset", &back, ExportOptions::default());
     let file: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(file["latency"]["cores"][0].as_array().unwrap().len(), 400);

@@ -83,15 +83,15 @@ fn expectation(expectation: &Expectation) -> String {
     let frequency = expectation.frequency_khz.as_ref().and_then(Fact::get);
     let mut text = match (frequency, expectation.max_ns) {
         (Some(khz), Some(largest)) => format!(
-            "A tuned machine of {} can be expected to stay near {largest} (100,000 clock cycles, a \
-             rule of thumb of the OSADL).",
+            "The worst case of a tuned machine at {} is expected to be near {largest} (100,000 \
+             clock cycles, a rule of thumb by OSADL).",
             gigahertz(*khz)
         ),
         _ => "Expected worst case: unknown, because the clock frequency is unknown.".to_owned(),
     };
     match (&expectation.measured, &expectation.not_measured) {
         (Some(measured), _) => text.push_str(&format!(
-            " Last measured with these settings: {} at most in {} of {} ({}, {}).",
+            " Largest latency last measured with these settings: {} in {} of {} ({}, {}).",
             measured.max_ns,
             counted(measured.samples, "sample", "samples"),
             measured.headline,
@@ -99,9 +99,12 @@ fn expectation(expectation: &Expectation) -> String {
             measured.started.strftime("%Y-%m-%d"),
         )),
         (None, Some(why)) => text.push_str(&format!(
-            " No recording here is comparable ({why}): punctual measure timer."
+            " The store has no comparable recording ({why}). To measure: punctual measure timer."
         )),
-        (None, None) => text.push_str(" Nothing was measured here yet: punctual measure timer."),
+        (None, None) => text.push_str(
+            " Nothing was measured on this machine yet. To measure: \
+            punctual measure timer.",
+        ),
     }
     text
 }
@@ -208,7 +211,8 @@ fn foot(document: &mut Document, audit: &Audit, all: bool) {
     }
     if !audit.cpus.is_empty() {
         text.push(
-            "To change settings: punctual tune plan --from-doctor; as a script: --fix-script."
+            "To change settings: punctual tune plan --from-doctor. To get a script: punctual \
+             doctor --fix-script."
                 .to_owned(),
         );
     }

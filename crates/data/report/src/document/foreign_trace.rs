@@ -23,7 +23,7 @@ pub(super) fn section(recording: &Recording) -> Option<Section> {
     for stated in trace.stated.iter().take(STATED) {
         let (number, text) = (stated.outlier, &stated.text);
         blocks.push(Block::text(format!(
-            "outlier {number}, in the trace: {text}"
+            "outlier {number}: the trace states {text}"
         )));
     }
     Some(Section::new(blocks))
@@ -60,19 +60,19 @@ fn gaps(trace: &TraceSummary) -> Vec<String> {
             lost => counted(lost, "event", "events"),
         };
         gaps.push(format!(
-            "{lost} lost in {}: that time is unexplained",
+            "{lost} lost in {}: the time in these gaps is unexplained",
             counted(trace.gaps, "gap", "gaps")
         ));
     }
     if trace.switches_missing > 0 {
         gaps.push(format!(
-            "{} between threads not in the trace: that time is unexplained",
+            "{} between threads missing from the trace: the affected time is unexplained",
             counted(trace.switches_missing, "switch", "switches")
         ));
     }
     if trace.incomplete > 0 {
         gaps.push(format!(
-            "{} of unknown length: events inside are missing",
+            "{} of unknown length, because events in between are missing",
             counted(trace.incomplete, "wait", "waits")
         ));
     }
@@ -86,11 +86,12 @@ fn clocks(trace: &TraceSummary) -> Option<String> {
     match trace.clocks_differ {
         Some(false) => None,
         Some(true) => Some(format!(
-            "clock {} differs between CPUs: a time between events of two CPUs has an error",
+            "clock {} differs between CPUs: intervals between events on two CPUs are inaccurate",
             trace.clock.as_deref().unwrap_or("of the trace")
         )),
         None => Some(
-            "the clock is unknown: a time between events of two CPUs may have an error".to_owned(),
+            "the clock is unknown: intervals between events on two CPUs may be inaccurate"
+                .to_owned(),
         ),
     }
 }
@@ -116,12 +117,16 @@ fn missing(recording: &Recording, explanation: &Explanation, trace: &TraceSummar
         && (explanation.events.iter()).any(|event| event == "sched:sched_wakeup")
     {
         notes.push(
-            "no sched_waking: latencies begin at sched_wakeup, when the thread is in the run queue"
+            "no sched_waking: latencies are counted from sched_wakeup, when the thread is already \
+             in the run queue"
                 .to_owned(),
         );
     }
     if trace.not_shown.contains(&NotShown::Flags) {
-        notes.push("events have no flags: whether interrupts were disabled is unknown".to_owned());
+        notes.push(
+            "the events have no flags, so it is unknown whether interrupts were disabled"
+                .to_owned(),
+        );
     }
     if needed.is_empty() {
         return notes;
@@ -141,8 +146,9 @@ fn missing(recording: &Recording, explanation: &Explanation, trace: &TraceSummar
         "trace-cmd record"
     };
     notes.push(format!(
-        "no events of {}: the time that they would explain is unknown. Record them next time: \
-         {recorder} {}; or record all needed events: punctual explain --wait --comm {name}",
+        "no events of {}: the time that these events explain is unknown. To record them next \
+         time: {recorder} {}. To record all necessary events: punctual explain --wait --comm \
+         {name}",
         needed.join(", "),
         options.join(" ")
     ));

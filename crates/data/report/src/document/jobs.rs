@@ -52,7 +52,7 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
         .iter()
         .max_by_key(|outlier| outlier.latency_ns);
     let why = largest.map_or_else(
-        || "The cause is unknown: none of them was explained.".to_owned(),
+        || "The cause is unknown: none of these jobs was explained.".to_owned(),
         |largest| format!("The longest: {}", largest.blame.sentence()),
     );
     Some(format!(
@@ -148,9 +148,9 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
     if at_once > 0 {
         let jobs = punctual_model::counted(at_once, "job", "jobs");
         notes.push(format!(
-            "{jobs} began without a wait: the thread returned to its release wait after the next \
-             release; the time of that release is unknown, so the response time begins at the \
-             return"
+            "{jobs} began without a wait, because the thread returned to its release wait after \
+             the next release. The time of that release is unknown, so the response time is \
+             counted from the return"
         ));
     }
     let threads = jobs.threads.iter();
@@ -172,7 +172,7 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
     if jobs.caused_by_observer > 0 {
         let outliers = punctual_model::counted(jobs.caused_by_observer, "outlier", "outliers");
         notes.push(format!(
-            "{outliers} caused by this program itself, by recording the events"
+            "{outliers} caused by punctual itself while it recorded the events"
         ));
     }
     notes
@@ -198,8 +198,8 @@ fn other_candidates(recording: &Recording, one: &ThreadJobs) -> Option<String> {
         return None;
     }
     Some(format!(
-        "{}: the release wait is a choice between several: {} took {} in {} waits; {}. --release \
-         chooses another one, such as epoll:4",
+        "{}: several waits may be the release wait: {} took {} in {} waits; {}. Use --release to \
+         select another wait, for example --release epoll:4",
         title(recording, one),
         released_by(release),
         chosen.total_ns,
@@ -215,7 +215,7 @@ fn earlier(recording: &Recording, one: &ThreadJobs) -> Option<String> {
     }
     let earlier: Vec<String> = one.earlier_releases.iter().map(released_by).collect();
     Some(format!(
-        "{}: its release wait changed; earlier jobs began with {}",
+        "{}: the release wait changed; earlier jobs began with {}",
         title(recording, one),
         earlier.join(", then ")
     ))
@@ -225,7 +225,7 @@ fn earlier(recording: &Recording, one: &ThreadJobs) -> Option<String> {
 fn not_counted(recording: &Recording, one: &ThreadJobs) -> Option<String> {
     (one.not_counted_ns > Nanos::ZERO).then(|| {
         format!(
-            "{}: jobs in {} were not counted, because its release wait was not known then",
+            "{}: jobs in {} were not counted, because its release wait was not yet known",
             title(recording, one),
             one.not_counted_ns
         )
@@ -235,19 +235,20 @@ fn not_counted(recording: &Recording, one: &ThreadJobs) -> Option<String> {
 fn windows(recording: &Recording, windows: &JobWindows) -> String {
     let (taken, limit) = (percent(windows.taken), percent(windows.limit));
     let calls = format!(
-        "{} each system call of a watched thread, {} each of any other",
+        "{} for each system call of a watched thread, {} for each system call of another thread",
         windows.call_ns, windows.other_call_ns
     );
     let part = watched(recording, windows);
     if part >= ALL {
         return format!(
-            "jobs were watched for the whole time, which took {taken} of a CPU (limit: {limit}; \
+            "jobs were watched for the whole time, which used {taken} of a CPU (limit: {limit}; \
              {calls})"
         );
     }
     format!(
-        "jobs were watched for {} in {}, {} of the time, which took {taken} of a CPU (limit: \
-         {limit}; {calls}). Watching the whole time takes about {}. Jobs that began between the windows were not seen: outliers may be among them",
+        "jobs were watched for {} in {}, {} of the time, which used {taken} of a CPU (limit: \
+         {limit}; {calls}). Watching the whole time would use about {}. Jobs that began between \
+         the windows were not seen and may include outliers",
         windows.watched_ns,
         punctual_model::counted(windows.count, "window", "windows"),
         percent(part),
@@ -344,7 +345,7 @@ mod tests {
         let noted = notes(&recording, &jobs).join("\n");
         for part in [
             "epoll_wait, descriptor 4 took 900 ms in 1,200 waits; epoll_wait, descriptor 8: 300 ms",
-            "its release wait changed; earlier jobs began with epoll_wait, descriptor 6",
+            "the release wait changed; earlier jobs began with epoll_wait, descriptor 6",
             "jobs in 1.70 s were not counted",
         ] {
             assert!(noted.contains(part), "{part}: {noted}");
@@ -401,8 +402,8 @@ mod tests {
             note.contains("2.00 s in 12 windows, 20.0% of the time"),
             "{note}"
         );
-        assert!(note.contains("takes about 9.5%"), "{note}");
-        assert!(note.contains("outliers may be among them"), "{note}");
+        assert!(note.contains("would use about 9.5%"), "{note}");
+        assert!(note.contains("may include outliers"), "{note}");
         recording.duration_ns = Nanos::from_secs(2);
         let answer = sentence(&recording).unwrap();
         assert!(
@@ -411,7 +412,7 @@ mod tests {
         );
         let note = notes(&recording);
         assert!(
-            note.contains("watched for the whole time, which took 1.9% of a CPU"),
+            note.contains("watched for the whole time, which used 1.9% of a CPU"),
             "{note}"
         );
     }

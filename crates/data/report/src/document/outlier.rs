@@ -44,7 +44,9 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     }
     if left_out > 0 {
         let count = punctual_model::counted(left_out, "event", "events");
-        events.push(Block::faint(format!("{count} in the middle are not kept")));
+        events.push(Block::faint(format!(
+            "{count} in the middle were not stored"
+        )));
     }
     Document {
         sections: vec![
@@ -77,7 +79,7 @@ fn activity(timeline: &OutlierTimeline) -> Vec<Block> {
     });
     vec![
         Block::Table(Table::new(columns, rows.collect())),
-        Block::faint("# runs, = waits for a CPU, . asleep, T stopped, ? unknown"),
+        Block::faint("# running, = waiting for a CPU, . asleep, T stopped, ? unknown"),
     ]
 }
 

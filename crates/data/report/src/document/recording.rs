@@ -228,7 +228,7 @@ fn threads(document: &mut Document, recording: &Recording) {
     each.truncate(WORST_THREADS);
     each.extend(all);
     let threads = grouped(threads as u64);
-    let note = format!("of {threads} threads the {WORST_THREADS} with the largest maximum:");
+    let note = format!("of {threads} threads, the {WORST_THREADS} with the largest maxima:");
     let blocks = vec![Block::faint(note), Block::Table(thread_table(&each))];
     document.push(Section::new(blocks).only(Medium::Terminal));
 }

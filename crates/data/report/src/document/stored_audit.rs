@@ -22,7 +22,7 @@ pub fn stored_audit(audit: Option<&StoredAudit>) -> Section {
         _ => Tone::Warning,
     };
     let role = format!(
-        "Before the run, for role {} and CPUs {}.",
+        "Audit before the run, for role {} and CPUs {}.",
         audit.role, audit.cpus
     );
     let mut blocks = vec![

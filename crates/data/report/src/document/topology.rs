@@ -67,7 +67,10 @@ fn cores(all: &Topology) -> Table {
             let note = match (place.online, apart.is_empty()) {
                 (false, _) => "offline".to_owned(),
                 (true, false) if apart == place.siblings => "isolated".to_owned(),
-                (true, false) => format!("CPU {apart} isolated, beside one that is not"),
+                (true, false) => format!(
+                    "CPU {apart} isolated, but shares the core with a CPU \
+                    that is not"
+                ),
                 (true, true) => String::new(),
             };
             Row::new([

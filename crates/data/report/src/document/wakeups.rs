@@ -19,7 +19,7 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize) -> Document {
     let mut head = vec![Block::text(headline(seen))];
     head.extend(seen.not_bpf.as_ref().map(|why| {
         Block::text(format!(
-            "counted from trace events, not in the kernel: {why}"
+            "counted from trace events instead of in the kernel: {why}"
         ))
     }));
     if groups.is_empty() {
@@ -50,18 +50,22 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize) -> Document {
 /// Returns notes about wake-ups that the rows do not contain.
 fn losses(seen: &Wakeups) -> impl Iterator<Item = Block> {
     let lost = match seen.source {
-        WakeupSource::Bpf => "wake-ups are in no row: their entries were lost",
-        WakeupSource::Events => "wake-ups are in no row: no event shows when they got their CPU",
+        WakeupSource::Bpf => "wake-ups are missing from the rows, because their entries were lost",
+        WakeupSource::Events => {
+            "wake-ups are missing from the rows, because no event shows when \
+            the thread ran"
+        }
     };
     let losses = [
         (seen.lost, lost),
         (
             seen.unnamed,
-            "wake-ups are in the rows without a name: too many names",
+            "wake-ups are counted in rows without a name, because there were too many names",
         ),
         (
             seen.events_lost,
-            "events were overwritten before they were read: the wake-ups among them are in no row",
+            "events were overwritten before they were read; their wake-ups are missing from the \
+             rows",
         ),
     ];
     losses
@@ -80,7 +84,7 @@ fn headline(seen: &Wakeups) -> String {
         0
     };
     format!(
-        "{} in {} ({} a second), from being woken to running",
+        "{} in {} ({} per second); times are from the wake-up to the start of running",
         punctual_model::counted(all.count, "wake-up", "wake-ups"),
         seen.elapsed_ns,
         grouped(rate)

@@ -47,9 +47,9 @@ pub(super) fn hint(recording: &Recording) -> Option<String> {
     // One event that is off breaks two steps.
     (steps * 10 >= (ends.len() - 1) * 8).then(|| {
         format!(
-            "{} among the largest samples end in steps of 100 ms: possibly a CPU quota (cpu.max) of \
-             a container or, on a virtual machine, of its host; compare nr_throttled in the \
-             control group's cpu.stat before and after a run",
+            "{} among the largest samples end at multiples of 100 ms. The cause may be a CPU \
+             quota (cpu.max) of a container or, on a virtual machine, of its host. Compare \
+             nr_throttled in the control group's cpu.stat before and after a run",
             counted(ends.len() as u64, "event", "events"),
         )
     })
@@ -86,7 +86,7 @@ mod tests {
     fn steps_of_a_quota_are_a_hypothesis() {
         let hint = hint(&run(&QUOTA, 40_000)).unwrap();
         assert!(hint.starts_with("10 events"), "{hint}");
-        assert!(hint.contains("possibly a CPU quota"), "{hint}");
+        assert!(hint.contains("may be a CPU quota"), "{hint}");
     }
 
     #[test]

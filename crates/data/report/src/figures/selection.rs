@@ -14,17 +14,21 @@ pub(super) fn selection(explanation: &Explanation, trace: &TraceSummary) -> Stri
     let (count, threshold) = (grouped(kept), explanation.threshold_ns);
     let mut text = match (explanation.threshold_ns.0, explanation.seen) {
         (0, 0) => format!("no reaction {whose}"),
-        (0, seen) if seen > kept => format!("{reactions} {whose}, the {count} longest explained"),
-        (0, _) => format!("{reactions} {whose}, all explained"),
+        (0, seen) if seen > kept => format!(
+            "{reactions} {whose}; the {count} longest were \
+            explained"
+        ),
+        (0, _) => format!("{reactions} {whose}; all were explained"),
         (_, seen) if seen > kept => {
-            format!("{reactions} {whose} above {threshold}, the {count} longest explained")
+            format!("{reactions} {whose} above {threshold}; the {count} longest were explained")
         }
         _ => format!("{reactions} {whose} above {threshold}"),
     };
     if let (1.., Some(longest)) = (trace.ordinary, trace.ordinary_max_ns) {
         let others = counted(trace.ordinary, "reaction", "reactions");
         text.push_str(&format!(
-            "; {others} of ordinary threads left out, the longest {longest} (--pid, --comm)"
+            "; {others} of ordinary threads were omitted, the longest {longest} (select threads \
+             with --pid or --comm)"
         ));
     }
     text

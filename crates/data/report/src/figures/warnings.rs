@@ -63,8 +63,8 @@ fn suspended(suspension: &Suspension) -> String {
         SuspensionKind::MachineSuspended => "the machine was suspended",
     };
     format!(
-        "{what} for about {} at {} UTC: samples and missed periods of that time measure the stop, \
-         not the machine",
+        "{what} for about {} at {} UTC: samples and missed periods of that time are due to the \
+         stop, not to the machine",
         suspension.length_ns,
         time_of_day(suspension.started),
     )
@@ -94,7 +94,7 @@ fn open(recording: &Recording) -> Option<String> {
     let due = recording.all_due();
     let late = due.open_at_least()?;
     Some(format!(
-        "{} had no wake-up by the end, late by at least {late}{}",
+        "{} had no wake-up by the end of the run, and were late by at least {late}{}",
         counted(due.open(), "period", "periods"),
         on_threads(recording, |thread| thread.due().open() > 0),
     ))
@@ -106,8 +106,8 @@ fn unplaced(recording: &Recording) -> Option<String> {
     let count = (recording.threads.iter().map(of)).fold(0, u64::saturating_add);
     (count > 0).then(|| {
         format!(
-            "{} in no row of the source's histogram{}: percentiles that depend on them are \
-             unknown",
+            "{} missing from the histogram of the imported file{}: percentiles that depend on \
+             them are unknown",
             counted(count, "sample is", "samples are"),
             on_threads(recording, |thread| of(thread) > 0),
         )
@@ -134,11 +134,10 @@ fn page_faults(recording: &Recording) -> Option<String> {
     let faults = page_faults_of(&usage);
     (faults > 0).then(|| {
         format!(
-            "{} in the measuring threads after their warm-up{}: each adds latency of the measurement itself",
+            "{} in the measuring threads after their warm-up{}: each page fault adds latency \
+             caused by the measurement itself",
             counted(faults, "page fault", "page faults"),
-            on_threads(recording, |thread| {
-                page_faults_of(&thread.usage) > 0
-            }),
+            on_threads(recording, |thread| { page_faults_of(&thread.usage) > 0 }),
         )
     })
 }
@@ -153,7 +152,7 @@ fn losses(recording: &Recording) -> Vec<String> {
     }
     if let Some(kept) = recording.samples.filter(|kept| kept.dropped > 0) {
         list.push(format!(
-            "{} in the histograms but not among the samples kept",
+            "{} in the histograms but not among the stored samples",
             counted(kept.dropped, "sample is", "samples are")
         ));
     }

@@ -117,7 +117,8 @@ pub fn page(title: &str, documents: &[Document]) -> String {
             body {
                 main { @for one in documents { (parts::document(one, true)) } }
                 footer {
-                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles that the number of samples does not support."
+                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles that \
+                        need more samples."
                 }
             }
         }
@@ -237,7 +238,8 @@ fn draw(kind: Kind, recording: &Recording, plots: &PlotOptions) -> Result<Figure
     Ok(match kind {
         Kind::Latency => figure(
             plot::latency(&[recording], plots)?,
-            "Samples by latency, on a log scale; a curve on the axis means no samples. Dots mark the maxima.",
+            "Number of samples by latency, on a log scale. The curve is on the axis if there are \
+             no samples. Dots mark the maxima.",
         ),
         Kind::Matrix => figure(
             plot::matrix(recording, plots)?,
@@ -249,7 +251,8 @@ fn draw(kind: Kind, recording: &Recording, plots: &PlotOptions) -> Result<Figure
         ),
         Kind::Percentiles => figure(
             plot::percentiles(&[recording], plots)?,
-            "Latency by percentile; each curve ends with its samples.",
+            "Latency by percentile. Each curve ends at the largest percentile that its samples \
+             allow.",
         ),
         Kind::Timeline => figure(
             plot::timeline(recording, plots)?,

@@ -76,7 +76,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     let (names, size) = names(&groups, recordings.len(), pitch, options);
     let title = match count - groups.len() {
         0 => String::new(),
-        _ => format!("the {} with the largest maximum of {count}", groups.len()),
+        _ => format!("the {} of {count} with the largest maximum", groups.len()),
     };
     let y = Axis::list(&names, size, title);
     let legend = legend(recordings, options);

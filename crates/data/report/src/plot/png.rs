@@ -25,8 +25,7 @@ pub(super) fn write(canvas: &Canvas, scale: f32) -> Result<Vec<u8>, ReportError>
     let pixmap = Pixmap::new(width, height);
     let mut pixmap = pixmap.ok_or_else(|| {
         failed(format!(
-            "an image of {width} x {height} pixels is \
-            impossible"
+            "cannot create an image of {width} x {height} pixels"
         ))
     })?;
     pixmap.fill(Color::WHITE);

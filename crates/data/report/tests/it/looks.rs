@@ -322,12 +322,12 @@ fn bars_without_room_are_told() {
         .unwrap()
         .svg();
     assert!(
-        svg.contains(">the 27 with the largest maximum of 64<"),
+        svg.contains(">the 27 of 64 with the largest maximum<"),
         "{svg}"
     );
     // A page has space for all.
     let page = html::render(&[recording], &HtmlOptions::default()).unwrap();
-    assert!(!page.contains("with the largest maximum of"));
+    assert!(!page.contains("of 64 with the largest maximum"));
     assert!(page.contains(">way 63 of doing it  "));
 }
 
@@ -362,7 +362,7 @@ fn html_of_the_clocks() {
 #[test]
 fn text_shows_largest_of_many_threads() {
     let text = summary(&samples::wakeup(12, 20), &style(80));
-    assert!(text.contains("of 144 threads the 20 with the largest maximum:"));
+    assert!(text.contains("of 144 threads, the 20 with the largest maximum:"));
     assert_eq!(text.matches("\nCPU ").count(), 20);
     assert!(text.contains("\nall "));
 }
@@ -424,7 +424,7 @@ fn a_thread_can_be_picked() {
     let error = plot::timeline(&recording, &options).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "thread 3 does not exist: threads are counted from 0, and the recording has 3"
+        "thread 3 does not exist: thread numbers start at 0, and the number of threads is 3"
     );
 }
 

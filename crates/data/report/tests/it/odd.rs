@@ -237,7 +237,7 @@ fn empty_plot_is_refused_naming_others() {
         plot::bars(&[&recording_with(&[]), &recording_with(&[-5])], &options),
     ] {
         let error = refused.unwrap_err().to_string();
-        assert!(error.contains("nothing can be plotted"), "{error}");
+        assert!(error.contains("has no latencies to plot"), "{error}");
     }
     // With several recordings, one without samples is named in the legend.
     let both = plot::latency(&[&recording_with(&[5_000]), &recording_with(&[])], &options).unwrap();
@@ -367,7 +367,7 @@ fn axis_ends_at_requested_value() {
     assert!(
         error
             .to_string()
-            .contains("only latency, timeline and bars"),
+            .contains("only valid for latency, timeline and bars"),
         "{error}"
     );
 }

@@ -17,7 +17,7 @@ const PAGE: usize = 500;
 /// Number of windows that are read at once.
 const WINDOWS: usize = 1_000;
 /// The reason why an entry is not quarantined.
-const FULL: &str = "the quota of the machine for quarantined deliveries is full";
+const FULL: &str = "the machine's quota for quarantined deliveries is full";
 
 /// Provenance of a recording.
 #[derive(Clone, Debug, PartialEq)]

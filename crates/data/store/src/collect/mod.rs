@@ -121,7 +121,7 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
             machine: delivery.machine,
             sha256: delivery.sha256,
             received: delivery.received,
-            reason: "another content is kept under this ID",
+            reason: "different content is stored under this ID",
             body: delivery.body,
         })?;
         Ok(Received::Conflict { aside })

@@ -253,28 +253,28 @@ const ENDLESS_VIEW: &str = "ALTER TABLE series RENAME TO hidden;
 #[test]
 fn foreign_schema_objects_are_refused_before_running() {
     for (sql, text) in [
-        (ENDLESS_VIEW, "it has no table or index"),
+        (ENDLESS_VIEW, "the table or index"),
         (
             "CREATE TRIGGER t AFTER UPDATE ON recording BEGIN
                 INSERT INTO head SELECT 1, 2, x FROM (WITH RECURSIVE n(x) AS
                     (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n); END",
-            "its trigger t is not made by punctual",
+            "its trigger t was not created by punctual",
         ),
         (
             "CREATE INDEX i ON recording(abs(max_ns))",
-            "its index i is not made by punctual",
+            "its index i was not created by punctual",
         ),
         (
             "CREATE VIEW lost_and_found AS SELECT 1",
-            "its view lost_and_found is not made by punctual",
+            "its view lost_and_found was not created by punctual",
         ),
         (
             "CREATE TABLE lost_and_found(c0, c1 REFERENCES recording ON DELETE CASCADE)",
-            "its table lost_and_found is not made by punctual",
+            "its table lost_and_found was not created by punctual",
         ),
         (
             "CREATE TABLE \"a\u{1b}[2J\"(x)",
-            "its table a\\u{1b}[2J is not made by punctual",
+            "its table a\\u{1b}[2J was not created by punctual",
         ),
     ] {
         let bench = Bench::new();
@@ -322,7 +322,7 @@ fn files_of_others_are_refused() {
     fs::write(path("letter"), "Dear store,\n").unwrap();
     refused(
         &path("letter"),
-        "is not a punctual store: it is not a database; give another --store PATH",
+        "is not a punctual store: it is not a database; specify another --store PATH",
     );
     fs::write(path("short"), "SQLite format 3\0").unwrap();
     refused(&path("short"), "is not a punctual store");

@@ -98,14 +98,14 @@ fn definition_ignores_the_schedule() {
 fn an_error_has_line_and_column() {
     let series = "[[series]]\nname = \"a\"\nprobe = \"timer\"\n";
     for (text, place, what) in [
-        ("", "1:1", "nothing is planned"),
-        ("[serie]\n", "1:2", "there is no 'serie'"),
+        ("", "1:1", "the plan is empty"),
+        ("[serie]\n", "1:2", "unknown name 'serie'"),
         ("series = 3\n", "1:1", "[[series]]"),
         ("[[series]]\nname = \"a\"\n", "1:1", "'probe' is missing"),
         (
             "[[series]]\nname = \"a b\"\nprobe = \"timer\"\n",
             "2:8",
-            "a name has letters",
+            "a name can contain",
         ),
         (
             "[[series]]\nname = \"watch\"\nprobe = \"timer\"\n",
@@ -129,7 +129,7 @@ fn an_error_has_line_and_column() {
         (
             &format!("{series}after = [\"lunch\"]\n"),
             "4:10",
-            "there is no 'lunch'",
+            "unknown name 'lunch'",
         ),
         (
             &format!("{series}phases = \"idle\"\n"),
@@ -155,12 +155,12 @@ fn an_error_has_line_and_column() {
         (
             &format!("{series}evry = \"6h\"\n"),
             "4:1",
-            "there is no 'evry'",
+            "unknown name 'evry'",
         ),
         (
             &format!("{series}every = \"6h\"\nphases = \"idle:1s\"\nduration = \"5s\"\n"),
             "6:12",
-            "own lengths",
+            "already specify a duration",
         ),
         (
             &format!("{series}every = \"6h\"\n{series}every = \"6h\"\n"),
@@ -181,7 +181,7 @@ fn an_error_has_line_and_column() {
         (
             "[watch]\nwindow = \"5min\"\n[keep]\nhistograms = \"2y\"\n",
             "4:1",
-            "there is no 'histograms'",
+            "unknown name 'histograms'",
         ),
         (
             "[watch]\nwindow = \"5min\"\n[push]\nca = \"x\"\n",
@@ -191,7 +191,7 @@ fn an_error_has_line_and_column() {
         (
             "[watch]\nwindow = \"5min\"\n[push]\nto = \"x\"\nform = 1\n",
             "5:1",
-            "there is no 'form'",
+            "unknown name 'form'",
         ),
         ("[flight]\nlast = \"1ms\"\n", "2:8", "1.00 ms is too short"),
         ("[flight]\nlast = 60\n", "2:8", "a text in quotes"),
@@ -199,7 +199,7 @@ fn an_error_has_line_and_column() {
         ("[flight]\nmemory = \"32\"\n", "2:10", "'32' is not a size"),
         ("[flight]\nmemory = \"500kB\"\n", "2:10", "at least 1MB"),
         ("[flight]\nmemory = \"8GB\"\n", "2:10", "at most"),
-        ("[flight]\nfor = \"60s\"\n", "2:1", "there is no 'for'"),
+        ("[flight]\nfor = \"60s\"\n", "2:1", "unknown name 'for'"),
         ("flight = \"60s\"\n", "1:1", "[flight]"),
         ("[watch\n", "1:7", ""),
     ] {

@@ -150,7 +150,7 @@ pub(super) fn warnings(entries: &[Entry], pairs: &[Pair]) -> Vec<String> {
         let most = punctual_model::Nanos(reader.nanos(steps.backward_max));
         (steps.backward > 0).then(|| {
             format!(
-                "{} stepped back {} on one CPU, by {most} at most",
+                "{} stepped back {} on one CPU, by at most {most}",
                 named(*reader, entry.source.as_ref()),
                 counted(steps.backward, "time", "times")
             )
@@ -162,8 +162,8 @@ pub(super) fn warnings(entries: &[Entry], pairs: &[Pair]) -> Vec<String> {
         let name = named(pair.reader, pair.source.as_ref());
         if found.backward > 0 {
             return Some(format!(
-                "{name} stepped back between CPU {first} and CPU {second}: {} of {} checks, by \
-                 {most} at most",
+                "{name} stepped back between CPU {first} and CPU {second} in {} of {} checks, by \
+                 at most {most}",
                 found.backward, found.checks
             ));
         }

@@ -27,7 +27,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     summary: "how late a SCHED_DEADLINE thread's period begins, and runtime overruns",
     unit: "ns",
     documentation: include_str!("deadline.md").trim_ascii_end(),
-    privileges: "CAP_SYS_NICE; no resource limit allows it",
+    privileges: "CAP_SYS_NICE (a resource limit is not sufficient)",
     replaces: "cyclicdeadline",
     chart: Chart::Latency,
     explained: Ok(Delay::Timer),
@@ -42,32 +42,33 @@ parameters! {
     // The kernel's minimum, sched_dl_period_min_us.
     PERIOD: Nanos = Typed::duration(
         "period",
-        "From the start of one period to the next",
+        "Length of a period",
         Nanos::from_micros(100)..=LONGEST,
     ).or("1ms");
     RUNTIME: Nanos = Typed::duration(
         "runtime",
-        "CPU time promised in each period",
+        "CPU time reserved in each period",
         Nanos::from_micros(10)..=LONGEST,
     ).or("100us");
     DEADLINE: Option<Nanos> = Typed::duration(
         "deadline",
-        "Deadline of the runtime, from the start of the period [default: the period]",
+        "Deadline, from the start of the period [default: the period]",
         Nanos::from_micros(10)..=LONGEST,
     );
     WORK: Nanos = Typed::duration(
         "work",
-        "CPU time to use in each period; more than the runtime shows how the kernel stops it",
+        "CPU time to use in each period; if it exceeds the runtime, the kernel throttles the \
+         thread",
         Nanos::ZERO..=LONGEST,
     ).or("0s");
     THREADS: u64 = Typed::count(
         "threads",
-        "Number of threads, each with these times",
+        "Number of threads, all with the same times",
         1..=256,
     ).or("1");
     DISTANCE: Nanos = Typed::duration(
         "distance",
-        "Added to the period of each further thread; runtime and deadline grow in proportion",
+        "Increase of the period for each further thread; runtime and deadline grow proportionally",
         Nanos::ZERO..=LONGEST,
     ).or("0s");
     WAIT: &'static str = Typed::choice(
@@ -178,7 +179,7 @@ impl Deadline {
 fn refused(error: ProbeError, number: u64, threads: u64) -> ProbeError {
     match error {
         ProbeError::System(error) if number > 1 => ProbeError::Unfit(format!(
-            "thread {number} of {threads} was not admitted, those before it were: {error}"
+            "thread {number} of {threads} was not admitted, but the threads before it were: {error}"
         )),
         error => error,
     }
@@ -191,10 +192,10 @@ fn check_cpus(asked: &CpuSet, allowed: &CpuSet) -> Result<(), ProbeError> {
         return Ok(());
     }
     Err(ProbeError::Unfit(format!(
-        "a deadline thread cannot be bound to CPU {asked} alone: the kernel admits it only where it \
-         may run on all CPUs of its root domain, here {left_out} too. Measure on all of them (omit \
-         --cpus), or make an exclusive cpuset of the CPUs (a cgroup with cpuset.cpus = {asked} \
-         and cpuset.cpus.partition = root) and run there"
+        "a deadline thread cannot be bound to CPU {asked} alone: the kernel admits it only if it \
+         may run on all CPUs of its root domain, including {left_out}. Measure on all CPUs (omit \
+         --cpus), or create an exclusive cpuset (a cgroup with cpuset.cpus = {asked} and \
+         cpuset.cpus.partition = root) and run punctual in it"
     )))
 }
 
@@ -207,7 +208,7 @@ impl Probe for Deadline {
         }
         if self.times.work > self.times.period {
             return Err(ProbeError::Unfit(format!(
-                "work of {} does not fit into a period of {}",
+                "--work {} is longer than the period of {}",
                 self.times.work, self.times.period
             )));
         }

@@ -205,7 +205,7 @@ impl Turn {
         let label = self.way.label();
         if let Some(failure) = self.failure {
             brought.warnings.push(format!(
-                "{label}: {} of its batches failed, the first because {failure}",
+                "{label}: {} of the batches failed; the first failed because {failure}",
                 self.failures
             ));
         }
@@ -213,8 +213,8 @@ impl Turn {
             && whole < self.finding.touches
         {
             brought.warnings.push(format!(
-                "{label}: only {whole} of {} touches got a whole huge page, the kernel could not \
-                 assemble more",
+                "{label}: only {whole} of {} touches got a huge page, because the kernel could \
+                 not allocate more huge pages",
                 self.finding.touches
             ));
         }

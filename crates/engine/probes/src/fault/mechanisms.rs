@@ -7,18 +7,24 @@ use punctual_rt::{
 /// The values of `--memory`.
 pub(super) const MEMORIES: &[(&str, &str)] = &[
     ("all", "each of them in turn"),
-    ("anonymous", "zeroed pages of the usual size"),
+    ("anonymous", "zeroed pages of the regular size"),
     (
         "file",
-        "pages of a file in memory (memfd), in the page cache",
+        "pages of a memory file (memfd), which are in the page cache",
     ),
-    ("huge", "pages of 2 MiB, from the pool or else advised"),
+    (
+        "huge",
+        "huge pages of 2 MiB, from the pool or requested with madvise",
+    ),
 ];
 
 /// The values of `--after`.
 pub(super) const AFTERS: &[(&str, &str)] = &[
     ("all", "each of them in turn"),
-    ("nothing", "a plain mmap: the first touch faults"),
+    (
+        "nothing",
+        "a plain mmap: the first access causes a page fault",
+    ),
     ("mlock", "mlock of the mapping"),
     ("map-locked", "mmap with MAP_LOCKED"),
     ("map-populate", "mmap with MAP_POPULATE"),
@@ -167,13 +173,14 @@ impl Way {
 pub(super) enum WayError {
     /// `madvise(2)` requires an existing mapping, whose pages are already present in this case.
     #[error(
-        "advised huge pages are not possible if mmap itself populates the mapping, before \
-         madvise can be called: reserve pages for the pool (vm.nr_hugepages)"
+        "madvise cannot request huge pages here, because mmap has already populated the mapping: \
+         reserve pages for the pool (vm.nr_hugepages)"
     )]
     AdvisedTooLate,
     /// The kernel provided pages of the regular size.
     #[error(
-        "the kernel could not assemble a huge page: see /sys/kernel/mm/transparent_hugepage/enabled"
+        "the kernel could not allocate a huge page: check \
+         /sys/kernel/mm/transparent_hugepage/enabled"
     )]
     NotHuge,
     /// A system call of the mechanism failed.
@@ -242,8 +249,8 @@ impl Choice {
             Ok(()) => Memory::HugePool,
             Err(reason) => {
                 self.warnings.push(format!(
-                    "huge pages are advised ones (MADV_HUGEPAGE), because the pool does not have \
-                     enough: {reason}"
+                    "huge pages were requested with MADV_HUGEPAGE, because the pool does not have \
+                     enough pages: {reason}"
                 ));
                 Memory::HugeAdvised
             }

@@ -48,7 +48,7 @@ parameters! {
     // The maximum is 64 MiB, which takes well below 200 ms, the limit for reacting to a stop.
     PAGES: u64 = Typed::count(
         "pages",
-        "Pages of a batch, of the usual size",
+        "Pages of a batch, of the regular size",
         1..=16_384,
     ).or("256");
     HUGE_PAGES: u64 = Typed::count(

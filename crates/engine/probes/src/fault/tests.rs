@@ -57,14 +57,14 @@ fn check(workers: &[WorkerSpec], measured: &Measured) {
         assert_eq!(touches, account.expected, "{label}");
         let faults = count(table, row, "faults_minor") + count(table, row, "faults_major");
         if label.contains('+') {
-            assert_eq!(
-                faults, 0,
-                "{label}: what was made to be there must not fault"
-            );
+            assert_eq!(faults, 0, "{label}: a populated page must not fault");
         } else if label == "huge" {
             assert!(faults >= touches, "{label}: {faults} of {touches}");
         } else {
-            assert_eq!(faults, touches, "{label}: each first touch is one fault");
+            assert_eq!(
+                faults, touches,
+                "{label}: each first access must cause one page fault"
+            );
         }
         // The provoked faults are in the table. The probe itself causes only a few, in pages of the
         // histogram for unusual latencies.
@@ -218,12 +218,12 @@ fn failing_way_is_explained_in_a_sentence() {
     for (error, text) in [
         (
             WayError::AdvisedTooLate,
-            "advised huge pages are not possible if mmap itself populates the mapping, before \
-             madvise can be called: reserve pages for the pool (vm.nr_hugepages)",
+            "madvise cannot request huge pages here, because mmap has already populated the \
+             mapping: reserve pages for the pool (vm.nr_hugepages)",
         ),
         (
             WayError::NotHuge,
-            "the kernel could not assemble a huge page: see \
+            "the kernel could not allocate a huge page: check \
              /sys/kernel/mm/transparent_hugepage/enabled",
         ),
         (WayError::System(refused()), &refusal),

@@ -118,7 +118,7 @@ impl Tally {
 pub(super) fn gaps_table() -> Table {
     Table::new(
         "gaps",
-        "Time taken from the spinning threads, by cause",
+        "Gaps of the spinning threads, by cause",
         &[
             ("cpu", "CPU"),
             ("cause", "cause"),

@@ -106,9 +106,9 @@ impl Duty {
             ""
         };
         Err(ProbeError::Unfit(format!(
-            "spinning {} of every {} takes up to {most} of each {}, and the kernel stops real-time \
-             threads at {runtime} of each{whence}: throttling would show as a gap that no \
-             hardware caused. Use a smaller --width, or --policy other",
+            "spinning {} of every {} uses up to {most} of each {}, but the kernel throttles \
+             real-time threads after {runtime}{whence}: throttling would appear as a gap that \
+             hardware did not cause. Use a smaller --width, or --policy other",
             self.width, self.window, throttle.period
         )))
     }

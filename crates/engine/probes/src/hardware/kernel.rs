@@ -119,14 +119,14 @@ impl Detector {
                     measured.tables.extend(self.tables(&seen));
                     measured.warnings.extend(seen.error.map(|error| {
                         format!(
-                            "{}; its reports until then are shown",
+                            "{}; the reports before this error are shown",
                             ProbeError::Tracer(error)
                         )
                     }));
                 }
                 Err(_) => measured
                     .warnings
-                    .push("the thread that read the kernel's detector ended in a panic".into()),
+                    .push("the thread that read the kernel's detector panicked".into()),
             }
             Ok(measured)
         })
@@ -266,7 +266,7 @@ impl Seen {
     fn reports_table(&self) -> Option<Table> {
         let mut table = Table::new(
             "hwlat_reports",
-            "Reports of the kernel's detector, the first ones",
+            "First reports of the kernel's detector",
             &[
                 ("monotonic_ns", "time"),
                 ("cpu", "CPU"),
@@ -293,7 +293,7 @@ impl Seen {
         let quiet = at_most.saturating_sub(reported.saturating_add(self.lost()));
         let mut table = Table::new(
             "hwlat_windows",
-            "Windows of the kernel's detector, by the clock",
+            "Windows of the kernel's detector, calculated from the time",
             &[
                 ("windows_at_most", "windows, at most"),
                 ("reported", "reported"),

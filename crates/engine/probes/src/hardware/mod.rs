@@ -33,11 +33,11 @@ use spin::{Counter, Gaps, Limits, RawClock, Shut, Spin, Ticks, limits, spin, usu
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "hardware",
-    summary: "time taken from a spinning thread by firmware, hypervisor or interrupts",
+    summary: "gaps of a spinning thread, caused by firmware, hypervisor or interrupts",
     unit: "ns",
     documentation: include_str!("hardware.md").trim_ascii_end(),
-    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, every other \
-                 thread interferes. Root and the msr module to count SMIs; root for the kernel's tracer",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, other threads \
+                 interfere. Root and the msr module to count SMIs; root for the kernel's tracer",
     replaces: "hwlatdetect, oslat, rtla osnoise",
     chart: Chart::Latency,
     explained: Err(
@@ -97,8 +97,8 @@ impl Hardware {
     fn check(&self, plan: &Plan, duty: Duty) -> Result<(), ProbeError> {
         if self.source != HWLAT && duty.width > LONGEST_WIDTH {
             return Err(ProbeError::Unfit(format!(
-                "a width of {}, in which all CPUs spin, is longer than {LONGEST_WIDTH}: use more \
-                 windows instead, which cover as much of the time",
+                "a width of {}, during which all CPUs spin, is longer than {LONGEST_WIDTH}: use a \
+                 shorter --width and a shorter --window to cover the same share of the time",
                 duty.width
             )));
         }
@@ -111,14 +111,15 @@ impl Hardware {
             && !plan.may_be_empty
         {
             return Err(ProbeError::Unfit(format!(
-                "a window of {} does not fit into {duration}: --window or --duration",
+                "a window of {} is longer than the run of {duration}: change --window or \
+                 --duration",
                 duty.window
             )));
         }
         if self.turns && self.source != SPIN || self.copy > 0 && !self.turns {
             return Err(ProbeError::Unfit(
-                "--turns counts our own threads' turns (--source spin), and --copy is work within \
-                 them: give --turns with it"
+                "--turns counts the iterations of the probe's threads and needs --source spin; \
+                 --copy adds work to these iterations and needs --turns"
                     .to_owned(),
             ));
         }
@@ -184,8 +185,8 @@ impl Probe for Hardware {
     fn prepare(self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError> {
         if plan.scheduling.policy == Policy::Deadline {
             return Err(ProbeError::Unfit(
-                "a spinning thread cannot be a deadline one, which is stopped at the end of its \
-                 runtime: use fifo, rr or other"
+                "a spinning thread cannot have the deadline policy, because the kernel stops it \
+                 at the end of its runtime: use fifo, rr or other"
                     .to_owned(),
             ));
         }

@@ -5,12 +5,12 @@ use punctual_model::{Nanos, Typed, parameters};
 parameters! {
     THRESHOLD: Nanos = Typed::duration(
         "threshold",
-        "Gaps above this are listed by cause",
+        "List gaps above this length, by cause",
         Nanos::from_micros(1)..=Nanos::from_secs(3_600),
     ).or("10us");
     WINDOW: Nanos = Typed::duration(
         "window",
-        "From the start of one spin to the next",
+        "Time from the start of one spin to the next",
         Nanos::from_millis(1)..=Nanos::from_secs(3_600),
     ).or("100ms");
     // The kernel's detector spins for this time on one CPU at a time.
@@ -25,7 +25,7 @@ parameters! {
     );
     COPY: Option<u64> = Typed::count(
         "copy",
-        "With --turns: bytes to copy in each iteration, as work between two readings of the clock",
+        "With --turns: bytes to copy in each iteration, between two clock readings",
         1..=(1 << 26),
     );
     SOURCE: &'static str = Typed::choice(
@@ -33,9 +33,10 @@ parameters! {
         "Source of the gaps",
         &[
             (SPIN, "the probe's threads, on all CPUs"),
-            (HWLAT, "the kernel's tracer, one CPU after the other with interrupts off (needs root)"),
-            (OSNOISE, "the kernel's tracer osnoise: threads of the kernel, on all CPUs (needs root)"),
-            (BOTH, "the probe's threads, and a table of the reports of hwlat"),
+            (HWLAT, "the kernel's tracer hwlat, on one CPU at a time with interrupts disabled \
+                (needs root)"),
+            (OSNOISE, "the kernel's tracer osnoise, with kernel threads on all CPUs (needs root)"),
+            (BOTH, "the probe's threads, with a table of the reports of hwlat"),
         ],
     ).or(SPIN);
 }

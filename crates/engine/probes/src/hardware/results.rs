@@ -48,8 +48,8 @@ pub(super) fn measured<T: Ticks>(
         let blind = found.tally.gaps_of(Cause::Unknown).count;
         if blind > 0 {
             measured.warnings.push(format!(
-                "the cause of {blind} gaps on CPU {cpu} is unknown: there were too many of them, \
-                 or /proc/interrupts cannot be read"
+                "the cause of {blind} gaps on CPU {cpu} is unknown: there were too many gaps, or \
+                 /proc/interrupts cannot be read"
             ));
         }
     }

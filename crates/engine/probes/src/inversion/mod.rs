@@ -24,7 +24,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     summary: "how long a high-priority thread waits for a low-priority thread's lock",
     unit: "ns",
     documentation: include_str!("inversion.md").trim_ascii_end(),
-    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time priority of at least 3; does not run without it",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time priority of at least 3 (required)",
     replaces: "pi_stress",
     chart: Chart::Latency,
     explained: Ok(Delay::Step),
@@ -44,19 +44,19 @@ parameters! {
     ).or("both");
     HOLD: Nanos = Typed::duration(
         "hold",
-        "CPU time that the low thread works with the lock held",
+        "CPU time during which the low-priority thread holds the lock",
         Nanos::from_micros(1)..=Nanos::from_millis(20),
     ).or("100us");
     // During this time no task of normal priority runs on the CPU, not even the one that handles
     // Ctrl-C.
     SPIN: Nanos = Typed::duration(
         "spin",
-        "Time that the middle thread keeps the CPU busy",
+        "Time during which the middle-priority thread occupies the CPU",
         Nanos::from_micros(1)..=Nanos::from_millis(50),
     ).or("2ms");
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
-        "Time from one cycle to the next; at least twice hold and spin together",
+        "Time from one cycle to the next; at least twice the sum of hold and spin",
         Nanos::from_micros(500)..=Nanos::from_secs(10),
     ).short('i').or("20ms");
 }
@@ -112,22 +112,22 @@ impl Inversion {
         );
         if !fixed {
             return Err(ProbeError::Unfit(format!(
-                "there is no priority inversion under {policy}: the kernel gives each of its \
-                 threads some time, whoever waits. Use --policy fifo, with the right to it \
+                "policy {policy} has no priority inversion, because the kernel lets each of its \
+                 threads run regularly. Use --policy fifo, with the required privilege \
                  (CAP_SYS_NICE, or RLIMIT_RTPRIO of at least {LOWEST})"
             )));
         }
         if priority < LOWEST {
             return Err(ProbeError::Unfit(format!(
-                "the inversion probe has two threads below the one that waits: use --priority \
-                 {LOWEST} or more, not {priority}"
+                "the inversion probe needs two priorities below the waiting thread: use \
+                 --priority {LOWEST} or higher instead of {priority}"
             )));
         }
         let busy = self.hold + self.spin;
         if self.interval.0 / 2 < busy.0 {
             return Err(ProbeError::Unfit(format!(
-                "hold and spin take {busy} of every {}: an interval of at least {} leaves half of \
-                 the CPU to the rest of the system",
+                "hold and spin use {busy} of every {}: set an interval of at least {} to leave \
+                 half of the CPU time to the rest of the system",
                 self.interval,
                 Nanos(busy.0 * 2)
             )));
@@ -136,7 +136,8 @@ impl Inversion {
             && duration.0 / self.interval.0 < self.locks.len() as u64
         {
             return Err(ProbeError::Unfit(format!(
-                "a run of {duration} has no cycle of {} for each lock: measure longer",
+                "a run of {duration} is too short for one cycle of {} for each lock: measure \
+                 longer",
                 self.interval
             )));
         }
@@ -239,7 +240,7 @@ impl Run {
     fn measured(&self, waits: Vec<Waits>) -> Measured {
         let mut table = Table::new(
             "bounds",
-            "The wait for the lock: expected and measured",
+            "Waits for the lock, expected and measured",
             &[
                 ("cpu", "CPU"),
                 ("lock", "lock"),
@@ -276,9 +277,9 @@ impl Run {
             };
             if unlike > 0 {
                 warnings.push(format!(
-                    "CPU {cpu}, {name}: in {unlike} of {} cycles the middle thread {what} the high \
-                     one had its lock, which this kind of lock does not allow: was the CPU throttled, or \
-                     shared with other real-time threads?",
+                    "CPU {cpu}, {name}: in {unlike} of {} cycles, the middle thread {what} the \
+                     high-priority thread had its lock, which this kind of lock does not allow. \
+                     Was the CPU throttled, or shared with other real-time threads?",
                     wait.overtaken + wait.undisturbed
                 ));
             }

@@ -24,10 +24,10 @@ use priority_check::{Life, PriorityCheck, Segment};
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "migrate",
-    summary: "whether the N highest of N+1 threads run on N CPUs",
+    summary: "whether the N highest-priority threads of N+1 run on N CPUs",
     unit: "ns",
     documentation: include_str!("migrate.md").trim_ascii_end(),
-    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO: it needs real-time priorities",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for real-time priorities (required)",
     replaces: "rt-migrate-test",
     chart: Chart::Latency,
     explained: Ok(Delay::Timer),
@@ -38,7 +38,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
 parameters! {
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
-        "From the start of one round to the next",
+        "Time from the start of one round to the next",
         Nanos::from_millis(1)..=Nanos::from_secs(60),
     ).short('i').or("20ms");
     // The CPUs run nothing else during this time.
@@ -49,7 +49,7 @@ parameters! {
     ).or("2ms");
     TOLERANCE: Nanos = Typed::duration(
         "tolerance",
-        "Longest accepted run of a lower thread while a higher one waits",
+        "Longest accepted run of a lower-priority thread while a higher one waits",
         Nanos::ZERO..=Nanos::from_millis(50),
     ).or("200us");
 }
@@ -98,7 +98,7 @@ impl Migrate {
 fn ranks(cpus: usize, highest: Scheduling) -> Result<Vec<Scheduling>, ProbeError> {
     if !matches!(highest.policy, Policy::Fifo | Policy::RoundRobin) {
         return Err(ProbeError::Unfit(format!(
-            "the probe needs priorities, and policy {} has none: use fifo or rr",
+            "the probe needs priorities, but policy {} has no priorities: use fifo or rr",
             highest.policy
         )));
     }
@@ -115,7 +115,7 @@ fn ranks(cpus: usize, highest: Scheduling) -> Result<Vec<Scheduling>, ProbeError
         .collect();
     if ranks.len() <= cpus {
         return Err(ProbeError::Unfit(format!(
-            "{cpus} CPUs need {} priorities, and there are only {} from {} down: a higher \
+            "{cpus} CPUs need {} priorities, but there are only {} from {} down: use a higher \
              --priority, or fewer --cpus",
             cpus + 1,
             highest.priority,
@@ -130,8 +130,8 @@ impl Probe for Migrate {
         let ranks = ranks(plan.cpus.len(), plan.scheduling)?;
         if self.run.0 > self.interval.0 / 2 {
             return Err(ProbeError::Unfit(format!(
-                "a round of {} takes more than half of the interval of {}: the other threads on \
-                 these CPUs need the rest of the time",
+                "a round of {} is longer than half of the interval of {}: use a shorter round or \
+                 a longer interval, so that other threads on these CPUs can run",
                 self.run, self.interval
             )));
         }
@@ -139,7 +139,7 @@ impl Probe for Migrate {
             && duration < self.interval
         {
             return Err(ProbeError::Unfit(format!(
-                "an interval of {} does not fit into {duration}",
+                "an interval of {} is longer than the run of {duration}",
                 self.interval
             )));
         }

@@ -217,7 +217,7 @@ impl PriorityCheck {
     pub(super) fn tables(&self, start: Nanos, priority: impl Fn(usize) -> u64) -> Vec<Table> {
         let mut rounds = Table::new(
             "rounds",
-            "Did the highest thread always run?",
+            "Did the highest-priority threads always run?",
             &[
                 ("judged", "rounds judged"),
                 ("not_judged", "not judged"),
@@ -236,7 +236,7 @@ impl PriorityCheck {
         ]);
         let mut violations = Table::new(
             "violations",
-            "Longest waits of a thread while a lower one ran",
+            "Longest waits of a thread while a lower-priority thread ran",
             &[
                 ("after_ns", "after"),
                 ("waiting_priority", "waited"),

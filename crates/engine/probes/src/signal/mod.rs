@@ -22,7 +22,7 @@ use crate::{
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "signal",
-    summary: "a signal from send to handling, in a ring of threads",
+    summary: "time from sending to handling a signal, in a ring of threads",
     unit: "ns",
     documentation: include_str!("signal.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, the policy is other",
@@ -44,7 +44,7 @@ parameters! {
         "How a thread takes its signal",
         &[
             ("sigwait", "the thread waits in sigwaitinfo"),
-            ("handler", "a handler runs, while the thread is in sigsuspend"),
+            ("handler", "a signal handler, while the thread waits in sigsuspend"),
             ("signalfd", "the thread reads from a signalfd"),
         ],
     ).or("sigwait");
@@ -52,8 +52,8 @@ parameters! {
         "placement",
         "CPUs of the threads",
         &[
-            ("spread", "one after the other over the measured CPUs"),
-            ("same", "all on the first of the measured CPUs"),
+            ("spread", "distributed over the measured CPUs in turn"),
+            ("same", "all on the first measured CPU"),
         ],
     ).or("spread");
     INTERVAL: Nanos = Typed::duration(
@@ -68,7 +68,7 @@ parameters! {
     ).or("1");
     ROUNDS: bool = Typed::flag(
         "rounds",
-        "Record whole rounds for the first thread, as signaltest does",
+        "Record whole rounds for the first thread, like signaltest",
     );
     WAKEUPS: Option<u64> = Typed::count(
         Parameter::WAKEUPS,
@@ -212,7 +212,7 @@ impl Run {
 fn table(rounds: &Histogram, hops: usize) -> Table {
     let mut table = Table::new(
         "rounds",
-        "Whole rounds, from the first signal's sending to its return",
+        "Whole rounds, from the first signal until the signal returns to the first thread",
         &[
             ("hops", "hops"),
             ("rounds", "rounds"),

@@ -29,12 +29,15 @@ const PIECES: usize = MESSAGE_BYTES / PIECE_BYTES;
 
 /// The values of `--via`.
 pub(super) const WAYS: &[(&str, &str)] = &[
-    ("all", "each of them, one after the other"),
+    ("all", "all of these, one after the other"),
     ("default", "TCP without options: 15 writes of 2 bytes"),
-    ("nodelay", "the same with TCP_NODELAY"),
-    ("cork", "the same, with TCP_CORK on before and off after"),
-    ("writev", "TCP, the 15 pieces in one writev"),
-    ("more", "TCP, 15 sends, all but the last with MSG_MORE"),
+    ("nodelay", "15 writes of 2 bytes, with TCP_NODELAY"),
+    (
+        "cork",
+        "15 writes of 2 bytes, with TCP_CORK set before and cleared after",
+    ),
+    ("writev", "TCP, one writev of 15 pieces"),
+    ("more", "TCP, 15 sends, all except the last with MSG_MORE"),
     ("udp", "one datagram of 30 bytes"),
     ("unix", "one write of 30 bytes to a Unix stream socket"),
 ];
@@ -123,7 +126,10 @@ impl Target {
     fn name(&self) -> String {
         match self {
             Self::Own(server) => format!("of this process at {}", server.address()),
-            Self::Other(_, name) => format!("at {name} (punctual measure socket --serve there)"),
+            Self::Other(_, name) => format!(
+                "at {name} (started with punctual measure socket \
+                --serve)"
+            ),
         }
     }
 }

@@ -200,7 +200,7 @@ impl SocketWorker {
     fn finish(self, cost: SelfCost, warnings: &mut Vec<String>) -> WorkerOutcome {
         if let Some(failure) = self.failure {
             warnings.push(format!(
-                "{}: the connection failed {}, the first time because: {failure}",
+                "{}: the connection failed {}. The first failure was: {failure}",
                 self.way.word(),
                 counted(self.failures, "time", "times")
             ));

@@ -23,10 +23,11 @@ use batch::{Batches, Others, SwitchWorker, measure};
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "switch",
-    summary: "a context switch on one CPU, and what sched_yield costs",
+    summary: "the cost of a context switch on one CPU and of sched_yield",
     unit: "ns",
     documentation: include_str!("switch.md").trim_ascii_end(),
-    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, yields need not switch",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, sched_yield \
+        may not switch",
     replaces: "lat_ctx (lmbench), perf bench sched pipe",
     chart: Chart::Bars,
     explained: Ok(Delay::Call),
@@ -39,7 +40,7 @@ parameters! {
         "way",
         "Cause of the switch",
         &[
-            ("all", "each of them, one batch after the other"),
+            ("all", "all of these, one batch after the other"),
             ("alone", "sched_yield with no other runnable thread of the same priority"),
             ("yield", "sched_yield to a thread of the same priority"),
             ("pipe", "a message to a thread that waits for it"),
@@ -49,7 +50,7 @@ parameters! {
     // Nothing else may run on the CPUs for half of this interval.
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
-        "From the start of one batch to the next; half of it at most is used",
+        "Time from the start of one batch to the next; at most half is used",
         Nanos::from_millis(1)..=Nanos::from_millis(200),
     ).short('i').or("10ms");
     BATCH: u64 = Typed::count(
@@ -139,8 +140,8 @@ impl Probe for Switch {
     fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         if plan.scheduling.policy == Policy::Deadline {
             return Err(ProbeError::Unfit(
-                "switches are measured between threads of one priority, which a deadline thread \
-                 does not have: use fifo, rr or other"
+                "switches are measured between threads of equal priority, and deadline threads \
+                 have no priority: use fifo, rr or other"
                     .to_owned(),
             ));
         }
@@ -149,8 +150,8 @@ impl Probe for Switch {
             && duration < round
         {
             return Err(ProbeError::Unfit(format!(
-                "a batch of each way takes {round}, which does not fit into {duration}: --interval, \
-                 --way or --duration"
+                "one batch for each --way takes {round}, which is longer than the run of \
+                 {duration}: change --interval, --way or --duration"
             )));
         }
         let workers = plan.cpus.iter().flat_map(|cpu| {
@@ -233,8 +234,8 @@ impl Run {
         let mut warnings = Vec::new();
         if stayed > 0 && !self.scheduling.policy.is_real_time() {
             warnings.push(format!(
-                "{stayed} yields did not switch to the other thread: with policy {} sched_yield need \
-                 not, see sched_yield(2)",
+                "{stayed} yields did not switch to the other thread: with policy {}, sched_yield \
+                 is not required to switch (see sched_yield(2))",
                 self.scheduling.policy
             ));
         }

@@ -143,7 +143,10 @@ impl Timer {
     fn check(&self, plan: &Plan, duration: Option<Nanos>) -> Result<(), ProbeError> {
         let unfit = |text: &str| Err(ProbeError::Unfit(text.to_owned()));
         if self.loops.is_some() && plan.duration_asked {
-            return unfit("--loops and --duration both say how long to measure: give one of them");
+            return unfit(
+                "--loops and --duration both set the length of the run: use only one of \
+                them",
+            );
         }
         if let Some(duration) = duration
             && self.interval > duration
@@ -155,7 +158,7 @@ impl Timer {
             });
         }
         if self.workload.is_some() && self.source != TIMERLAT {
-            return unfit("--workload is for the kernel's timers: give --source timerlat");
+            return unfit("--workload needs the kernel's timers: add --source timerlat");
         }
         plan.refuse_deadline(ENTRY.name)
     }
@@ -213,16 +216,16 @@ impl Timer {
         ];
         if let Some((name, _)) = ours.iter().find(|(_, given)| *given) {
             return Err(ProbeError::Unfit(format!(
-                "--{name} is for the probe's threads: with --source {TIMERLAT} the kernel sets \
-                 the timers"
+                "--{name} applies only to the probe's threads: with --source {TIMERLAT}, the \
+                 kernel sets the timers"
             )));
         }
         let interval = self.interval;
         if !TIMERLAT_PERIODS.contains(&interval) || !interval.0.is_multiple_of(1_000) {
             let (least, most) = (TIMERLAT_PERIODS.start(), TIMERLAT_PERIODS.end());
             return Err(ProbeError::Unfit(format!(
-                "the kernel's timerlat takes an interval of {least} to {most}, in whole \
-                 microseconds, and not {interval}"
+                "the kernel's timerlat supports intervals of {least} to {most} in whole \
+                 microseconds, but not {interval}"
             )));
         }
         Ok(())

@@ -18,7 +18,7 @@ parameters! {
     ).short('i').or("1ms");
     LOOPS: Option<u64> = Typed::count(
         Parameter::PERIODS,
-        "Periods per thread, warm-up included (instead of --duration)",
+        "Number of periods per thread, including the warm-up (instead of --duration)",
         1..=1_000_000_000_000,
     ).short('l');
     WAIT: &'static str = Typed::choice(
@@ -27,35 +27,35 @@ parameters! {
         &[
             ("nanosleep", "clock_nanosleep to an absolute time"),
             ("timerfd", "read from a periodic timerfd"),
-            ("signal", "a periodic POSIX timer's signal, taken with sigwaitinfo"),
+            ("signal", "sigwaitinfo for the signal of a periodic POSIX timer"),
             ("relative", "clock_nanosleep with a relative time"),
         ],
     ).or("nanosleep");
     ALIGNED: bool = Typed::flag(
         "aligned",
-        "Wake all CPUs at once, not spread over the interval",
+        "Wake all CPUs simultaneously instead of spread over the interval",
     );
     FULL_SECOND: bool = Typed::flag(
         "full-second",
-        "Begin all CPUs at the clock's next full second",
+        "Start on all CPUs at the next full second of the clock",
     );
     OFFSET: Nanos = Typed::duration(
         "offset",
-        "Delay of the start; with --aligned added for each successive thread",
+        "Delay of the start; with --aligned, it is added for each successive thread",
         Nanos::ZERO..=Nanos::from_secs(3_600),
     ).or("0s");
     THREADS: Option<u64> = Typed::count(
         "threads",
-        "Number of threads, on the CPUs in turn",
+        "Number of threads, distributed over the CPUs in turn",
         1..=4_096,
     );
     UNBOUND: bool = Typed::flag(
         "unbound",
-        "Let each thread run on all of the CPUs",
+        "Let each thread run on any of the CPUs",
     );
     DISTANCE: Nanos = Typed::duration(
         "distance",
-        "Added to the interval of each further thread",
+        "Increase of the interval for each further thread",
         Nanos::ZERO..=Nanos::from_secs(3_600),
     ).or("0s");
     PRIORITY_SPREAD: bool = Typed::flag(
@@ -69,10 +69,11 @@ parameters! {
     );
     SOURCE: &'static str = Typed::choice(
         "source",
-        "Who measures",
+        "Source of the measurements",
         &[
             (OURS, "the probe's threads, which read the clock themselves"),
-            (TIMERLAT, "the kernel's tracer timerlat: interrupt, thread and user space apart (needs root)"),
+            (TIMERLAT, "the kernel's tracer timerlat, with separate interrupt, thread and \
+                user-space latencies (needs root)"),
         ],
     ).or(OURS);
     WORKLOAD: Option<&'static str> = Typed::choice(
@@ -85,7 +86,7 @@ parameters! {
     );
     CLOCK: &'static str = Typed::choice(
         "clock",
-        "The clock of the sleeps and of the latencies",
+        "Clock for the sleeps and for the latencies",
         &[
             ("monotonic", "CLOCK_MONOTONIC"),
             ("realtime", "CLOCK_REALTIME, wall-clock time"),

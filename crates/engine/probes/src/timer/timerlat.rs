@@ -125,8 +125,8 @@ impl Timerlat {
         let mut measured = follower.measured(whole && !control.stopping(), start, cost);
         if self.missing_user {
             measured.warnings.push(
-                "timerlat of this kernel wakes no threads of user space (since Linux 6.5): there \
-                 is no row for user space"
+                "timerlat of this kernel cannot wake user-space threads (since Linux 6.5), so \
+                 there is no row for user space"
                     .to_owned(),
             );
         }
@@ -250,7 +250,7 @@ impl Follower {
                 let found = settle(tid, run.scheduling);
                 if let Err(error) = &found {
                     warnings.push(format!(
-                        "the thread {tid} that the kernel's timer on CPU {cpu} wakes does not \
+                        "the thread {tid}, which the kernel's timer on CPU {cpu} wakes, does not \
                          have the requested policy: {error}"
                     ));
                 }
@@ -281,8 +281,9 @@ impl Follower {
             let (cpu, tid) = (rows.cpu, rows.tid);
             rows.push_to(&mut table, self.settled.get(&cpu).cloned().flatten());
             if tid.is_none() {
-                self.warnings
-                    .push(format!("the kernel's tracer gave no sample for CPU {cpu}"));
+                self.warnings.push(format!(
+                    "the kernel's tracer recorded no sample for CPU {cpu}"
+                ));
             }
             let usage = self.usage.get(&cpu).copied();
             let until = (!self.lost.contains_key(&cpu)).then_some(self.read_until);

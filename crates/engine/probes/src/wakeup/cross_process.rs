@@ -43,7 +43,8 @@ pub(super) const WAYS: &[&str] = &[
 /// Explains why this mechanism is not one of them.
 pub(super) fn ways_there_are(via: &str) -> String {
     format!(
-        "--processes is not for --via {via}, whose two ends are in one process: give one of {}",
+        "--processes does not support --via {via}, which works only within one process: use one \
+         of {}",
         WAYS.join(", ")
     )
 }

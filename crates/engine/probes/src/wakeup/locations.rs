@@ -76,8 +76,8 @@ pub(super) fn in_turns(
         && duration.0 / interval.0 < turns
     {
         return Err(ProbeError::Unfit(format!(
-            "{turns} pairs with an exchange every {interval} do not all have one in a run of \
-             {duration}: measure longer, or fewer CPUs"
+            "{turns} pairs with one exchange every {interval} need more time than the run of \
+             {duration}: measure longer, or use fewer CPUs"
         )));
     }
     let places = (0..).zip(ends).map(|(turn, (from, to))| Location {
@@ -104,8 +104,8 @@ pub(super) fn choose(pairs: &str, cpus: &CpuSet) -> Result<Vec<(u32, u32)>, Prob
         }
         _ if cpus.len() > MATRIX_MAX => {
             return Err(ProbeError::Unfit(format!(
-                "a matrix of {} CPUs has {} pairs, more than {PAIRS_MAX}: choose up to \
-                 {MATRIX_MAX} with --cpus, or --pairs same or --pairs neighbours",
+                "a matrix of {} CPUs has {} pairs, more than {PAIRS_MAX}: choose at most \
+                 {MATRIX_MAX} CPUs with --cpus, or use --pairs same or --pairs neighbours",
                 cpus.len(),
                 cpus.len() * cpus.len()
             )));
@@ -117,7 +117,7 @@ pub(super) fn choose(pairs: &str, cpus: &CpuSet) -> Result<Vec<(u32, u32)>, Prob
     };
     if pairs.len() > PAIRS_MAX {
         return Err(ProbeError::Unfit(format!(
-            "{} CPUs are more than {PAIRS_MAX} pairs: choose some of them with --cpus",
+            "{} CPUs form more than {PAIRS_MAX} pairs: choose fewer CPUs with --cpus",
             pairs.len()
         )));
     }
@@ -166,8 +166,8 @@ pub(super) fn together(
         && (last.interval + last.offset).saturating_sub(asked.later) > duration
     {
         return Err(ProbeError::Unfit(format!(
-            "the last of {} pairs begins after {} and has an interval of {}: longer than the run \
-             of {duration}",
+            "the last of {} pairs begins after {} and has an interval of {}, which exceeds the \
+             run of {duration}",
             asked.threads, last.offset, last.interval
         )));
     }

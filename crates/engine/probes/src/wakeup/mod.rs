@@ -32,7 +32,7 @@ use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Re
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "wakeup",
-    summary: "from one thread's post to another's wake-up, between all CPUs",
+    summary: "time from one thread's post to another thread's wake-up, between all CPUs",
     unit: "ns",
     documentation: include_str!("wakeup.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, the policy is other",
@@ -128,14 +128,12 @@ impl Wakeup {
                 cross_process::ways_there_are(self.via)
             }
             _ if pairs > PROCESSES_MAX => format!(
-                "--processes would start {pairs}, more than {PROCESSES_MAX}: choose fewer CPUs \
-                 with --cpus, or other --pairs"
+                "--processes would start {pairs}, but at most {PROCESSES_MAX} are supported: \
+                 choose fewer CPUs with --cpus, or other --pairs"
             ),
-            None => {
-                "--processes starts this program again, which cannot be found any more: was it \
+            None => "--processes starts this program again, but its file cannot be found: was it \
                      deleted or moved?"
-                    .to_owned()
-            }
+                .to_owned(),
             Some(command) => return Ok(Some(command.to_vec())),
         };
         Err(ProbeError::Unfit(why))
@@ -152,21 +150,22 @@ impl Probe for Wakeup {
         let partner = self.partner(places.len(), resources)?;
         if self.warm && !places.iter().all(Location::returns_at_once) {
             return Err(ProbeError::Unfit(format!(
-                "--warm needs the waiting thread to run and wait again within the post: give --pairs same \
-                 or --threads, and a real-time priority above 1 for each pair (here --pairs {}, {})",
+                "--warm requires that the waiting thread runs and waits again during the post: \
+                 use --pairs same or --threads, and a real-time priority above 1 for each pair \
+                 (requested: --pairs {}, {})",
                 self.pairs, plan.scheduling
             )));
         }
         if self.timeout.is_some() && (self.via != "mq" || self.together.is_none()) {
             return Err(ProbeError::Unfit(
-                "--timeout applies only to message queues, and to pairs that run at the same \
-                 time: give --via mq and --threads"
+                "--timeout applies only to message queues and to pairs that run simultaneously: \
+                 add --via mq and --threads"
                     .to_owned(),
             ));
         }
         if self.force_timeout.is_some() && self.timeout.is_none() {
             return Err(ProbeError::Unfit(
-                "--force-timeout forces the time-out of --timeout: give --timeout, too".to_owned(),
+                "--force-timeout forces the timeout of --timeout: add --timeout".to_owned(),
             ));
         }
         let turns = places.first().map_or(1, |place| place.turns);

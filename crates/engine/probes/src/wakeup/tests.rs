@@ -164,7 +164,7 @@ fn priorities_descend_to_one_with_labels() {
         expected.map(|(priority, pair, cpu)| (priority, format!("pair {pair}, CPU {cpu}")));
     assert_eq!(told, expected);
     let refused = testing::refusal(probe(&[("threads", "1"), ("interval", "2s")]), &plan);
-    assert!(refused.contains("longer than the run"), "{refused}");
+    assert!(refused.contains("exceeds the run"), "{refused}");
 }
 
 #[test]

@@ -170,8 +170,8 @@ impl OutlierBuffer {
     pub(super) fn warning(&self) -> Option<String> {
         (self.given_up > 0).then(|| {
             format!(
-                "the events around {} explained outliers are not kept: the store did not take them \
-                 in time",
+                "the events around {} explained outliers were not stored, because the store was \
+                 too slow",
                 self.given_up
             )
         })

@@ -107,14 +107,14 @@ impl Recorder {
                 let not = flight.not_recorded().iter().filter(|not| not.matters);
                 let not = not.map(|not| {
                     format!(
-                        "{} is not recorded ({}): {} is not known",
+                        "{} was not recorded ({}), so {} is unknown",
                         not.name, not.why, not.provides
                     )
                 });
                 let clock = (!flight.has_same_clock()).then(|| {
                     format!(
-                        "the trace uses a different clock from the probe: its times are accurate \
-                         to {}",
+                        "the trace and the probe use different clocks: the times of the trace are \
+                         accurate to {}",
                         flight.clock().error
                     )
                 });

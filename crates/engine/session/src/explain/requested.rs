@@ -65,7 +65,8 @@ impl Requested {
         warnings.extend(self.flight.reset_by_others());
         if self.lost > 0 {
             warnings.push(format!(
-                "lost {} of --event, overwritten before being read: a filter reduces their number",
+                "lost {} of --event, which were overwritten before they were read: use a filter \
+                 to reduce the number of events",
                 counted(self.lost, "event", "events")
             ));
         }

@@ -188,7 +188,7 @@ impl super::Explainer {
             && let Err(error) = steal.switch(on)
         {
             self.warn(format!(
-                "{error}: steal time is known in steps of 10 ms only"
+                "{error}: the resolution of steal time is only 10 ms"
             ));
             self.steal = None;
         }

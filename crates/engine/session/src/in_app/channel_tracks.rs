@@ -226,14 +226,14 @@ impl ChannelTracks {
             }
             if channel.torn {
                 warnings.push(format!(
-                    "{title} counted faster than it could be read: its counts can differ by the \
-                     samples of one reading"
+                    "{title} counted faster than punctual could read it: its counts may be \
+                     inaccurate by the samples of one reading"
                 ));
             }
             if channel.ring_dropped > 0 {
                 warnings.push(format!(
-                    "{title}: {} of the largest samples were overwritten before they were read; the \
-                     histogram has them",
+                    "{title}: {} of the largest samples were overwritten before they were read; \
+                     only the histogram contains them",
                     grouped(channel.ring_dropped)
                 ));
             }
@@ -242,12 +242,13 @@ impl ChannelTracks {
             if has_periods && channel.last.counts.due == 0 {
                 warnings.push(format!(
                     "{title}: the application does not account for its periods \
-                     (Channel::account): its missed periods are unknown, and not counted"
+                     (Channel::account), so its missed periods are unknown and not counted"
                 ));
             }
             if let (_, Some(due)) = channel.accounting() {
                 warnings.push(format!(
-                    "{title}: the application's account does not balance: {} due, {} run and missed",
+                    "{title}: the application's period counts are inconsistent: {} periods were \
+                     due, but {} were run or missed",
                     grouped(due),
                     grouped(channel.accounting().0.expected)
                 ));

@@ -156,7 +156,7 @@ impl Annotations {
     ) -> Explanation {
         if self.impossible > 0 {
             self.warnings.push(format!(
-                "no explanation of {} at times outside of the recording",
+                "{} at times outside the recording were not explained",
                 counted(self.impossible, "outlier", "outliers")
             ));
         }
@@ -172,7 +172,8 @@ enum NotExplained {
     #[error("the channel has no budget")]
     NoBudget,
     #[error(
-        "thread {0} is not a thread of the process (it has ended, or has a different number in a container)"
+        "thread {0} does not belong to the process (it has ended, or has a different ID in a \
+         container)"
     )]
     NotOfProcess(u32),
     #[error("samples of the kind {} do not begin with the release", .0.name())]
@@ -221,7 +222,8 @@ mod tests {
             (
                 head(Kind::Latency),
                 [8],
-                "thread 7 is not a thread of the process (it has ended, or has a different number in a container)",
+                "thread 7 does not belong to the process (it has ended, or has a different ID in \
+                 a container)",
             ),
             (
                 head(Kind::Execution),

@@ -204,7 +204,7 @@ impl CallLocations {
         for address in scanned.into_iter().chain(chain) {
             frames.push(code.frame(address, true));
         }
-        let short = "callers unknown: built without frame pointers".to_owned();
+        let short = "callers unknown: the program was built without frame pointers".to_owned();
         (frames, is_short.then_some(short))
     }
 }

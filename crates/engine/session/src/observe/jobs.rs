@@ -114,7 +114,9 @@ impl Waits {
                 11 => "CLOCK_TAI".to_owned(),
                 clock => format!("clock {clock}"),
             }),
-            YIELD => Some("SCHED_DEADLINE: jobs begin when the thread runs".to_owned()),
+            YIELD => Some(
+                "for SCHED_DEADLINE threads, jobs begin when the thread starts to run".to_owned(),
+            ),
             _ => None,
         }
     }
@@ -292,8 +294,8 @@ pub(super) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> Stri
     let mut warnings = Vec::new();
     if !has_calls {
         warnings.push(
-            "raw_syscalls:sys_enter is not in this kernel: release waits cannot be found, no job \
-             is known; --wait shows the waits for a CPU"
+            "this kernel has no event raw_syscalls:sys_enter, so release waits and jobs cannot be \
+             found; --wait shows the waits for a CPU"
                 .to_owned(),
         );
         return warnings;
@@ -316,8 +318,8 @@ pub(super) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> Stri
             String::new()
         };
         warnings.push(format!(
-            "no release wait found for {}{more}: the thread waited fewer than 5 times, or in no \
-             call that matches --release; its jobs are unknown",
+            "no release wait found for {}{more}: the thread waited fewer than 5 times, or not in \
+             a call that matches --release. The jobs of the thread are unknown",
             named.join(", ")
         ));
     }

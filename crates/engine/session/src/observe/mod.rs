@@ -56,9 +56,9 @@ const LONG_TURN: Duration = Duration::from_millis(250);
 
 /// Describes the span of each latency. The scheduler's last event shows that a thread begins to
 /// run.
-const TO_SWITCH_IN: &str = "each wait goes from the wake-up of a thread, or from the loss of its \
-                            CPU, to the switch to it; the return to user space is not part of \
-                            the wait, because no event that is recorded here shows its end";
+const TO_SWITCH_IN: &str = "each wait begins when a thread is woken or loses its CPU, and ends \
+                            with the switch to the thread. The return to user space is not \
+                            included, because no recorded event shows its end";
 
 /// Parameters of an observation.
 #[derive(Clone, Debug)]
@@ -457,7 +457,7 @@ impl Source for Observation<'_> {
         });
         if let Err(error) = self.source.stop() {
             self.warnings
-                .push(format!("{error}; the next command of punctual tries again"));
+                .push(format!("{error}; the next punctual command tries again"));
         }
         recording.series.rows = self.tracks.fill(&mut recording.threads, self.row_length);
         recording.verdict = recording.judge();

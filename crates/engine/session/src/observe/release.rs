@@ -71,13 +71,16 @@ pub(super) const DESCRIPTORS: [&str; 14] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseError {
     /// There is no such kind.
-    #[error("'{0}' is not a system call; choose one of {names}, or a system call", names = names())]
+    #[error(
+        "'{0}' is not a system call; use one of {names}, or the name of a system call",
+        names = names()
+    )]
     Kind(String),
     /// A descriptor follows, and is not a number.
-    #[error("'{0}' is not a file descriptor; pass its number, as in epoll:4")]
+    #[error("'{0}' is not a file descriptor; use its number, as in epoll:4")]
     Descriptor(String),
     /// Waits of this kind have no descriptor.
-    #[error("'{0}' does not wait for a file descriptor; pass it without ':{1}'")]
+    #[error("'{0}' does not wait for a file descriptor; remove ':{1}'")]
     NoDescriptor(String, u64),
 }
 
@@ -163,20 +166,20 @@ mod tests {
         for (text, error) in [
             (
                 "tea-break",
-                "'tea-break' is not a system call; choose one of auto, timerfd, nanosleep, epoll, \
-                 futex, or a system call",
+                "'tea-break' is not a system call; use one of auto, timerfd, nanosleep, epoll, \
+                 futex, or the name of a system call",
             ),
             (
                 "epoll:x",
-                "'x' is not a file descriptor; pass its number, as in epoll:4",
+                "'x' is not a file descriptor; use its number, as in epoll:4",
             ),
             (
                 "epoll:-1",
-                "'-1' is not a file descriptor; pass its number, as in epoll:4",
+                "'-1' is not a file descriptor; use its number, as in epoll:4",
             ),
             (
                 "futex:4",
-                "'futex' does not wait for a file descriptor; pass it without ':4'",
+                "'futex' does not wait for a file descriptor; remove ':4'",
             ),
         ] {
             let refused = text.parse::<Release>().unwrap_err();

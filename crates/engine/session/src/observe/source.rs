@@ -47,7 +47,9 @@ impl EventSource {
             .as_ref()
             .is_some_and(|jobs| jobs.cost.is_some())
         {
-            let why = why.unwrap_or_else(|| "the events of --events full need a tracer".to_owned());
+            let why = why.unwrap_or_else(|| {
+                "the events of --events full need the kernel's tracer".to_owned()
+            });
             return Err(SessionError::CostNotLimited(why));
         }
         let explainer = Explainer::arm(host, request.events(), limit, Delay::Wakeup)?;
@@ -144,7 +146,7 @@ pub(super) fn descents(all: &[Descent], watched: impl Fn(u32) -> bool) -> Vec<St
     }
     if !changed.is_empty() {
         notes.push(format!(
-            "watched threads changed to another program (exec): {}; jobs before and after it are \
+            "watched threads executed another program (exec): {}; jobs before and after exec are \
              counted together",
             list(&changed)
         ));

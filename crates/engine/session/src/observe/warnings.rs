@@ -5,8 +5,7 @@ use punctual_model::grouped;
 /// Returns the warning that BPF programs do not record.
 pub(super) fn by_tracer(why: String) -> String {
     format!(
-        "jobs are recorded by the kernel's tracer, which costs the machine more than BPF \
-         programs: {why}"
+        "jobs are recorded by the kernel's tracer, which has more overhead than BPF programs: {why}"
     )
 }
 
@@ -22,8 +21,8 @@ pub(super) fn lost_warnings(events: u64, without_end: u64) -> Vec<String> {
     }
     if without_end > 0 {
         warnings.push(format!(
-            "{} waits have no end event and are left out: events were lost, or this kernel does \
-             not trace every switch (some trace none from an idle CPU)",
+            "{} waits have no end event and were omitted: events were lost, or this kernel does \
+             not trace every switch (some kernels trace no switch from an idle CPU)",
             grouped(without_end)
         ));
     }

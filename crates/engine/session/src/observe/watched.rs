@@ -24,7 +24,8 @@ fn with_threads_limited(
     };
     let shared = all.split_off(&end).len();
     let note = format!(
-        "{shared} threads have no separate figures: a recording has at most {most} threads, and the others are counted with the threads created later"
+        "{shared} threads have no separate figures, because a recording has at most {most} \
+         threads. They are counted together with threads that were created later"
     );
     (all, vec![note])
 }
@@ -151,8 +152,9 @@ impl Watched {
                     self.ended.remove(&tid);
                     self.passed_on.insert(tid);
                     self.note(format!(
-                        "the number {tid} was given to another watched thread after the first \
-                         had ended: the second is counted with the threads created later"
+                        "the thread ID {tid} was reused by another watched thread after the first \
+                         had ended: the second is counted together with threads that were created \
+                         later"
                     ));
                     anew(tid);
                 }
@@ -170,8 +172,8 @@ impl Watched {
             if differ(started, host.process_start(pid)) && self.taken.insert(pid) {
                 self.ended.insert(pid);
                 self.note(format!(
-                    "{pid} has ended, and its number was given to another: the other is not \
-                     counted"
+                    "process {pid} has ended, and another process reused its ID: the other \
+                     process is not counted"
                 ));
             }
         }
@@ -184,7 +186,7 @@ impl Watched {
             if !self.taken.contains(&tid) && differ(started, host.process_start(tid)) {
                 self.ended.insert(tid);
                 self.note(format!(
-                    "the thread {tid} has ended, and its number was given to another: the other \
+                    "thread {tid} has ended, and another thread reused its ID: the other thread \
                      is not counted"
                 ));
             }
@@ -308,7 +310,7 @@ mod tests {
         assert!(!watched.refresh(&targets, &host, |_| panic!()));
         assert!(!watched.has(40) && !watched.has(43));
         assert!(watched.all_gone(&host));
-        assert!(watched.notes()[0].contains("its number was given to another"));
+        assert!(watched.notes()[0].contains("reused its ID"));
         let told = watched.notes().len();
         watched.refresh(&targets, &host, |_| panic!());
         assert_eq!(watched.notes().len(), told);

@@ -42,7 +42,7 @@ pub struct NotRecorded {
 enum NotLearnt {
     #[error("{} is not a format file", .0.display())]
     NoFormat(PathBuf),
-    #[error("its records have no field {0} of the known layout")]
+    #[error("its records have no field {0} with the known layout")]
     NoField(&'static str),
 }
 
@@ -282,8 +282,8 @@ impl Instance {
         let name = self.folder.file_name().unwrap_or_default().display();
         (!changed.is_empty()).then(|| {
             format!(
-                "another program reset the trace instance {name} while it recorded ({}), as trace-cmd \
-                 stop -a and reset -a do: its events from then on are missing",
+                "another program reset the trace instance {name} while it recorded ({}); \
+                 trace-cmd stop -a and reset -a do this. The events after the reset are missing",
                 changed.join(", ")
             )
         })
@@ -417,7 +417,7 @@ mod tests {
         );
         assert_eq!(
             NotLearnt::NoField("prev_pid").to_string(),
-            "its records have no field prev_pid of the known layout"
+            "its records have no field prev_pid with the known layout"
         );
     }
 

@@ -400,7 +400,8 @@ impl Flight {
             Some(map) => self.clock = map,
             None if self.same_clock => {
                 self.warn(
-                    "the trace clock could not be compared with the probe's: no mark was found",
+                    "the trace clock could not be compared with the probe's clock, because no \
+                     mark was found in the trace",
                 );
             }
             None => return Err(TraceError::NoClock),

@@ -54,7 +54,7 @@ impl fmt::Display for EventChoice {
 /// Error: the text does not name an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{text}' is not an event: write SYSTEM:EVENT, or SYSTEM:EVENT/FILTER/, such as \
+    "'{text}' is not an event: use SYSTEM:EVENT or SYSTEM:EVENT/FILTER/, such as \
      irq:irq_handler_entry/irq == 24/"
 )]
 pub struct NotAChoice {
@@ -234,7 +234,7 @@ mod tests {
             assert_eq!(
                 error.to_string(),
                 format!(
-                    "'{wrong}' is not an event: write SYSTEM:EVENT, or SYSTEM:EVENT/FILTER/, such \
+                    "'{wrong}' is not an event: use SYSTEM:EVENT or SYSTEM:EVENT/FILTER/, such \
                      as irq:irq_handler_entry/irq == 24/"
                 )
             );

@@ -413,9 +413,9 @@ fn unrecordable_requested_event_leaves_nothing() {
         ("sched:sched_swich", "did you mean sched:sched_switch"),
         (
             "nothing:alike",
-            "no event 'nothing:alike'; all: available_events",
+            "no event 'nothing:alike'; for all events, see available_events",
         ),
-        ("ftrace:print", "tracers write it themselves"),
+        ("ftrace:print", "tracers write this event"),
         (
             "sched:sched_waking/pd == 5/",
             "refuses the filter 'pd == 5' of sched:sched_waking: Field not found at 'pd == 5'",

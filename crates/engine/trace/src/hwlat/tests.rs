@@ -248,7 +248,11 @@ fn it_is_found_within_debugfs_too() {
 #[test]
 fn this_machine_says_whether_it_can() {
     match Tracefs::find(Path::new("/")).and_then(|tracefs| tracefs.may_start_hwlat()) {
-        Ok(()) => punctual_testing::skip!(Kernel, "this kernel has hwlat, so nothing is refused"),
+        Ok(()) => punctual_testing::skip!(
+            Kernel,
+            "this kernel has hwlat and therefore refuses \
+            nothing"
+        ),
         Err(error) => {
             let text = error.to_string();
             let expected = ["not mounted", "no tracer 'hwlat'", "cannot read"];

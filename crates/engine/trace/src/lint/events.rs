@@ -72,7 +72,7 @@ impl EventLint {
         let clock = recorder.clock();
         recorder.stop()?;
         let mut unseen: Vec<_> = NEVER
-            .map(|act| (act, format!("trace events do not show it; {why}")))
+            .map(|act| (act, format!("trace events do not show this action; {why}")))
             .to_vec();
         let mut events = Vec::new();
         for (event, _, act) in EVENTS {

@@ -108,8 +108,12 @@ impl BpfWatch {
 
     /// Maps the notes, and lets the programs write them. Call this after all programs are attached.
     fn count_from_now(programs: &mut Programs, notes: usize) -> Result<Notes, WatchError> {
-        let open = Notes::map(programs.array("notes")?, notes)
-            .map_err(|error| WatchError::Refused(format!("its notes cannot be mapped: {error}")))?;
+        let open = Notes::map(programs.array("notes")?, notes).map_err(|error| {
+            WatchError::Refused(format!(
+                "the notes of the BPF programs cannot be \
+                mapped: {error}"
+            ))
+        })?;
         let mut counting: Array<&mut MapData, u64> = programs.map_mut(".bss")?.try_into()?;
         counting.set(0, 1, 0)?;
         Ok(open)

@@ -109,7 +109,7 @@ impl Texts {
     fn get(&self, address: u64) -> String {
         match self.0.get(&address) {
             Some(text) => text.trim_end_matches('\n').to_owned(),
-            None => format!("(text at {address:#x}, which the file does not have)"),
+            None => format!("(the text at {address:#x} is not in the file)"),
         }
     }
 }

@@ -59,9 +59,7 @@ impl DatFile {
             0 => false,
             1 => true,
             other => {
-                return Err(
-                    parser.damaged(format!("the order of bytes is {other} instead of 0 or 1"))
-                );
+                return Err(parser.damaged(format!("the byte order is {other} instead of 0 or 1")));
             }
         };
         parser.set_endian(file.endian);
@@ -113,7 +111,12 @@ impl DatFile {
                 });
                 return Ok(());
             }
-            _ => return Err(parser.damaged("the data of the CPUs should begin before this byte")),
+            _ => {
+                return Err(parser.damaged(
+                    "the tag before this byte does not begin the data of \
+                the CPUs",
+                ));
+            }
         }
         let cpus = *self.options.cpus.get_or_insert(cpus);
         let regions = regions(parser, cpus)?;
@@ -167,7 +170,7 @@ impl DatFile {
         while next != 0 {
             if seen.contains(&next) || seen.len() > MOST_SECTIONS {
                 self.warnings
-                    .push(format!("the options at byte {next} come twice"));
+                    .push(format!("the options at byte {next} appear twice"));
                 break;
             }
             seen.push(next);
@@ -187,7 +190,7 @@ impl DatFile {
         let at = |id| self.options.sections.get(&id).copied();
         let header = at(id::HEADER_INFO).ok_or(TraceFileError::Damaged {
             offset: seen.first().copied().unwrap_or(0),
-            what: "the options name no section with the layout of pages".to_owned(),
+            what: "the options do not refer to a section with the page layout".to_owned(),
         })?;
         let mut parser = self.section(source, header, id::HEADER_INFO)?;
         self.meta.read_header(&mut parser)?;
@@ -293,7 +296,7 @@ fn part(
 /// Reads the table of the data of each CPU, in version 6.
 fn regions(parser: &mut Parser<'_>, cpus: u32) -> Result<Vec<Region>, TraceFileError> {
     if cpus > MOST_CPUS {
-        return Err(parser.damaged(format!("{cpus} CPUs are more than any kernel has")));
+        return Err(parser.damaged(format!("{cpus} CPUs are more than any kernel supports")));
     }
     let region = |cpu| {
         Ok(Region {

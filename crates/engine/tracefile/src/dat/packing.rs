@@ -41,7 +41,7 @@ impl Packing {
     pub(super) fn section(self, packed: &[u8], size: u32) -> Result<Vec<u8>, String> {
         if u64::from(size) > LARGEST_SECTION {
             return Err(format!(
-                "a section of {size} bytes is larger than any kernel needs"
+                "a section has {size} bytes, which is more than any kernel needs"
             ));
         }
         let mut unpacked = Vec::new();
@@ -65,7 +65,7 @@ impl Packing {
         if read as u64 != size {
             to.truncate(begin);
             return Err(format!(
-                "{size} bytes are stated, but {read} were decompressed"
+                "the stated size is {size} bytes, but {read} bytes were decompressed"
             ));
         }
         Ok(())

@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         let mut filled = 0;
         while let Some(free) = bytes.get_mut(filled..).filter(|free| !free.is_empty()) {
             match self.input.read(free)? {
-                0 => return Err(self.damaged("the data ends here, too early")),
+                0 => return Err(self.damaged("the data ends here prematurely")),
                 read => filled += read,
             }
         }
@@ -141,7 +141,10 @@ impl<'a> Parser<'a> {
         self.input.by_ref().take(size).read_to_end(&mut bytes)?;
         if (bytes.len() as u64) < size {
             let read = bytes.len();
-            return Err(self.damaged(format!("{size} bytes are stated, but only {read} follow")));
+            return Err(self.damaged(format!(
+                "the stated size is {size} bytes, but only {read} \
+                bytes follow"
+            )));
         }
         self.advance(size);
         Ok(bytes)
@@ -168,7 +171,7 @@ impl<'a> Parser<'a> {
                 byte => bytes.push(byte),
             }
             if bytes.len() > LONGEST_NAME {
-                return Err(self.damaged("no NUL ends the name before this byte"));
+                return Err(self.damaged("the name has no terminating NUL before this byte"));
             }
         }
     }

@@ -65,7 +65,7 @@ impl DatReader {
             head.clocks_differ = clock::differs(clock, file.options.tsc.is_some())?;
         }
         if file.text.is_some() {
-            let warning = "the file also has the text of a latency tracer, which is not read";
+            let warning = "the file also contains the text of a latency tracer, which was not read";
             head.warnings.push(warning.to_owned());
         }
         let streams = streams(&file, layout, &buffers, clock.as_deref(), &mut head);
@@ -244,7 +244,7 @@ fn kept(buffer: &Buffer, size: u64, left: &mut u64, head: &mut TraceHead) -> Vec
     }
     if let Some(end) = cut {
         head.warnings.push(format!(
-            "the file is cut: it has {size} bytes, but the data of a CPU end at byte {end}"
+            "the file is truncated: it has {size} bytes, but the data of a CPU ends at byte {end}"
         ));
     }
     if let Some(Region { cpu, offset, size }) = refused {

@@ -77,8 +77,8 @@ impl RecordDecoder {
         for (system, format) in &meta.formats {
             if let Some(field) = records.learn(system, format, head) {
                 missing.insert(format!(
-                    "events {system}:{} are skipped: their format has no field {field}, or at an \
-                     unknown position",
+                    "events {system}:{} are skipped: their format has no field {field}, or the \
+                     field is at an unknown position",
                     format.name
                 ));
             }
@@ -86,7 +86,7 @@ impl RecordDecoder {
         if meta.bad_formats > 0 {
             let number = meta.bad_formats;
             missing.insert(format!(
-                "number of formats of events that cannot be read: {number}"
+                "number of event formats that cannot be read: {number}"
             ));
         }
         head.warnings.extend(missing);

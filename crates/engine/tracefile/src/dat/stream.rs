@@ -128,7 +128,7 @@ impl Stream {
     fn end(&mut self, shared: &mut Shared) -> bool {
         if let Some(broken) = self.pages.broken.take() {
             shared.warnings.add(format!(
-                "the data of CPU {} are incomplete: {broken}",
+                "the data of CPU {} is incomplete: {broken}",
                 self.cpu
             ));
             self.lost.some();

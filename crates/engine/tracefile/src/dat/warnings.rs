@@ -24,7 +24,7 @@ impl Count {
             pages => format!("{pages} pages"),
         };
         Some(format!(
-            "{what} in {pages}, the first of CPU {cpu} at byte {offset}"
+            "{what} in {pages}; the first is a page of CPU {cpu} at byte {offset}"
         ))
     }
 }
@@ -64,7 +64,8 @@ impl Warnings {
         sentences.extend(counts.into_iter().flatten());
         if self.double {
             sentences.push(
-                "several buffers have the same events; each is taken from one of them".to_owned(),
+                "several buffers contain the same events; each event is read from only one buffer"
+                    .to_owned(),
             );
         }
         sentences

@@ -26,7 +26,7 @@ impl Count {
             1 => "1 line".to_owned(),
             lines => format!("{lines} lines"),
         };
-        Some(format!("{}: line {number}: \"{text}\"", what(&lines)))
+        Some(format!("{} is line {number}: \"{text}\"", what(&lines)))
     }
 }
 
@@ -54,20 +54,27 @@ pub(super) struct Warnings {
 impl Warnings {
     /// Returns a warning for each kind.
     pub(super) fn sentences(&self) -> Vec<String> {
-        let no_event = |lines: &str| format!("skipped {lines} that are not events, the first");
+        let no_event = |lines: &str| format!("skipped {lines} that are not events; the first");
         let unreadable = |lines: &str| {
             format!("cannot read the event in {lines}, which counts as lost; the first")
         };
-        let no_cpu = |lines: &str| format!("skipped {lines} without a CPU, the first");
-        let no_thread = |lines: &str| format!("skipped {lines} without a thread, the first");
-        let joined =
-            |lines: &str| format!("joined {lines} with the line before (text wrapped), the first");
+        let no_cpu = |lines: &str| format!("skipped {lines} without a CPU; the first");
+        let no_thread = |lines: &str| format!("skipped {lines} without a thread; the first");
+        let joined = |lines: &str| {
+            format!(
+                "joined {lines} with the line before, because text was wrapped; \
+                the first"
+            )
+        };
         let late = |lines: &str| {
-            format!("skipped {lines} that are too far out of order, as lost events; the first")
+            format!(
+                "skipped {lines} that are too far out of order and count as lost events; the \
+                first"
+            )
         };
         let restart = |lines: &str| format!("another trace begins in {lines}; the first");
         let other_buffer = |lines: &str| {
-            format!("skipped {lines} of events that another buffer also has; the first")
+            format!("skipped {lines} with events that another buffer also contains; the first")
         };
         let all = [
             self.no_event.says(no_event),

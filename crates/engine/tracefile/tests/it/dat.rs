@@ -100,7 +100,7 @@ fn the_head_tells_what_the_file_says() {
             "{name}"
         );
         assert!(!listed("exceptions:page_fault_user"), "{name}");
-        let double = "several buffers have the same events";
+        let double = "several buffers contain the same events";
         let warnings: Vec<_> = head
             .warnings
             .iter()
@@ -142,7 +142,7 @@ fn other_files_are_named() {
         (&b""[..], "not a trace but an empty file"),
         (
             b"PERFILE2\x68",
-            "a perf.data: give the output of perf script",
+            "a perf.data: use the output of perf script",
         ),
         (b"\x7fELF\x02", "a program"),
         (b"\0\x01\x02", "binary data of an unknown format"),
@@ -152,15 +152,15 @@ fn other_files_are_named() {
         ),
         (
             b"\x17\x08\x44tracing5\0",
-            "version 5, but only 6 and 7 can be read",
+            "version 5, but only versions 6 and 7 can be read",
         ),
         (
             b"\x17\x08\x44tracing6\0\x07",
-            "damaged at byte 13: the order of bytes is 7",
+            "damaged at byte 13: the byte order is 7",
         ),
         (
             b"\x17\x08\x44tracing6\0",
-            "damaged at byte 12: the data ends here, too early",
+            "damaged at byte 12: the data ends here prematurely",
         ),
     ] {
         let error = refused(bytes);

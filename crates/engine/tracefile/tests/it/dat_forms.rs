@@ -255,7 +255,7 @@ fn cut_file_is_read_to_its_end() {
             let cut = shown(&cut);
             let expected = [&items[0], &items[4], "1305 cpu0 lost None"];
             assert_eq!(cut, expected, "{form:?}");
-            let has = |text: &String| text.contains("the file is cut");
+            let has = |text: &String| text.contains("the file is truncated");
             assert!(head.warnings.iter().any(has), "{:?}", head.warnings);
         }
         for length in (12..whole.len()).step_by(173) {

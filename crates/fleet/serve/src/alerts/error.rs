@@ -32,6 +32,6 @@ pub(super) enum AlertError {
     Command { program: String, source: io::Error },
     #[error("{program}: {status}")]
     Status { program: String, status: ExitStatus },
-    #[error("{program}: took too long, and was killed")]
+    #[error("{program} took too long and was killed")]
     TooLong { program: String },
 }

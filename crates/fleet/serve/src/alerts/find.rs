@@ -91,7 +91,8 @@ impl Found {
         let hours = passed.as_secs_f64() / 3_600.0;
         let summary = match gap {
             Some(gap) => format!(
-                "nothing received for {hours:.1} h; usual interval between recordings {:.1} h",
+                "nothing received for {hours:.1} h; the usual interval between recordings is \
+                 {:.1} h",
                 gap.as_secs_f64() / 3_600.0
             ),
             None => format!("nothing received for {hours:.1} h"),
@@ -212,7 +213,7 @@ fn broken(
         kind: Kind::Broken,
         machine: machine.name.clone(),
         series: String::new(),
-        summary: format!("the requirement is broken in {number} of the newest {of} recordings"),
+        summary: format!("the requirement was not met in {number} of the newest {of} recordings"),
         path: machine_path(&machine.name),
         since: broken
             .last()

@@ -43,7 +43,7 @@ pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Resul
         Problem::new(StatusCode::LENGTH_REQUIRED, message)
     })?;
     if length > most {
-        let message = format!("the body has {length} bytes, above the limit of {most}");
+        let message = format!("the body has {length} bytes, but the limit is {most}");
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message));
     }
     let read = tokio::time::timeout(patience, read(app, body, length)).await;
@@ -60,7 +60,7 @@ async fn read(app: &App, body: Body, length: usize) -> Result<Sent, Problem> {
     let mut bytes = Vec::new();
     let mut room: Option<OwnedSemaphorePermit> = None;
     let other_length =
-        || Problem::bad_request("the body is shorter or longer than its Content-Length");
+        || Problem::bad_request("the length of the body differs from the header Content-Length");
     while let Some(frame) = std::future::poll_fn(|context| body.as_mut().poll_frame(context)).await
     {
         let Ok(data) = frame.map_err(|_| other_length())?.into_data() else {
@@ -136,7 +136,7 @@ pub(super) fn unpack_with(
     if body.len() > most {
         Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body unpacks to more than {most} bytes"),
+            format!("the decompressed body has more than {most} bytes"),
         ))
     } else {
         Ok(body)

@@ -41,7 +41,7 @@ pub(super) async fn put(
                 keep(app, who.name(), &text)
             } else {
                 Err(Problem::bad_request(
-                    "the dictionary's SHA-256 differs from that in the path",
+                    "the SHA-256 of the dictionary differs from the SHA-256 in the path",
                 ))
             }
         })
@@ -55,7 +55,8 @@ fn keep(app: &Inner, machine: &str, text: &str) -> Result<String, Problem> {
     kept.ok_or_else(|| {
         app.refusals.log("quota of dictionaries is full", machine);
         let message =
-            "this machine has its maximum number of dictionaries: send the body without one";
+            "this machine already has the maximum number of dictionaries: send the body without a \
+             dictionary";
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     })
 }
@@ -66,7 +67,8 @@ pub(super) fn named(app: &Inner, hash: Option<&str>) -> Result<Option<String>, P
         return Ok(None);
     };
     let unknown = || {
-        let message = "this dictionary is not stored here: send it, or the body without it";
+        let message = "this dictionary is not stored on the collector: send it first, or send the \
+            body without a dictionary";
         Problem::new(StatusCode::FAILED_DEPENDENCY, message)
     };
     app.collection.text(hash)?.ok_or_else(unknown).map(Some)

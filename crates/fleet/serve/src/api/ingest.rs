@@ -26,7 +26,7 @@ pub(crate) const HASH: &str = "punctual-sha256";
 const IDS: usize = 10_000;
 
 /// Why a body is not quarantined.
-const FULL: &str = "quota of quarantined bodies is full";
+const FULL: &str = "the quota for quarantined recordings is full";
 /// Maximum length of a reason that is stored and returned, in bytes, because it can quote the body.
 const LONGEST_REASON: usize = 500;
 
@@ -82,7 +82,7 @@ pub(super) async fn put(
             let what = if aside {
                 "this one was quarantined"
             } else {
-                "this one was not quarantined: the quota of this machine is full"
+                "this recording was not quarantined, because the quota of this machine is full"
             };
             let message = format!("different content is stored under this ID; {what}");
             Err(Problem::new(StatusCode::CONFLICT, message))
@@ -95,7 +95,12 @@ fn check_headers(headers: &HeaderMap) -> Result<String, Problem> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let hash = text(HASH).map(str::to_ascii_lowercase);
     hash.filter(|hash| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
-        .ok_or_else(|| Problem::bad_request("the header Punctual-SHA256 is missing or no SHA-256"))
+        .ok_or_else(|| {
+            Problem::bad_request(
+                "the header Punctual-SHA256 is missing or not a \
+            SHA-256",
+            )
+        })
 }
 
 /// Returns the series in the headers.
@@ -163,7 +168,7 @@ fn check_hash(body: &[u8], hash: &str) -> Result<(), Problem> {
         Ok(())
     } else {
         Err(Problem::bad_request(
-            "the body's SHA-256 differs from Punctual-SHA256",
+            "the SHA-256 of the body differs from the header Punctual-SHA256",
         ))
     }
 }
@@ -204,13 +209,13 @@ fn put_aside(app: &Inner, refused: &Refused<'_>) -> Result<Problem, Problem> {
     if !collection.put_aside(refused)? {
         app.refusals.log(FULL, refused.machine);
         let message = format!(
-            "not a recording that can be kept, and not quarantined: the quota of this machine is \
-             full: {reason}"
+            "this is not a valid recording ({reason}). It was not quarantined, because the quota \
+             of this machine is full"
         );
         return Ok(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message));
     }
     log(collection, refused.machine, refused.id)?;
-    let message = format!("not a recording that can be kept, it was quarantined: {reason}");
+    let message = format!("this is not a valid recording, and it was quarantined: {reason}");
     Ok(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message))
 }
 
@@ -229,7 +234,7 @@ pub(super) async fn lacking(State(app): State<App>, body: Bytes) -> Result<Json<
         .map_err(|error| Problem::bad_request(format!("the body is not a list of IDs: {error}")))?;
     if asked.ids.len() > IDS {
         return Err(Problem::bad_request(format!(
-            "ask for at most {IDS} IDs at once"
+            "too many IDs: at most {IDS} are allowed in one request"
         )));
     }
     let ids = app.stored(move |all| all.lacking(&asked.ids)).await?;

@@ -136,7 +136,12 @@ pub(super) async fn get(
     app.work(move |app| {
         let (trend, runs) = look.judged(app)?;
         let found = trend.groups.get(group);
-        let found = found.ok_or_else(|| Problem::not_found("the series has no such group"))?;
+        let found = found.ok_or_else(|| {
+            Problem::not_found(
+                "the series has no group with this \
+            number",
+            )
+        })?;
         Ok(Json(of_group(&trend, found, &runs)))
     })
     .await

@@ -50,12 +50,22 @@ const ID: Parameter = ("path", "id", "UUID of the recording", true);
 pub(crate) type Parameter = (&'static str, &'static str, &'static str, bool);
 const SERIES: Parameter = ("query", "series", "The series", true);
 const MACHINE: Parameter = ("query", "machine", "The machine", false);
-const FROM: Parameter = ("query", "from", "Only runs from this day or time on", false);
-const TO: Parameter = ("query", "to", "Only runs up to this day or time", false);
+const FROM: Parameter = (
+    "query",
+    "from",
+    "Only runs at or after this day or time",
+    false,
+);
+const TO: Parameter = (
+    "query",
+    "to",
+    "Only runs at or before this day or time",
+    false,
+);
 const THRESHOLD: Parameter = (
     "query",
     "threshold",
-    "Count the periods later than this: 100us",
+    "Count the periods with a latency above this value, such as 100us",
     false,
 );
 
@@ -68,8 +78,8 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             need: Need::Deliver,
             handler: || put(ingest::put),
         },
-        summary: "Deliver a recording: its JSON, compressed with zstd. Repeated requests do no \
-                  harm.",
+        summary: "Deliver a recording as JSON, compressed with zstd. The request can be repeated \
+                  safely.",
         parameters: &[
             ID,
             (
@@ -81,13 +91,13 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (
                 "header",
                 crate::membership::SERIES,
-                "Series that it belongs to, as JSON: name, epoch, definition, begun",
+                "Series of the recording, as JSON: name, epoch, definition, begun",
                 false,
             ),
             (
                 "header",
                 dictionary::DICTIONARY,
-                "Dictionary that the body is compressed with, see /v1/dictionaries",
+                "Dictionary used to compress the body; see /v1/dictionaries",
                 false,
             ),
         ],
@@ -95,15 +105,19 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         answers: &[
             (
                 200,
-                "The recording is stored already",
+                "The recording was already stored",
                 Some(schema::<ingest::Receipt>()),
             ),
             (
                 201,
-                "The recording is kept",
+                "The recording was stored",
                 Some(schema::<ingest::Receipt>()),
             ),
-            (400, "Damaged on its way: send it again", FAILURE),
+            (
+                400,
+                "The body was damaged in transit: send it again",
+                FAILURE,
+            ),
             (408, "The body took too long", FAILURE),
             (
                 409,
@@ -116,7 +130,8 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (422, "Not a valid recording; it was quarantined", FAILURE),
             (
                 424,
-                "The dictionary is not kept here: send it, or the body without it",
+                "The dictionary is not stored on the collector: send it first, or send the body \
+                 without a dictionary",
                 FAILURE,
             ),
             (
@@ -133,16 +148,20 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             need: Need::Deliver,
             handler: || put(dictionary::put),
         },
-        summary: "Deliver a dictionary to compress the bodies of recordings with.",
+        summary: "Deliver a dictionary for the compression of recordings.",
         parameters: &[(
             "path",
             "hash",
-            "First 32 hexadecimal digits of its SHA-256",
+            "First 32 hexadecimal digits of the dictionary's SHA-256",
             true,
         )],
         body: Some(("application/octet-stream", schema::<String>())),
         answers: &[
-            (200, "It is kept", Some(schema::<dictionary::Named>())),
+            (
+                200,
+                "The dictionary was stored",
+                Some(schema::<dictionary::Named>()),
+            ),
             (
                 400,
                 "The content does not match the path, or is not UTF-8",
@@ -164,12 +183,13 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             need: Need::Deliver,
             handler: || post(ingest::lacking),
         },
-        summary: "Ask which of these recordings are not kept here, for example after a restore.",
+        summary: "Ask which of these recordings the collector does not have, for example after a \
+            restore.",
         parameters: &[],
         body: Some(("application/json", schema::<ingest::Ids>())),
         answers: &[(
             200,
-            "The recordings that are not kept",
+            "The recordings that the collector does not have",
             Some(schema::<ingest::Ids>()),
         )],
     },
@@ -189,12 +209,16 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 "Number of new entries",
                 Some(schema::<sidecar::Taken>()),
             ),
-            (400, "Damaged on its way: send it again", FAILURE),
+            (
+                400,
+                "The body was damaged in transit: send it again",
+                FAILURE,
+            ),
             (408, "The body took too long", FAILURE),
             (411, "The length of the body is missing", FAILURE),
             (413, "Too large", FAILURE),
             (415, "Not compressed with zstd", FAILURE),
-            (422, "Not data that can be kept", FAILURE),
+            (422, "The data is invalid", FAILURE),
             (
                 429,
                 "Too many requests: retry after the time in the header Retry-After",
@@ -211,12 +235,12 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         },
         summary: "List recordings, the newest first.",
         parameters: &[
-            ("query", "machine", "Only of this machine", false),
-            ("query", "probe", "Only of this probe", false),
+            ("query", "machine", "Only recordings of this machine", false),
+            ("query", "probe", "Only recordings of this probe", false),
             (
                 "query",
                 "outcome",
-                "Only with this outcome of the requirement",
+                "Only recordings whose requirement has this outcome",
                 false,
             ),
             (
@@ -258,7 +282,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 "The recording",
                 Some(schema::<punctual_model::Recording>()),
             ),
-            (404, "Not stored here", FAILURE),
+            (404, "The recording is not stored on the collector", FAILURE),
         ],
     },
     Endpoint {
@@ -284,7 +308,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             need: Need::Read,
             handler: || get(changes::get),
         },
-        summary: "List the change points of a series, with what changed on the machine.",
+        summary: "List the change points of a series, with the changes on the machine.",
         parameters: &[SERIES, MACHINE, FROM, TO, THRESHOLD],
         body: None,
         answers: &[
@@ -309,7 +333,12 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         parameters: &[
             SERIES,
             MACHINE,
-            ("query", "group", "Number of the group, from 0 on", false),
+            (
+                "query",
+                "group",
+                "Number of the group, starting at 0",
+                false,
+            ),
             FROM,
             TO,
             THRESHOLD,
@@ -349,7 +378,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             need: Need::Change,
             handler: || get(machines::audit),
         },
-        summary: "List the changes by users, the newest first.",
+        summary: "List the changes that users made, the newest first.",
         parameters: &[],
         body: None,
         answers: &[(
@@ -377,7 +406,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             need: Need::Read,
             handler: || get(crate::metrics::get),
         },
-        summary: "Get metrics for Prometheus, as text or protobuf by the header Accept.",
+        summary: "Get metrics for Prometheus. The header Accept selects text or protobuf.",
         parameters: &[],
         body: None,
         answers: &[(200, "Metrics of all machines", None)],
@@ -401,7 +430,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             need: Need::Open,
             handler: || get(health::ready),
         },
-        summary: "Whether the store can be read.",
+        summary: "Check whether the store can be read.",
         parameters: &[],
         body: None,
         answers: &[(200, "It can", None), (503, "It cannot", FAILURE)],

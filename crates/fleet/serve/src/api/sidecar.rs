@@ -215,7 +215,7 @@ fn notes(all: &dyn Collection, left: &mut Left<'_>, notes: Vec<Note>) -> Result<
         if !is_own {
             left.out(OF_OTHERS);
         } else if kept >= MOST_NOTES {
-            left.out("more notes than the limit per machine");
+            left.out("the number of notes exceeds the limit per machine");
         } else {
             all.put_note(&note)?;
             kept += 1;
@@ -226,7 +226,7 @@ fn notes(all: &dyn Collection, left: &mut Left<'_>, notes: Vec<Note>) -> Result<
 }
 
 /// Why a note or a decision is left out.
-const OF_OTHERS: &str = "note or decision about a recording that is not of this machine";
+const OF_OTHERS: &str = "a note or decision refers to a recording of another machine";
 
 fn decisions(
     all: &dyn Collection,

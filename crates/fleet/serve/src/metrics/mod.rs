@@ -218,7 +218,7 @@ fn families(
         ),
         family(
             "punctual_unknown_periods_total",
-            "Due periods of unknown latency, which are in no bucket.",
+            "Due periods of unknown latency, which are not counted in any bucket.",
             Kind::Counter,
             of_totals(&|total| total.unknown),
         ),

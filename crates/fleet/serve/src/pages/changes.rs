@@ -115,8 +115,8 @@ fn judged_above(
     all.retain(|of| asked.is_of(of));
     if all.len() > ABOVE {
         let message = format!(
-            "{} series match: with a threshold, at most {ABOVE} are judged; choose a machine or \
-             series",
+            "{} series match, but with a threshold, at most {ABOVE} series can be analysed: \
+             select a machine or series",
             all.len()
         );
         return Err(Problem::bad_request(message));
@@ -163,7 +163,7 @@ pub(super) async fn get(
     let body = html! {
         h1 { "Changes" }
         @match &look {
-            None => p { "No series: plan one with punctual monitor." },
+            None => p { "No series found. Plan a series with punctual monitor." },
             Some(look) => {
                 (filter(&asked))
                 p .faint { (all.len()) " of " (look.all().len()) " series, " @match look {
@@ -313,7 +313,7 @@ pub(super) async fn decide(
     Form(form): Form<Decision>,
 ) -> Result<Redirect, Problem> {
     if form.why.trim().is_empty() || form.why.len() > WHY {
-        let message = format!("a decision needs a reason of at most {WHY} bytes");
+        let message = format!("a decision needs a reason, with at most {WHY} bytes");
         return Err(Problem::bad_request(message));
     }
     let above = threshold(&form.threshold)?;

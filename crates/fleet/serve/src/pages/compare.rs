@@ -102,7 +102,8 @@ pub(super) async fn get(
             let recordings = load(app, &asked)?;
             let shown = match recordings.as_slice() {
                 [] | [_] => html! {
-                    p { "Choose at least two: IDs of recordings or names of machines here, or recordings in the list." }
+                    p { "Select at least two items: enter IDs of recordings or names of machines, \
+                        or select recordings in the list." }
                 },
                 _ => compared(&asked, &recordings)?,
             };

@@ -53,8 +53,9 @@ pub(super) fn panel(id: RecordingId) -> Markup {
             dl .tiles { @for (field, name) in FIELDS {
                 div { dt { (name) } dd data-field=(field) { "-" } }
             } }
-            div .canvas { canvas role="img" aria-label="Largest latency of the last intervals" {} }
-            noscript { p .faint { "Running. Load this page again for the newest figures." } }
+            div .canvas { canvas role="img" aria-label="Largest latency of each of the last \
+                intervals" {} }
+            noscript { p .faint { "Running. Reload this page to see the newest figures." } }
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) async fn form(State(app): State<App>, Query(To { to }): Query<To>) ->
             label { "Token " input type="password" name="token" required autocomplete="off" size="40"; }
             button { "Log in" }
         }
-        p .faint { "Make a token with: punctual serve enrol NAME --role viewer" }
+        p .faint { "Create a token with: punctual serve enrol NAME --role viewer" }
     };
     frame(&app, "Log in", LOGIN, &body)
 }
@@ -63,7 +63,8 @@ pub(super) async fn login(
     let token = token.trim();
     let known = bearer(&app, from, token).await?;
     if known.role == Role::Machine {
-        let message = "this token belongs to a machine: it can push, but not read";
+        let message = "this token belongs to a machine, which can push recordings but not read \
+            them";
         return Err(Problem::new(StatusCode::FORBIDDEN, message));
     }
     let mut response = Redirect::to(path_of(&to)).into_response();

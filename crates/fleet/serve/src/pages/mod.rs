@@ -133,7 +133,8 @@ pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<
                 }
                 main #main { (body) }
                 footer {
-                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles that the number of samples does not support."
+                    "Times are UTC. A " b { "-" } " marks unknown values, and percentiles that \
+                        need more samples."
                 }
             }
         }
@@ -224,7 +225,7 @@ async fn as_problem(response: Response) -> Response {
     let message = if status == StatusCode::METHOD_NOT_ALLOWED {
         "this address does not support this method".to_owned()
     } else if reason.starts_with("Invalid URL") {
-        "a part of this address must be a number, but is not".to_owned()
+        "a part of this address is not a number".to_owned()
     } else if let Some(why) = after(["Failed to deserialize query string"; 2]) {
         format!("this address cannot be read: {why}")
     } else if let Some(why) = after(["Failed to deserialize form body", "Failed to parse form"]) {

@@ -31,7 +31,7 @@ pub(super) async fn add(
 ) -> Result<Redirect, Problem> {
     if form.text.trim().is_empty() || form.text.len() > LONGEST_NOTE {
         return Err(Problem::bad_request(format!(
-            "a note needs a text of at most {LONGEST_NOTE} bytes"
+            "a note needs text, with at most {LONGEST_NOTE} bytes"
         )));
     }
     let at = time(&form.at, false)?;

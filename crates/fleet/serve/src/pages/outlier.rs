@@ -70,8 +70,8 @@ pub(super) async fn get(
             let found = timeline(app, &recording, number)?;
             let found = found.ok_or_else(|| {
                 Problem::not_found(format!(
-                    "the events of outlier {number} are not stored here; those of a pushed \
-                     recording stay on its machine"
+                    "the events of outlier {number} are not stored on the collector; the events \
+                     of a pushed recording stay on its machine"
                 ))
             })?;
             page(&recording, &found)

@@ -112,7 +112,10 @@ fn packed(app: &Inner, recording: &Recording) -> Result<Vec<u8>, SourceError> {
         let text = punctual_report::outliers_text(&timelines);
         bundle.add("outliers.txt", "causes of each outlier", text.as_bytes())?;
     }
-    bundle.lack("trace.dat", "the stored trace events are in store.db");
+    bundle.lack(
+        "trace.dat",
+        "the stored trace events are in the file store.db",
+    );
     Ok(bundle.finish()?)
 }
 

@@ -87,7 +87,7 @@ fn listed(app: &Inner) -> Result<Markup, Problem> {
     }
     Ok(html! {
         h1 { "Series" }
-        @if names.is_empty() { p { "No series: plan one with punctual monitor." } }
+        @if names.is_empty() { p { "No series found. Plan a series with punctual monitor." } }
         @else { div .wide { table {
             thead { tr { th { "series" } th .n { "machines" } } }
             tbody { @for (name, machines) in &names { tr {
@@ -136,8 +136,8 @@ fn across(app: &Inner, asked: &PageQuery) -> Result<Markup, Problem> {
         h1 { (sanitize(&asked.name)) " on " (members.len()) " machines" }
         (filter(asked, &groups, &group, &names, &by))
         p .faint {
-            @if by_max { "Figure of a machine: the largest latency of its newest " (RUNS) " runs." }
-            @else { "Figure of a machine: the median p99 of its newest " (RUNS) " runs." }
+            @if by_max { "The figure of a machine is the largest latency of its newest " (RUNS) " runs." }
+            @else { "The figure of a machine is the median p99 of its newest " (RUNS) " runs." }
             @if failed > 0 { " Not readable: " (failed) " machines." }
         }
         h2 { "By " (sanitize(&by.replace(['.', '_'], " "))) ", the worst first" }
@@ -272,12 +272,13 @@ fn separators(asked: &PageQuery, found: &Separation, machines: usize) -> Markup 
         found.separators.iter().partition(|one| one.p < CHANCE);
     html! {
         @if clear.is_empty() {
-            p { "No fact separates the machines significantly: " (found.separators.len())
-                " compared, " (found.left_out) " equal on all machines or different on each." }
+            p { "No fact is significantly correlated with the figure: " (found.separators.len())
+                " facts were compared, " (found.left_out) " facts are equal on all machines or \
+                    different on each machine." }
         } @else {
             p { "Facts whose values correlate with the figure. This does not show a cause: facts \
                  in one row "
-                "split the machines alike and cannot be told apart." }
+                "divide the machines into the same groups and cannot be distinguished." }
         }
         @if !found.separators.is_empty() { div .wide { table {
             thead { tr {
@@ -287,8 +288,9 @@ fn separators(asked: &PageQuery, found: &Separation, machines: usize) -> Markup 
             tbody { @for one in clear.iter().chain(&rest).take(SHOWN) { (separator(asked, one)) } }
         } } }
         p .faint {
-            "explains: share of the variance of the machines' ranks between the values. p: "
-            (found.permutations) " permutations, adjusted for the number of facts (Holm)."
+            "The column 'explains' shows the share of the variance of the machines' ranks that \
+             lies between the values. The p value was calculated from "
+            (found.permutations) " permutations and adjusted for the number of facts (Holm)."
         }
     }
 }

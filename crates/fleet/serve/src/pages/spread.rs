@@ -59,7 +59,7 @@ pub(super) fn spread(groups: &[Spread]) -> Markup {
     html! {
         figure {
             svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" font-family="sans-serif" font-size="12" {
-                title { "Figures of the machines in each group" }
+                title { "Figures of the machines, by group" }
                 @for ns in ticks(low.exp(), high.exp()) {
                     line x1=(x(ns)) x2=(x(ns)) y1="4" y2=(bottom) stroke="#d0d0d0" {}
                     text x=(x(ns)) y=(bottom + 16.0) text-anchor="middle" { (ns) }
@@ -76,7 +76,8 @@ pub(super) fn spread(groups: &[Spread]) -> Markup {
                 }
             }
             figcaption {
-                "Dots: machines; box: p25 to p75; red: median; log scale."
+                "Dots are machines, boxes span p25 to p75, and red lines are medians. The scale \
+                 is logarithmic."
                 @if groups.len() > MOST { " The first " (MOST) " of " (groups.len()) " groups." }
             }
         }

@@ -21,19 +21,19 @@ const VIEWS: [(&str, u32, &str, Draw); 3] = [
     (
         "trend",
         460,
-        "Figures of each run; lines at change points.",
+        "Figures of each run. Vertical lines mark change points.",
         plot::trend,
     ),
     (
         "surface",
         560,
-        "Latency by run, the oldest at the back.",
+        "Latency by run, with the oldest run at the back.",
         plot::surface,
     ),
     (
         "heatmap",
         460,
-        "Periods by time and latency; grey: no run.",
+        "Number of periods by time and latency. Grey: no run.",
         plot::heatmap,
     ),
 ];
@@ -78,7 +78,8 @@ pub(super) async fn get(
         .work(move |app| {
             let (trend, runs) = look.judged(app)?;
             let group = trend.groups.get(asked.group);
-            let group = group.ok_or_else(|| Problem::not_found("the series has no such group"))?;
+            let group = group
+                .ok_or_else(|| Problem::not_found("the series has no group with this number"))?;
             let own = group.pick(&runs);
             let options = PlotOptions {
                 heading: Heading::None,

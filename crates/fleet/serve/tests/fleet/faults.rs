@@ -270,7 +270,7 @@ fn damage_is_named_and_rest_delivered() {
     let (done, said) = deliver(server.address, &machine, Duration::ZERO).unwrap();
     assert_eq!((done.due, done.delivered, done.refused), (0, 2, 1));
     let said = said.join("\n");
-    assert!(said.contains("its copy here is damaged"), "{said}");
+    assert!(said.contains("its local copy is damaged"), "{said}");
     assert!(said.contains("not delivered: 1"), "{said}");
     all_are_kept(&place.collection(), &[all[0].clone(), all[2].clone()]);
     let windows = place.collection().windows("board", Timestamp::MIN, 9);

@@ -135,7 +135,7 @@ fn where_nothing_separates_no_fact_is_blamed() {
         let path = format!("/series?name=nightly&figure={figure}");
         let said = apart(&get(server.address, &path).text());
         assert!(
-            said.contains("No fact separates the machines significantly"),
+            said.contains("No fact is significantly correlated with the figure"),
             "{said}"
         );
         assert!(!said.contains("go with the figure"), "{said}");

@@ -99,7 +99,7 @@ impl AllocationGuard {
         drop(std::hint::black_box(Box::new(0_u8)));
         if !INSTALLED.load(Ordering::Relaxed) {
             return Err(Error::NotSupported {
-                what: "a guard of allocations",
+                what: "an allocation guard",
                 why: "CountingAllocator is not the #[global_allocator] of this program",
             });
         }

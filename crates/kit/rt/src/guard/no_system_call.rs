@@ -16,7 +16,7 @@ impl SystemCallGuard {
     pub fn new() -> Result<Self, Error> {
         Err(Error::NotSupported {
             what: "a guard of system calls",
-            why: "PR_SET_SYSCALL_USER_DISPATCH exists on x86 only",
+            why: "PR_SET_SYSCALL_USER_DISPATCH is available only on x86",
         })
     }
 

@@ -111,13 +111,13 @@ impl PageFaultGuard {
             let source = io::Error::last_os_error();
             return Err(match source.raw_os_error() {
                 Some(libc::EACCES | libc::EPERM) => Error::NotSupported {
-                    what: "a guard of page faults",
+                    what: "a page-fault guard",
                     why: "perf_event_open(2) was refused: kernel.perf_event_paranoid is above 2, \
                           or a sandbox forbids it",
                 },
                 Some(libc::EINVAL | libc::E2BIG | libc::ENOSYS | libc::ENOENT) => {
                     Error::NotSupported {
-                        what: "a guard of page faults",
+                        what: "a page-fault guard",
                         why: "it needs Linux 5.13 with CONFIG_PERF_EVENTS",
                     }
                 }

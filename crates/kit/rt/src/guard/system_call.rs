@@ -118,8 +118,8 @@ impl SystemCallGuard {
             0 => Ok(guard),
             _ => Err(Error::NotSupported {
                 what: "a guard of system calls",
-                why: "prctl(PR_SET_SYSCALL_USER_DISPATCH) was refused: it needs Linux 5.11, and \
-                      no sandbox that forbids it",
+                why: "prctl(PR_SET_SYSCALL_USER_DISPATCH) was refused: the kernel is older than \
+                      Linux 5.11, or a sandbox forbids the call",
             }),
         }
     }

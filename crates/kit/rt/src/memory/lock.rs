@@ -36,7 +36,7 @@ impl LockMode {
 /// Keeps the memory of the process locked until dropped. If several exist, the mode of the newest
 /// applies, and dropping the last one unlocks. Locked buffers stay locked.
 #[derive(Debug)]
-#[must_use = "the memory is unlocked again as soon as this is dropped"]
+#[must_use = "the memory is unlocked as soon as this value is dropped"]
 pub struct MemoryLock {
     mode: LockMode,
 }
@@ -60,7 +60,7 @@ pub enum NewMappingMode {
 /// first touch, even with MAP_POPULATE or MAP_LOCKED (`populate_vma_page_range` in Linux'
 /// `mm/gup.c`).
 #[derive(Debug)]
-#[must_use = "new mappings are treated as before as soon as this is dropped"]
+#[must_use = "the previous treatment of new mappings is restored as soon as this value is dropped"]
 pub struct NewMappings {
     /// Whether a change must be undone.
     changed: bool,

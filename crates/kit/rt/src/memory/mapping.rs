@@ -256,7 +256,10 @@ impl Mapping {
     /// Writes `byte` to the page with this index.
     #[inline]
     pub(crate) fn touch_with(&mut self, page: usize, byte: u8) {
-        assert!(page < self.pages, "the mapping has no page {page}");
+        assert!(
+            page < self.pages,
+            "the mapping does not contain page {page}"
+        );
         // SAFETY: within the mapping, which is writable and has no references to it. Volatile, so
         // that the compiler keeps the write.
         unsafe { self.first.add(page * self.page).write_volatile(byte) };

@@ -144,7 +144,7 @@ fn cpu_quota_of_group_is_reported() {
         return;
     }
     let shown = text(&output.stdout);
-    let warning = format!("the CPU quota of control group {name} throttled it in");
+    let warning = format!("control group {name} was throttled by its CPU quota in");
     assert!(
         recording
             .warnings
@@ -207,7 +207,7 @@ fn cpu_quota_of_watched_process_is_named() {
         );
         return;
     }
-    let warning = format!("the CPU quota of control group {name} throttled it in");
+    let warning = format!("control group {name} was throttled by its CPU quota in");
     let warned = |text: &String| text.starts_with(&warning);
     assert!(recording.warnings.iter().any(warned), "{recording:?}");
     let outliers = explanation.outliers.iter();

@@ -184,7 +184,8 @@ pub(crate) fn condition_name(condition: &Condition) -> String {
 }
 
 /// Returns a line such as `60.0 s, 60,000 periods: 12 late in 3 episodes, p99 31.2 µs, max 412
-/// µs; at most 11,164 episodes a day (95%, if the day is like these 60.0 s): not proven`.
+/// µs; at most 11,164 episodes a day (95% confidence, if the day is like these 60.0 s): not
+/// proven`.
 pub(crate) fn condition_line(condition: &Condition) -> String {
     if condition.measured_ns == Nanos::ZERO {
         return format!(
@@ -207,7 +208,7 @@ pub(crate) fn condition_line(condition: &Condition) -> String {
         figure("p99", condition.p99_ns),
         figure("max", condition.max_ns),
         at_most(condition).map_or_else(String::new, |number| format!(
-            "; at most {number} episodes a day (95%, if the day is like these {})",
+            "; at most {number} episodes a day (95% confidence, if the day is like these {})",
             condition.measured_ns
         )),
         figures::outcome_word(condition.outcome),
@@ -245,7 +246,7 @@ fn hardware_line(checkup: &Checkup) -> Option<String> {
     Some(match gaps.max_ns {
         None => format!("no gap in {}", gaps.measured_ns),
         Some(max) => format!(
-            "{} gaps in {}, the longest {max}: time that a spinning thread lost",
+            "{} gaps in {}, the longest {max} (periods during which a spinning thread did not run)",
             grouped(gaps.gaps),
             gaps.measured_ns
         ),
@@ -256,8 +257,8 @@ fn hardware_line(checkup: &Checkup) -> Option<String> {
 fn asked_line(checkup: &Checkup) -> String {
     let asked = &checkup.asked;
     format!(
-        "period {}, at most {} late; {} miss episodes a day allowed (misses within {} count as \
-         one episode)",
+        "period {}, wake-ups at most {} late; {} miss episodes a day are allowed (misses within \
+         {} count as one episode)",
         asked.period_ns, asked.budget_ns, asked.max_misses_per_day, asked.episode_gap_ns
     )
 }

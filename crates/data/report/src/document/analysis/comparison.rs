@@ -87,7 +87,7 @@ fn differences(fields: &mut Vec<Field>, comparison: &Comparison) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let text = format!("{}{more} (only in one of the two)", named.join(", "));
+    let text = format!("{}{more} (known for only one of the two)", named.join(", "));
     add("not known", Tone::Faint, text);
 }
 

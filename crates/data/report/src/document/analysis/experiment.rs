@@ -262,8 +262,8 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
         fields.push(Field::new(
             "plan",
             format!(
-                "{} rounds of blocks of {}, wash-out {}; late means above {}, in slots of 10 ms; \
-                 {power}",
+                "{} rounds of blocks of {}, wash-out {}; a slot of 10 ms with a latency above {} \
+                 is late; {power}",
                 pilot.rounds, pilot.block_ns, plan.wash_out_ns, pilot.threshold_ns
             ),
         ));

@@ -20,7 +20,7 @@ pub fn improvement(improvement: &Improvement, next: Option<&str>) -> Document {
     if let Some(threshold) = improvement.threshold_ns {
         fields.push(Field::new(
             "late",
-            format!("above {threshold}, in slots of 10 ms"),
+            format!("slot of 10 ms with a latency above {threshold}"),
         ));
     }
     if let Some(proof) = &improvement.proof {
@@ -29,7 +29,7 @@ pub fn improvement(improvement: &Improvement, next: Option<&str>) -> Document {
         fields.push(Field::new(
             "together",
             format!(
-                "rate {} (95%: {} to {}) in {} pairs of blocks on fresh data",
+                "rate {} (95% interval: {} to {}), from new data in {} pairs of blocks",
                 number(proof.ratio),
                 number(proof.low),
                 number(proof.high),

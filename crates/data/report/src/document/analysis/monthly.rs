@@ -74,10 +74,10 @@ impl Causes {
         }
         let explained = counted(self.explained, "run", "runs");
         blocks.push(Block::faint(match (self.explained, self.not_explained) {
-            (0, _) => "unknown: no run recorded why wake-ups were late".to_owned(),
+            (0, _) => "unknown: no run recorded the causes of late wake-ups".to_owned(),
             (_, 0) => format!("outliers of {explained} were explained"),
             (_, without) => format!(
-                "outliers of {explained} were explained; {without} more have no known cause"
+                "outliers of {explained} were explained; the causes in {without} more are unknown"
             ),
         }));
         Section::titled("Causes", blocks)
@@ -128,15 +128,15 @@ pub fn pictured(trend: &Trend, runs: &[Run]) -> Result<Document, ReportError> {
         let figures = [
             (
                 plot::trend(&of, &options)?,
-                "Figures of each run; lines at change points.",
+                "Figures of each run. Vertical lines mark change points.",
             ),
             (
                 plot::surface(&of, &tall)?,
-                "Latency by run, the oldest at the back.",
+                "Latency by run, with the oldest run at the back.",
             ),
             (
                 plot::heatmap(&of, &options)?,
-                "Periods by time and latency; grey: no run.",
+                "Number of periods by time and latency. Grey: no run.",
             ),
         ];
         let figures = figures.map(|(plot, caption)| {

@@ -341,7 +341,9 @@ pub(super) fn aside(change: &ChangePoint) -> String {
 /// Returns the facts that changed near the change point, the nearest first.
 fn causes(change: &ChangePoint) -> String {
     match (change.facts_within_runs, change.facts.as_slice()) {
-        (None, _) => "no fact of the machine is known for both sides".to_owned(),
+        (None, _) => {
+            "no fact about the machine is known both before and after the change".to_owned()
+        }
         (Some(runs), []) => format!("no known fact changed within {runs} runs"),
         (_, facts) => {
             let each: Vec<String> = facts.iter().map(NearFact::sentence).collect();

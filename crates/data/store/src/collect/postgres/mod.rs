@@ -88,13 +88,14 @@ impl PostgresCollection {
             Ordering::Equal => return Ok(()),
             Ordering::Greater => "use a newer punctual",
             Ordering::Less => {
-                "copy it to a file with the program that made it (punctual store copy) and export \
-                 that, or give another database; it is unchanged"
+                "copy the database to a file with the punctual that created it (punctual store \
+                 copy) and export that file, or specify another database. The database is \
+                 unchanged"
             }
         };
         let known = schema::VERSION;
         Err(self.pool.failed(format!(
-            "its tables have version {found}, this program reads version {known} only: {remedy}"
+            "its tables have version {found}, but this program reads only version {known}: {remedy}"
         )))
     }
 

@@ -26,7 +26,7 @@ impl PostgresCollection {
         let read = |text: &String| {
             serde_json::from_str(text).map_err(|error| {
                 self.pool
-                    .failed(format!("a text written by a user cannot be read: {error}"))
+                    .failed(format!("a note or decision cannot be read: {error}"))
             })
         };
         texts.iter().map(read).collect()
@@ -92,7 +92,7 @@ impl SeriesStore for PostgresCollection {
             |(one, machine, facts, epoch, decoded): (Summary, String, String, u32, Option<_>)| {
                 let (program, groups) = decoded.ok_or_else(|| {
                     self.pool.failed(format!(
-                        "recording {}: its figures of the trend were changed",
+                        "recording {}: its trend figures were changed",
                         one.id
                     ))
                 })?;

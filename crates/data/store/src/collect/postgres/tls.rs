@@ -11,8 +11,8 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Remedy for a server whose certificate has no trusted authority.
-pub(super) const UNTRUSTED: &str = "; name the certificate of its authority in the URL with \
-    sslrootcert=FILE, or go without encryption with sslmode=disable";
+pub(super) const UNTRUSTED: &str = "; specify the certificate of its authority in the URL with \
+    sslrootcert=FILE, or disable encryption with sslmode=disable";
 
 /// Remedy for a server that does not offer TLS.
 pub(super) const NOT_OFFERED: &str = "; enable TLS on the server, or allow a connection without \
@@ -26,10 +26,10 @@ pub(super) enum TlsError {
     #[error("sslmode is not one of disable, prefer, require, verify-ca, verify-full")]
     Mode,
     /// A socket has no name that a certificate could contain.
-    #[error("a socket has no TLS: leave sslmode out")]
+    #[error("a Unix socket does not support TLS: remove sslmode")]
     Socket,
     /// The file in the URL has no certificates.
-    #[error("sslrootcert: {} holds no certificate that can be read (PEM)", .0.display())]
+    #[error("sslrootcert: {} contains no readable certificate in PEM format", .0.display())]
     NoCertificate(PathBuf),
     /// The URL requires TLS, but the system has no certificates.
     #[error("this system trusts no certificates{}", UNTRUSTED)]

@@ -294,7 +294,7 @@ impl CpuRows {
 pub(super) fn table() -> Table {
     Table::new(
         "timerlat",
-        "The kernel's timers and the threads they woke, warm-up included",
+        "The kernel's timers and the threads they woke, including the warm-up",
         &[
             ("cpu", "CPU"),
             ("tid", "thread"),
