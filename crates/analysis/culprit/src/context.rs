@@ -65,7 +65,6 @@ impl IpiSender {
     }
 }
 
-/// State of one CPU.
 /// A hard interrupt that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AfterHandler {
@@ -77,6 +76,7 @@ enum AfterHandler {
 /// Maximum time from the end of a hard interrupt to the begin of the softirqs that it raised.
 const AFTER_HANDLER: Nanos = Nanos::from_micros(30);
 
+/// State of one CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     /// Current thread; `None` if unknown.

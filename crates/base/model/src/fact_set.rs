@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{CpuSet, Fact, HostFacts, Interference};
+use crate::{CpuSet, Fact, HostFacts, Interference, Interruptions};
 
 /// The version of [`FactSet`] as JSON.
 pub const FACT_SET_SCHEMA: u32 = 1;
@@ -66,6 +66,9 @@ pub struct FactSet {
     /// Counts of other activity on the CPUs over some time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sample: Option<Interference>,
+    /// Events of the same time, or the reason why they were not recorded. `None` without a count.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub interruptions: Option<Fact<Interruptions>>,
 }
 
 /// Error while reading a set of facts.

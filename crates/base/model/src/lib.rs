@@ -35,6 +35,7 @@ mod histogram;
 mod improvement;
 mod interference;
 mod interrupt;
+mod interruptions;
 mod job;
 mod judgement;
 mod lint;
@@ -120,6 +121,9 @@ pub use improvement::{
 };
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
+pub use interruptions::{
+    Interruptions, KeptTicks, SentInterrupts, TICK_DEPENDENCIES, tick_dependencies,
+};
 pub use job::{
     ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, ThreadActivity, ThreadJobs,
     ThreadState, WaitCall,

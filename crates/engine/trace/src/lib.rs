@@ -53,8 +53,8 @@ pub use event::{Decoder, FieldPosition, Format};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, RealFiles};
 pub use flight::{
-    Drained, EventChoice, Flight, Followed, HELD_BACK, NotAChoice, NotRecorded, Owner, Plan,
-    RawPage, Scout, ScoutEvent, StopHandle, TraceSlice,
+    Drained, EventChoice, Flight, Followed, HELD_BACK, InterruptionRecorder, NotAChoice,
+    NotRecorded, Owner, Plan, RawPage, Scout, ScoutEvent, StopHandle, TraceSlice,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};

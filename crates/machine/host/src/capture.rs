@@ -72,6 +72,7 @@ impl Host {
             files,
             tasks,
             sample: None,
+            interruptions: None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! the thread that ended it. If that thread slept too, its waker is followed in turn.
 
 mod chain;
+mod cpu_span;
 mod finder;
 mod release;
 mod split;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::cause::{Cause, Detail, Source};
-use punctual_model::{EventKind, KernelPriority, Nanos, Policy, Task, TraceEvent, Window};
+use punctual_model::{EventKind, KernelPriority, Nanos, Policy, TraceEvent, Window};
 
+use super::cpu_span::CpuSpan;
 use super::waker::{Wake, completed, waker};
-use crate::context::{Context, Handler, Threads};
+use crate::context::{Context, Threads};
 use crate::events::SYS_ENTER;
 use crate::victim::FAULT_TIME;
 
@@ -42,15 +42,6 @@ impl Span {
 
 /// Maximum time from a switch to the event with its stack.
 const STACK_AFTER: Nanos = Nanos::from_millis(1);
-
-/// Activity of a CPU: the current thread, and what is on top of it.
-#[derive(Clone, Debug)]
-pub(crate) struct CpuSpan {
-    pub(crate) from: Nanos,
-    pub(crate) to: Nanos,
-    pub(crate) current: Option<Task>,
-    pub(crate) on_top: Option<Cause>,
-}
 
 /// A system call in progress: its number and first two arguments.
 pub(crate) type InCall = (i64, [u64; 2]);
@@ -141,7 +132,7 @@ impl Tracks {
             .entry(event.cpu)
             .or_insert_with(|| (Nanos::ZERO, Context::before(event, &self.names)));
         if event.time > *since {
-            let span = cpu_span(*since, event.time, context);
+            let span = CpuSpan::new(*since, event.time, context);
             self.cpus.entry(event.cpu).or_default().push(span);
         }
         *since = event.time;
@@ -164,7 +155,7 @@ impl Tracks {
 
     fn close_cpu(&mut self, cpu: u32, from: Nanos, to: Nanos, context: &Context) {
         if to > from {
-            let span = cpu_span(from, to, context);
+            let span = CpuSpan::new(from, to, context);
             self.cpus.entry(cpu).or_default().push(span);
         }
     }
@@ -482,34 +473,6 @@ impl Tracks {
             .get(after.saturating_sub(1))
             .map_or(unknown, |(_, priority)| *priority)
     }
-}
-
-fn cpu_span(from: Nanos, to: Nanos, context: &Context) -> CpuSpan {
-    CpuSpan {
-        from,
-        to,
-        current: context.current,
-        on_top: on_top(context),
-    }
-}
-
-/// Returns what runs on top of the current thread.
-fn on_top(context: &Context) -> Option<Cause> {
-    if context.nmi > 0 {
-        return Some(Cause::new(Source::Nmi));
-    }
-    if let Some(outermost) = context.handlers.first() {
-        return Some(Cause::new(match outermost {
-            Handler::Vector(vector) => Source::Vector(vector.clone()),
-            Handler::Irq { irq, name } => Source::Irq {
-                irq: *irq,
-                name: name.clone(),
-            },
-            Handler::Timer { .. } => Source::Vector(punctual_model::Vector::LocalTimer),
-        }));
-    }
-    let vec = context.softirq?;
-    Some(Cause::new(Source::Softirq(vec)).with(Detail::On(context.current)))
 }
 
 /// Splits a stretch of time by consecutive spans. `make` gets `None` for the gaps.

@@ -233,7 +233,7 @@ pub const RULES: &[Rule] = &[
         source: "mlockall(2), limits.conf(5)",
         remedy: "Raise RLIMIT_MEMLOCK with LimitMEMLOCK=infinity in the systemd unit, or with \
                  memlock in limits.conf.",
-        hook: "/proc/PID/limits and /proc/PID/status",
+        hook: "the files /proc/PID/limits and /proc/PID/status",
         finds: Finds::State(process::small_memlock_limit),
     },
     Rule {
@@ -245,7 +245,7 @@ pub const RULES: &[Rule] = &[
         source: "mlockall(2), NOTES",
         remedy: "Lock memory with MCL_FUTURE before you create threads, and touch 64 KiB of the \
                  stack at the start of each thread.",
-        hook: "/proc/PID/task/TID/syscall and /proc/PID/smaps",
+        hook: "the files /proc/PID/task/TID/syscall and /proc/PID/smaps",
         finds: Finds::State(process::stack_not_prefaulted),
     },
     Rule {
@@ -257,7 +257,7 @@ pub const RULES: &[Rule] = &[
         source: "sched(7); kernel: Documentation/core-api/real-time/theory.rst",
         remedy: "Use a priority of at most 98; a priority above that of the interrupt threads \
                  (50) is usually enough.",
-        hook: "/proc/PID/task/TID/stat",
+        hook: "the file /proc/PID/task/TID/stat",
         finds: Finds::State(process::priority_99),
     },
     Rule {
@@ -269,7 +269,7 @@ pub const RULES: &[Rule] = &[
         source: "sched(7); kernel: Documentation/scheduler/sched-rt-group.rst",
         remedy: "Wait for the next period in each cycle, or isolate the CPU and disable throttling \
                  on purpose.",
-        hook: "/proc/PID/task/TID/stat and /proc/PID/task/TID/status",
+        hook: "the files /proc/PID/task/TID/stat and /proc/PID/task/TID/status",
         finds: Finds::State(process::never_waits),
     },
     Rule {
@@ -281,7 +281,7 @@ pub const RULES: &[Rule] = &[
         source: "getrlimit(2) (RLIMIT_RTTIME)",
         remedy: "Set RLIMIT_RTTIME (LimitRTTIME= in the systemd unit). The kernel sends SIGXCPU at \
                  the limit.",
-        hook: "/proc/PID/limits",
+        hook: "the file /proc/PID/limits",
         finds: Finds::State(process::no_runtime_limit),
     },
 ];

@@ -11,8 +11,8 @@ use super::stack::{interrupted, stack_of};
 use super::{
     Comm, KernelPriority, NoiseSource, Task, TaskState, Text, Vector, disk_name, softirq_name,
 };
-use crate::Nanos;
 use crate::schema::JsonSchema;
+use crate::{Nanos, tick_dependencies};
 
 const TASK: [&str; 3] = ["comm", "pid", "prio"];
 const WAKE: [&str; 4] = ["comm", "pid", "prio", "target_cpu"];
@@ -263,6 +263,16 @@ event_kinds! { names =>
             callsite: f.u64(1)?,
             callback: f.u64(2)?,
         });
+
+    /// `timer:tick_stop`: an attempt to stop the tick of the CPU. `dependency` is not 0 if the tick
+    /// goes on, with the bits of [`TICK_DEPENDENCIES`](crate::TICK_DEPENDENCIES).
+    TickStop { success: bool, dependency: u32 }
+    says match dependency {
+        0 => "stops the tick".to_owned(),
+        _ => format!("the tick goes on: {}", tick_dependencies(*dependency)),
+    };
+    <- TickStop = "timer" "tick_stop" .full(), "why the tick goes on", ["success", "dependency"],
+        |f, _| Some(EventKind::TickStop { success: f.u32(0)? != 0, dependency: f.u32(1)? });
 
     /// `preemptirq:irq_disable`. The fields are addresses, not offsets.
     IrqDisable { caller: u64, parent: u64 }

@@ -10,6 +10,7 @@ use clap::{Args, Parser};
 use punctual_host::Host;
 use punctual_model::{CpuSet, FactSet, Nanos};
 use punctual_report::{document, text};
+use punctual_session::InterruptionCounter;
 use punctual_stats::trend;
 
 use super::{Invalid, Run, Verb, extension};
@@ -21,6 +22,8 @@ pub(super) const VERB: Verb = Verb::new::<Facts>("facts");
 
 /// Default time for counting interrupts.
 pub(super) const SAMPLE: Nanos = Nanos::from_secs(1);
+/// Time between two reads of the recorded events.
+const POLL: Nanos = Nanos::from_millis(100);
 /// Maximum time for counting interrupts.
 const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
 /// Size limit of a file of facts: a machine with 512 CPUs has a few
@@ -153,14 +156,31 @@ where
     let mut facts = host.capture(&punctual_checks::patterns());
     let cpus = measured(&facts)?;
     if let Some(length) = length {
+        // Starting to record interrupts all CPUs.
+        let nohz_full = facts.host.processor.nohz_full.get();
+        let mut counter =
+            InterruptionCounter::start(&host, &cpus, &nohz_full.cloned().unwrap_or_default());
         // Count after the capture, so that the cost of the capture is not included.
         let before = host.counters();
         let start = Instant::now();
-        std::thread::sleep(length.into());
-        let duration = Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        while let left @ 1.. = length.0.saturating_sub(elapsed(start).0) {
+            std::thread::sleep(Nanos(left.min(POLL.0)).into());
+            if let Ok(counter) = &mut counter {
+                counter.poll();
+            }
+        }
+        let duration = elapsed(start);
         facts.sample = Some(host.counters().since(&before, &cpus, duration));
+        facts.interruptions = Some(match counter {
+            Ok(counter) => counter.finish(),
+            Err(unknown) => unknown,
+        });
     }
     Ok(facts)
+}
+
+fn elapsed(since: Instant) -> Nanos {
+    Nanos(u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Loads captured facts from a file, or from a folder with the same layout as the root folder of

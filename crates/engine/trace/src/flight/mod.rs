@@ -3,6 +3,7 @@
 
 mod history;
 mod instance;
+mod interruptions;
 mod name;
 mod ordered;
 mod recorder;
@@ -14,6 +15,7 @@ mod trace_slice;
 
 pub use instance::NotRecorded;
 pub(crate) use instance::{instance_layout, remove};
+pub use interruptions::InterruptionRecorder;
 pub(crate) use name::FlightName;
 pub use name::Owner;
 pub use ordered::HELD_BACK;

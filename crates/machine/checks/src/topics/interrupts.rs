@@ -4,6 +4,7 @@ use punctual_model::{CpuSet, Severity, path_of, unmask};
 
 use super::Topic;
 use super::counting::{Source, counted, from};
+use super::interruptions::with_senders;
 use super::{handler_threads, irqbalance};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::remedy::{instance, set};
@@ -236,12 +237,16 @@ const CHECKS: &[Check] = &[
         subject: "inter-processor interrupts counted",
         expected: "fewer than 100 a second",
         judge: |reader| {
-            counted(
+            let judged = counted(
                 reader,
                 "interrupts",
                 |cpu| from(cpu, Source::OtherCpu),
                 |_| 100.0,
-            )
+            );
+            Ok(match judged? {
+                Verdict::Fail(found) => Verdict::Fail(with_senders(reader, found)),
+                good => good,
+            })
         },
         why: "Wake-ups, TLB shootdowns, code patching and RCU on one CPU interrupt other CPUs.",
         source: "arch/x86/kernel/irq.c (RES, CAL, TLB); arch/{arm,arm64,riscv}/kernel/smp.c (IPI0 and on); proc_interrupts(5)",

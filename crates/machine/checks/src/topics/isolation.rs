@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::{CpuSet, Severity, TaskFact, counted, path_of};
 
-use super::{Topic, rcu};
+use super::{Topic, interruptions, rcu};
 use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict};
 use crate::remedy::{instance, set};
 use crate::{BASE, Check, Remedy, Role, Stance};
@@ -221,6 +221,7 @@ const CHECKS: &[Check] = &[
         boot: &["rcutree.nohz_full_patience_delay"],
         ..BASE
     },
+    interruptions::TICK_DEPENDENCIES,
     Check {
         name: "services",
         subject: "affinity of services",

@@ -5,6 +5,7 @@ mod counting;
 mod firmware;
 mod handler_threads;
 mod idle_states;
+mod interruptions;
 mod interrupts;
 mod irqbalance;
 mod isolation;

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use punctual_checks::{Request, TOPICS, audit, patterns};
 use punctual_model::{
     CounterDelta, CpuInterference, CpuSet, FACT_SET_SCHEMA, Fact, FactSet, Finding, FindingState,
-    IdleState, Interference, Nanos, POLICY_CPUS, Reading, TaskFact, path_matches, testing,
+    IdleState, Interference, Interruptions, KeptTicks, Nanos, POLICY_CPUS, Reading, SentInterrupts,
+    TaskFact, path_matches, testing,
 };
 
 /// Four CPUs, two of them isolated, with only the facts that every recording has.
@@ -26,7 +27,20 @@ fn machine() -> FactSet {
         })),
         tasks: Fact::known(vec![task("1 init user 0 0 0 0-1")], "/proc/PID/stat"),
         sample: None,
+        interruptions: None,
     }
+}
+
+/// Returns the recorded events of CPUs 2 and 3 over two seconds, which are empty at first.
+fn interruptions(facts: &mut FactSet) -> &mut Interruptions {
+    let none = Interruptions {
+        duration: Nanos::from_secs(2),
+        ..Interruptions::default()
+    };
+    let fact = facts
+        .interruptions
+        .get_or_insert_with(|| Fact::known(none, "tracefs"));
+    fact.value.as_mut().unwrap()
 }
 
 /// Returns a complete configuration with these lines. If it does not mention an option, the kernel
@@ -127,6 +141,19 @@ fn change(facts: &mut FactSet, request: &mut Request, name: &str, value: &str) {
         "configuration" if value == "unknown" => {
             facts.kernel_config = Fact::unknown("/boot/config", "not there");
         }
+        // CPU:reasons:count.
+        "ticks" => {
+            let numbers: Vec<u32> = value.split(':').map(|n| n.parse().unwrap()).collect();
+            interruptions(facts).ticks.push(KeptTicks {
+                cpu: numbers[0],
+                dependency: numbers[1],
+                threads: vec!["a-7".to_owned(), "b-8".to_owned()],
+                count: numbers[2].into(),
+            });
+        }
+        "lost" => interruptions(facts).lost = value.parse().unwrap(),
+        "without_event" => interruptions(facts).missing.push(value.to_owned()),
+        "not_recorded" => facts.interruptions = Some(Fact::unknown("tracefs", value)),
         "configuration" => facts.kernel_config.value = Some(value.to_owned()),
         "arch" => host.kernel.architecture.value = Some(value.to_owned()),
         "hypervisor" => host.virtualisation.hypervisor = Fact::known(value.to_owned(), "CPUID"),
@@ -397,6 +424,59 @@ fn cpus_that_are_not_there_are_refused() {
         "{error}"
     );
     assert!(audit(&machine(), &request("")).is_err());
+}
+
+#[test]
+fn senders_and_reasons_are_named() {
+    let request = Request {
+        role: "trading".parse().unwrap(),
+        cpus: None,
+    };
+    let mut facts = machine();
+    change(
+        &mut facts,
+        &mut Request { ..request.clone() },
+        "count",
+        "CAL:500",
+    );
+    let plain = found(&facts, &request, "interrupts-counted-calls").found;
+    assert_eq!(plain, "500 a second on CPU 2");
+    let sent = |to, thread: Option<&str>, count| SentInterrupts {
+        to,
+        from: 0,
+        thread: thread.map(str::to_owned),
+        function: Some("membarrier_ipi".to_owned()),
+        count,
+    };
+    interruptions(&mut facts).sent = vec![
+        sent(1, Some("other-9"), 9_000),
+        sent(2, Some("shim-7"), 900),
+        sent(2, None, 100),
+    ];
+    let named = found(&facts, &request, "interrupts-counted-calls").found;
+    assert_eq!(
+        named,
+        "500 a second on CPU 2; senders: shim-7 on CPU 0 to CPU 2, 450 a second, in \
+         membarrier_ipi; an interrupt handler on CPU 0 to CPU 2, 50 a second, in membarrier_ipi"
+    );
+
+    facts.host.processor.nohz_full = Fact::known("3".parse().unwrap(), "nohz_full");
+    for (cpu, dependency, count) in [(2, 4, 5_000), (3, 2, 10), (3, 4, 2_000)] {
+        interruptions(&mut facts).ticks.push(KeptTicks {
+            cpu,
+            dependency,
+            threads: vec!["a-7".to_owned(), "b-8".to_owned()],
+            count,
+        });
+    }
+    interruptions(&mut facts).lost = 1;
+    let ticks = found(&facts, &request, "isolation-tick-dependencies");
+    assert_eq!(ticks.state, FindingState::Fail);
+    assert_eq!(
+        ticks.found,
+        "at least 1000 a second on CPU 3: SCHED (more than one thread is runnable); threads that \
+         ran: a-7, b-8"
+    );
 }
 
 #[test]
