@@ -472,10 +472,12 @@ mod tests {
         };
         let steal = Some(UnseenTheft::Steal);
         assert_eq!(
-            text(&[steal, None, steal]).matches("no steal time").count(),
+            text(&[steal, None, steal])
+                .matches("steal time is unknown")
+                .count(),
             1
         );
-        assert!(text(&[Some(UnseenTheft::Smi)]).contains("management interrupts cannot be"));
+        assert!(text(&[Some(UnseenTheft::Smi)]).contains("management interrupts is unknown"));
         assert!(!text(&[None, None]).contains("hypervisor"));
     }
 

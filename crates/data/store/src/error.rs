@@ -237,7 +237,7 @@ pub enum StoreError {
     #[error("the bundle cannot be written: {0}")]
     Bundle(#[source] std::io::Error),
     /// A part is too long to be read back.
-    #[error("the {kind} has {bytes} bytes, but at most {most} can be stored")]
+    #[error("the attachment '{kind}' has {bytes} bytes, but at most {most} can be stored")]
     TooLong {
         /// Kind of the attachment.
         kind: String,

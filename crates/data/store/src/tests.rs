@@ -353,7 +353,7 @@ fn oversized_attachment_is_not_decompressed() {
         .unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains("has 67108865 bytes: at most 67108864"),
+        text.contains("has 67108865 bytes, but at most 67108864"),
         "{text}"
     );
 }

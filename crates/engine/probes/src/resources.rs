@@ -96,7 +96,7 @@ mod tests {
         for (error, text) in [
             (
                 SettingsError::NotNamed(setting()),
-                "the probe did not declare that it changes clocksource: a bug in punctual",
+                "the probe did not declare that it changes clocksource: this is a bug in punctual",
             ),
             (
                 SettingsError::NotListed(setting()),

@@ -20,32 +20,24 @@ const KEPT_SENDERS: usize = 100;
 #[derive(Debug)]
 pub struct InterruptionCounter {
     host: Host,
-    recorder: InterruptionRecorder,
+    /// The error makes the counts unknown.
+    recorder: Result<InterruptionRecorder, TraceError>,
     begun: Instant,
     counts: Counts,
-    failed: Option<TraceError>,
 }
 
 impl InterruptionCounter {
     /// Starts counting interrupts to the measured CPUs (to all if the set is empty), and ticks of
     /// those in `nohz_full`.
-    ///
-    /// # Errors
-    /// Returns the reason as an unknown fact if events cannot be recorded.
-    pub fn start(
-        host: &Host,
-        measured: &CpuSet,
-        nohz_full: &CpuSet,
-    ) -> Result<Self, Fact<Interruptions>> {
-        let ticking = match measured.is_empty() {
-            true => nohz_full.clone(),
-            false => measured.intersection(nohz_full),
+    pub fn start(host: &Host, measured: &CpuSet, nohz_full: &CpuSet) -> Self {
+        let ticking = if measured.is_empty() {
+            nohz_full.clone()
+        } else {
+            measured.intersection(nohz_full)
         };
-        let unknown = |error: TraceError| Fact::unknown(SOURCE, error.to_string());
         let recorder = Tracefs::find(host.root())
-            .and_then(|it| it.record_interruptions(host.own_process(), measured, &ticking))
-            .map_err(unknown)?;
-        Ok(Self {
+            .and_then(|it| it.record_interruptions(host.own_process(), measured, &ticking));
+        Self {
             host: host.clone(),
             recorder,
             begun: Instant::now(),
@@ -54,16 +46,15 @@ impl InterruptionCounter {
                 ticking,
                 ..Counts::default()
             },
-            failed: None,
-        })
+        }
     }
 
     /// Reads the new events. Call it about ten times a second, so that none are lost.
     pub fn poll(&mut self) {
-        if self.failed.is_some() {
+        let Ok(recorder) = &mut self.recorder else {
             return;
-        }
-        match self.recorder.read() {
+        };
+        match recorder.read() {
             Ok((events, lost)) => {
                 self.counts.lost += lost;
                 for event in &events {
@@ -76,19 +67,23 @@ impl InterruptionCounter {
                     Some(thread.name)
                 });
             }
-            Err(error) => self.failed = Some(error),
+            // Dropping the recorder removes its trace instance.
+            Err(error) => self.recorder = Err(error),
         }
     }
 
-    /// Ends the count.
+    /// Ends the count. The counts are unknown if the events could not be recorded.
     pub fn finish(mut self) -> Fact<Interruptions> {
         self.poll();
         let duration = Nanos(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        let missing = self.recorder.missing().to_vec();
-        let stopped = self.recorder.stop();
-        if let Some(error) = self.failed.or(stopped.err()) {
-            return Fact::unknown(SOURCE, error.to_string());
-        }
+        let stopped = self.recorder.and_then(|recorder| {
+            let missing = recorder.missing().to_vec();
+            recorder.stop().map(|()| missing)
+        });
+        let missing = match stopped {
+            Ok(missing) => missing,
+            Err(error) => return Fact::unknown(SOURCE, error.to_string()),
+        };
         let symbols = self.host.symbols();
         let found = self.counts.finish(|address| symbols.name(address));
         Fact::known(
@@ -211,7 +206,7 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
-    use punctual_model::{KernelPriority, Task, TaskState};
+    use punctual_model::{Comm, KernelPriority, Task, TaskState};
 
     use super::*;
 
@@ -268,7 +263,7 @@ mod tests {
     #[test]
     fn ticks_name_reasons_and_threads() {
         let task = |name: &str, pid| Task {
-            comm: name.parse().unwrap(),
+            comm: Comm::new(name.as_bytes()),
             pid,
             prio: KernelPriority(120),
         };

@@ -260,7 +260,7 @@ mod tests {
         // Without cpuidle, there is a message.
         let none = settings(folder.path());
         let told = none.limit_idle(&"7".parse().unwrap(), 0).unwrap().unwrap();
-        assert!(told.contains("CPUs 7 have none"), "{told}");
+        assert!(told.contains("CPUs 7 have no idle states"), "{told}");
     }
 
     #[test]

@@ -244,7 +244,7 @@ fn each_damage_is_named() {
     assert!(matches!(with(header::MAGIC, 0), Unfit::Magic));
     assert_eq!(
         with(header::ABI, 7).to_string(),
-        "the figures have ABI version 7, this program reads 1: use a newer punctual"
+        "the figures have ABI version 7, but this program reads version 1: use a newer punctual"
     );
     for place in [
         header::TOTAL_BYTES,

@@ -96,7 +96,7 @@ int main(void) {
   EXPECT(punctual_set_policy(&policy), EINVAL, "policy number 77");
   policy.policy = 1;
   policy.priority = 1000;
-  EXPECT(punctual_set_policy(&policy), EINVAL, "priorities 1 to 99");
+  EXPECT(punctual_set_policy(&policy), EINVAL, "are 1 to 99");
   uint32_t cpu = 100000;
   EXPECT(punctual_set_affinity(&cpu, 1), EINVAL, NULL);
   EXPECT(punctual_set_affinity(NULL, 1), EINVAL, NULL);

@@ -279,7 +279,7 @@ fn a_server_is_planned_cpu_by_cpu() {
     assert!(
         low.remarks
             .iter()
-            .any(|text| text.starts_with("irqbalance runs (process 400)"))
+            .any(|text| text.starts_with("irqbalance is running (process 400)"))
     );
     let mask = plan(
         &machine,
@@ -357,7 +357,7 @@ fn out_of_range_profile_value_is_located() {
     };
     let error = plan(&machine, &request).unwrap_err().to_string();
     insta::assert_snapshot!(error, @r"
-    mine.toml:4:19: stat-interval-s: '0' is not valid: it takes a number, 1 to 86400
+    mine.toml:4:19: stat-interval-s: '0' is not valid: it takes a number from 1 to 86400
       stat-interval-s = 0
                         ^
     ");
@@ -372,7 +372,7 @@ fn crossed_frequency_limits_are_refused_before_writing() {
     ] {
         let error = plan(&machine, &request("", sets, "")).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("freq-max, is 1000000"), "{text}");
+        assert!(text.contains("(freq-max) is 1000000"), "{text}");
     }
     // If the maximum is set below the minimum, the kernel lowers the minimum.
     assert!(plan(&machine, &request("", &["freq-max=1000000"], "")).is_ok());

@@ -165,16 +165,11 @@ where
         let start = Instant::now();
         while let left @ 1.. = length.0.saturating_sub(elapsed(start).0) {
             std::thread::sleep(Nanos(left.min(POLL.0)).into());
-            if let Ok(counter) = &mut counter {
-                counter.poll();
-            }
+            counter.poll();
         }
         let duration = elapsed(start);
         facts.sample = Some(host.counters().since(&before, &cpus, duration));
-        facts.interruptions = Some(match counter {
-            Ok(counter) => counter.finish(),
-            Err(unknown) => unknown,
-        });
+        facts.interruptions = Some(counter.finish());
     }
     Ok(facts)
 }

@@ -51,7 +51,7 @@ const PLACE_LONG: &str = "Recommend CPUs on this machine, with the reasons: one 
     thread waits for; or CPUs with a common cache for a producer and its consumer. The command \
     changes nothing: pass the CPUs to `punctual exec --cpus` or `punctual tune`.";
 
-/// Recommend CPUs for the system, an interrupt's thread, or two threads
+/// Recommend CPUs for the system, an interrupt, or two threads
 #[derive(Parser)]
 #[command(long_about = PLACE_LONG, arg_required_else_help = false)]
 struct CpuLocation {

@@ -168,7 +168,7 @@ fn missing_events_are_reported_once_with_remedy() {
     let one_line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(one_line.matches("no events of").count(), 1, "{shown}");
     let command = one_line.split_once("trace-cmd record ").unwrap().1;
-    let command = command.split_once(';').unwrap().0;
+    let command = command.split_once(". ").unwrap().0;
     let mut options: Vec<&str> = command.split(' ').filter(|word| *word != "-e").collect();
     options.retain(|event| !["sched:sched_migrate_task", "sched:sched_pi_setprio"].contains(event));
     let expected = [

@@ -144,7 +144,7 @@ fn hostile_symbol_table_is_reported_sparing_memory() {
     let name = path.to_str().unwrap();
     let of_file = |note: &&String| note.contains(name);
     let note = report.notes.iter().find(of_file).expect("the reason");
-    assert!(note.contains("exceed the 64 MiB"), "{note}");
+    assert!(note.contains("exceed the limit of 64 MiB"), "{note}");
 }
 
 /// Returns the values in /proc/PID/status.

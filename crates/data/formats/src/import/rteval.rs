@@ -545,7 +545,7 @@ mod tests {
             ),
             ("index=\"17\"", "index=\"9\"", "twice"),
             ("index=\"17\"", "index=\"1x\"", "'1x' is not a count"),
-            ("index=\"17\"", "index=\"18\"", "core 0: its maximum"),
+            ("index=\"17\"", "index=\"18\"", "core 0: the maximum"),
             ("core id=\"2\"", "core id=\"0\"", "core 0 appears twice"),
             ("core id=\"2\"", "core id=\"99999\"", "not a CPU"),
             ("minimum unit=\"us\"", "minimum unit=\"ns\"", "not in us"),

@@ -362,7 +362,7 @@ fn html_of_the_clocks() {
 #[test]
 fn text_shows_largest_of_many_threads() {
     let text = summary(&samples::wakeup(12, 20), &style(80));
-    assert!(text.contains("of 144 threads, the 20 with the largest maximum:"));
+    assert!(text.contains("of 144 threads, the 20 with the largest maxima:"));
     assert_eq!(text.matches("\nCPU ").count(), 20);
     assert!(text.contains("\nall "));
 }

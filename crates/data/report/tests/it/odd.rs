@@ -217,7 +217,7 @@ fn empty_plot_is_refused_naming_others() {
     let error = plot::matrix(&timer, &options).unwrap_err().to_string();
     assert_eq!(
         error,
-        "recording 56789abc has no pairs of CPUs, a matrix plot would be empty: \
+        "recording 56789abc has no pairs of CPUs, so a matrix plot would be empty: \
          choose one of latency, percentiles, timeline, bars"
     );
     let mut imported = testing::recording(1, 1);

@@ -294,7 +294,7 @@ fn recordings_are_found_by_what_people_type() {
     let error = store.find("019a4d1c").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "'019a4d1c' fits 3 recordings (…aaaa2222, …11112222, …019a4d1c): give more digits"
+        "'019a4d1c' matches 3 recordings (…aaaa2222, …11112222, …019a4d1c): specify more digits"
     );
     let StoreError::Ambiguous { candidates, .. } = error else {
         panic!("{error}");

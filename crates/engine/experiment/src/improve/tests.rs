@@ -391,7 +391,7 @@ fn kept_settings_form_tune_profile() {
     let read = punctual_tune::Profile::parse("improve.toml", &text).unwrap();
     assert_eq!(read.len(), 2);
     assert!(
-        text.contains("rate of late slots ×0.25 (95%: ×0.10 to ×0.60), 2026-11-03"),
+        text.contains("rate of late slots is ×0.25 (95%: ×0.10 to ×0.60), 2026-11-03"),
         "{text}"
     );
     improvement

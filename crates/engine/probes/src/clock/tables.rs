@@ -245,8 +245,7 @@ mod tests {
         assert_eq!(
             warnings(&[], &[pair(10, 2)]),
             [
-                "MONOTONIC (tsc) stepped back between CPU 0 and CPU 3: 2 of 10 checks, by 200 ns at \
-              most"
+                "MONOTONIC (tsc) stepped back between CPU 0 and CPU 3 in 2 of 10 checks, by at most 200 ns"
             ]
         );
         assert!(warnings(&[], &[pair(0, 0)])[0].contains("is unknown"));

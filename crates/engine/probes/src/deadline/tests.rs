@@ -176,7 +176,7 @@ fn cpu_subset_is_refused_with_remedy() {
     assert!(error.is_usage());
     let text = error.to_string();
     assert!(
-        text.contains("0-1,3 too") && text.contains("cpuset.cpus.partition"),
+        text.contains("including 0-1,3") && text.contains("cpuset.cpus.partition"),
         "{text}"
     );
 }

@@ -72,7 +72,7 @@ fn what_does_not_fit_is_refused() {
     };
     let error = refused(&[], OTHER);
     assert!(
-        error.contains("under other") && error.contains("CAP_SYS_NICE"),
+        error.contains("policy other") && error.contains("CAP_SYS_NICE"),
         "{error}"
     );
     let error = refused(&[], fifo(2));

@@ -22,7 +22,7 @@ use crate::{
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "signal",
-    summary: "time from sending to handling a signal, in a ring of threads",
+    summary: "time from sending to handling a signal, between threads",
     unit: "ns",
     documentation: include_str!("signal.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, the policy is other",

@@ -23,7 +23,7 @@ use batch::{Batches, Others, SwitchWorker, measure};
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "switch",
-    summary: "the cost of a context switch on one CPU and of sched_yield",
+    summary: "cost of a context switch on one CPU, and of sched_yield",
     unit: "ns",
     documentation: include_str!("switch.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, sched_yield \

@@ -32,7 +32,7 @@ use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Re
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "wakeup",
-    summary: "time from one thread's post to another thread's wake-up, between all CPUs",
+    summary: "time from one thread's post to another thread's wake-up",
     unit: "ns",
     documentation: include_str!("wakeup.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, the policy is other",

@@ -354,7 +354,7 @@ fn what_another_process_cannot_do_is_refused() {
         assert!(refused.contains("in one process"), "{refused}");
     }
     let refused = testing::refusal_of(apart(&[], partner(), &plan));
-    assert!(refused.contains("81, more than 64"), "{refused}");
+    assert!(refused.contains("81, but at most 64"), "{refused}");
     let refused = testing::refusal(probe(&[("processes", ""), ("pairs", "same")]), &plan);
     assert!(refused.contains("cannot be found"), "{refused}");
 }

@@ -585,13 +585,16 @@ fn real_time_advice_depends_on_the_machine() {
     let [priority, memory] = found("debian", &[(audio, lines), (kit, "[D-BUS Service]")], role);
     for part in [
         "audio.conf",
-        "'audio' rtprio 95",
+        "rtprio 95 for the group 'audio'",
         "usermod -aG audio",
         "RealtimeKit",
     ] {
         assert!(priority.contains(part), "{part}: {priority}");
     }
-    assert!(memory.contains("'audio' memlock unlimited") && !memory.contains("RealtimeKit"));
+    assert!(
+        memory.contains("memlock unlimited for the group 'audio'")
+            && !memory.contains("RealtimeKit")
+    );
     let [arch, _] = found("arch", &[], role);
     assert!(arch.contains("pacman -S realtime-privileges") && arch.contains("-aG realtime"));
     assert!(!arch.contains("RealtimeKit"), "{arch}");

@@ -43,7 +43,7 @@ fn list(columns: usize) -> String {
         }
         text.push('\n');
     }
-    text.push_str("For the documentation of a probe, run punctual measure --list PROBE.\n");
+    text.push_str("Documentation of a probe: punctual measure --list PROBE.\n");
     text
 }
 

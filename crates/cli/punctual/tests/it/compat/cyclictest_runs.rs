@@ -138,7 +138,7 @@ fn run_is_kept_unless_declined() {
     };
     assert_eq!(runs("none").matches("store").count(), 0);
     assert!(!place.path("none").exists());
-    assert!(runs("/proc/nowhere/db").contains("# punctual: the recording could not be kept"));
+    assert!(runs("/proc/nowhere/db").contains("# punctual: the recording could not be stored"));
     assert_eq!(place.listed().len(), 1);
     // It also works with the verb `compat`.
     let out = place.done("compat cyclictest -t1 -q -l 5");
