@@ -20,11 +20,12 @@ use crate::{FileError, Refusal, rule};
 enum Readers {
     /// The permissions of the replaced file, or those that the umask gives a new file.
     Usual,
-    /// Only the owner, which is the effective user.
+    /// Only the owner, who is the effective user.
     Owner,
 }
 
-/// How long to retry opening a named pipe without a reader: `cat pipe` may start at the same time.
+/// How long to retry opening a named pipe that has no reader yet, because `cat pipe` may be
+/// starting at the same time.
 const READER: Duration = Duration::from_secs(1);
 /// Pause between attempts.
 const LOOK: Duration = Duration::from_millis(20);
@@ -226,8 +227,9 @@ impl To {
         })
     }
 
-    /// Handles the target of a /proc link. If it is stdout or stderr, that descriptor is used: its
-    /// file offset is kept, and a socket cannot be opened a second time.
+    /// Handles the target of a /proc link. If the target is stdout or stderr, that descriptor is
+    /// used, because this keeps its file offset, and because a socket cannot be opened a second
+    /// time.
     fn unnamed(file: &OwnedFd, stat: &Stat) -> Result<Self, Stopped> {
         let same = |other: &Stat| (other.st_dev, other.st_ino) == (stat.st_dev, stat.st_ino);
         let (stdout, stderr) = (io::stdout(), io::stderr());

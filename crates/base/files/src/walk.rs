@@ -1,5 +1,6 @@
-//! Walks a path folder by folder in place of the kernel. Each link and folder is checked before it
-//! is used and then held by a descriptor, so that no other user can swap it afterwards.
+//! Walks a path folder by folder, instead of letting the kernel do so. Each link and folder is
+//! checked before it is used and then held by a descriptor, so that no other user can swap it
+//! afterwards.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

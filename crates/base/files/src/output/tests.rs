@@ -155,7 +155,7 @@ fn pipe_is_written_only_with_reader() {
         let path = path.clone();
         move || fs::read(path).unwrap()
     });
-    // More than a pipe holds, so the writer waits for the reader.
+    // More than a pipe can hold, so the writer has to wait for the reader.
     let long = "x".repeat(1 << 20);
     put(&path, &long).unwrap();
     assert_eq!(reader.join().unwrap().len(), long.len());
