@@ -15,7 +15,7 @@ pub struct AboveLimit {
     pub periods: u64,
 }
 
-/// Lower and upper bound of the number of periods that exceed a limit.
+/// Lower and upper bounds of the number of periods that exceed a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Above {
     /// The lower bound.

@@ -17,9 +17,9 @@ pub struct Accounting {
     pub recorded: u64,
     /// Periods that passed without a sample, after the warm-up.
     pub missed: u64,
-    /// Recorded wake-ups that came before their time.
+    /// Recorded wake-ups that came too early.
     pub early: u64,
-    /// Periods of the warm-up at the start, discarded.
+    /// Discarded periods of the warm-up at the start.
     pub warm_up: u64,
     /// Periods of the warm-up that passed without a sample.
     pub warm_up_missed: u64,

@@ -25,16 +25,16 @@ pub struct Blame {
     pub events_lost: u64,
     /// Largest possible difference between the clocks of events and of the probe.
     pub clock_error_ns: Nanos,
-    /// Whether the program that recorded the events took the largest share itself.
+    /// Whether the program that recorded the events caused the largest share itself.
     pub by_observer: bool,
     /// The shares, in chronological order. They add up to the latency.
     pub shares: Vec<Share>,
-    /// The blame in words. Set only when it is output.
+    /// The blame in words. Set only for output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<BlameWords>,
 }
 
-/// A blame in words, created when it is output. It is never read back.
+/// A blame in words. It is created only for output and never read back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlameWords {
     /// The name of the largest share.
@@ -48,7 +48,7 @@ pub struct BlameWords {
 pub struct Move {
     /// The CPU that the thread left.
     pub from: u32,
-    /// The CPU that it went to.
+    /// The CPU that it moved to.
     pub to: u32,
 }
 
@@ -61,7 +61,7 @@ pub struct Share {
     pub ns: Nanos,
     /// The number of occurrences.
     pub count: u32,
-    /// The cause in words. Set only when it is output.
+    /// The cause in words. Set only for output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<Box<CauseWords>>,
 }
@@ -82,7 +82,7 @@ impl Blame {
         })
     }
 
-    /// Adds the words, for output that shows them.
+    /// Adds the words, for output that contains them.
     pub fn put_into_words(&mut self) {
         self.words = Some(BlameWords {
             culprit: self.culprit(),
@@ -135,7 +135,7 @@ pub struct Segment {
     pub cpu: u32,
     /// The cause.
     pub cause: Cause,
-    /// The cause in words. Set only when it is output.
+    /// The cause in words. Set only for output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<Box<CauseWords>>,
 }

@@ -38,7 +38,7 @@ pub struct CpuQuota {
 }
 
 impl CpuQuota {
-    /// Returns the number of CPUs that it allows on average, in thousandths.
+    /// Returns the average number of CPUs that it allows, in thousandths of a CPU.
     pub fn millicpus(&self) -> u64 {
         let quota = u128::from(self.quota_ns.0) * 1_000;
         (quota / u128::from(self.period_ns.0.max(1))) as u64

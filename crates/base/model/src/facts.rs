@@ -115,8 +115,8 @@ pub struct KernelFacts {
     pub high_resolution_timers: Fact<bool>,
     /// Lockdown mode (kernel_lockdown(7)): none, integrity or confidentiality.
     pub lockdown: Fact<String>,
-    /// CPU time that real-time threads may use in each period: `sched_rt_runtime_us`, -1 for all of
-    /// it.
+    /// CPU time that real-time threads may use in each period: `sched_rt_runtime_us`, where -1
+    /// means no limit.
     pub rt_runtime_us: Fact<i64>,
     /// The period of the limit on real-time threads: `sched_rt_period_us`.
     pub rt_period_us: Fact<i64>,

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Fact, Interference, Nanos};
 
-/// The version of [`Audit`] as JSON. It rises only if a reader of the older form would misread the
-/// newer one. Adding a field does not raise it.
+/// The version of [`Audit`] as JSON. It is increased only if a reader of the older form would
+/// misread the newer one. Adding a field does not increase it.
 pub const AUDIT_SCHEMA: u32 = 1;
 
 /// The result of a check.
@@ -70,7 +70,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A setting that a finding recommends to change.
+/// A setting that a finding recommends changing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Remedy {
     /// Name of the setting.
@@ -138,8 +138,8 @@ pub struct Finding {
     pub reboot: Option<String>,
 }
 
-/// Verbs at the start of the text of a state. Such a text forms a sentence with the subject:
-/// `swappiness is 60`.
+/// Verbs with which the text of a state can begin. Such a text forms a sentence together with the
+/// subject: `swappiness is 60`.
 const VERBS: [&str; 4] = ["is", "are", "has", "may"];
 
 impl Finding {
@@ -238,7 +238,7 @@ pub struct MeasuredMaximum {
 /// An audit of one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
-    /// Version of this form, [`AUDIT_SCHEMA`].
+    /// Version of this JSON form, [`AUDIT_SCHEMA`].
     pub schema: u32,
     /// Version of the program that made the audit.
     pub program: String,
@@ -256,13 +256,13 @@ pub struct Audit {
     pub findings: Vec<Finding>,
     /// The expected worst-case latency.
     pub expectation: Expectation,
-    /// Counts of other activity on the CPUs during the audit. `None` if the audit did not count.
+    /// Counts of other activity on the CPUs during the audit. `None` if the audit did not count it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sample: Option<Interference>,
 }
 
 impl Audit {
-    /// Returns the number of findings in a state.
+    /// Returns the number of findings in this state.
     pub fn count(&self, state: FindingState) -> usize {
         let all = self.findings.iter();
         all.filter(|finding| finding.state == state).count()

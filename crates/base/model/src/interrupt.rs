@@ -41,7 +41,7 @@ pub enum InterruptKind {
 }
 
 impl InterruptKind {
-    /// Returns the word for the screen.
+    /// Returns the word to display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Msi => "MSI",

@@ -1,5 +1,5 @@
-//! The senders of interrupts between CPUs, and the reasons why the tick goes on, counted over some
-//! time.
+//! The senders of interrupts between CPUs, and the reasons why the tick keeps running, counted over
+//! some time.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use crate::{CpuSet, Nanos};
 /// Events on some CPUs over some time, as the kernel's tracer recorded them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interruptions {
-    /// Length of the count.
+    /// Length of the time over which events were counted.
     pub duration: Nanos,
     /// The CPUs whose events were counted.
     pub cpus: CpuSet,
     /// Interrupts that other CPUs sent, the most frequent ones first.
     pub sent: Vec<SentInterrupts>,
-    /// Reasons why the tick went on, the most frequent ones first.
+    /// Reasons why the tick kept running, the most frequent ones first.
     pub ticks: Vec<KeptTicks>,
     /// Minimum number of events that were lost. If it is not 0, all counts are lower bounds.
     pub lost: u64,
@@ -51,7 +51,7 @@ pub struct KeptTicks {
     pub count: u64,
 }
 
-/// Reasons why the tick of a CPU goes on, by their bit (`enum tick_dep_bits` in
+/// Reasons why the tick of a CPU keeps running, by their bit (`enum tick_dep_bits` in
 /// `include/linux/tick.h`): the kernel's name and what it means.
 pub const TICK_DEPENDENCIES: [(&str, &str); 6] = [
     ("POSIX_TIMER", "a CPU-time timer is armed"),

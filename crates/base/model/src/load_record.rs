@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// A load, with its work and the way it ended.
+/// A load, with the work that it did and the way it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRecord {
     /// Its name: `command`.

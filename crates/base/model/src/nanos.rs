@@ -29,8 +29,7 @@ use crate::schema::JsonSchema;
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
-/// A difference of two instants, in nanoseconds. A latency is negative if a thread wakes before its
-/// time.
+/// A difference of two instants, in nanoseconds. A latency is negative if a thread wakes too early.
 #[derive(
     Clone,
     Copy,
@@ -158,7 +157,7 @@ impl From<Nanos> for Duration {
 }
 
 /// Prints three significant digits and a suitable unit: `812 ns`, `4.52 µs`, `1.00 s`, `5.56 h`.
-/// This form is for people. Machines get integers.
+/// This form is for people. Output for machines contains integers.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(f64, &str); 5] = [
@@ -204,7 +203,8 @@ impl fmt::Display for SignedNanos {
 /// Error while reading a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// A number without a unit. The mixed units of cyclictest (µs here, s there) are not guessed.
+    /// A number without a unit. The unit is not guessed, because cyclictest uses µs in some places
+    /// and s in others.
     #[error("'{0}' has no unit: write {0}us, {0}ms, {0}s, {0}m or {0}h")]
     NoUnit(String),
     /// Other text that is not a duration.

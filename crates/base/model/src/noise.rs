@@ -29,8 +29,9 @@ pub struct TimerlatSample {
     pub time: Nanos,
     /// The current thread. For [`TimerlatContext::Thread`] it is the thread that was woken.
     pub pid: u32,
-    /// Number of the timer expiry since the thread of timerlat started, from 1. The kernel gives no
-    /// number to an expiry that it skipped, because the thread was late by more than a period.
+    /// Number of the timer expiry since the thread of timerlat started, beginning with 1. The
+    /// kernel assigns no number to an expiry that it skipped because the thread was late by more
+    /// than a period.
     pub seqnum: u32,
     /// Point at which the latency was measured.
     pub context: TimerlatContext,
@@ -60,7 +61,7 @@ pub struct OsnoiseSample {
     pub cpu: u32,
     /// Time at which the sample was written, at the end of the loop, on CLOCK_MONOTONIC.
     pub time: Nanos,
-    /// The thread that spun.
+    /// The spinning thread.
     pub pid: u32,
     /// Length of the loop.
     pub runtime: Nanos,

@@ -1,9 +1,9 @@
 //! Parameters of probes and loads, described by tables.
 //!
 //! A table of [`Parameter`] is the only definition of the parameters. The command line, its help,
-//! the documentation pages and the checks use it. [`Arguments`] holds the checked values. The macro
-//! [`parameters!`](crate::parameters) creates the table, and a constant for each parameter that
-//! reads its value.
+//! the documentation pages and the checks all use it. [`Arguments`] holds the checked values. The
+//! macro [`parameters!`](crate::parameters) creates the table, and a constant for each parameter
+//! that reads its value.
 
 mod typed;
 
@@ -18,8 +18,8 @@ use crate::Nanos;
 /// One parameter of a probe or a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Name of the parameter: after `--`, and in JSON (with `_` for `-`, and `_ns` after a
-    /// duration).
+    /// Name of the parameter, as it is written after `--` and in JSON (with `_` instead of `-`, and
+    /// with `_ns` at the end for a duration).
     pub name: &'static str,
     /// Its short option, if it has one.
     pub short: Option<char>,
@@ -32,8 +32,8 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Name of the parameter for the time from one period to the next, in every probe that has one.
-    /// A run derives its length and the density of its events from this time.
+    /// Name of the parameter for the time from one period to the next, in every probe that has such
+    /// a parameter. A run derives its length and the density of its events from this time.
     pub const INTERVAL: &'static str = "interval";
 
     /// Name of the parameter for the number of periods after which a probe ends.

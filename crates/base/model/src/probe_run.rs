@@ -27,7 +27,7 @@ pub struct ProbeRun {
     /// The type of plot for the probe's figures.
     #[serde(default)]
     pub chart: Chart,
-    /// Whether all threads measure the same, so that their figures may be combined.
+    /// Whether all threads measure the same thing, so that their figures may be combined.
     #[serde(default = "alike")]
     pub alike: bool,
     /// Each parameter with its effective value. Durations are integers under keys that end in
@@ -44,8 +44,8 @@ const fn alike() -> bool {
 }
 
 impl ProbeRun {
-    /// Probe name for waits of a running application's threads. No thread of punctual measures
-    /// these waits, and they have no period.
+    /// Probe name for waits of a running application's threads. These waits are not measured by a
+    /// thread of punctual, and they have no period.
     pub const OBSERVED: &str = "threads";
 
     /// Probe name for jobs of a running application's threads.

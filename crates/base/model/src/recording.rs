@@ -15,8 +15,8 @@ use crate::{
     SignedNanos, StoredAudit, Suspension, Table, ThreadRecord, TopSample, Unknown, Verdict,
 };
 
-/// The version of the JSON form. Later versions add keys and remove none. A higher number means
-/// that the meaning of a key changed.
+/// The version of the JSON form. Later versions add keys and remove none. The number is increased
+/// when the meaning of a key changes.
 ///
 /// Version 2: the verdict judges due periods instead of samples. Its outcomes are `held`, `broken`,
 /// `not_proven` and `no_requirement`, and `exceedance_bound` became `bound`.
@@ -30,7 +30,7 @@ pub const SCHEMA_VERSION: u32 = 5;
 /// One measurement with all its circumstances and results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
-    /// The version of this form ([`SCHEMA_VERSION`]).
+    /// The version of this JSON form ([`SCHEMA_VERSION`]).
     pub schema: u32,
     /// ID of the recording.
     pub id: RecordingId,
@@ -57,8 +57,8 @@ pub struct Recording {
     pub load: Vec<LoadRecord>,
     /// The requirement to check.
     pub requirement: Requirement,
-    /// The verdict on the requirement. A part of a check-up, an experiment or a search has the
-    /// verdict of the whole.
+    /// The verdict on the requirement. A recording that is part of a check-up, an experiment or a
+    /// search has the verdict of the whole.
     pub verdict: Verdict,
     /// The verdict of the check-up, experiment or search that includes this recording. Absent if
     /// there is none.
@@ -104,7 +104,7 @@ pub enum Completion {
     Finished,
     /// A sample crossed the break threshold, and the run stopped there as requested.
     Break,
-    /// The user stopped it (Ctrl-C). Everything measured until then is stored.
+    /// The user stopped it (Ctrl-C). Everything measured up to then is stored.
     Stopped,
     /// The program was killed or the machine went down. At most the last interval is missing.
     Interrupted,
@@ -113,7 +113,7 @@ pub enum Completion {
 }
 
 impl Completion {
-    /// Returns the word for the screen and for JSON.
+    /// Returns the word to display, which is also used in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Finished => "finished",
@@ -178,7 +178,7 @@ pub enum ReadError {
         /// Its schema version.
         found: u64,
     },
-    /// An earlier version of the program wrote it, in a form that cannot be read any more.
+    /// An earlier version of the program wrote it, in a form that can no longer be read.
     #[error(
         "the recording has schema {found}, and this program cannot read all of it ({error}): read \
          it with the version of punctual that wrote it"
@@ -195,7 +195,7 @@ pub enum ReadError {
 }
 
 /// Reads the threads of a recording, up to the largest possible number. The number is limited
-/// because each takes 36 kB of memory, even if its JSON is short.
+/// because each thread takes 36 kB of memory, even if its JSON is short.
 fn some_threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ThreadRecord>, D::Error> {
     struct Threads;
     impl<'de> Visitor<'de> for Threads {
@@ -290,7 +290,7 @@ impl Recording {
     /// [`bring_up_to_date`](Self::bring_up_to_date) when it is complete.
     ///
     /// # Errors
-    /// As for [`from_json`](Self::from_json).
+    /// Returns the errors of [`from_json`](Self::from_json).
     pub fn from_part_json(text: &str) -> Result<Self, ReadError> {
         /// Reads only the version, because the program does not know the rest of a newer form.
         #[derive(Deserialize)]
@@ -339,7 +339,8 @@ impl Recording {
     }
 
     /// Returns whether the figures of all threads may be combined. They may not if each thread
-    /// measures another mechanism: a mean over two kinds of locks describes neither.
+    /// measures a different mechanism, because a mean over two kinds of locks describes neither of
+    /// them.
     pub fn threads_are_alike(&self) -> bool {
         self.probe.alike && self.probe.chart != Chart::Bars
     }

@@ -10,9 +10,9 @@ pub enum Role {
     /// A periodic control loop that must never be late.
     #[default]
     Control,
-    /// Audio: periodic, on a desktop.
+    /// Periodic audio processing on a desktop.
     Audio,
-    /// Network packets, with interrupts.
+    /// Processing of network packets, with interrupts.
     Network,
     /// A thread that spins on its input and owns its CPU.
     Trading,
@@ -52,7 +52,7 @@ pub const ROLES: [(Role, &str, &str); 6] = [
     ),
 ];
 
-/// Roles whose threads sleep until a time or an event.
+/// Roles whose threads sleep until a given time or until an event.
 pub const PERIODIC: &[Role] = &[Role::Control, Role::Audio, Role::Network, Role::Lab];
 /// Roles whose threads never sleep.
 pub const SPINNING: &[Role] = &[Role::Trading, Role::Telco];

@@ -19,8 +19,8 @@ pub fn sanitize(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Sanitizes text of several lines for a terminal. Like [`sanitize`], but keeps line ends and tabs.
-/// With `colour`, also keeps sequences that only set colours (SGR).
+/// Sanitizes multi-line text for a terminal. Like [`sanitize`], but keeps line ends and tabs. With
+/// `colour`, also keeps sequences that only set colours (SGR).
 pub fn sanitize_lines(text: &str, colour: bool) -> Cow<'_, str> {
     let keep = |c: char| match c {
         '\n' | '\t' => c,
@@ -54,7 +54,7 @@ fn colour_sequence(text: &str) -> Option<usize> {
 }
 
 /// Returns JSON text that is safe on a terminal. Control characters and bidirectional marks occur
-/// only inside strings and become `\uXXXX`. Readers get the same values.
+/// only inside strings and become `\uXXXX`. Programs that read the JSON get the same values.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     let acts = |c: char| is_unsafe(c) && c != '\n' && c != '\t' && c != '\r';
     if !json.chars().any(acts) {

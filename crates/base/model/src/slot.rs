@@ -9,7 +9,7 @@ use crate::schema::JsonSchema;
 use crate::{LateWakeup, Nanos, RecordingId, WaitHistogram};
 
 /// One version of an entry of a plan. A changed entry starts a new epoch of its series, and
-/// comparisons across epochs are marked.
+/// comparisons between epochs are marked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesEpoch {
     /// The machine: a hash of its machine-id(5), or its name.
@@ -54,8 +54,8 @@ pub enum SlotState {
     Running,
     /// The recording is complete.
     Recorded,
-    /// The measurement was stopped, or its program was killed. The recording contains everything
-    /// until then.
+    /// The measurement was stopped, or its program was killed. The recording contains everything up
+    /// to then.
     Interrupted,
     /// The measurement failed.
     Failed,
@@ -71,7 +71,7 @@ macro_rules! words {
             /// All values.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// Returns the word for the screen, JSON and the store.
+            /// Returns the word to display, which is also used in JSON and in the store.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word),+

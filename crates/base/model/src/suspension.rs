@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{Nanos, TopSample};
 
-/// A suspension of the measurement by the user. Samples during it measure the suspension, not the
-/// latency of the machine.
+/// A suspension of the measurement by the user. Samples from that time measure the suspension, not
+/// the latency of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Suspension {
     /// Kind of the suspension.
@@ -21,9 +21,9 @@ pub struct Suspension {
     /// Time at which this program ran again, on CLOCK_MONOTONIC. That clock stops while the machine
     /// is suspended.
     pub until_monotonic_ns: Nanos,
-    /// Length of the suspension. For a stop it is up to 0.1 s too long, or up to a period too short
-    /// if the stop took less than 0.3 s. For a suspended machine: the progress of CLOCK_BOOTTIME
-    /// minus that of CLOCK_MONOTONIC.
+    /// Length of the suspension. For a stop, this is up to 0.1 s too long, or up to one period too
+    /// short if the stop took less than 0.3 s. For a suspended machine, it is the time that passed
+    /// on CLOCK_BOOTTIME minus the time that passed on CLOCK_MONOTONIC.
     pub length_ns: Nanos,
 }
 
@@ -39,7 +39,8 @@ pub enum SuspensionKind {
 
 impl Suspension {
     /// Returns whether a wait that was due at `expected` (CLOCK_MONOTONIC) and ended `latency`
-    /// later measures this suspension: at least half of the latency is in it.
+    /// later measures this suspension, that is, whether at least half of the latency lies within
+    /// it.
     pub fn covers(&self, expected: Nanos, latency: Nanos) -> bool {
         let actual = expected.0.saturating_add(latency.0);
         let from = expected.0.max(self.from_monotonic_ns.0);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// A return level: a latency that is expected to be exceeded once in a longer time, if the tail
+/// A return level: a latency that is expected to be exceeded once in a longer time if the tail
 /// continues as observed. It is never part of a verdict, because causes that are rarer than the
 /// measurement remain unseen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

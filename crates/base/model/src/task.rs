@@ -66,7 +66,7 @@ pub enum TaskKind {
 }
 
 impl TaskKind {
-    /// Returns the word for the screen.
+    /// Returns the word to display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -88,7 +88,8 @@ impl TaskRecord {
 }
 
 impl TaskUsage {
-    /// Returns the resources used since `before`. A counter that did not increase is 0.
+    /// Returns the resources used since `before`. A counter that did not increase is 0 in the
+    /// result.
     pub fn since(&self, before: &Self) -> Self {
         let rise = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         Self {

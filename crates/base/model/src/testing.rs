@@ -100,7 +100,7 @@ fn thread(
             one.record(SignedNanos(latency));
             largest = largest.max((latency, sample));
         }
-        // The warm-up takes the first second.
+        // The first second is the warm-up.
         let since_start = (second + 1) * 1_000_000_000 + largest.1 * 1_000_000;
         top_samples.push(TopSample {
             time: started + jiff::SignedDuration::from_nanos(since_start as i64),
@@ -303,7 +303,7 @@ pub fn blame(shares: Vec<Share>) -> Blame {
     }
 }
 
-/// Creates the cause that this interrupt ran.
+/// Creates a cause that names this interrupt.
 pub fn interrupt(name: &str) -> cause::Cause {
     cause::Cause::new(cause::Source::Irq {
         irq: 24,

@@ -1,4 +1,4 @@
-//! Length limits of texts from other sources in a store, on a page and in a plot.
+//! Limits on the length of texts from other sources that appear in a store, on a page or in a plot.
 
 use crate::cause::Cause;
 use crate::{Blame, ChangeAnnotation, Experiment, Note, Recording, SeriesEpoch, Slot, WakeWindow};
@@ -68,7 +68,7 @@ impl Cause {
 }
 
 impl Blame {
-    /// Maximum number of shares: the analysis sums further sources of one kind as
+    /// Maximum number of shares. The analysis combines further sources of one kind into
     /// [`Source::Others`](crate::cause::Source::Others).
     pub const MOST_SHARES: usize = 1_000;
 

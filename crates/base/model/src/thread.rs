@@ -65,7 +65,7 @@ impl fmt::Display for Policy {
 #[error("'{0}' is not a scheduling policy: use other, batch, idle, fifo, rr or deadline")]
 pub struct PolicyError(String);
 
-/// Reads `fifo` and similar, also as `SCHED_FIFO`.
+/// Reads a name such as `fifo`, also in the form `SCHED_FIFO`.
 impl FromStr for Policy {
     type Err = PolicyError;
 
@@ -151,7 +151,8 @@ pub struct ThreadRecord {
     pub missed_histogram: Option<Box<Histogram>>,
     /// Missed periods that had no wake-up when the run ended.
     pub open: Option<OpenPeriods>,
-    /// Number of periods above each limit of the requirement, if they were counted one by one.
+    /// Number of periods that exceed each limit of the requirement, if they were counted one by
+    /// one.
     pub above: Vec<AboveLimit>,
     /// Resources used by the thread itself.
     pub usage: ThreadUsage,
@@ -181,13 +182,13 @@ impl ThreadRecord {
         Due::new(&self.histogram, missed, late, self.open, &self.above)
     }
 
-    /// Returns its name for the screen: `CPU 3`, or its label.
+    /// Returns the name to display: `CPU 3`, or the label of the thread.
     pub fn title(&self) -> String {
         thread_title(self.label.as_deref(), self.from_cpu, self.cpu)
     }
 }
 
-/// Returns the name of a measuring thread for the screen.
+/// Returns the name of a measuring thread to display.
 pub fn thread_title(label: Option<&str>, from_cpu: Option<u32>, cpu: Option<u32>) -> String {
     match (label, from_cpu, cpu) {
         (Some(label), ..) => label.to_owned(),
@@ -248,12 +249,12 @@ struct ThreadJson {
     /// Missed periods that had no wake-up when the run ended. Absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open: Option<OpenPeriods>,
-    /// Number of periods above each limit of the requirement, counted one by one. Absent if they
-    /// were not counted.
+    /// Number of periods that exceed each limit of the requirement, counted one by one. Absent if
+    /// they were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     above: Vec<AboveLimit>,
-    /// The due periods, samples and missed ones. Requirements apply to these. Absent if none was
-    /// missed.
+    /// The due periods, that is, samples and missed periods. Requirements apply to these. Absent if
+    /// no period was missed.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     due: Option<DueJson>,
     #[serde(flatten)]
@@ -269,8 +270,8 @@ struct DueJson {
     periods: u64,
     /// Missed periods of unknown latency.
     unknown: u64,
-    /// Missed periods that had no wake-up by the end. Each is late by at least the time from its
-    /// due time to the end.
+    /// Missed periods that still had no wake-up at the end of the run. Each is late by at least the
+    /// time from its due time to the end.
     open: u64,
     /// p50 of the periods.
     p50_ns: Option<Nanos>,

@@ -16,7 +16,7 @@ pub struct Topology {
     pub nodes: Vec<MemoryNode>,
     /// CPUs isolated from the scheduler (`isolcpus`).
     pub isolated: Fact<CpuSet>,
-    /// CPUs without a timer tick while one thread runs (`nohz_full`).
+    /// CPUs that have no timer tick while only one thread runs on them (`nohz_full`).
     pub nohz_full: Fact<CpuSet>,
 }
 
@@ -97,7 +97,7 @@ impl Topology {
         online.map(|cpu| cpu.cpu).collect()
     }
 
-    /// Returns the CPUs that are neither isolated nor tickless, which run the system.
+    /// Returns the CPUs that run the system, which are neither isolated nor tickless.
     pub fn housekeeping(&self) -> CpuSet {
         let mut cpus = self.online();
         for apart in [&self.isolated, &self.nohz_full] {
@@ -131,7 +131,7 @@ impl Topology {
     }
 
     /// Reserves one core for the system, and all others for real-time work. The system gets the
-    /// core of the first CPU, because some kernel work cannot move away from it.
+    /// core of the first CPU, because some kernel work cannot be moved away from it.
     ///
     /// # Errors
     /// Fails if there is only one core.
@@ -201,8 +201,8 @@ impl Topology {
         })
     }
 
-    /// Returns two CPUs for a producer and its consumer: on different cores that share the nearest
-    /// possible cache. Prefers isolated CPUs if there are two.
+    /// Returns two CPUs for a producer and its consumer. They are on different cores that share the
+    /// nearest possible cache. Prefers isolated CPUs if there are two.
     ///
     /// # Errors
     /// Fails if no two CPUs share a cache.

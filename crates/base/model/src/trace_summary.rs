@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, NotShown};
 
-/// A trace that another tool recorded, with the numbers that the search for late reactions counted
-/// in it.
+/// A trace that another tool recorded, with the counts from the search for late reactions in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceSummary {
     /// The file, as the user named it. `-` for standard input.
@@ -33,7 +32,7 @@ pub struct TraceSummary {
     pub gaps: u64,
     /// Number of lost events, as far as the trace states it.
     pub lost: u64,
-    /// Number of context switches that the trace lacks although it contains others.
+    /// Number of context switches that are missing in the trace even though it contains others.
     pub switches_missing: u64,
     /// Number of waits of unknown length, because events that may have interrupted them are
     /// missing.

@@ -22,8 +22,8 @@ pub struct Window {
     #[serde(rename = "actual_ns")]
     pub actual: Nanos,
     /// The events in chronological order: all events on the victim's CPU, and events on other CPUs
-    /// that name the victim or a thread it waits for. Includes some before `expected`, at least the
-    /// last switch, which shows what ran.
+    /// that name the victim or a thread it waits for. Includes some events before `expected`, at
+    /// least the last switch, which shows what was running.
     pub events: Vec<TraceEvent>,
     /// Number of events that were overwritten or dropped between the first event and `actual`.
     pub lost: u64,

@@ -40,10 +40,10 @@ pub fn skip_refused(what: impl fmt::Display, told: impl fmt::Display) {
     say(Lacks::of_refusal(&text), format_args!("{text}"));
 }
 
-/// Repeats the skips of a test that ran in a child process, from its stderr.
+/// Repeats the skips that a test in a child process reported on its stderr.
 ///
 /// # Panics
-/// Panics if a line of SKIP has no reason of [`Lacks`].
+/// Panics if a SKIP line contains none of the reasons in [`Lacks`].
 pub fn skip_inside(stderr: &str) {
     for line in stderr.lines() {
         let Some(skip) = line.strip_prefix("SKIP ") else {
@@ -78,15 +78,16 @@ pub fn say(lacks: Lacks, why: fmt::Arguments<'_>) {
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Returns the line, with a leading newline because the harness may have written a part of a line.
+/// Returns the line, with a leading newline because the harness may already have written part of a
+/// line.
 fn line(test: &str, lacks: Lacks, why: fmt::Arguments<'_>) -> String {
     let why = why.to_string();
     let words: Vec<&str> = why.split_whitespace().collect();
     format!("\nSKIP {test}: {lacks}: {}\n", words.join(" "))
 }
 
-/// Evidence that other programs use the CPUs of this machine. The details of a skip for that reason
-/// begin with this value: `skip!(Quiet, "{crowd}: ...")`.
+/// Evidence that other programs are using the CPUs of this machine. The details of a skip for that
+/// reason begin with this value: `skip!(Quiet, "{crowd}: ...")`.
 #[derive(Clone, Copy, Debug)]
 pub struct Overload {
     load: f64,

@@ -4,7 +4,7 @@ use super::{Blame, Move, Share};
 use crate::cause::{Detail, Source};
 use crate::{Delay, Nanos, ShareKind, grouped};
 
-/// A share below the latency divided by this number is not mentioned.
+/// A share is not mentioned if it is smaller than the latency divided by this number.
 const WORTH_A_WORD: u64 = 20;
 
 /// Maximum number of shares that are mentioned besides the largest.
@@ -222,7 +222,7 @@ fn clause_of_job(share: &Share) -> String {
     }
 }
 
-/// Describes what an interrupt did, and who sent it. The detail is that of its longest run.
+/// Describes what an interrupt did and who sent it. The details are those of its longest run.
 fn in_handler(share: &Share) -> String {
     let Some(detail) = share.detail() else {
         return String::new();

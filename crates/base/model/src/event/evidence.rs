@@ -32,8 +32,8 @@ pub enum Delay {
     /// thread count as well.
     Call,
     /// From a thread's reading of the clock before its own step (a memory access, taking a lock,
-    /// reading a clock) to its reading after the step. Delays of a thread for which it waits in the
-    /// step count as well.
+    /// reading a clock) to its reading after the step. Delays of a thread that it waits for during
+    /// the step count as well.
     Step,
     /// From `sched_waking` of the thread to its return to user space, or to its switch-in if the
     /// return is not recorded. Applies to any thread's wake-up.
@@ -69,7 +69,7 @@ pub struct Evidence {
     #[serde(rename = "idle_exit_ns", default)]
     pub idle_exit: Option<Nanos>,
     /// Times around the window at which the CPU quota throttled a control group of the thread or an
-    /// ancestor. Empty if there were none, or they cannot be read.
+    /// ancestor. Empty if there were none, or if they cannot be read.
     #[serde(default)]
     pub throttles: Vec<Throttle>,
     /// Threads in the window that belong to the throttled groups. A group is not throttled on a CPU
@@ -83,9 +83,9 @@ pub struct Evidence {
     /// Spans with missing events, in a trace that another tool recorded. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<EventGap>,
-    /// Last time in the latency at which the kernel refilled the CPU quota of some control group,
-    /// according to a trace that another tool recorded. Until then a quota may have throttled the
-    /// thread. Null if no refill was recorded.
+    /// Last time during the latency at which the kernel refilled the CPU quota of some control
+    /// group, according to a trace that another tool recorded. Until then a quota may have
+    /// throttled the thread. Null if no refill was recorded.
     #[serde(
         rename = "quota_refilled_ns",
         default,
@@ -97,7 +97,7 @@ pub struct Evidence {
     pub not_shown: Vec<NotShown>,
 }
 
-/// A span of time with possibly missing events of a CPU.
+/// A span of time in which events of a CPU may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventGap {
     /// The CPU.
@@ -122,8 +122,8 @@ pub enum GapReason {
     Lost,
     /// The events contradict each other: a switch between them was not recorded.
     Contradiction,
-    /// The wait is longer than the events that the analysis holds in memory. The events of the late
-    /// thread are complete.
+    /// The wait is longer than the time covered by the events that the analysis keeps in memory.
+    /// The events of the late thread are complete.
     NotHeld,
     /// Clocks of different CPUs cannot be compared.
     ClocksDiffer,
@@ -144,7 +144,7 @@ pub enum NotShown {
 pub struct StealCount {
     /// The CPU.
     pub cpu: u32,
-    /// Start of the time span whose increments are all recorded, on CLOCK_MONOTONIC.
+    /// Start of the time span in which all increments were recorded, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
     /// End of that time span.
@@ -230,8 +230,8 @@ pub struct Usual {
     pub count: u64,
 }
 
-/// A rise of a control group's throttling counters (`cpu.stat`) between two
-/// readings. The kernel counts a throttle when it ends.
+/// A rise of a control group's throttling counters (`cpu.stat`) between two readings. The kernel
+/// counts a throttling when it ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Throttle {
     /// The path of the control group, as in /proc/PID/cgroup.

@@ -34,7 +34,7 @@ pub struct TraceEvent {
     /// Time, on CLOCK_MONOTONIC.
     #[serde(rename = "t")]
     pub time: Nanos,
-    /// The CPU that wrote the event.
+    /// The CPU on which the event was written.
     #[serde(rename = "c")]
     pub cpu: u32,
     /// The thread that was current on this CPU (`common_pid`). 0 is the idle thread.
@@ -52,7 +52,7 @@ pub struct TraceEvent {
     pub kind: EventKind,
 }
 
-/// Returns the names of the events that can be recorded, as `system:event`. A row that stands for
+/// Returns the names of the events that can be recorded, as `system:event`. A row that represents
 /// several events appears once. The vectors of `irq_vectors` share one name with a `*`.
 pub fn event_names() -> impl Iterator<Item = &'static str> {
     let listed = EVENTS.iter().filter(|spec| spec.listed);

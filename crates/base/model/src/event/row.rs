@@ -9,7 +9,7 @@ pub enum EventLevel {
     /// The smallest set of events that can distinguish the causes.
     #[default]
     Default,
-    /// Also the events of the timerlat and osnoise tracers, if these run.
+    /// Also the events of the timerlat and osnoise tracers, if these are running.
     Noise,
     /// Also the events of jobs in watched threads: their system calls and disk requests.
     Jobs,
@@ -141,7 +141,7 @@ macro_rules! event_kinds {
         /// Description of a kernel event.
         #[derive(Clone, Copy, Debug)]
         pub struct EventSpec {
-            /// The event, for decoding its records.
+            /// The event itself, used to decode its records.
             pub event: KernelEvent,
             /// Its directory in `events`.
             pub system: &'static str,
@@ -157,12 +157,12 @@ macro_rules! event_kinds {
             /// Like `watched`, but used only at the level of jobs. The full level records all
             /// threads.
             pub watched_for_jobs: Option<&'static str>,
-            /// Whether to warn if the kernel lacks the event. False for events of one architecture,
-            /// later kernels or a tracer: another event has the same information, or no information
-            /// is lost.
+            /// Whether to warn if the kernel lacks the event. False for events that exist only on
+            /// one architecture, in later kernels or in a tracer, because another event has the
+            /// same information or no information is lost.
             pub warns: bool,
             /// Whether a trigger of another event writes this event. Such an event cannot be
-            /// enabled itself.
+            /// enabled on its own.
             pub triggered: bool,
             /// Whether lists of events show it separately. If not, the row before it represents
             /// both.
@@ -189,7 +189,7 @@ macro_rules! event_kinds {
                 self
             }
 
-            /// Marks an event of a tracer. It has no overhead unless the tracer runs.
+            /// Marks an event of a tracer. It has no overhead unless the tracer is running.
             const fn noise(mut self) -> Self {
                 self.level = EventLevel::Noise;
                 self

@@ -34,8 +34,8 @@ impl SliceStart {
                     story.cpus.insert(event.cpu);
                     story.threads.insert(event.pid);
                 }
-                // A thread that inherits the victim's priority holds a lock, and the victim waits
-                // for this lock.
+                // A thread that inherits the victim's priority holds a lock that the victim is
+                // waiting for.
                 EventKind::PiSetprio { task, .. } if event.pid == victim => {
                     story.threads.insert(task.pid);
                 }

@@ -59,7 +59,7 @@ event_kinds! { names =>
         });
 
     /// `sched:sched_pi_setprio`: `task` inherits a priority, or loses it again. Its `prio` is the
-    /// old one.
+    /// previous priority.
     PiSetprio { task: Task, newprio: KernelPriority }
     says format!("priority of {}: {} -> {newprio}", task.label(), task.prio);
     <- SchedPiSetprio = "sched" "sched_pi_setprio", "priority inheritance",
@@ -173,7 +173,7 @@ event_kinds! { names =>
     <- HrtimerExpireExit = "timer" "hrtimer_expire_exit" .full(), "run time of a timer", ["hrtimer"],
         |f, _| Some(EventKind::HrtimerExpireExit { hrtimer: f.u64(0)? });
 
-    /// `timer:timer_expire_entry`: a timer of the wheel, in softirq TIMER.
+    /// `timer:timer_expire_entry`: a timer of the timer wheel, in softirq TIMER.
     TimerExpireEntry { timer: u64, function: u64 }
     says format!("timer {} expires (wheel)", names.symbol(*function));
     <- TimerExpireEntry = "timer" "timer_expire_entry" .full(), "timers run in softirq TIMER",
@@ -265,7 +265,7 @@ event_kinds! { names =>
         });
 
     /// `timer:tick_stop`: an attempt to stop the tick of the CPU. `dependency` is not 0 if the tick
-    /// goes on, with the bits of [`TICK_DEPENDENCIES`](crate::TICK_DEPENDENCIES).
+    /// keeps running. Its bits are those of [`TICK_DEPENDENCIES`](crate::TICK_DEPENDENCIES).
     TickStop { success: bool, dependency: u32 }
     says match dependency {
         0 => "stops the tick".to_owned(),
@@ -430,8 +430,8 @@ event_kinds! { names =>
     TimerlatStack { frames: Vec<u64> }
     says format!("timerlat's interrupt came; {}", interrupted(frames, names));
 
-    /// `task` was switched out for the thread that had `waited`. Contains its kernel stack. It has
-    /// no share in a blame.
+    /// `task` was switched out to make way for a thread that had waited for the time `waited`.
+    /// Contains its kernel stack. It has no share in a blame.
     SwitchedOut {
         task: Task,
         #[serde(rename = "waited_ns")]

@@ -115,7 +115,7 @@ impl KernelPriority {
     }
 
     /// Returns whether the scheduler prefers this priority to `other` by class. Fair threads share
-    /// the CPU, whatever their nice values.
+    /// the CPU regardless of their nice values.
     pub fn is_above(self, other: Self) -> bool {
         self < other && self.is_real_time()
     }
@@ -177,7 +177,7 @@ impl TaskState {
     pub const STOPPED: u32 = 0x4;
     /// Stopped by a debugger (`__TASK_TRACED`).
     pub const TRACED: u32 = 0x8;
-    /// It exits (`EXIT_DEAD`, `EXIT_ZOMBIE`).
+    /// It is exiting (`EXIT_DEAD`, `EXIT_ZOMBIE`).
     pub const EXIT: u32 = 0x30;
     /// The states of a sleeping thread (`TASK_REPORT`, and idle kernel threads). The next higher
     /// bit means that the thread was preempted.
@@ -204,7 +204,7 @@ impl TaskState {
         self.0 & Self::TRACED != 0
     }
 
-    /// Returns whether the thread exits.
+    /// Returns whether the thread is exiting.
     pub const fn is_exit(self) -> bool {
         self.0 & Self::EXIT != 0
     }

@@ -1,4 +1,4 @@
-//! A histogram from counters of an application that uses the same bucket grid.
+//! Creates a histogram from the counters of an application that uses the same bucket grid.
 
 use super::Histogram;
 use crate::Nanos;
@@ -53,7 +53,7 @@ impl Histogram {
             .map(|seen| seen.0)
             .filter(|seen| *seen >= last);
         histogram.max = match beside.overflow {
-            // Counters from another process can hold any values.
+            // Counters from another process can contain any values.
             0 => seen.unwrap_or(beside.max.0).min(high).max(last),
             _ => beside.max.0.max(MAX_TRACKABLE_NS),
         };
@@ -89,7 +89,7 @@ mod tests {
                 overflow: 0,
             };
             prop_assert_eq!(&Histogram::of_counts(&counts, beside), &recorded);
-            // Without other data, minimum and maximum are the bounds of the buckets.
+            // Without any other data, the minimum and the maximum are the bounds of the buckets.
             let loose = CountedBeside { min: Nanos::ZERO, max: Nanos(u64::MAX), ..beside };
             let loose = Histogram::of_counts(&counts, loose);
             prop_assert!(loose.max() >= recorded.max());

@@ -19,8 +19,8 @@ const OWN: Resolution = Resolution {
 };
 
 impl Histogram {
-    /// Creates an empty histogram for counts of another tool. The tool rounds its figures down to a
-    /// multiple of `unit`, and its rows have the width `row`.
+    /// Creates an empty histogram for counts from another tool. The tool rounds its figures down to
+    /// a multiple of `unit`, and its rows have the width `row`.
     pub fn imported(unit: Nanos, row: Nanos) -> Self {
         Self {
             resolution: Some(Box::new(Resolution::new(unit, row))),
@@ -152,7 +152,7 @@ impl Histogram {
         let total = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         let first = index_of(FINE.0).unwrap_or(BUCKETS);
         let coarse = self.counts.filled().skip_while(|(index, _)| *index < first);
-        // The rows are incomplete after a merge with a histogram that has none.
+        // After a merge with a histogram that has no rows, the rows are incomplete.
         let complete =
             total(&mut fine.iter().map(|row| row.1)) == total(&mut coarse.map(|(_, count)| count));
         let (end, fine) = if complete {

@@ -53,8 +53,8 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Creates an empty histogram with its memory touched, so that recording neither allocates nor
-    /// faults.
+    /// Creates an empty histogram whose memory has already been touched, so that recording neither
+    /// allocates memory nor causes page faults.
     pub fn new() -> Self {
         Self {
             counts: Counts::new(),
@@ -140,12 +140,14 @@ impl Histogram {
         self.overflow
     }
 
-    /// Returns the exact minimum. `None` without samples, or if another tool did not report it.
+    /// Returns the exact minimum. `None` if there are no samples, or if another tool did not report
+    /// it.
     pub fn min(&self) -> Option<Nanos> {
         (self.count > 0 && self.min != u64::MAX).then_some(Nanos(self.min))
     }
 
-    /// Returns the exact maximum. `None` without samples, or if another tool did not report it.
+    /// Returns the exact maximum. `None` if there are no samples, or if another tool did not report
+    /// it.
     pub fn max(&self) -> Option<Nanos> {
         if self.max_is_unknown() {
             return None;
@@ -158,8 +160,8 @@ impl Histogram {
         Nanos(self.sum)
     }
 
-    /// Returns the mean, rounded to the nearest nanosecond. `None` without samples, or if another
-    /// tool did not report it.
+    /// Returns the mean, rounded to the nearest nanosecond. `None` if there are no samples, or if
+    /// another tool did not report it.
     pub fn mean(&self) -> Option<Nanos> {
         if self
             .resolution
@@ -222,7 +224,7 @@ impl Histogram {
         }
     }
 
-    /// Returns how many samples are known to exceed `limit`, without those in the bucket of
+    /// Returns how many samples are known to exceed `limit`, not counting those in the bucket of
     /// `limit`.
     pub(crate) fn above(&self, limit: Nanos) -> u64 {
         let buckets = self.counts.filled();
@@ -283,9 +285,9 @@ impl Histogram {
     }
 
     /// Returns the samples below `bins` µs in bins of 1 µs, and the number of the others. The
-    /// result is exact up to 1 ms, because no bucket below 1 ms crosses a microsecond. From 1 ms
-    /// on, buckets are at least 10 µs wide and count at their lower edge. Imported counts are exact
-    /// there as well. Samples without a row count among the others.
+    /// result is exact up to 1 ms, because no bucket below 1 ms contains a boundary between two
+    /// bins. From 1 ms on, buckets are at least 10 µs wide and are counted at their lower edge.
+    /// Imported counts are exact there as well. Samples without a row are counted among the others.
     pub fn micros(&self, bins: usize) -> (Vec<u64>, u64) {
         let mut rows = vec![0; bins];
         let mut beyond = self.overflow.saturating_add(self.unplaced());
@@ -298,7 +300,7 @@ impl Histogram {
         (rows, beyond)
     }
 
-    /// Resets all counts and keeps the memory.
+    /// Resets all counts but keeps the memory.
     pub fn clear(&mut self) {
         self.counts.clear();
         (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);

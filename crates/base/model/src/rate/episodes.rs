@@ -1,13 +1,13 @@
-//! Episodes: late periods that follow each other closely count once.
+//! Episodes: late periods that follow each other closely are counted as one.
 
 use crate::Nanos;
 
-/// The default gap: late periods without a longer pause between them are one episode.
+/// The default gap: late periods with no longer pause between them form one episode.
 pub const EPISODE_GAP: Nanos = Nanos::from_secs(1);
 
 /// The episodes of a run. An episode is a sequence of late periods without a pause longer than a
-/// fixed gap. A reader can check this definition with the data. An estimate of the clustering would
-/// split sparse bursts and join others.
+/// fixed gap. A reader can check this definition against the data. An estimate of the clustering,
+/// in contrast, would split sparse bursts and join others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Episodes {
     /// Number of times at which periods were late. Each time counts once, however many CPUs were

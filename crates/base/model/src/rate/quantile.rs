@@ -2,7 +2,8 @@
 
 use statrs::function::gamma::checked_gamma_lr;
 
-/// The quantile is searched up to this shape. Above it, an approximation is accurate to 1e-4.
+/// Up to this shape, the quantile is found by a search. Above it, an approximation is accurate to
+/// 1e-4.
 const SEARCHED: f64 = 1e5;
 
 /// Returns the upper bound of the expected number of events if `count` were observed: chi2(1 -

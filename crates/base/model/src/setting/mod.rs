@@ -1,4 +1,4 @@
-//! The settings of a machine that affect its latency, in one table.
+//! One table of the settings of a machine that affect its latency.
 //!
 //! The audit judges these settings, tune changes them, and experiments try them. All of them use
 //! the names, paths, values, risks and recommendations of this table. If a setting has more than
@@ -20,7 +20,7 @@ pub use boot::{BOOT_PARAMETERS, BootParameter, boot_parameter};
 pub use table::SETTINGS;
 pub use values::{Values, marked, mask, unmask};
 
-/// Possible damage by a change of a setting, for readers who do not know the setting.
+/// Possible damage from changing a setting, for readers who do not know the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Risk {
@@ -43,10 +43,10 @@ impl fmt::Display for Risk {
     }
 }
 
-/// Relation of a setting's instances to CPUs. A list of CPUs selects instances by it.
+/// Relation of a setting's instances to CPUs. A list of CPUs selects instances by this relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The setting belongs to no CPU: `--cpus` selects nothing.
+    /// The setting does not belong to any CPU, so `--cpus` selects nothing.
     Machine,
     /// The first number in the name of the instance is the CPU.
     Cpu,
@@ -66,7 +66,7 @@ pub enum Location {
     Each(&'static str),
     /// Several files, each with a name.
     Parts(&'static [(&'static str, &'static str)]),
-    /// The setting needs more than one write to a file: tune has special code for it.
+    /// The setting needs more than one write to a file, so tune has special code for it.
     Special {
         /// Its file, or a description if it has none.
         path: &'static str,
@@ -160,7 +160,8 @@ pub fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }
 
-/// Returns the setting with this name, for constants: an unknown name fails to compile.
+/// Returns the setting with this name, for use in constants, where an unknown name fails to
+/// compile.
 ///
 /// # Panics
 /// Panics if no setting has this name.
@@ -252,7 +253,7 @@ impl Setting {
     }
 
     /// Returns the reason why only the user may decide to change the setting. A program must not
-    /// change it otherwise.
+    /// change it on its own.
     pub fn only_by_hand(&self) -> Option<&'static str> {
         match (self.by_hand, self.risk) {
             ("", Risk::High) => Some("high risk"),
@@ -294,7 +295,7 @@ impl Setting {
         }
         let limits = matches!(self.values, Values::Between { .. });
         let path = path.replace('#', "*");
-        // Many machines mount debugfs by hand, and limits are specific to one machine.
+        // On many machines debugfs is mounted by hand, and limits are specific to one machine.
         (path.starts_with("/sys/") && !path.starts_with("/sys/kernel/debug/") && !limits)
             .then(|| format!("w {path} - - - - {value} in a file of /etc/tmpfiles.d"))
     }

@@ -102,8 +102,8 @@ impl Values {
         }
     }
 
-    /// Returns whether such a setting can contain this text. Does not check which words the kernel
-    /// lists.
+    /// Returns whether a setting with these values can contain this text. Does not check which
+    /// words the kernel lists.
     pub fn holds(self, value: &str) -> bool {
         let within = |min: i64, max: i64| {
             let number = value.parse::<i64>();
@@ -139,7 +139,7 @@ impl Values {
         }
     }
 
-    /// Returns a value for people: CPUs instead of a mask.
+    /// Returns a value in a form for people, with CPUs instead of a mask.
     pub fn readable(self, value: &str) -> String {
         match self {
             Self::Mask => match unmask(value) {

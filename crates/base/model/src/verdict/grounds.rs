@@ -59,10 +59,10 @@ impl Grounds<'_> {
         self.measured.get(place).copied().flatten()
     }
 
-    /// Returns an upper bound of how often the largest latency of all threads is exceeded. If the
+    /// Returns an upper bound on how often the largest latency of all threads is exceeded. If the
     /// threads measure different things, only the thread with the maximum counts. If there are
-    /// several phases, only the phase of that thread counts. The time of others is no evidence for
-    /// it.
+    /// several phases, only the phase of that thread counts. The time of other threads or phases is
+    /// no evidence for it.
     pub(super) fn bound(&self, due: &[Due]) -> Option<Bound> {
         let largest = (0..due.len()).max_by_key(|place| due[*place].max())?;
         let max = due[largest].max()?;

@@ -50,7 +50,7 @@ impl Limit {
         };
         let singles: Vec<Single> = (0..due.len()).map(judge).collect();
         let largest = (0..singles.len()).max_by_key(|place| {
-            // Of several equal threads, take the first.
+            // If several threads are equal, take the first.
             (singles[*place].order(), std::cmp::Reverse(*place))
         });
         let nothing = Single::nothing();
@@ -111,8 +111,7 @@ impl Limit {
     }
 
     /// Judges by the count above the exact limit, never by the end of a bucket. The percentile
-    /// meets the limit if at most as many periods exceed the limit as the rank of the percentile
-    /// allows.
+    /// meets the limit if no more periods exceed the limit than the rank of the percentile allows.
     fn judge_percentile(
         self,
         percent: f64,

@@ -45,9 +45,10 @@ impl Claim {
     /// Returns whether at most this share of the periods is later than `limit`, or the reason why
     /// this is open.
     ///
-    /// Late periods cluster, so each counts less than an independent one. Their counts in blocks of
-    /// time show how much less. The method also allows for unseen events: an episode that makes all
-    /// periods within one gap late, and that is rare enough not to occur in the measured time.
+    /// Late periods cluster, so each of them counts less than an independent one would. Their
+    /// counts in blocks of time show how much less. The method also allows for unseen events: an
+    /// episode that makes all periods within one gap late, and that is rare enough not to occur in
+    /// the measured time.
     fn late_share(
         self,
         limit: Nanos,

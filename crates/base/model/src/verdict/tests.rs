@@ -224,7 +224,7 @@ fn many_samples_above_break_the_limit() {
         Outcome::Exceeded
     );
     latencies.truncate(503);
-    // As far as known they are one burst, and five are allowed.
+    // As far as is known, they form one burst, and five are allowed.
     assert_eq!(
         outcome("p99", 999, &[thread(&latencies, 0)]),
         Outcome::NotDecidable
@@ -395,7 +395,7 @@ fn violation_beside_stop_stays_broken() {
     recording.requirement = require("max", 100_000);
     let verdict = recording.judge();
     assert_eq!(verdict.outcome, Outcome::Exceeded);
-    // The result is from the sample outside the stop.
+    // The result comes from the sample outside the stop.
     assert_eq!(verdict.limits[0].measured, Some(200_000));
     recording.suspensions.clear();
     assert_eq!(recording.judge().limits[0].measured, Some(1_000_000_000));

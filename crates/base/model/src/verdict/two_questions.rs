@@ -31,7 +31,7 @@ fn requirement_value_is_the_exact_boundary() {
     latencies[985] += 1;
     let exceeded = judged(counted(&latencies, limit));
     assert_eq!(exceeded.outcome, Outcome::Exceeded, "{}", exceeded.sentence);
-    // Without a count, the bucket alone does not decide.
+    // Without a count, the bucket alone does not decide the result.
     let open = judged(thread(&latencies, 0));
     assert_eq!(open.outcome, Outcome::NotDecidable, "{}", open.sentence);
     assert!(
@@ -39,7 +39,7 @@ fn requirement_value_is_the_exact_boundary() {
         "{}",
         open.sentence
     );
-    // If the maximum equals the limit, the bucket decides.
+    // If the maximum equals the limit, the bucket decides the result.
     assert_eq!(
         outcome("p50", 100_000, &[thread(&[100_000; 100], 0)]),
         Outcome::Met
@@ -156,7 +156,7 @@ fn with_a_confidence_the_machine_is_judged() {
         "{}",
         open.sentence
     );
-    // No measuring time proves a maximum. If it was exceeded, it is broken.
+    // A maximum cannot be proven by any measuring time. If it was exceeded, it is broken.
     assert_eq!(of_machine(&mut recording, "max").outcome, Outcome::Broken);
     let mut clean = minutes(10, &[Vec::new()]);
     let open = of_machine(&mut clean, "max");
@@ -236,7 +236,7 @@ fn verdict_of_sender_is_not_trusted() {
     recording.verdict.sentence = "requirement met".to_owned();
     recording.judge_anew();
     assert_eq!(recording.verdict, own);
-    // A sentence that is based on more than the recording is marked as the sender's, and only once.
+    // A sentence that is based on more than the recording is marked as the sender's, but only once.
     recording.verdict.outcome = Outcome::Held;
     recording.verdict.sentence = "held: at most 3".to_owned();
     recording.judge_anew();
