@@ -1,6 +1,6 @@
-//! Leases: a process locks a file while it works, so that others can see whether it is alive. The
-//! kernel releases the lock when the process ends (flock(2)). Unlike a pid, the lock is visible
-//! across pid and time namespaces and with hidepid.
+//! Leases: a process locks a file while it is working, so that other processes can see whether it
+//! is alive. The kernel releases the lock when the process ends (flock(2)). Unlike a pid, the lock
+//! is visible across pid and time namespaces and with hidepid.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -67,7 +67,7 @@ impl Lease {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let take = || -> io::Result<File> {
             let fd = openat(&folder, &name, flags, Mode::RUSR | Mode::WUSR)?;
-            // Lock at once, so that no other process finds the file unlocked.
+            // Lock the file immediately, so that no other process finds it unlocked.
             match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
                 // A process that is checking the lease holds the lock for a moment.
                 Err(Errno::WOULDBLOCK) => flock(&fd, FlockOperation::LockExclusive)?,

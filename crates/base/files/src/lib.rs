@@ -75,7 +75,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Returns the reason without the path, for a message that already names it.
+    /// Returns the reason without the path, for a message that already names the path.
     pub fn reason(&self) -> String {
         match self {
             Self::Write { source, .. } | Self::Read { source, .. } => source.to_string(),

@@ -37,7 +37,8 @@ pub enum LockRequest {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Clear the note. Otherwise other programs would take it for the note of the next holder.
+        // Clear the note, because other programs would otherwise take it for the note of the next
+        // holder.
         let _ = self.file.set_len(0);
     }
 }

@@ -43,12 +43,12 @@ enum To {
     File {
         temporary: Temporary,
         name: OsString,
-        /// Owner and mode of the file that is replaced. `None` if there is no such file, or only
+        /// Owner and mode of the file that is replaced. `None` if there is no such file, or if only
         /// the owner may read the new file.
         old: Option<Rights>,
     },
-    /// `/dev/null`, a named pipe, or an open descriptor of this process. Written in place, because
-    /// replacing it with a file would destroy it.
+    /// `/dev/null`, a named pipe, or an open descriptor of this process. It is written in place,
+    /// because replacing it with a file would destroy it.
     AsItIs(File),
 }
 
@@ -199,7 +199,8 @@ impl To {
             FileType::Fifo => {
                 rule::pipe(&found).map_err(Stopped::Refused)?;
                 let pipe = open_pipe(&folder, &name)?;
-                // Check the pipe that was opened, which may differ from the one found before.
+                // Check the pipe that was opened, because it may not be the one that was found
+                // before.
                 rule::pipe(&fstat(&pipe)?).map_err(Stopped::Refused)?;
                 Ok(Self::AsItIs(blocking(pipe)?))
             }
@@ -282,8 +283,8 @@ fn blocking(file: OwnedFd) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// Errors name the file, because a caller that writes through several layers does not know the
-/// name.
+/// Add the name of the file to errors, because a caller that writes through several layers does not
+/// know it.
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.to.write(bytes);

@@ -1,7 +1,7 @@
 //! The rules of fs/namei.c for links, pipes and files that another user may have planted
 //! (proc_sys_fs(5): protected_symlinks, protected_fifos, protected_regular). This program always
-//! enforces them: a machine may have them disabled, and the kernel does not apply them to every
-//! part of a path.
+//! enforces them, because they may be disabled on a machine, and because the kernel does not apply
+//! them to every part of a path.
 
 use rustix::fs::Stat;
 use rustix::process::geteuid;

@@ -88,7 +88,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.name.is_empty() {
-            // An error is not reported, because the folder may be gone.
+            // Errors are not reported, because the folder may already be gone.
             let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }

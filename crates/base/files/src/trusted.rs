@@ -100,8 +100,8 @@ fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> 
         return Err(refused(Refusal::NotRegular));
     }
     rule::trust(&stat).map_err(refused)?;
-    // Clears O_NONBLOCK. It has no effect on a regular file, but would mislead code that reads the
-    // flags.
+    // Clears O_NONBLOCK. The flag has no effect on a regular file, but would mislead code that
+    // reads the flags.
     fcntl_setfl(&file, access.flags() & OFlags::APPEND).map_err(|errno| failed(errno.into()))?;
     Ok(file.into())
 }

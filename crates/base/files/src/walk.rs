@@ -171,7 +171,8 @@ fn through_proc(folder: &OwnedFd, name: &OsStr) -> io::Result<(OwnedFd, Stat)> {
     Ok((file, stat))
 }
 
-/// Prepends the parts of `path` to those still ahead, and returns the folder where the path starts.
+/// Prepends the parts of `path` to the parts that are still to be walked, and returns the folder
+/// where the path starts.
 fn start(
     path: &Path,
     ahead: &mut VecDeque<OsString>,

@@ -7,8 +7,8 @@ use crate::schema::JsonSchema;
 /// The sample accounting of one measuring thread. Every wake-up that should have happened was
 /// recorded, missed, or discarded as warm-up.
 ///
-/// `expected` is computed from the clock (periods that came due), and the others are counted one by
-/// one. A balanced account is therefore a real check.
+/// `expected` is computed from the clock (periods that came due), while the other numbers are
+/// counted one by one. Checking that the account balances is therefore meaningful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accounting {
     /// Wake-ups that came due.

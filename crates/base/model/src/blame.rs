@@ -73,8 +73,8 @@ impl Blame {
         Nanos(sum.fold(0, u64::saturating_add))
     }
 
-    /// Returns the largest share, the culprit. If several are equal, the first one wins, and a
-    /// known cause wins over an unknown one.
+    /// Returns the largest share, the culprit. If several are equally large, a known cause is
+    /// preferred to an unknown one, and otherwise the first one is returned.
     pub fn largest(&self) -> Option<&Share> {
         self.shares.iter().rev().max_by_key(|share| {
             let known = share.kind() != ShareKind::Unexplained;
@@ -121,8 +121,8 @@ impl Share {
     }
 }
 
-/// A segment of a late reaction and its cause, for drawing. The segments of a window follow each
-/// other without gaps from the expected to the actual time.
+/// A segment of a late reaction and its cause, used to draw the reaction. The segments of a window
+/// follow each other without gaps from the expected to the actual time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
     /// Start, on CLOCK_MONOTONIC.

@@ -50,7 +50,7 @@ pub struct BootAttempt {
     pub arm: u32,
     /// Time of the request.
     pub requested: Timestamp,
-    /// The boot during which it was requested (`/proc/sys/kernel/random/boot_id`).
+    /// The boot during which this boot was requested (`/proc/sys/kernel/random/boot_id`).
     pub requested_in: String,
     /// ID of the boot that followed the request. Null until the machine reboots.
     pub boot: Option<String>,
@@ -99,6 +99,6 @@ pub struct WrittenFile {
     pub before: Option<String>,
     /// Its new content.
     pub after: String,
-    /// Whether its directory was created for it.
+    /// Whether the directory of the file was created for it.
     pub made_folder: bool,
 }

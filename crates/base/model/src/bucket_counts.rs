@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Returns the 1-based rank of `quantile` among `total` sorted values ("nearest rank"): the
-/// smallest rank that covers this fraction of the values. `None` without values.
+/// smallest rank that covers this fraction of the values. `None` if there are no values.
 pub(crate) fn rank_of(quantile: f64, total: u64) -> Option<u64> {
     if total == 0 {
         return None;

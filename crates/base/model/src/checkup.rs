@@ -56,7 +56,7 @@ pub struct Checkup {
 }
 
 impl Condition {
-    /// Reason why a condition proves nothing: a thread had no real-time priority.
+    /// The reason given if a condition proves nothing because a thread had no real-time priority.
     pub const NOT_REAL_TIME: &str = "measured without a real-time priority, which the loop needs";
 }
 
@@ -76,8 +76,8 @@ pub struct Condition {
     /// Number of episodes. An episode is a group of late periods on any CPU, with no pause between
     /// them longer than the episode gap.
     pub episodes: u64,
-    /// Clustering of the episodes: variance divided by mean of their counts in blocks of time, for
-    /// the largest block length (upper 90% limit). Clustering widens the bounds.
+    /// Clustering of the episodes: the variance divided by the mean of their counts in blocks of
+    /// time, for the largest block length (upper 90% limit). Clustering widens the bounds.
     #[serde(default)]
     pub dispersion: Option<f64>,
     /// Upper bound of the episodes per day (95% confidence), if the whole day is like the measured
@@ -90,8 +90,7 @@ pub struct Condition {
     pub max_ns: Option<Nanos>,
     /// p99 of the due periods. Null if there are too few of them.
     pub p99_ns: Option<Nanos>,
-    /// Whether all threads had a real-time policy. Otherwise the outcome is neither broken nor
-    /// held.
+    /// Whether all threads had a real-time policy. If not, the outcome is neither broken nor held.
     pub real_time: bool,
     /// The outcome.
     pub outcome: Outcome,

@@ -16,7 +16,7 @@ pub struct GroupFacts {
     pub cpus: Option<CpuSet>,
     /// Whether these CPUs are exclusive to the group. Null if unknown.
     pub exclusive: Option<bool>,
-    /// The tightest CPU quota of the group and its ancestors.
+    /// The tightest CPU quota among those of the group and its ancestors.
     pub quota: Option<CpuQuota>,
     /// Whether the quota could be read. If not, an absent quota means unknown, not unlimited.
     pub quota_known: bool,

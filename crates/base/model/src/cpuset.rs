@@ -48,7 +48,7 @@ pub enum CpuSetError {
 
 impl CpuSet {
     /// The largest accepted CPU number. The kernel supports at most 8192 CPUs (`NR_CPUS`), and a
-    /// typing error must not exhaust memory.
+    /// typing error in a list must not exhaust the memory.
     pub const MAX_CPU: u32 = 8_191;
 
     /// Reads a list from the kernel command line, such as `2-N` or `all:1/2`: `N` is the last CPU,

@@ -29,7 +29,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the exact quantile, if unknown latencies do not affect it.
+    /// Returns the exact quantile if unknown latencies do not affect it.
     pub fn exact(self) -> Option<Nanos> {
         self.at_most.filter(|at_most| *at_most == self.at_least)
     }
@@ -119,8 +119,8 @@ impl Due {
         self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
-    /// Returns the largest known latency, with open periods at their lower bound. Zero if all were
-    /// early, `None` if nothing is known.
+    /// Returns the largest known latency, with open periods at their lower bound. Zero if all
+    /// periods were early, `None` if nothing is known.
     pub fn max(&self) -> Option<Nanos> {
         let known = match self.known.count() {
             0 if self.known.early() > 0 => Some(Nanos::ZERO),
@@ -170,8 +170,8 @@ impl Due {
         self.known.above(limit).saturating_add(open)
     }
 
-    /// Returns the number of periods that exceed `limit`. It is exact if they were counted one by
-    /// one, or if `limit` is a bucket edge.
+    /// Returns the number of periods that exceed `limit`. The number is exact if the periods were
+    /// counted one by one, or if `limit` is a bucket edge.
     pub fn above_limit(&self, limit: Nanos) -> Above {
         let counted = self.above.iter().find(|one| one.limit_ns == limit);
         let known = match counted {

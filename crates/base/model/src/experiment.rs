@@ -50,11 +50,11 @@ pub struct Experiment {
     pub sentence: String,
     /// Warnings for the reader.
     pub warnings: Vec<String>,
-    /// The boots, if the unit is the boot. Absent otherwise.
+    /// The boots, if the experimental unit is the boot. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boots: Option<Boots>,
-    /// Progress of a search for helpful settings. Present only in the experiment of the first stage
-    /// of the search.
+    /// Progress of a search for helpful settings. Present only in the experiment that is the first
+    /// stage of the search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub improvement: Option<Box<ImprovementState>>,
 }
@@ -70,7 +70,7 @@ pub enum ExperimentState {
     /// Its program was killed. The experiment can be resumed. The store reports this state for a
     /// running experiment whose process no longer exists.
     Interrupted,
-    /// The whole plan was measured, or the answer was known earlier.
+    /// The whole plan was measured, or the answer was known before that.
     Finished,
     /// The user stopped it. It can be resumed.
     Stopped,
@@ -105,7 +105,7 @@ pub struct Pilot {
     pub recording: Option<RecordingId>,
     /// Its length without the warm-up.
     pub measured_ns: Nanos,
-    /// Late slots in that time ([`ExperimentBlock::late`]).
+    /// Number of late slots in that time ([`ExperimentBlock::late`]).
     pub late: u64,
     /// Threshold: latencies above it are late.
     pub threshold_ns: Nanos,
@@ -113,11 +113,11 @@ pub struct Pilot {
     pub block_ns: Nanos,
     /// Number of planned rounds. Each measures every arm once.
     pub rounds: u32,
-    /// Dispersion of the late slots: variance divided by mean of the counts in tenths of the pilot,
-    /// at least 1.
+    /// Dispersion of the late slots: the variance divided by the mean of the counts in tenths of
+    /// the pilot, at least 1.
     pub dispersion: f64,
-    /// The smallest ratio of rates that the plan detects in 80% of the cases. Null if the plan
-    /// detects no ratio up to 10.
+    /// The smallest ratio of rates that the plan detects in 80% of cases. Null if the plan detects
+    /// no ratio up to 10.
     pub detects: Option<f64>,
 }
 
@@ -132,8 +132,8 @@ pub struct ExperimentBlock {
     pub recording: Option<RecordingId>,
     /// Its measuring time, without the wash-out time at the start.
     pub measured_ns: Nanos,
-    /// Number of late slots: time slots of 10 ms with a late thread. More lateness never reduces
-    /// this count.
+    /// Number of late slots: time slots of 10 ms with a late thread. Additional lateness never
+    /// reduces this count.
     pub late: u64,
     /// Number of late slots in the first and second half of the block.
     pub halves: [u64; 2],
@@ -152,7 +152,7 @@ pub struct ExperimentBlock {
     /// Mean frequency of the CPUs at the end, in kHz. Null if none can be read.
     #[serde(default)]
     pub khz: Option<u64>,
-    /// Whether its results are doubtful: samples were lost, or a load ended.
+    /// Whether its results are doubtful, because samples were lost or a load ended early.
     pub flawed: bool,
     /// The last part of the output of the arm's command. Null if there was none.
     pub output: Option<String>,

@@ -38,8 +38,8 @@ pub struct Explanation {
     /// counts of the threads.
     #[serde(default)]
     pub waits_without_end: u64,
-    /// The longest time from an outlier to its explanation. Null if none was explained during the
-    /// run.
+    /// The longest time from an outlier to its explanation. Null if no outlier was explained during
+    /// the run.
     #[serde(default)]
     pub explained_within_ns: Option<Nanos>,
     /// The jobs of watched threads. Null if jobs were not followed.
@@ -79,7 +79,7 @@ impl Explanation {
 /// One explained outlier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outlier {
-    /// Its number, counted from 1 in the order of the reports.
+    /// Its number, counted from 1 in the order in which outliers were reported.
     pub number: u64,
     /// When the thread should have woken, on the wall clock.
     pub time: Timestamp,
@@ -125,7 +125,7 @@ pub struct Period {
     /// The largest deviation of an interval between outliers from the period or a multiple of it.
     /// Outliers with a larger deviation are not counted.
     pub tolerance_ns: Nanos,
-    /// Number of outliers that fit the period.
+    /// Number of outliers that match the period.
     pub count: u64,
     /// Number of expected times at which no outlier occurred.
     pub missing: u64,

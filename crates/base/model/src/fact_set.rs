@@ -58,7 +58,7 @@ pub struct FactSet {
     /// The whole text of the kernel's configuration.
     pub kernel_config: Fact<String>,
     /// Contents of files by path. If no file matches a pattern, the pattern itself is listed, with
-    /// the reason. Facts that no file contains are listed under the command that shows them:
+    /// the reason. Facts that are not in a file are listed under the command that shows them:
     /// `ethtool -c eth0`.
     pub files: BTreeMap<String, Reading>,
     /// The processes and kernel threads.
@@ -97,7 +97,7 @@ impl FactSet {
     /// # Errors
     /// Fails if the text is not a complete set of facts, or if its version is newer.
     pub fn from_json(text: &str) -> Result<Self, FactSetError> {
-        /// Reads only the version, because the program does not know the rest of a newer form.
+        /// Read only the version, because the program does not know the rest of a newer form.
         #[derive(Deserialize)]
         struct Version {
             schema: u32,

@@ -21,7 +21,7 @@ pub const AUDIT_SCHEMA: u32 = 1;
 pub enum FindingState {
     /// The state is as recommended.
     Ok,
-    /// The state costs latency under a condition that the facts do not show.
+    /// The state costs latency under a condition that cannot be seen from the facts.
     Warn,
     /// The state costs latency.
     Fail,
@@ -31,7 +31,7 @@ pub enum FindingState {
     NotApplicable,
 }
 
-/// Importance of a finding for latency, in ascending order.
+/// How important a finding is for latency, in ascending order.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -41,7 +41,7 @@ pub enum Severity {
     Info,
     /// The state adds to latencies in general, or causes rare long ones.
     Medium,
-    /// The state adds more latency than a usual requirement allows.
+    /// The state adds more latency than a typical requirement allows.
     High,
     /// Latency is unbounded until the state is corrected.
     Fatal,
@@ -106,14 +106,14 @@ pub struct Finding {
     /// `swappiness`.
     #[serde(default)]
     pub subject: String,
-    /// The subject and its state: `swappiness is 60`. Only the subject if the state is unknown or
-    /// does not exist.
+    /// The subject and its state: `swappiness is 60`. Contains only the subject if the state is
+    /// unknown or does not exist.
     pub title: String,
     /// Result of the check.
     pub state: FindingState,
     /// Severity for the role of the machine.
     pub severity: Severity,
-    /// The current state in one line. If the result is *unknown*, the reason.
+    /// The current state in one line. If the result is *unknown*, this is the reason.
     pub found: String,
     /// The recommended state.
     pub expected: String,
@@ -127,8 +127,8 @@ pub struct Finding {
     /// How the role changes the recommendation, and which guides recommend otherwise.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub role_note: Option<String>,
-    /// Shell commands that change the setting until the next boot or `tune revert`. The user must
-    /// decide about lines that begin with `#`.
+    /// Shell commands that change the setting until the next boot or `tune revert`. Lines that
+    /// begin with `#` are left for the user to decide.
     pub now: Vec<String>,
     /// The settings in `now` that `tune` can change.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]

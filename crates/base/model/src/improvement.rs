@@ -71,8 +71,8 @@ pub struct Stage {
     pub arms: u32,
     /// Number of measurements of each condition.
     pub rounds: u32,
-    /// The smallest ratio of rates that the stage detects in 80% of the cases. Null if it detects
-    /// no ratio up to 10, or if this is unknown.
+    /// The smallest ratio of rates that the stage detects in 80% of cases. Null if it detects no
+    /// ratio up to 10, or if this is unknown.
     pub detects: Option<f64>,
     /// Its experiment. Null if it did not run.
     pub experiment: Option<RecordingId>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos};
 
-/// Events on some CPUs over some time, as the kernel's tracer recorded them.
+/// Events on some CPUs during some time, as recorded by the kernel's tracer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interruptions {
     /// Length of the time over which events were counted.
@@ -38,7 +38,7 @@ pub struct SentInterrupts {
     pub count: u64,
 }
 
-/// How often the kernel could not stop the tick of a CPU, for one set of reasons.
+/// How often the kernel could not stop the tick of a CPU for one particular set of reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptTicks {
     /// The CPU.

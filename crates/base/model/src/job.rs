@@ -14,15 +14,15 @@ pub struct Jobs {
     /// Number of explained jobs whose largest share was caused by punctual itself and not by the
     /// application or the machine.
     pub caused_by_observer: u64,
-    /// The time windows with watched jobs. Null for the whole run.
+    /// The time windows in which jobs were watched. Null if they were watched during the whole run.
     #[serde(default)]
     pub windows: Option<JobWindows>,
     /// The jobs of each thread, indexed as `threads`.
     pub threads: Vec<ThreadJobs>,
 }
 
-/// The time windows with watched jobs, if the overhead was limited. Only jobs that began within a
-/// window are counted.
+/// The time windows in which jobs were watched, if the overhead was limited. Only jobs that began
+/// within a window are counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobWindows {
     /// Limit on the CPU time spent on watching, divided by the run time: 0.02 is 2% of one CPU.
@@ -63,11 +63,11 @@ pub struct ThreadJobs {
     pub jobs: u64,
     /// Number of jobs above the budget.
     pub over_budget: u64,
-    /// Jobs released without a wait, because the thread returned to its wait too late. Their real
-    /// release time is unknown.
+    /// Number of jobs that were released without a wait, because the thread returned to its wait
+    /// too late. Their real release time is unknown.
     pub released_at_once: u64,
-    /// Jobs left out because the event of their release is missing, because trace events were lost,
-    /// or because the thread or the run ended before their completion.
+    /// Number of jobs that were left out because the event of their release is missing, because
+    /// trace events were lost, or because the thread or the run ended before their completion.
     pub incomplete: u64,
     /// Number of observed waits of the thread, of any kind.
     pub waits: u64,
@@ -103,7 +103,7 @@ pub struct ReleaseWait {
     pub object: Option<String>,
     /// How it was chosen.
     pub choice: ReleaseChoice,
-    /// Number of such waits observed when it was chosen.
+    /// Number of such waits that had been observed when it was chosen.
     pub seen: u64,
     /// The median interval between wake-ups, if the intervals were regular: their median deviation
     /// is at most a quarter of the median. Null otherwise.

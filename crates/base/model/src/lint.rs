@@ -66,13 +66,13 @@ pub enum FileKind {
     Device,
     /// A block device: a disk.
     Disk,
-    /// Not in a file system: a timer, an event counter, epoll.
+    /// A file that is not in a file system: a timer, an event counter, epoll.
     Anonymous,
 }
 
 impl FileKind {
-    /// Returns the kind for the file type in a mode (inode(7)). 1 means a file outside any file
-    /// system. `None` if unknown.
+    /// Returns the kind that corresponds to the file type in a mode (inode(7)). 1 means a file
+    /// outside any file system. Returns `None` if the type is unknown.
     pub fn of_mode(mode: u32) -> Option<Self> {
         match mode {
             1 => Some(Self::Anonymous),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{Nanos, SignedNanos, TimerlatContext};
 
-/// Results since the last reading, by CPU and then by time.
+/// Results since the last reading, ordered by CPU and then by time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoiseReports {
     /// Samples of timerlat.
@@ -69,7 +69,7 @@ pub struct OsnoiseSample {
     pub noise: Nanos,
     /// The longest gap. 0 if none was above the threshold.
     pub longest: Nanos,
-    /// Number of gaps without any interruption by software. The cause is hardware, firmware or a
+    /// Number of gaps without any interruption by software. Their cause is hardware, firmware or a
     /// hypervisor.
     pub hardware: u64,
     /// Number of non-maskable interrupts.

@@ -11,8 +11,8 @@ use crate::schema::JsonSchema;
 pub struct Origin {
     /// The file format: `cyclictest-hist`.
     pub format: String,
-    /// The program that measured, with its version if the file contains it:
-    /// `cyclictest of rt-tests 2.10`.
+    /// The program that made the measurement, with its version if the file contains it: `cyclictest
+    /// of rt-tests 2.10`.
     pub tool: String,
     /// The file, as the user named it. `-` for standard input.
     pub file: String,

@@ -219,7 +219,7 @@ impl Arguments {
         Ok(Self(values))
     }
 
-    /// Returns the value of a duration.
+    /// Returns the value of a duration parameter.
     pub fn duration(&self, name: &str) -> Option<Nanos> {
         match self.0.get(name)? {
             Argument::Duration(value) => Some(*value),
@@ -227,7 +227,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the value of a count.
+    /// Returns the value of a count parameter.
     pub fn count(&self, name: &str) -> Option<u64> {
         match self.0.get(name)? {
             Argument::Count(value) => Some(*value),
@@ -245,7 +245,7 @@ impl Arguments {
         (self.count(Parameter::PERIODS)).or_else(|| self.count(Parameter::WAKEUPS))
     }
 
-    /// Returns the value of a choice.
+    /// Returns the value of a choice parameter.
     pub fn choice(&self, name: &str) -> Option<&'static str> {
         match self.0.get(name)? {
             Argument::Choice(word) => Some(word),
@@ -253,12 +253,12 @@ impl Arguments {
         }
     }
 
-    /// Returns whether a flag is set.
+    /// Returns whether a flag parameter is set.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.0.get(name), Some(Argument::Flag(true)))
     }
 
-    /// Returns the value of a text.
+    /// Returns the value of a text parameter.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.0.get(name)? {
             Argument::Text(text) => Some(text),

@@ -10,7 +10,7 @@ use crate::schema::JsonSchema;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Chart {
-    /// Samples by latency, with a curve for each thread.
+    /// The number of samples by latency, with a curve for each thread.
     #[default]
     Latency,
     /// A heat map of CPU pairs.
@@ -58,8 +58,8 @@ impl ProbeRun {
     /// 1234)`.
     pub const WATCHED: &str = "watched";
 
-    /// Returns the application whose threads were watched. `None` if punctual's own threads
-    /// measured.
+    /// Returns the application whose threads were watched. `None` if the measuring threads were
+    /// punctual's own.
     pub fn watched(&self) -> Option<&str> {
         let named = |name| self.parameters.get(name).and_then(|value| value.as_str());
         let watched = named(Self::WATCHED).or_else(|| named("targets"));

@@ -177,8 +177,8 @@ impl Rate {
         }
     }
 
-    /// Returns whether the rate changes more slowly than the run can show. The bounds then describe
-    /// this run only, not a day.
+    /// Returns whether the rate changes more slowly than the run can show. In this case the bounds
+    /// describe only this run, not a day.
     pub fn is_slow(&self) -> bool {
         self.rises
     }
@@ -226,7 +226,7 @@ impl Rate {
 /// The longest useful measurement: 300 years, in seconds.
 const LONGEST: f64 = 1e10;
 
-/// Maximum number of blocks. A run exceeds it only if the gap is far shorter than any sensible gap.
+/// Maximum number of blocks. A run needs more only if the gap is far shorter than any sensible gap.
 const MOST_BLOCKS: u64 = 1 << 24;
 
 #[cfg(test)]
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(slow.decide(89.0, ERROR), Decision::Broken);
         assert_eq!(slow.decide(20_000.0, ERROR), Decision::Open);
         assert_eq!(slow.needed(20_000.0, ERROR), Some(Nanos(8 * HOUR.0)));
-        // A run of three days cannot use the rule for a single day.
+        // The rule for a single day does not apply to a run of three days.
         let days = rate([1], Nanos::from_secs(259_200));
         assert_eq!(days.decide(0.9, ERROR), Decision::Open);
     }

@@ -22,7 +22,8 @@ use crate::{
 /// `not_proven` and `no_requirement`, and `exceedance_bound` became `bound`.
 ///
 /// Version 3: the result of a requirement in the run is `met`, `exceeded` or `not_decidable`.
-/// `held`, `broken` and `not_proven` describe the machine, if a statement about it was requested.
+/// `held`, `broken` and `not_proven` describe the machine and are used if a statement about it was
+/// requested.
 ///
 /// Version 4: causes are data (`blame.shares[].cause`). Causes of earlier versions cannot be read.
 pub const SCHEMA_VERSION: u32 = 5;
@@ -92,7 +93,7 @@ pub struct Recording {
     pub interference: Interference,
     /// Overhead of the measurement itself.
     pub observer: Observer,
-    /// Warnings for the reader: missing rights, settings that were refused, loads that died.
+    /// Warnings for the reader: missing rights, settings that were refused, loads that ended early.
     pub warnings: Vec<String>,
 }
 
@@ -276,7 +277,7 @@ impl Recording {
         }
     }
 
-    /// Reads the JSON form. A recording of an earlier schema gets a new verdict.
+    /// Reads the JSON form. A recording with an earlier schema gets a new verdict.
     ///
     /// # Errors
     /// Fails if the schema is newer, or the text is not a recording.
@@ -287,12 +288,12 @@ impl Recording {
     }
 
     /// Reads the JSON form of a recording whose threads or rows are stored elsewhere. Call
-    /// [`bring_up_to_date`](Self::bring_up_to_date) when it is complete.
+    /// [`bring_up_to_date`](Self::bring_up_to_date) once the recording is complete.
     ///
     /// # Errors
     /// Returns the errors of [`from_json`](Self::from_json).
     pub fn from_part_json(text: &str) -> Result<Self, ReadError> {
-        /// Reads only the version, because the program does not know the rest of a newer form.
+        /// Read only the version, because the program does not know the rest of a newer form.
         #[derive(Deserialize)]
         struct Version {
             #[serde(default)]
@@ -311,8 +312,8 @@ impl Recording {
         })
     }
 
-    /// Converts a recording of an earlier schema to the current one. The verdict can change, as it
-    /// now judges due periods instead of samples.
+    /// Converts a recording with an earlier schema to the current one. The verdict can change,
+    /// because it now judges due periods instead of samples.
     pub fn bring_up_to_date(&mut self) {
         if self.schema < SCHEMA_VERSION {
             self.schema = SCHEMA_VERSION;
@@ -355,7 +356,7 @@ impl Recording {
     }
 
     /// Returns whether the recording contains this fact. Always true for recordings made by
-    /// punctual. For an import it depends on the content of the file.
+    /// punctual. For an import, this depends on the content of the file.
     pub fn knows(&self, what: Unknown) -> bool {
         let origin = self.origin.as_ref();
         origin.is_none_or(|origin| !origin.unknown.contains(&what))
@@ -411,7 +412,7 @@ mod tests {
             parameters.insert(name.to_owned(), value.into());
             recording.headline()
         };
-        // Recordings made before comms were stored have this form.
+        // Recordings have this form if they were made before comms were stored.
         assert_eq!(set("targets", "pid 1234"), "threads of pid 1234");
         let named = set(ProbeRun::WATCHED, "motion (pid 1234)");
         assert_eq!(named, "threads of motion (pid 1234)");

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// Limits on a measurement. A run without limits only measures. Each limit applies to the due
-/// periods, including missed ones ([`crate::Due`]).
+/// Limits on a measurement. A run without limits only measures and judges nothing. Each limit
+/// applies to the due periods, including missed ones ([`crate::Due`]).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
     /// The limits. Each applies to each thread.

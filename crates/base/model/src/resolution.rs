@@ -6,7 +6,7 @@ use crate::Nanos;
 use crate::schema::JsonSchema;
 use crate::varint::{push_varint, take_varint};
 
-/// The resolution of an imported histogram, and its samples without a row.
+/// The resolution of an imported histogram, and its samples that are in no row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Grain")]
 pub struct Resolution {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The role of a machine. If tuning guides contradict each other, the role decides which one
+/// The role of a machine. Where tuning guides contradict each other, the role decides which of them
 /// applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Role {

@@ -1,4 +1,4 @@
-//! Makes untrusted text safe to show: thread names, labels, file names and messages that quote
+//! Makes untrusted text safe to display: thread names, labels, file names and messages that quote
 //! them.
 
 use std::borrow::Cow;
@@ -9,8 +9,8 @@ const REPLACEMENT: char = '\u{fffd}';
 
 /// Returns one line of text that cannot mislead a terminal, an XML reader or a human reader.
 ///
-/// Line ends and tabs become spaces. Control characters (terminals obey them), bidirectional marks
-/// (they reorder the text) and characters that XML 1.0 forbids become U+FFFD.
+/// Line ends and tabs become spaces. Control characters (which terminals interpret), bidirectional
+/// marks (which reorder the text) and characters that XML 1.0 forbids become U+FFFD.
 pub fn sanitize(text: &str) -> Cow<'_, str> {
     replace(text, |c| match c {
         '\t' | '\n' | '\r' | '\u{2028}' | '\u{2029}' => ' ',
@@ -63,7 +63,7 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(json.len() + 64);
     for c in json.chars() {
         if acts(c) {
-            // Writing to a String does not fail. All of these are below U+10000.
+            // Writing to a String does not fail. All of these characters are below U+10000.
             let _ = write!(escaped, "\\u{:04x}", u32::from(c));
         } else {
             escaped.push(c);

@@ -26,7 +26,7 @@ pub struct SeriesRun {
     pub duration_ns: Nanos,
     /// How the run ended.
     pub completion: Completion,
-    /// The outcome for the requirement of the run.
+    /// The outcome of judging the requirement of the run.
     pub outcome: Outcome,
     /// The hash of the machine's facts (`Store::facts`). `None` if only the recording contains
     /// them.
@@ -62,8 +62,8 @@ pub struct RunGroup {
 }
 
 impl RunGroup {
-    /// Returns how many periods are known to exceed `limit`. A bucket counts only if all of it is
-    /// above the limit.
+    /// Returns how many periods are known to exceed `limit`. A bucket is counted only if all of it
+    /// is above the limit.
     pub fn above(&self, limit: Nanos) -> u64 {
         let buckets = self.latencies.iter();
         let above = buckets.filter(|(lower, ..)| *lower > limit.0);
@@ -97,7 +97,7 @@ impl RunGroup {
     }
 }
 
-/// Returns the groups of a recording, by phase in the order of the run, then by class.
+/// Returns the groups of a recording, ordered by phase as in the run, then by class.
 pub fn run_groups(recording: &Recording) -> Vec<RunGroup> {
     let isolated = recording.host.processor.isolated.get().cloned();
     let phases = phases(recording);

@@ -181,13 +181,13 @@ pub struct Note {
 pub enum ChangeDecision {
     /// The change is known and accepted.
     Acknowledged,
-    /// The change is no longer accepted and counts again.
+    /// The change is no longer accepted and is counted again.
     Reopened,
 }
 
 words!(ChangeDecision, Acknowledged => "acknowledged", Reopened => "reopened");
 
-/// A decision about a change point. If a change has several decisions, the latest one counts.
+/// A decision about a change point. If a change has several decisions, the latest one applies.
 /// Earlier ones are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeAnnotation {
@@ -195,7 +195,7 @@ pub struct ChangeAnnotation {
     pub id: RecordingId,
     /// The series.
     pub series: String,
-    /// The figure with the change, as the trend names it: phase, class of CPUs, figure.
+    /// The figure that changed, as the trend names it: phase, class of CPUs, figure.
     pub figure: String,
     /// The first run after the change.
     pub recording: RecordingId,

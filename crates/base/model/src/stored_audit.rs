@@ -34,8 +34,8 @@ pub struct StoredFinding {
     pub state: FindingState,
     /// Severity for the role of the audit.
     pub severity: Severity,
-    /// The subject of the check and its state: `swappiness is 60`. Only the subject if the state is
-    /// unknown.
+    /// The subject of the check and its state: `swappiness is 60`. Contains only the subject if the
+    /// state is unknown.
     pub title: String,
     /// Reason why the state is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,9 +12,9 @@ use crate::{Nanos, TopSample};
 pub struct Suspension {
     /// Kind of the suspension.
     pub kind: SuspensionKind,
-    /// Last time at which this program ran before the suspension, on the wall clock. The suspension
-    /// began up to 0.1 s later. For a stop of less than 0.3 s, this is the due time of the last
-    /// wait that the stop delayed.
+    /// Last time at which this program is known to have run before the suspension, on the wall
+    /// clock. The suspension began up to 0.1 s later. For a stop of less than 0.3 s, this is the
+    /// due time of the last wait that the stop delayed.
     pub started: Timestamp,
     /// Start of the suspension on CLOCK_MONOTONIC.
     pub from_monotonic_ns: Nanos,
@@ -31,7 +31,7 @@ pub struct Suspension {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspensionKind {
-    /// SIGSTOP or SIGTSTP (Ctrl-Z) stopped the process, until a SIGCONT.
+    /// SIGSTOP or SIGTSTP (Ctrl-Z) stopped the process until it received SIGCONT.
     StoppedBySignal,
     /// The machine was suspended to memory or to disk.
     MachineSuspended,

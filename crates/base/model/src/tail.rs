@@ -17,7 +17,7 @@ pub struct TailRemark {
     pub above: u64,
     /// Shape parameter of the distribution.
     pub shape: f64,
-    /// Length of the extrapolated time, in multiples of the measurement.
+    /// Length of the extrapolated time, as a multiple of the length of the measurement.
     pub times: u64,
     /// The level: in the extrapolated time, one wake-up is expected to exceed it.
     pub level_ns: Nanos,

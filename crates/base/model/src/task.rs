@@ -25,7 +25,7 @@ pub struct TaskRecord {
     pub nice: i8,
     /// Its affinity. Null if it cannot be read.
     pub affinity: Option<CpuSet>,
-    /// The CPU on which it ran last.
+    /// The CPU on which it last ran.
     pub last_cpu: u32,
     /// Start time in clock ticks after boot. Start time and thread ID identify the thread, even if
     /// the kernel reuses the ID.

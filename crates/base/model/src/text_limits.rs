@@ -179,7 +179,7 @@ pub fn check_bytes(what: &'static str, text: &str, most: usize) -> Result<(), To
     }
 }
 
-/// Returns the text. If it is longer than `most` bytes, it is cut to that length and marked.
+/// Returns the text. A text that is longer than `most` bytes is cut to that length and marked.
 pub fn cut_to(text: String, most: usize) -> String {
     const MARK: &str = "…";
     if text.len() <= most {

@@ -113,7 +113,7 @@ impl fmt::Display for Scheduling {
 /// RUSAGE_THREAD).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadUsage {
-    /// Page faults without I/O. Each adds a latency that the measurement itself causes.
+    /// Page faults without I/O. Each of them adds latency that is caused by the measurement itself.
     pub page_faults_minor: u64,
     /// Page faults that waited for I/O.
     pub page_faults_major: u64,
@@ -128,8 +128,9 @@ pub struct ThreadUsage {
 /// One measuring thread and its results.
 ///
 /// In JSON the counts of [`Accounting`] and [`ThreadUsage`] are at the top level of the thread.
-/// Figures that follow from the histogram are also written for scripts, and ignored when reading:
-/// `min_ns`, `mean_ns`, `max_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `p9999_ns`.
+/// Figures that follow from the histogram are also written, for use by scripts, and are ignored
+/// when reading: `min_ns`, `mean_ns`, `max_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`,
+/// `p9999_ns`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "ThreadJson", into = "ThreadJson")]
 #[schemars(with = "ThreadJson")]
@@ -243,7 +244,7 @@ struct ThreadJson {
     /// The latencies of the samples.
     histogram: Histogram,
     /// Known lateness of missed periods: the time of the delayed wake-up minus the period's own due
-    /// time. Absent if no period was missed, or no lateness is known.
+    /// time. Absent if no period was missed, or if no lateness is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     missed_histogram: Option<Box<Histogram>>,
     /// Missed periods that had no wake-up when the run ended. Absent if there were none.

@@ -10,7 +10,7 @@ use crate::{CpuSet, Fact};
 pub struct Topology {
     /// Each CPU, in ascending order.
     pub cpus: Vec<CpuLocation>,
-    /// Each cache once, by level, then by its first CPU.
+    /// Each cache once, ordered by level, then by its first CPU.
     pub caches: Vec<Cache>,
     /// Each memory node, in ascending order. Empty if the kernel does not report any.
     pub nodes: Vec<MemoryNode>,
@@ -166,9 +166,9 @@ impl Topology {
         ])
     }
 
-    /// Returns a good place for a thread that processes the work of an interrupt or softirq on
-    /// `cpu`. Prefers another core on the nearest shared cache, where data are warm and the handler
-    /// does not interrupt the thread. Returns `cpu` itself if there is none.
+    /// Returns a good CPU for a thread that processes the work of an interrupt or softirq on `cpu`.
+    /// Prefers another core that shares the nearest cache, where the data are still cached and the
+    /// handler does not interrupt the thread. Returns `cpu` itself if there is none.
     ///
     /// # Errors
     /// Fails if the CPU is not online.
@@ -251,8 +251,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Two sockets with two cores of two CPUs each (0 and 4 are one core), and a last-level cache
-    /// for each socket.
+    /// Two sockets with two cores of two CPUs each (CPUs 0 and 4 are one core), and a last-level
+    /// cache for each socket.
     fn server(isolated: &str) -> Topology {
         let place = |cpu: u32| CpuLocation {
             cpu,

@@ -30,14 +30,15 @@ pub struct TraceSummary {
     pub to_ns: Nanos,
     /// Number of gaps with lost events.
     pub gaps: u64,
-    /// Number of lost events, as far as the trace states it.
+    /// Number of lost events, as far as the trace reports it.
     pub lost: u64,
     /// Number of context switches that are missing in the trace even though it contains others.
     pub switches_missing: u64,
     /// Number of waits of unknown length, because events that may have interrupted them are
     /// missing.
     pub incomplete: u64,
-    /// Whether only reactions of real-time threads were explained, because the trace contains some.
+    /// Whether only reactions of real-time threads were explained, because the trace contains such
+    /// reactions.
     pub real_time_only: bool,
     /// Number of reactions of ordinary threads that were left out for that reason.
     pub ordinary: u64,

@@ -108,7 +108,7 @@ impl Outcome {
 pub struct LimitResult {
     /// The limit.
     pub limit: Limit,
-    /// The worst value of all threads. Null if a thread measured nothing.
+    /// The worst value among all threads. Null if a thread measured nothing.
     pub measured: Option<u64>,
     /// The thread with the worst value, as an index into `threads`.
     pub thread: Option<u32>,
@@ -121,8 +121,8 @@ pub struct LimitResult {
     /// Reason why the result is open, and what would decide it. Null if it is decided.
     #[serde(default)]
     pub lacking: Option<String>,
-    /// Number of periods of that thread that are known to exceed the limit. Only for limits on
-    /// latencies.
+    /// Number of periods of that thread that are known to exceed the limit. Present only for limits
+    /// on latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<u64>,
 }
@@ -195,7 +195,7 @@ impl Bound {
     }
 }
 
-/// Rounds up to four decimal places, so that JSON contains exactly the same number.
+/// Rounds up to four decimal places, so that the number in JSON is exactly the same.
 fn rounded_up(rate: f64) -> f64 {
     (rate * 1e4).ceil() / 1e4
 }
@@ -263,7 +263,7 @@ fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
 }
 
 impl Verdict {
-    /// Withdraws a positive result, with the reason `void`.
+    /// Withdraws a positive result and gives `void` as the reason.
     pub(crate) fn make_void(&mut self, void: String) {
         for limit in &mut self.limits {
             if limit.held == Some(true) {

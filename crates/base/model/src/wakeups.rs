@@ -1,4 +1,4 @@
-//! Run-queue latency of woken threads, as sums for the whole machine.
+//! Run-queue latency of woken threads, summed over the whole machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -134,8 +134,8 @@ impl PriorityClass {
     }
 
     /// Returns the class of a thread with the kernel's `prio` (below 0: deadline, 0 to 99:
-    /// real-time) and scheduling policy number (5: SCHED_IDLE). If the policy is unknown, an idle
-    /// thread counts as a fair one, because their priorities are the same.
+    /// real-time) and scheduling policy number (5: SCHED_IDLE). If the policy is unknown, a
+    /// SCHED_IDLE thread counts as a fair one, because their priorities are the same.
     pub const fn new(priority: i32, policy: Option<u32>) -> Self {
         match priority {
             ..0 => Self::Deadline,
@@ -229,8 +229,8 @@ pub struct LateWakeup {
     pub victim: ThreadSeen,
     /// The thread that ran on the CPU right before it.
     pub culprit: ThreadSeen,
-    /// Run time of that thread during the wait. For the rest of the wait, other threads or the
-    /// switch had the CPU. Null if no event shows when the thread got the CPU.
+    /// Run time of that thread during the wait. For the rest of the wait, the CPU was used by other
+    /// threads or by the switch. Null if no event shows when the thread got the CPU.
     pub culprit_ran_ns: Option<Nanos>,
     /// The thread that was running when the wake-up happened. 0 if the CPU was idle.
     pub waker: u32,

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Reason why a test cannot run on a machine. The gate accepts a skip only for the reason that
-/// `.ci/skips` lists for the test.
+/// Reason why a test cannot run on a machine. The gate accepts a skipped test only if `.ci/skips`
+/// lists the reason for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
     /// The user lacks a right: real-time priority, locked memory, mounts, tracing, settings.
@@ -60,7 +60,8 @@ impl Lacks {
     /// Returns the reason that is contained in the text of a refusal by the program or the kernel.
     ///
     /// # Panics
-    /// Panics with the whole text if it contains none of these reasons. The feature is then broken.
+    /// Panics with the whole text if it contains none of these reasons. In this case the feature is
+    /// broken.
     #[track_caller]
     pub fn of_refusal(told: &str) -> Self {
         classify(told).unwrap_or_else(|| panic!("not a known reason to skip a test:\n{told}"))
@@ -97,7 +98,8 @@ const PHRASES: &[(&str, Lacks)] = &[
     ("this kernel has no BTF in ", Lacks::Kernel),
 ];
 
-/// Separates the two errors in the text of `WatchError::Neither`. Each must be a reason to skip.
+/// Separates the two errors in the text of `WatchError::Neither`. Each of them must be a reason to
+/// skip the test.
 const BOTH: &str = "; trace events: ";
 
 fn classify(told: &str) -> Option<Lacks> {

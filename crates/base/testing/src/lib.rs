@@ -1,6 +1,6 @@
 //! **For:** helpers for the tests of all crates, not for programs. They print a visible line for a
-//! test that cannot run here, detect a busy machine, start a database server for the tests, and end
-//! child processes.
+//! test that cannot run on this machine, detect a busy machine, start a database server for the
+//! tests, and end child processes.
 //!
 //! **Knows:** the standard error stream, and the load of the machine.
 //!
@@ -20,8 +20,8 @@ pub use running::Running;
 /// and details: `skip!(Right, "a full disk: no right to mount a tmpfs")` prints `SKIP
 /// name_of_the_test: right: a full disk: no right to mount a tmpfs`.
 ///
-/// The test then returns, or continues without the part. Use [`skip_refused`] for a reason that the
-/// program or the kernel gives.
+/// The test then returns, or continues without the part. Use [`skip_refused`] if the reason comes
+/// from the program or the kernel.
 #[macro_export]
 macro_rules! skip {
     ($lacks:ident, $($why:tt)*) => {
@@ -29,8 +29,8 @@ macro_rules! skip {
     };
 }
 
-/// Skips a test because the program or the kernel refused what it tries. `told` is the text of the
-/// refusal.
+/// Skips a test because the program or the kernel refused what the test tried to do. `told` is the
+/// text of the refusal.
 ///
 /// # Panics
 /// Panics with the whole text if it contains no reason to skip ([`Lacks::of_refusal`]).
@@ -65,8 +65,8 @@ pub fn thread_of_test() -> std::thread::Builder {
 
 /// Writes the line of [`skip!`]. Several lines are joined into one.
 ///
-/// Writes to stderr directly: the test harness captures the output of `eprintln!` in a test that
-/// passes, so the skip would not be visible.
+/// Writes to stderr directly, because the test harness captures the output of `eprintln!` in a test
+/// that passes, which would hide the skip.
 #[doc(hidden)]
 pub fn say(lacks: Lacks, why: fmt::Arguments<'_>) {
     let thread = std::thread::current();

@@ -14,7 +14,7 @@ const FOLDERS: [&str; 3] = ["/usr/lib/postgresql", "/usr/pgsql", "/usr/bin"];
 /// PostgreSQL refuses to run as root, so the user `nobody` runs it instead.
 const NOBODY: u32 = 65_534;
 const ABSENT: &str = "PostgreSQL is not installed";
-/// Timeout for the server to answer or to end.
+/// How long to wait for the server to answer or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
@@ -111,7 +111,8 @@ impl Cluster {
     ) -> Result<Self, String> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("punctual-pg-{}-{number}", std::process::id());
-        // Do not use TMPDIR, which may be long: the path of a socket has at most 107 bytes.
+        // Do not use TMPDIR, which may be too long, because the path of a socket can have at most
+        // 107 bytes.
         let folder = Path::new("/tmp").join(name);
         let on = |error: io::Error| format!("{}: {error}", folder.display());
         std::fs::create_dir(&folder).map_err(on)?;

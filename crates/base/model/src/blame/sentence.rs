@@ -126,7 +126,7 @@ fn brief(share: &Share) -> String {
     }
 }
 
-/// Describes the largest share, as the end of the sentence.
+/// Describes the largest share, to form the end of the sentence.
 fn clause(share: &Share) -> String {
     let (ns, who) = (share.ns, share.who());
     let detail = share.detail();
@@ -204,8 +204,8 @@ fn clause(share: &Share) -> String {
     }
 }
 
-/// Describes the largest share of a job, as the end of the sentence. Unlike other threads, the
-/// thread of a job also does work.
+/// Describes the largest share of a job, to form the end of the sentence. Unlike the other late
+/// threads, the thread of a job also does work.
 fn clause_of_job(share: &Share) -> String {
     let (ns, who) = (share.ns, share.who());
     let inside = share

@@ -40,7 +40,8 @@ impl UnseenTheft {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ShareKind {
-    /// The timer was late. No event shows the cause, or the delay is too short to need one.
+    /// The timer was late. Either no event shows the cause, or the delay is too short to need an
+    /// explanation.
     TimerLate,
     /// The timer was allowed to be late by the timer slack of the thread (prctl(2),
     /// PR_SET_TIMERSLACK).
@@ -92,8 +93,8 @@ pub enum ShareKind {
     ReturnToUser,
     /// A hypervisor had the CPU, as its steal-time counter shows.
     Stolen,
-    /// Another task, a hypervisor or the firmware had the CPU. The counters cannot distinguish
-    /// them.
+    /// Another task, a hypervisor or the firmware had the CPU. The counters cannot show which of
+    /// them it was.
     Undecided,
     /// Time that no event explains.
     Unexplained,

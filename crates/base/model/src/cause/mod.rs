@@ -20,8 +20,8 @@ pub use words::CauseWords;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub struct Cause {
-    /// The thread, handler or activity that took the time. Stretches with the same source are
-    /// summed into one share.
+    /// The thread, handler or activity that took the time. Stretches with the same source are added
+    /// up to one share.
     pub source: Source,
     /// How the time was spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,7 +134,7 @@ pub enum Source {
     },
     /// The thread sleeps until an interrupt occurs.
     AwaitedInterrupt,
-    /// A signal or a debugger has stopped the thread. Contains the signal, if known.
+    /// A signal or a debugger has stopped the thread. This value contains the signal, if known.
     Stopped(Option<Signal>),
     /// Migration from one CPU to another.
     Migration {
@@ -177,7 +177,8 @@ pub enum Source {
     },
     /// No event shows the cause.
     Unexplained(Unknown),
-    /// All further sources of one kind. The number of sources that are kept separately is limited.
+    /// All other sources of one kind, because the number of sources that are kept separately is
+    /// limited.
     Others(ShareKind),
 }
 
@@ -319,8 +320,8 @@ pub enum Unknown {
         /// The CPU.
         cpu: u32,
     },
-    /// Either the quota of a control group throttled the victim, or threads of equal rank ran.
-    /// Contains the path of the group, if known.
+    /// Either the quota of a control group throttled the victim, or threads of equal rank ran. This
+    /// value contains the path of the group, if known.
     QuotaOrEqual(Option<String>),
 }
 
@@ -474,7 +475,7 @@ pub enum Activity {
     PreemptionOff(Text),
     /// It sleeps.
     Asleep,
-    /// Its last event was a page fault, which may be over.
+    /// Its last event was a page fault, which may already be over.
     Faulted,
     /// It is itself waiting for a lock that this other thread holds.
     AwaitsLockOf(Name),
@@ -492,7 +493,7 @@ pub enum Ran {
     Idle,
     /// A thread.
     Thread(Name),
-    /// A thread whose last event was a page fault, which may be over.
+    /// A thread whose last event was a page fault, which may already be over.
     Faulted(Name),
 }
 

@@ -23,13 +23,13 @@ pub struct Victim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Delay {
-    /// From the time a timer should have fired to the thread's own reading of the clock in user
-    /// space, as probes measure.
+    /// From the time at which a timer should have fired to the thread's own reading of the clock in
+    /// user space. This is what probes measure.
     #[default]
     Timer,
     /// From just before another thread's call (a post, a signal, a message) to this thread's own
-    /// reading of the clock in user space, as probes with two threads measure. Delays of the other
-    /// thread count as well.
+    /// reading of the clock in user space. This is what probes with two threads measure. Delays of
+    /// the other thread count as well.
     Call,
     /// From a thread's reading of the clock before its own step (a memory access, taking a lock,
     /// reading a clock) to its reading after the step. Delays of a thread that it waits for during
@@ -92,7 +92,7 @@ pub struct Evidence {
         skip_serializing_if = "Option::is_none"
     )]
     pub quota_refilled: Option<Nanos>,
-    /// Other information that a trace of another tool lacks. Empty if it lacks none.
+    /// Other information that a trace of another tool lacks. Empty if nothing is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_shown: Vec<NotShown>,
 }
@@ -129,7 +129,7 @@ pub enum GapReason {
     ClocksDiffer,
 }
 
-/// Information that a trace lacks, and that no recorded event replaces.
+/// Information that a trace lacks and that cannot be taken from any recorded event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotShown {
@@ -139,7 +139,7 @@ pub enum NotShown {
     Vectors,
 }
 
-/// The steal time of one CPU between two times: all increments of its counter.
+/// The steal time of one CPU in a span of time: all increments of its counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StealCount {
     /// The CPU.
@@ -224,7 +224,8 @@ pub struct UsualLength {
 /// The length that 99.9% of a handler's runs do not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usual {
-    /// The 99.9th percentile of their lengths, excluding handlers that interrupted them.
+    /// The 99.9th percentile of the lengths of the runs, not counting time in handlers that
+    /// interrupted them.
     pub p999_ns: Nanos,
     /// Number of runs.
     pub count: u64,
@@ -250,7 +251,7 @@ pub struct Throttle {
 }
 
 impl Usual {
-    /// Returns a clause about a run of the handler that took far longer than usual.
+    /// Returns a clause for a run of the handler that took far longer than usual.
     pub fn contradicted(&self) -> String {
         let (count, longest) = (crate::grouped(self.count), self.p999_ns);
         format!("an anomaly: 99.9% of its {count} runs took at most {longest}")

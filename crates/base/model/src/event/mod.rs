@@ -43,8 +43,8 @@ pub struct TraceEvent {
     /// `common_flags`, with the bits defined as constants of [`TraceEvent`].
     #[serde(rename = "f", default)]
     pub flags: u8,
-    /// `common_preempt_count`: nesting depth of disabled preemption in the low four bits, and of
-    /// disabled migration in the high ones.
+    /// `common_preempt_count`: the nesting depth of disabled preemption in the low four bits, and
+    /// that of disabled migration in the high ones.
     #[serde(rename = "d", default)]
     pub preempt_count: u8,
     /// The event and its fields.
@@ -84,8 +84,8 @@ impl TraceEvent {
         matches!(self.kind, EventKind::Requested { .. })
     }
 
-    /// Returns whether the event explains nothing by itself, because the user requested it, or
-    /// because it only shows the position in the kernel.
+    /// Returns whether the event explains nothing by itself, either because the user requested it
+    /// or because it only shows the position in the kernel.
     pub const fn is_accounting(&self) -> bool {
         self.is_requested()
             || matches!(

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{EventKind, TraceEvent};
 
-/// Selects the events that may explain a late thread: all events of some CPUs, and the events of
-/// other CPUs that name some threads or interrupt these CPUs.
+/// Selects the events that may explain a late thread: all events on certain CPUs, and events on
+/// other CPUs that name certain threads or interrupt these CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SliceStart {
     /// The CPUs where the thread ran or was woken.

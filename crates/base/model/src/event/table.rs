@@ -1,8 +1,9 @@
 //! The trace events, one row for each kind.
 //!
-//! A row contains the fields, a description, and the kernel events it is decoded from. Each kernel
-//! event has the information it provides, its fields and its decoder. Other knowledge about events
-//! is at the end of this file. `culprit` ignores events for which it has no rule.
+//! A row contains the fields, a description, and the kernel events that it is decoded from. Each
+//! kernel event is listed with the information that it provides, its fields and its decoder. Other
+//! knowledge about events is at the end of this file. `culprit` ignores events for which it has no
+//! rule.
 
 use serde::{Deserialize, Serialize};
 
@@ -318,7 +319,7 @@ event_kinds! { names =>
         "duration of waits for a kernel lock", ["lock_addr", "ret"],
         |f, _| Some(EventKind::ContentionEnd { lock_addr: f.u64(0)?, ret: f.i32(1)? });
 
-    /// `raw_syscalls:sys_enter`. `args` has the first two arguments.
+    /// `raw_syscalls:sys_enter`. `args` contains the first two arguments.
     SysEnter {
         id: i64,
         #[serde(default)]
@@ -425,8 +426,8 @@ event_kinds! { names =>
         interrupted(frames, names)
     );
 
-    /// The kernel stack of the CPU at a timerlat interrupt whose thread was then late, the
-    /// innermost function first. It has no share in a blame.
+    /// The kernel stack of the CPU at the time of a timerlat interrupt whose thread was late
+    /// afterwards, the innermost function first. It has no share in a blame.
     TimerlatStack { frames: Vec<u64> }
     says format!("timerlat's interrupt came; {}", interrupted(frames, names));
 
@@ -483,7 +484,7 @@ impl EventKind {
     }
 
     /// Returns whether the event's fields name this thread. The thread that wrote the event may be
-    /// another one.
+    /// a different one.
     pub fn is_about(&self, tid: u32) -> bool {
         let named = |task: &Task| task.pid == tid;
         matches!(self, Self::SignalGenerate { pid, .. } if *pid == tid)

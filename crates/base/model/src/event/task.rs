@@ -12,7 +12,8 @@ use crate::{Policy, Scheduling};
 pub struct Comm(#[schemars(with = "String")] pub [u8; 16]);
 
 impl Comm {
-    /// Creates a comm from the first 15 bytes of a name, up to a zero.
+    /// Creates a comm from the first 15 bytes of a name, or from fewer if a zero byte ends it
+    /// earlier.
     pub fn new(name: &[u8]) -> Self {
         let mut comm = [0; 16];
         let until = name.iter().position(|byte| *byte == 0);
@@ -193,8 +194,8 @@ impl TaskState {
         self.0 & Self::STOPPED != 0
     }
 
-    /// Returns whether signals cannot wake the thread (`TASK_UNINTERRUPTIBLE`), as in waits for a
-    /// page and for most kernel locks.
+    /// Returns whether signals cannot wake the thread (`TASK_UNINTERRUPTIBLE`), as when it waits
+    /// for a page or for most kernel locks.
     pub const fn is_uninterruptible(self) -> bool {
         self.0 & 0x2 != 0
     }

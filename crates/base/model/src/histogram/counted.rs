@@ -4,15 +4,15 @@ use super::Histogram;
 use crate::Nanos;
 use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of};
 
-/// Figures of counted samples in addition to their buckets.
+/// Figures about counted samples, in addition to their buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountedBeside {
     /// The sum of the samples that were not early.
     pub sum: Nanos,
     /// An upper bound of the largest sample.
     pub max: Nanos,
-    /// The largest sample observed individually. It is the maximum if it is in the last filled
-    /// bucket.
+    /// The largest sample that was observed individually. It is the maximum if it lies in the last
+    /// filled bucket.
     pub seen_max: Option<Nanos>,
     /// A lower bound of the smallest sample that was not early.
     pub min: Nanos,

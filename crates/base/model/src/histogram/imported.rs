@@ -4,7 +4,7 @@ use super::Histogram;
 use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of, index_of};
 use crate::{Nanos, Resolution};
 
-/// Buckets of this latency and above are wider than a microsecond.
+/// From this latency on, buckets are wider than a microsecond.
 const FINE: Nanos = Nanos(1_000_000);
 
 /// The resolution of figures that punctual counts itself.
@@ -33,9 +33,9 @@ impl Histogram {
         self.resolution.as_deref()
     }
 
-    /// Counts `count` samples of a row that begins at `lower`. Sum, minimum and maximum assume that
-    /// each sample equals `lower`, until [`set_figures`](Self::set_figures) sets more accurate
-    /// values.
+    /// Counts `count` samples in a row that begins at `lower`. The sum, the minimum and the maximum
+    /// are based on the assumption that each sample equals `lower`, until
+    /// [`set_figures`](Self::set_figures) sets more accurate values.
     pub fn add_row(&mut self, lower: Nanos, count: u64) {
         if count == 0 {
             return;

@@ -1,4 +1,4 @@
-//! The latency histogram of one thread: counting and figures. `imported` handles counts of other
+//! The latency histogram of one thread: counting and figures. `imported` handles counts from other
 //! tools, and `written` handles the stored forms.
 
 mod counted;
@@ -20,10 +20,10 @@ use crate::{Above, Nanos, Resolution, SignedNanos};
 /// Latencies counted in decimal log-linear buckets with three significant digits, from 0 to 1000 s.
 /// [`Buckets`] describes the grid.
 ///
-/// Takes 73 kB, never rescales, and merges by addition. In addition to the buckets it stores the
-/// exact count, sum, minimum and maximum. Two kinds of samples have no bucket and are counted
-/// separately: early ones (negative latency), and those beyond the range. The latter are part of
-/// count, sum and maximum.
+/// A histogram takes 73 kB, never rescales, and is merged by addition. In addition to the buckets
+/// it stores the exact count, sum, minimum and maximum. Two kinds of samples have no bucket and are
+/// counted separately: early ones (negative latency), and those beyond the range. The latter are
+/// part of count, sum and maximum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Written", into = "Written")]
 #[schemars(with = "Written")]
@@ -119,7 +119,7 @@ impl Histogram {
         }
     }
 
-    /// Returns the number of all samples: in buckets, beyond the range, and early.
+    /// Returns the number of all samples: those in buckets, those beyond the range, and early ones.
     pub fn recorded(&self) -> u64 {
         self.count.saturating_add(self.early)
     }
@@ -192,8 +192,8 @@ impl Histogram {
     }
 
     /// Returns the latency of the sample with this rank, rounded as in
-    /// [`quantile`](Self::quantile). Rank 1 is the smallest sample that was not early. `None`
-    /// beyond the last rank.
+    /// [`quantile`](Self::quantile). Rank 1 is the smallest sample that was not early. Returns
+    /// `None` beyond the last rank.
     pub(crate) fn at_rank(&self, rank: u64) -> Option<Nanos> {
         if rank > self.count {
             return None;
@@ -217,7 +217,7 @@ impl Histogram {
                 return Some(max.map_or(upper, |max| upper.min(max)));
             }
         }
-        // The last sample is the maximum, which may be known even if others are not.
+        // The last sample is the maximum, which may be known even if other samples are not.
         match self.unplaced() {
             0 => self.max(),
             _ => self.max().filter(|_| rank == self.count),
@@ -234,8 +234,8 @@ impl Histogram {
             .fold(self.overflow, u64::saturating_add)
     }
 
-    /// Returns how many samples exceed `limit`, as a lower and an upper bound. They differ by the
-    /// samples in the bucket or row that contains the limit.
+    /// Returns how many samples exceed `limit`, as a lower and an upper bound. The bounds differ by
+    /// the number of samples in the bucket or row that contains the limit.
     pub(crate) fn above_limit(&self, limit: Nanos) -> Above {
         let (mut at_least, mut at_most) = (self.overflow, self.overflow);
         for (lower, width, count) in self.rows() {

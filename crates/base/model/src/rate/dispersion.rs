@@ -15,7 +15,7 @@ const CHANCE: f64 = 0.10;
 /// than the level.
 const RISES: [f64; 2] = [0.10, 0.05];
 
-/// Variance divided by mean of the counts in blocks, at the worst block length.
+/// The variance divided by the mean of the counts in blocks, at the worst block length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Dispersion {
     /// The upper 90% limit, at least 1. It is 1 if events are independent.

@@ -93,7 +93,7 @@ mod tests {
             assert!((above - below - 2.0).abs() < 0.1, "{below} {above}");
         }
         assert!(upper(u64::MAX, 1.0, 0.05).is_finite());
-        // Clustered events count as fewer, by the factor of the dispersion.
+        // Clustered events count as fewer events, reduced by the dispersion.
         near(upper(30, 3.0, 0.05), 3.0 * upper(10, 1.0, 0.05));
     }
 }

@@ -31,9 +31,9 @@ impl Recording {
         self.verdict = self.judge();
     }
 
-    /// Judges a received recording by its data, and ignores the verdict of its sender. The sender
-    /// may have used more than this recording for a statement about the machine, so such a
-    /// statement is kept and marked as the sender's.
+    /// Judges a received recording by its data and ignores the verdict of its sender. Only a
+    /// statement about the machine is kept and marked as the sender's, because the sender may have
+    /// based it on more than this recording.
     pub fn judge_anew(&mut self) {
         use crate::Outcome::{Broken, Held, NotProven};
         let is_of_machine = matches!(self.verdict.outcome, Held | Broken | NotProven);

@@ -1,8 +1,8 @@
 //! One table of the settings of a machine that affect its latency.
 //!
 //! The audit judges these settings, tune changes them, and experiments try them. All of them use
-//! the names, paths, values, risks and recommendations of this table. If a setting has more than
-//! one file, the code that reads and writes it is in tune.
+//! the names, paths, values, risks and recommendations of this table. The code that reads and
+//! writes a setting with more than one file is in tune.
 
 mod boot;
 mod table;
@@ -75,8 +75,8 @@ pub enum Location {
     },
 }
 
-/// Time until a change of a setting has its full effect. Experiments discard it at the start of
-/// each block.
+/// Time until a change of a setting has its full effect. Experiments discard this time at the start
+/// of each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WashOut {
@@ -102,7 +102,7 @@ impl WashOut {
 /// One setting of the machine.
 #[derive(Clone, Copy)]
 pub struct Setting {
-    /// Name of the setting. The journal stores only the name, so a journal cannot name a file
+    /// Name of the setting. The journal stores only the name, so that it cannot refer to a file
     /// outside this table.
     pub name: &'static str,
     /// Description of the setting, as a short phrase.
@@ -122,19 +122,18 @@ pub struct Setting {
     pub scope: Scope,
     /// Time until a change has its full effect.
     pub wash_out: WashOut,
-    /// Recommended value if threads spin, in the syntax of `--set`.
+    /// Recommended value for threads that spin, in the syntax of `--set`.
     spinning: Option<&'static str>,
-    /// Recommended value if threads sleep.
+    /// Recommended value for threads that sleep.
     periodic: Option<&'static str>,
-    /// Reason why a program must not change the setting unless the user requests it, apart from its
-    /// risk. Empty if there is no reason.
+    /// Reason, apart from its risk, why a program must not change the setting unless the user
+    /// requests it. Empty if there is no reason.
     pub by_hand: &'static str,
     /// Reason why a kernel refuses the change to root (EPERM). Empty if unknown.
     pub refusal: &'static str,
-    /// Whether the user must name an instance, because a change of all instances is rarely
-    /// intended.
+    /// Whether the user must name an instance, because changing all instances is rarely intended.
     pub needs_selector: bool,
-    /// Whether the change survives a reboot, because it is in a file on disk.
+    /// Whether a change survives a reboot, because the setting is in a file on disk.
     pub outlives_reboot: bool,
     /// The kernel command-line argument that sets it permanently, with `{}` for the value. Empty if
     /// there is none.

@@ -78,7 +78,7 @@ impl Values {
         }
     }
 
-    /// Returns the text to write for `asked`, if that does not depend on the machine. Returns
+    /// Returns the text to write for `asked`, if this text does not depend on the machine. Returns
     /// `None` for an invalid value, and for values that only the machine can check: words that the
     /// kernel lists, limits in other files, CPUs.
     pub fn plain(self, asked: &str) -> Option<String> {
@@ -170,8 +170,8 @@ fn yes(text: &str) -> Option<bool> {
     }
 }
 
-/// Returns the chosen word of `always [madvise] never`: in brackets, or in parentheses as in
-/// debugfs.
+/// Returns the current word from a list such as `always [madvise] never`. It is in brackets, or in
+/// parentheses in debugfs.
 pub fn marked(text: &str) -> Option<&str> {
     text.split_whitespace().find_map(|word| {
         let square = word.strip_prefix('[').and_then(|w| w.strip_suffix(']'));

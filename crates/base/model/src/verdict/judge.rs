@@ -66,7 +66,7 @@ impl Limit {
         }
     }
 
-    /// Judges whether one thread met the limit in this run: a fact, without statistics.
+    /// Judges whether one thread met the limit in this run. This is a fact, without statistics.
     fn judge_run(self, grounds: &Grounds<'_>, place: usize, due: &Due) -> Single {
         if due.periods() == 0 {
             return Single::nothing();
@@ -140,8 +140,8 @@ impl Limit {
             let possible = above.at_most <= may_exceed && is_long_enough;
             (possible && !grounds.missed_unknown).then_some(true)
         };
-        // The shown percentile has an error of up to 1%. Do not show a value above a limit that was
-        // met.
+        // The percentile that is shown has an error of up to 1%. Do not show a value above the
+        // limit if the limit was met.
         let measured = match held {
             Some(true) => bounds.at_least.min(limit),
             _ => bounds.at_least,

@@ -10,9 +10,9 @@ pub(super) struct Claim {
     /// Probability that a bound is wrong.
     pub(super) error: f64,
     /// Number of judged threads. A limit is broken if any thread breaks it, so the error of
-    /// *broken* is divided by this number. This is the first step of Holm (1979), which suffices
-    /// for the question whether any thread breaks the limit. A limit is held if all threads hold
-    /// it, so each thread may use the whole error.
+    /// *broken* is divided by this number. This is the first step of Holm (1979), which is
+    /// sufficient to answer whether any thread breaks the limit. A limit is held if all threads
+    /// hold it, so each thread may use the whole error.
     pub(super) threads: usize,
 }
 
@@ -90,7 +90,8 @@ impl Claim {
 }
 
 /// Counts the late periods of a thread in blocks of two gaps or one row of the time series,
-/// whichever is longer. Returns the counts of certainly late periods, and of possibly late ones.
+/// whichever is longer. Returns the counts of periods that were certainly late, and of those that
+/// may have been late.
 fn late_in_blocks(
     grounds: &Grounds<'_>,
     place: usize,

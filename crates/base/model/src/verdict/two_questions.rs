@@ -27,7 +27,7 @@ fn requirement_value_is_the_exact_boundary() {
     assert_eq!(met.outcome, Outcome::Met, "{}", met.sentence);
     assert_eq!(met.limits[0].above, Some(10));
     assert_eq!(met.limits[0].measured, Some(limit));
-    // A single period of these ten is 1 ns later, in the same bucket.
+    // One of these ten periods is 1 ns later but still in the same bucket.
     latencies[985] += 1;
     let exceeded = judged(counted(&latencies, limit));
     assert_eq!(exceeded.outcome, Outcome::Exceeded, "{}", exceeded.sentence);
@@ -173,9 +173,9 @@ fn with_a_confidence_the_machine_is_judged() {
     assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::NotProven);
 }
 
-/// Two cases that an earlier method judged wrongly. With 64 CPUs at half of the allowed rate and an
-/// error of 5% for each thread, it called 33 of 40 runs broken. With bursts at twice the allowed
-/// share, it called 60% of the runs held.
+/// Two cases that an earlier method judged wrongly. With 64 CPUs at half the allowed rate and an
+/// error of 5% for each thread, it judged 33 of 40 runs to be broken. With bursts at twice the
+/// allowed share, it judged 60% of the runs to be held.
 #[test]
 fn verdict_withstands_many_threads_and_bursts() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -188,8 +188,8 @@ fn verdict_withstands_many_threads_and_bursts() {
     assert_eq!(broken, 0);
     let mut held = 0;
     for _ in 0..40 {
-        // Two bursts a minute of 240 late periods each: 0.8% of the periods are late, and 0.4% are
-        // allowed.
+        // Two bursts per minute of 240 late periods each: 0.8% of the periods are late, and 0.4%
+        // are allowed.
         let mut late = Vec::new();
         for start in 0..600_000u64 {
             if random.u64(..30_000) == 0 {
