@@ -9,7 +9,8 @@ use rustix::io::Errno;
 use crate::walk::{LastLink, Stopped, WalkTarget, walk};
 use crate::{FileError, rule};
 
-/// Number of attempts to walk a path: other programs may create and remove folders along it.
+/// Maximum number of attempts to walk a path, because other programs may create and remove folders
+/// along it.
 const TRIES: u32 = 3;
 
 /// Creates a folder and its missing parents. The folder gets `mode`, the parents 0777, both reduced
@@ -32,13 +33,13 @@ fn make_among_others(path: &Path, mode: u32, tries: u32) -> Result<(), FileError
     match walk(&plain, LastLink::Followed, &rule::follow) {
         Ok(WalkTarget::Named(named)) if named.found.is_none() => {
             match mkdirat(&named.folder, &named.name, Mode::from_raw_mode(mode)) {
-                // Another program created it first.
+                // If it exists, another program created it first.
                 Ok(()) | Err(Errno::EXIST) => Ok(()),
                 Err(errno) => Err(failed(errno.into())),
             }
         }
         Ok(_) => Err(failed(Errno::NOTDIR.into())),
-        // The folder exists.
+        // The folder already exists.
         Err(Stopped::By(error)) if error.kind() == io::ErrorKind::IsADirectory => Ok(()),
         Err(Stopped::By(error)) if error.kind() == io::ErrorKind::NotFound => {
             match plain.parent().filter(|above| !above.as_os_str().is_empty()) {

@@ -1,6 +1,6 @@
-//! Leases: a process locks a file while it works, so that others can see whether it is alive. The
-//! kernel releases the lock when the process ends (flock(2)). Unlike a pid, the lock is visible
-//! across pid and time namespaces and with hidepid.
+//! Leases: a process locks a file while it is working, so that other processes can see whether it
+//! is alive. The kernel releases the lock when the process ends (flock(2)). Unlike a pid, the lock
+//! is visible across pid and time namespaces and with hidepid.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -34,8 +34,8 @@ pub enum Holder {
     Gone,
     /// The file does not exist.
     NoLease,
-    /// The state is unknown, for one of three reasons: this user cannot open the file; other users
-    /// can open the file and so could hold its lock; the file system does not support locks.
+    /// The state is unknown. Either this user cannot open the file, or other users can open it and
+    /// could therefore hold its lock, or the file system does not support locks.
     Unknown {
         /// Content of the file, if it could be read.
         note: Option<String>,
@@ -67,9 +67,9 @@ impl Lease {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let take = || -> io::Result<File> {
             let fd = openat(&folder, &name, flags, Mode::RUSR | Mode::WUSR)?;
-            // Lock at once, so that no other process finds the file unlocked.
+            // Lock the file immediately, so that no other process finds it unlocked.
             match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-                // A process that checks the lease holds the lock for a moment.
+                // A process that is checking the lease holds the lock for a moment.
                 Err(Errno::WOULDBLOCK) => flock(&fd, FlockOperation::LockExclusive)?,
                 Err(errno) if has_no_locks(errno) => {}
                 other => other?,
@@ -110,13 +110,13 @@ pub fn holder(path: &Path) -> Holder {
         let note = note.and_then(|bytes| bounded::text_of(bytes, path));
         Holder::Unknown { note: note.ok() }
     };
-    // An earlier version created the file: others can open it, so its lock proves nothing.
+    // An earlier version created the file. Other users can open it, so its lock proves nothing.
     if fstat(&file).is_ok_and(|stat| stat.st_mode & 0o077 != 0) {
         return note();
     }
     loop {
-        // A shared lock, so that two processes that check at the same time do not mistake each
-        // other for the holder.
+        // Use a shared lock, so that two processes that are checking at the same time do not
+        // mistake each other for the holder.
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => return Holder::Gone,
             Err(Errno::WOULDBLOCK) => return Holder::Lives,

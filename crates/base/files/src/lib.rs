@@ -1,7 +1,7 @@
-//! **For:** files that the program writes, obeys or reads whole in folders that other users may
-//! write to. [`Output`] replaces a file atomically and follows no link of another user, [`trusted`]
-//! opens only files that other users cannot have written, [`bounded`] reads at most a given number
-//! of bytes, and [`lease`] shows whether the writer of a file is alive.
+//! **For:** files that the program writes, trusts or reads as a whole, in folders that other users
+//! may be able to write to. [`Output`] replaces a file atomically and follows no link of another
+//! user, [`trusted`] opens only files that other users cannot have written, [`bounded`] reads at
+//! most a given number of bytes, and [`lease`] shows whether the writer of a file is alive.
 //!
 //! **Knows:** paths, descriptors, and the identity of the user.
 //!
@@ -75,7 +75,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Returns the reason without the path, for a message that already names it.
+    /// Returns the reason without the path, for a message that already names the path.
     pub fn reason(&self) -> String {
         match self {
             Self::Write { source, .. } | Self::Read { source, .. } => source.to_string(),

@@ -1,5 +1,6 @@
-//! Locks shared by several programs through a file: one program holds the lock, and the others can
-//! read who it is. The kernel releases the lock when its process ends (flock(2)); the file remains.
+//! Locks that several programs share through a file. One program holds the lock, and the others can
+//! read in the file which one. The kernel releases the lock when its process ends (flock(2)); the
+//! file remains.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, Write};
@@ -36,14 +37,15 @@ pub enum LockRequest {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Clear the note. Otherwise other programs would take it for the note of the next holder.
+        // Clear the note, because other programs would otherwise take it for the note of the next
+        // holder.
         let _ = self.file.set_len(0);
     }
 }
 
 /// Tries to lock a file without waiting, and creates the file if it is missing. The file gets mode
 /// 0600, because any user who can open a file can also lock it. Its path and owner must satisfy the
-/// rules of [`trusted`]. `note` is for programs that find the lock busy.
+/// rules of [`trusted`]. `note` is for programs that find the lock already taken.
 ///
 /// # Errors
 /// Returns [`FileError::Refused`] if another user may have planted the file, and the errors of
@@ -87,8 +89,8 @@ pub fn ask(path: &Path, note: &str) -> Result<LockRequest, FileError> {
     Ok(LockRequest::Held(Lock { file }))
 }
 
-/// Removes the rights of the group and of others, because earlier versions created the file with
-/// them.
+/// Removes the permissions of the group and of others, because earlier versions created the file
+/// with them.
 fn close(file: &File) -> io::Result<()> {
     let stat = fstat(file)?;
     if stat.st_uid == rule::user() && stat.st_mode & 0o077 != 0 {

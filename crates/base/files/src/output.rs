@@ -20,11 +20,12 @@ use crate::{FileError, Refusal, rule};
 enum Readers {
     /// The permissions of the replaced file, or those that the umask gives a new file.
     Usual,
-    /// Only the owner, which is the effective user.
+    /// Only the owner, who is the effective user.
     Owner,
 }
 
-/// How long to retry opening a named pipe without a reader: `cat pipe` may start at the same time.
+/// How long to retry opening a named pipe that has no reader yet, because `cat pipe` may be
+/// starting at the same time.
 const READER: Duration = Duration::from_secs(1);
 /// Pause between attempts.
 const LOOK: Duration = Duration::from_millis(20);
@@ -42,12 +43,12 @@ enum To {
     File {
         temporary: Temporary,
         name: OsString,
-        /// Owner and mode of the file that is replaced. `None` if there is no such file, or only
+        /// Owner and mode of the file that is replaced. `None` if there is no such file, or if only
         /// the owner may read the new file.
         old: Option<Rights>,
     },
-    /// `/dev/null`, a named pipe, or an open descriptor of this process. Written in place, because
-    /// replacing it with a file would destroy it.
+    /// `/dev/null`, a named pipe, or an open descriptor of this process. It is written in place,
+    /// because replacing it with a file would destroy it.
     AsItIs(File),
 }
 
@@ -198,7 +199,8 @@ impl To {
             FileType::Fifo => {
                 rule::pipe(&found).map_err(Stopped::Refused)?;
                 let pipe = open_pipe(&folder, &name)?;
-                // Check the pipe that was opened, which may differ from the one found before.
+                // Check the pipe that was opened, because it may not be the one that was found
+                // before.
                 rule::pipe(&fstat(&pipe)?).map_err(Stopped::Refused)?;
                 Ok(Self::AsItIs(blocking(pipe)?))
             }
@@ -226,8 +228,9 @@ impl To {
         })
     }
 
-    /// Handles the target of a /proc link. If it is stdout or stderr, that descriptor is used: its
-    /// file offset is kept, and a socket cannot be opened a second time.
+    /// Handles the target of a /proc link. If the target is stdout or stderr, that descriptor is
+    /// used, because this keeps its file offset, and because a socket cannot be opened a second
+    /// time.
     fn unnamed(file: &OwnedFd, stat: &Stat) -> Result<Self, Stopped> {
         let same = |other: &Stat| (other.st_dev, other.st_ino) == (stat.st_dev, stat.st_ino);
         let (stdout, stderr) = (io::stdout(), io::stderr());
@@ -280,8 +283,8 @@ fn blocking(file: OwnedFd) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// Errors name the file, because a caller that writes through several layers does not know the
-/// name.
+/// Add the name of the file to errors, because a caller that writes through several layers does not
+/// know it.
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.to.write(bytes);

@@ -38,7 +38,7 @@ pub enum Refusal {
     #[error("the path is a socket or a disk; choose another path")]
     SocketOrDisk,
 
-    // Files that the program obeys.
+    // Files that the program trusts.
     /// The owner of this link can swap the file.
     #[error("its path leads through a link of another user ({})", user(*uid))]
     LinkOnItsPath {
@@ -82,7 +82,7 @@ pub enum Refusal {
     NotRegular,
 }
 
-/// Names a user by the ID, or `root`.
+/// Returns `root`, or the ID of another user.
 fn user(uid: u32) -> String {
     if uid == 0 {
         "root".to_owned()

@@ -1,6 +1,6 @@
-//! Checks whether another user could have planted a file, and removes the rights of others. The
-//! file itself is never opened: closing any descriptor of it would drop the POSIX locks of the
-//! process (fcntl(2)), which SQLite relies on.
+//! Checks whether another user could have planted a file, and removes the permissions of other
+//! users. The file itself is never opened: closing any descriptor of it would drop the POSIX locks
+//! of the process (fcntl(2)), which SQLite relies on.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -66,9 +66,9 @@ fn check(
     }
 }
 
-/// Removes the rights of the group and of others from a file or folder of the effective user.
-/// Returns whether there were any. A missing file, a link, and a file of another user are left
-/// unchanged.
+/// Removes the permissions of the group and of others from a file or folder that belongs to the
+/// effective user. Returns whether there were any. A missing file, a link, and a file of another
+/// user are left unchanged.
 ///
 /// # Errors
 /// Returns [`FileError::Write`] if chmod(2) fails.

@@ -1,7 +1,7 @@
 //! The rules of fs/namei.c for links, pipes and files that another user may have planted
 //! (proc_sys_fs(5): protected_symlinks, protected_fifos, protected_regular). This program always
-//! enforces them: a machine may have them disabled, and the kernel does not apply them to every
-//! part of a path.
+//! enforces them, because they may be disabled on a machine, and because the kernel does not apply
+//! them to every part of a path.
 
 use rustix::fs::Stat;
 use rustix::process::geteuid;
@@ -21,8 +21,8 @@ pub(crate) fn user() -> u32 {
     geteuid().as_raw()
 }
 
-/// Returns whether other users can put files into this folder: all users, or a group in a sticky
-/// folder.
+/// Returns whether other users can put files into this folder: all users, or the group if the
+/// folder is sticky.
 pub(crate) fn is_shared(folder: &Stat) -> bool {
     let mode = folder.st_mode;
     mode & BY_OTHERS != 0 || (mode & STICKY != 0 && mode & BY_GROUP != 0)
@@ -63,8 +63,8 @@ pub(crate) fn pipe(pipe: &Stat) -> Result<(), Refusal> {
     }
 }
 
-/// Checks each part of the path of a file that the program obeys: only the user and root may be
-/// able to swap it.
+/// Checks each part of the path of a file that the program trusts. Only the user and root may be
+/// able to swap the file.
 pub(crate) fn trust_way(met: Met<'_>) -> Result<(), Refusal> {
     let own = |stat: &Stat| stat.st_uid == user() || stat.st_uid == 0;
     match met {
@@ -86,7 +86,7 @@ pub(crate) fn trust_way(met: Met<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// Checks a file that the program obeys.
+/// Checks a file that the program trusts.
 pub(crate) fn trust(file: &Stat) -> Result<(), Refusal> {
     let mode = file.st_mode & 0o7777;
     if file.st_uid != user() && file.st_uid != 0 {

@@ -24,7 +24,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// Reads the rights from a stat. The set-user-ID bit is dropped.
+    /// Takes the owner and the permissions from a stat. The set-user-ID bit is dropped.
     pub(crate) fn from_stat(stat: &Stat) -> Self {
         Self {
             uid: stat.st_uid,
@@ -48,7 +48,7 @@ impl Temporary {
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut tries = 0;
         loop {
-            // The only random numbers in std are the keys of its hash tables.
+            // The only random numbers that std provides are the keys of its hash tables.
             let name = format!(
                 ".punctual-{:016x}",
                 RandomState::new().build_hasher().finish()
@@ -88,7 +88,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.name.is_empty() {
-            // An error is not reported, because the folder may be gone.
+            // Errors are not reported, because the folder may already be gone.
             let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }

@@ -1,5 +1,5 @@
-//! Files that the program obeys: it applies their content as settings of the machine, so other
-//! users must not be able to write them.
+//! Files that the program trusts. It applies their content as settings of the machine, so other
+//! users must not be able to write to them.
 
 use std::fs::File;
 use std::path::Path;
@@ -30,7 +30,7 @@ impl Access {
     }
 }
 
-/// Opens a file that the program obeys. It must be a regular file and not a link, owned by the
+/// Opens a file that the program trusts. It must be a regular file and not a link, owned by the
 /// effective user or root, and not writable by its group or others. Its folders must not allow
 /// another user to swap it. Opening never blocks.
 ///
@@ -49,7 +49,7 @@ pub fn open_or_create(path: &Path, access: Access) -> Result<File, FileError> {
     opened(path, access, OFlags::CREATE)
 }
 
-/// Reads a text file that the program obeys, up to `limit` bytes.
+/// Reads a text file that the program trusts, up to `limit` bytes.
 ///
 /// # Errors
 /// See [`open`] and [`bounded::text`].
@@ -100,8 +100,8 @@ fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> 
         return Err(refused(Refusal::NotRegular));
     }
     rule::trust(&stat).map_err(refused)?;
-    // Clears O_NONBLOCK. It has no effect on a regular file, but would mislead code that reads the
-    // flags.
+    // Clears O_NONBLOCK. The flag has no effect on a regular file, but would mislead code that
+    // reads the flags.
     fcntl_setfl(&file, access.flags() & OFlags::APPEND).map_err(|errno| failed(errno.into()))?;
     Ok(file.into())
 }

@@ -1,5 +1,6 @@
-//! Walks a path folder by folder in place of the kernel. Each link and folder is checked before it
-//! is used and then held by a descriptor, so that no other user can swap it afterwards.
+//! Walks a path folder by folder, instead of letting the kernel do so. Each link and folder is
+//! checked before it is used and then held by a descriptor, so that no other user can swap it
+//! afterwards.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -170,7 +171,8 @@ fn through_proc(folder: &OwnedFd, name: &OsStr) -> io::Result<(OwnedFd, Stat)> {
     Ok((file, stat))
 }
 
-/// Prepends the parts of `path` to those still ahead, and returns the folder where the path starts.
+/// Prepends the parts of `path` to the parts that are still to be walked, and returns the folder
+/// where the path starts.
 fn start(
     path: &Path,
     ahead: &mut VecDeque<OsString>,

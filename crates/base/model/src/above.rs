@@ -6,7 +6,7 @@ use crate::Nanos;
 use crate::schema::JsonSchema;
 
 /// Number of periods that exceed a limit. They are counted one by one against the exact limit,
-/// because a histogram cannot divide the bucket that contains the limit.
+/// because a histogram cannot tell which samples in the bucket of the limit exceed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AboveLimit {
     /// The limit.
@@ -15,7 +15,7 @@ pub struct AboveLimit {
     pub periods: u64,
 }
 
-/// Lower and upper bound of the number of periods that exceed a limit.
+/// Lower and upper bounds of the number of periods that exceed a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Above {
     /// The lower bound.

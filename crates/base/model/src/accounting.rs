@@ -7,8 +7,8 @@ use crate::schema::JsonSchema;
 /// The sample accounting of one measuring thread. Every wake-up that should have happened was
 /// recorded, missed, or discarded as warm-up.
 ///
-/// `expected` is computed from the clock (periods that came due), and the others are counted one by
-/// one. A balanced account is therefore a real check.
+/// `expected` is computed from the clock (periods that came due), while the other numbers are
+/// counted one by one. Checking that the account balances is therefore meaningful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accounting {
     /// Wake-ups that came due.
@@ -17,9 +17,9 @@ pub struct Accounting {
     pub recorded: u64,
     /// Periods that passed without a sample, after the warm-up.
     pub missed: u64,
-    /// Recorded wake-ups that came before their time.
+    /// Recorded wake-ups that came too early.
     pub early: u64,
-    /// Periods of the warm-up at the start, discarded.
+    /// Discarded periods of the warm-up at the start.
     pub warm_up: u64,
     /// Periods of the warm-up that passed without a sample.
     pub warm_up_missed: u64,

@@ -90,7 +90,7 @@ impl ShareKind {
                 PREEMPTION,
                 "a PREEMPT_RT kernel disables interrupts for shorter times",
             ),
-            // The local timer of the CPU: it wakes the thread, and drives the tick.
+            // The local timer of the CPU, which wakes the thread and drives the tick.
             Self::Interrupt if who.contains("timer") => (
                 TICKS,
                 "keep ticks and the timers of other threads off the CPU with nohz_full and \

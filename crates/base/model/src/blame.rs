@@ -25,16 +25,16 @@ pub struct Blame {
     pub events_lost: u64,
     /// Largest possible difference between the clocks of events and of the probe.
     pub clock_error_ns: Nanos,
-    /// Whether the program that recorded the events took the largest share itself.
+    /// Whether the program that recorded the events caused the largest share itself.
     pub by_observer: bool,
     /// The shares, in chronological order. They add up to the latency.
     pub shares: Vec<Share>,
-    /// The blame in words. Set only when it is output.
+    /// The blame in words. Set only for output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<BlameWords>,
 }
 
-/// A blame in words, created when it is output. It is never read back.
+/// A blame in words. It is created only for output and never read back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlameWords {
     /// The name of the largest share.
@@ -48,7 +48,7 @@ pub struct BlameWords {
 pub struct Move {
     /// The CPU that the thread left.
     pub from: u32,
-    /// The CPU that it went to.
+    /// The CPU that it moved to.
     pub to: u32,
 }
 
@@ -61,7 +61,7 @@ pub struct Share {
     pub ns: Nanos,
     /// The number of occurrences.
     pub count: u32,
-    /// The cause in words. Set only when it is output.
+    /// The cause in words. Set only for output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<Box<CauseWords>>,
 }
@@ -73,8 +73,8 @@ impl Blame {
         Nanos(sum.fold(0, u64::saturating_add))
     }
 
-    /// Returns the largest share, the culprit. If several are equal, the first one wins, and a
-    /// known cause wins over an unknown one.
+    /// Returns the largest share, the culprit. If several are equally large, a known cause is
+    /// preferred to an unknown one, and otherwise the first one is returned.
     pub fn largest(&self) -> Option<&Share> {
         self.shares.iter().rev().max_by_key(|share| {
             let known = share.kind() != ShareKind::Unexplained;
@@ -82,7 +82,7 @@ impl Blame {
         })
     }
 
-    /// Adds the words, for output that shows them.
+    /// Adds the words, for output that contains them.
     pub fn put_into_words(&mut self) {
         self.words = Some(BlameWords {
             culprit: self.culprit(),
@@ -121,8 +121,8 @@ impl Share {
     }
 }
 
-/// A segment of a late reaction and its cause, for drawing. The segments of a window follow each
-/// other without gaps from the expected to the actual time.
+/// A segment of a late reaction and its cause, used to draw the reaction. The segments of a window
+/// follow each other without gaps from the expected to the actual time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
     /// Start, on CLOCK_MONOTONIC.
@@ -135,7 +135,7 @@ pub struct Segment {
     pub cpu: u32,
     /// The cause.
     pub cause: Cause,
-    /// The cause in words. Set only when it is output.
+    /// The cause in words. Set only for output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<Box<CauseWords>>,
 }

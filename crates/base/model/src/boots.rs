@@ -1,11 +1,11 @@
-//! The boots of an experiment whose unit is the boot.
+//! The boots of an experiment whose experimental unit is the boot.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 
-/// How an experiment controls the boots of the machine, and the boots so far.
+/// How an experiment controls the boots of the machine, and which boots have happened so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Boots {
     /// How the kernel command line is selected.
@@ -31,7 +31,7 @@ pub enum BootLoader {
 }
 
 impl BootLoader {
-    /// Returns the name for the screen.
+    /// Returns the name to display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Grub => "GRUB",
@@ -50,7 +50,7 @@ pub struct BootAttempt {
     pub arm: u32,
     /// Time of the request.
     pub requested: Timestamp,
-    /// The boot during which it was requested (`/proc/sys/kernel/random/boot_id`).
+    /// The boot during which this boot was requested (`/proc/sys/kernel/random/boot_id`).
     pub requested_in: String,
     /// ID of the boot that followed the request. Null until the machine reboots.
     pub boot: Option<String>,
@@ -78,7 +78,7 @@ pub enum BootOutcome {
 }
 
 impl BootOutcome {
-    /// Returns the words for the screen.
+    /// Returns the words to display.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Requested => "not rebooted yet",
@@ -95,10 +95,10 @@ impl BootOutcome {
 pub struct WrittenFile {
     /// Its path.
     pub path: String,
-    /// Its content before. Null if it did not exist.
+    /// Its previous content. Null if the file did not exist.
     pub before: Option<String>,
     /// Its new content.
     pub after: String,
-    /// Whether its directory was created for it.
+    /// Whether the directory of the file was created for it.
     pub made_folder: bool,
 }

@@ -36,7 +36,7 @@ pub enum DecodeError {
 /// JSON.
 ///
 /// In JSON it is a list of `[lower_ns, count]` in ascending order. The width of a bucket follows
-/// from its lower edge by the table in the histogram's documentation (1 ns below 1 µs, then a
+/// from its lower edge and the table in the histogram's documentation (1 ns below 1 µs, then a
 /// thousandth of the decade's end).
 ///
 /// In memory it is encoded as in the store: one to three bytes for each bucket.
@@ -64,11 +64,11 @@ impl Buckets {
     /// Returns the (bucket, count) pairs in ascending order.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         let mut reader = Reader::from_bytes(&self.0);
-        // These bytes were encoded here, so they are valid.
+        // These bytes were encoded by this module, so they are valid.
         std::iter::from_fn(move || reader.pair().ok().flatten())
     }
 
-    /// Returns whether nothing was counted.
+    /// Returns whether all counts are zero.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -102,9 +102,9 @@ impl Buckets {
         None
     }
 
-    /// Returns the compact binary form for the store: one count for each bucket from the first, as
-    /// unsigned LEB128 numbers. A zero marks a run of empty buckets, and the next number is its
-    /// length. Most buckets take one byte, because latencies are close together.
+    /// Returns the compact binary form for the store: one count for each bucket, starting with the
+    /// first, as unsigned LEB128 numbers. A zero marks a run of empty buckets, and the next number
+    /// is its length. Most buckets take one byte, because latencies are close together.
     pub fn encoded(&self) -> &[u8] {
         &self.0
     }
@@ -116,7 +116,7 @@ impl Buckets {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::from_bytes(bytes);
         let pairs = std::iter::from_fn(|| reader.pair().transpose());
-        // Encode the counts again, because several encodings give the same counts.
+        // Encode the counts again, because the same counts can be encoded in several ways.
         pairs.collect::<Result<Vec<_>, _>>().map(Self::from_sorted)
     }
 }
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Returns the 1-based rank of `quantile` among `total` sorted values ("nearest rank"): the
-/// smallest rank that covers this fraction of the values. `None` without values.
+/// smallest rank that covers this fraction of the values. `None` if there are no values.
 pub(crate) fn rank_of(quantile: f64, total: u64) -> Option<u64> {
     if total == 0 {
         return None;

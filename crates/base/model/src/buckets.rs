@@ -11,12 +11,13 @@
 //! | … | 1000 s | a thousandth of the decade's end |
 //!
 //! The grid is decimal and not binary, so that each multiple of 1 µs below 1 ms is the edge of a
-//! bucket. Histograms with 1 µs buckets, as other tools write them, then export exactly.
+//! bucket. A histogram can therefore be exported exactly with the 1 µs buckets that other tools
+//! write.
 //!
 //! `punctual_app::grid` repeats this grid for applications, which must not depend on this crate. A
 //! test of `session`, which reads the counters of applications, compares the two.
 
-/// Values from here on (1000 s, in ns) are counted as overflow.
+/// Values from this one on (1000 s, in ns) are counted as overflow.
 pub const MAX_TRACKABLE_NS: u64 = 1_000_000_000_000;
 
 /// Number of buckets below 1 µs, each 1 ns wide.
@@ -25,13 +26,13 @@ const LINEAR: usize = 1_000;
 const PER_DECADE: usize = 900;
 /// Number of decades from 1 µs to 1000 s.
 const DECADES: usize = 9;
-/// Number of all buckets: 9100, which take 72 800 bytes as 64-bit counters.
+/// Total number of buckets: 9100, which take 72 800 bytes as 64-bit counters.
 pub(crate) const BUCKETS: usize = LINEAR + DECADES * PER_DECADE;
 
 /// Returns the bucket that counts `ns` nanoseconds, or `None` beyond the range.
 ///
-/// Compares the value with one decade after another. The divisors are constants: the compiler turns
-/// each division into a multiplication, and the common latencies match after a few well-predicted
+/// Compares the value with one decade after another. The divisors are constants, so the compiler
+/// turns each division into a multiplication, and common latencies match after a few well-predicted
 /// branches. A loop or a logarithm would cost more.
 #[inline(always)]
 pub(crate) fn index_of(ns: u64) -> Option<usize> {

@@ -9,18 +9,18 @@ use crate::{
     AuditedHost, Finding, LoopRequirement, MeasuredOn, Nanos, Outcome, ShareKind, TailRemark,
 };
 
-/// The version of [`Checkup`] as JSON. It rises only if a reader of the older form would misread
-/// the newer one. Adding a field does not raise it.
+/// The version of [`Checkup`] as JSON. It is increased only if a reader of the older form would
+/// misread the newer one. Adding a field does not increase it.
 ///
 /// Version 2: an episode is a group of late periods without a pause longer than
 /// [`EPISODE_GAP`](crate::EPISODE_GAP) or a requested gap, and the bounds may be null. Version 1
 /// estimated the number of episodes.
 pub const CHECKUP_SCHEMA: u32 = 2;
 
-/// Whether a machine is fit for a loop, and what prevents it.
+/// Whether a machine is fit for a periodic loop and, if not, what prevents it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checkup {
-    /// Version of this form, [`CHECKUP_SCHEMA`].
+    /// Version of this JSON form, [`CHECKUP_SCHEMA`].
     pub schema: u32,
     /// Version of the program that made the check-up.
     pub program: String,
@@ -34,7 +34,8 @@ pub struct Checkup {
     pub started: Timestamp,
     /// The machine.
     pub host: AuditedHost,
-    /// Circumstances of the measurement. Absent in check-ups of older programs.
+    /// Machine and time of the measurement. Absent in check-ups made by older versions of the
+    /// program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_on: Option<MeasuredOn>,
     /// Each measured condition.
@@ -55,7 +56,7 @@ pub struct Checkup {
 }
 
 impl Condition {
-    /// Reason why a condition proves nothing: a thread had no real-time priority.
+    /// The reason given if a condition proves nothing because a thread had no real-time priority.
     pub const NOT_REAL_TIME: &str = "measured without a real-time priority, which the loop needs";
 }
 
@@ -68,29 +69,28 @@ pub struct Condition {
     pub loads: Vec<String>,
     /// Measuring time of each CPU.
     pub measured_ns: Nanos,
-    /// Due periods of all CPUs.
+    /// Number of due periods on all CPUs.
     pub periods: u64,
-    /// Periods that began later than the budget, or were missed.
+    /// Number of periods that began later than the budget allows, or were missed.
     pub late: u64,
-    /// Number of episodes: late periods of all CPUs with no pause between them longer than the
-    /// episode gap.
+    /// Number of episodes. An episode is a group of late periods on any CPU, with no pause between
+    /// them longer than the episode gap.
     pub episodes: u64,
-    /// Clustering of the episodes: variance divided by mean of their counts in blocks of time, for
-    /// the largest block length (upper 90% limit). Clustering widens the bounds.
+    /// Clustering of the episodes: the variance divided by the mean of their counts in blocks of
+    /// time, for the largest block length (upper 90% limit). Clustering widens the bounds.
     #[serde(default)]
     pub dispersion: Option<f64>,
-    /// Upper bound of the episodes per day (95% confidence), if the day is like the measured time.
-    /// Null if nothing was measured, or if the rate changes more slowly than the measured time can
-    /// show.
+    /// Upper bound of the episodes per day (95% confidence), if the whole day is like the measured
+    /// time. Null if nothing was measured, or if the rate changes more slowly than the measured
+    /// time can show.
     pub per_day_at_most: Option<f64>,
     /// Lower bound of the episodes per day (95% confidence), under the same conditions.
     pub per_day_at_least: Option<f64>,
-    /// The largest latency. Null without samples.
+    /// The largest latency. Null if there are no samples.
     pub max_ns: Option<Nanos>,
     /// p99 of the due periods. Null if there are too few of them.
     pub p99_ns: Option<Nanos>,
-    /// Whether all threads had a real-time policy. Otherwise the outcome is neither broken nor
-    /// held.
+    /// Whether all threads had a real-time policy. If not, the outcome is neither broken nor held.
     pub real_time: bool,
     /// The outcome.
     pub outcome: Outcome,
@@ -135,6 +135,6 @@ pub struct HardwareGaps {
     pub measured_ns: Nanos,
     /// Number of gaps.
     pub gaps: u64,
-    /// The longest gap. Null without gaps.
+    /// The longest gap. Null if there were no gaps.
     pub max_ns: Option<Nanos>,
 }

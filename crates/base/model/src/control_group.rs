@@ -16,7 +16,7 @@ pub struct GroupFacts {
     pub cpus: Option<CpuSet>,
     /// Whether these CPUs are exclusive to the group. Null if unknown.
     pub exclusive: Option<bool>,
-    /// The tightest CPU quota of the group and its ancestors.
+    /// The tightest CPU quota among those of the group and its ancestors.
     pub quota: Option<CpuQuota>,
     /// Whether the quota could be read. If not, an absent quota means unknown, not unlimited.
     pub quota_known: bool,
@@ -38,7 +38,7 @@ pub struct CpuQuota {
 }
 
 impl CpuQuota {
-    /// Returns the number of CPUs that it allows on average, in thousandths.
+    /// Returns the average number of CPUs that it allows, in thousandths of a CPU.
     pub fn millicpus(&self) -> u64 {
         let quota = u128::from(self.quota_ns.0) * 1_000;
         (quota / u128::from(self.period_ns.0.max(1))) as u64

@@ -26,7 +26,7 @@ pub enum CpuSetError {
         /// The whole list.
         list: String,
     },
-    /// A range ends below its start.
+    /// The end of a range is below its start.
     #[error("the range '{part}' in the CPU list '{list}' runs backwards")]
     Backwards {
         /// The range.
@@ -48,10 +48,10 @@ pub enum CpuSetError {
 
 impl CpuSet {
     /// The largest accepted CPU number. The kernel supports at most 8192 CPUs (`NR_CPUS`), and a
-    /// typing error must not exhaust memory.
+    /// typing error in a list must not exhaust the memory.
     pub const MAX_CPU: u32 = 8_191;
 
-    /// Reads a list of the kernel command line, such as `2-N` or `all:1/2`: `N` is the last CPU,
+    /// Reads a list from the kernel command line, such as `2-N` or `all:1/2`: `N` is the last CPU,
     /// and `all` means all CPUs (Documentation/admin-guide/kernel-parameters.rst, cpu lists).
     /// Ignores CPUs beyond `last`, because the machine has none.
     ///
@@ -269,7 +269,7 @@ mod tests {
         for list in ["4-n", "allx", "N-", "4-NN", "two"] {
             assert!(of(list).is_err(), "{list}");
         }
-        // Files of the kernel never contain these.
+        // Kernel files never contain these.
         assert!("4-N".parse::<CpuSet>().is_err());
     }
 

@@ -3,14 +3,15 @@
 use crate::bucket_counts::rank_of;
 use crate::{Above, AboveLimit, Histogram, Nanos, OpenPeriods};
 
-/// The due periods of one or more threads after the warm-up. Verdicts are based on these: a missed
-/// period is late, not absent ("coordinated omission"; G. Tene, "How NOT to measure
-/// latency", 2015).
+/// The due periods of one or more threads after the warm-up. Verdicts are based on these periods,
+/// because a missed period is late, not absent ("coordinated omission"; G. Tene, "How NOT to
+/// measure latency", 2015).
 #[derive(Clone, Debug, Default)]
 pub struct Due {
-    /// The known latencies, of samples and of missed periods.
+    /// The known latencies of samples and of missed periods.
     known: Histogram,
-    /// Lower bounds of the lateness of periods that had no wake-up by the end ("open periods").
+    /// Lower bounds of the lateness of periods that still had no wake-up at the end of the run
+    /// ("open periods").
     open: Option<Box<Histogram>>,
     /// Missed periods of unknown latency.
     unknown: u64,
@@ -28,15 +29,15 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the exact quantile, if unknown latencies do not affect it.
+    /// Returns the exact quantile if unknown latencies do not affect it.
     pub fn exact(self) -> Option<Nanos> {
         self.at_most.filter(|at_most| *at_most == self.at_least)
     }
 }
 
 impl Due {
-    /// Combines the periods with a sample and `missed` others. Of these, `late` got a wake-up, and
-    /// `open` had none by the end.
+    /// Combines the periods with a sample and `missed` periods without one. Of the missed periods,
+    /// those in `late` got a wake-up later, and those in `open` had none by the end of the run.
     pub(crate) fn new(
         samples: &Histogram,
         missed: u64,
@@ -67,8 +68,8 @@ impl Due {
         known.saturating_add(self.unknown)
     }
 
-    /// Returns the number of periods that had no wake-up by the end. Only a lower bound of their
-    /// latency is known.
+    /// Returns the number of periods that still had no wake-up at the end of the run. Only a lower
+    /// bound of their latency is known.
     pub fn open(&self) -> u64 {
         self.open.as_ref().map_or(0, |open| open.recorded())
     }
@@ -118,21 +119,22 @@ impl Due {
         self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
-    /// Returns the largest known latency, with open periods at their lower bound. Zero if all were
-    /// early, `None` if nothing is known.
+    /// Returns the largest known latency, with open periods at their lower bound. Zero if all
+    /// periods were early, `None` if nothing is known.
     pub fn max(&self) -> Option<Nanos> {
         let known = match self.known.count() {
             0 if self.known.early() > 0 => Some(Nanos::ZERO),
-            // If another tool does not give its maximum, the maximum of the other samples could be
-            // too small.
+            // If another tool does not report its maximum, the maximum of the other samples could
+            // be too small.
             1.. => Some(self.known.max()?),
             _ => None,
         };
         known.max(self.open_at_least())
     }
 
-    /// Returns the given quantile (0 to 1) of the periods by nearest rank. Early ones rank below
-    /// all others. `None` without periods, or if the figures of another tool do not determine it.
+    /// Returns the given quantile (0 to 1) of the periods by nearest rank. Early periods rank below
+    /// all others. `None` if there are no periods, or if the figures of another tool do not
+    /// determine the quantile.
     pub fn quantile(&self, quantile: f64) -> Option<Bounds> {
         let rank = rank_of(quantile, self.periods())?;
         let early = self.known.early();
@@ -168,8 +170,8 @@ impl Due {
         self.known.above(limit).saturating_add(open)
     }
 
-    /// Returns the number of periods that exceed `limit`. It is exact if they were counted one by
-    /// one, or if `limit` is a bucket edge.
+    /// Returns the number of periods that exceed `limit`. The number is exact if the periods were
+    /// counted one by one, or if `limit` is a bucket edge.
     pub fn above_limit(&self, limit: Nanos) -> Above {
         let counted = self.above.iter().find(|one| one.limit_ns == limit);
         let known = match counted {

@@ -11,14 +11,14 @@ use crate::{
     RecordingId,
 };
 
-/// The version of [`Experiment`] as JSON. It rises only if a reader of the older form would misread
-/// the newer one. Adding a field does not raise it.
+/// The version of [`Experiment`] as JSON. It is increased only if a reader of the older form would
+/// misread the newer one. Adding a field does not increase it.
 pub const EXPERIMENT_SCHEMA: u32 = 1;
 
 /// An experiment with its plan, blocks and results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Experiment {
-    /// Version of this form, [`EXPERIMENT_SCHEMA`].
+    /// Version of this JSON form, [`EXPERIMENT_SCHEMA`].
     pub schema: u32,
     /// ID of the experiment: a UUID of version 7, as for a recording.
     pub id: RecordingId,
@@ -32,7 +32,8 @@ pub struct Experiment {
     pub host: Option<String>,
     /// Start of the experiment.
     pub started: Timestamp,
-    /// Circumstances of its pilot run. Null before the pilot, and in experiments of older programs.
+    /// Machine and time of its pilot run. Null before the pilot, and in experiments made by older
+    /// versions of the program.
     #[serde(default)]
     pub measured_on: Option<MeasuredOn>,
     /// State of the experiment.
@@ -49,11 +50,11 @@ pub struct Experiment {
     pub sentence: String,
     /// Warnings for the reader.
     pub warnings: Vec<String>,
-    /// The boots, if the unit is the boot. Absent otherwise.
+    /// The boots, if the experimental unit is the boot. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boots: Option<Boots>,
-    /// Progress of a search for helpful settings. Present only in the experiment of the first stage
-    /// of the search.
+    /// Progress of a search for helpful settings. Present only in the experiment that is the first
+    /// stage of the search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub improvement: Option<Box<ImprovementState>>,
 }
@@ -66,19 +67,19 @@ pub enum ExperimentState {
     Running,
     /// Waiting for a boot before its next block.
     AwaitsBoot,
-    /// Its program was killed, and it can be resumed. The store reports this for a running
-    /// experiment without a process.
+    /// Its program was killed. The experiment can be resumed. The store reports this state for a
+    /// running experiment whose process no longer exists.
     Interrupted,
-    /// The whole plan was measured, or the answer was known earlier.
+    /// The whole plan was measured, or the answer was known before that.
     Finished,
-    /// The user stopped it, and it can be resumed.
+    /// The user stopped it. It can be resumed.
     Stopped,
     /// A command, a setting or a measurement failed. It can be resumed.
     Failed,
 }
 
 impl ExperimentState {
-    /// Returns the word for the screen and for JSON.
+    /// Returns the word to display, which is also used in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -104,19 +105,19 @@ pub struct Pilot {
     pub recording: Option<RecordingId>,
     /// Its length without the warm-up.
     pub measured_ns: Nanos,
-    /// Late slots in that time ([`ExperimentBlock::late`]).
+    /// Number of late slots in that time ([`ExperimentBlock::late`]).
     pub late: u64,
-    /// Threshold: larger latencies are late.
+    /// Threshold: latencies above it are late.
     pub threshold_ns: Nanos,
     /// Measuring time of a block.
     pub block_ns: Nanos,
     /// Number of planned rounds. Each measures every arm once.
     pub rounds: u32,
-    /// Dispersion of the late slots: variance divided by mean of the counts in tenths of the pilot,
-    /// at least 1.
+    /// Dispersion of the late slots: the variance divided by the mean of the counts in tenths of
+    /// the pilot, at least 1.
     pub dispersion: f64,
-    /// The smallest ratio of rates that the plan detects in 80% of the cases. Null if the plan
-    /// detects no ratio up to 10.
+    /// The smallest ratio of rates that the plan detects in 80% of cases. Null if the plan detects
+    /// no ratio up to 10.
     pub detects: Option<f64>,
 }
 
@@ -129,18 +130,18 @@ pub struct ExperimentBlock {
     pub arm: u32,
     /// Its recording. Null if none is stored.
     pub recording: Option<RecordingId>,
-    /// Its measuring time, without wash-out.
+    /// Its measuring time, without the wash-out time at the start.
     pub measured_ns: Nanos,
-    /// Number of late slots: time slots of 10 ms with a late thread. More lateness never reduces
-    /// this count.
+    /// Number of late slots: time slots of 10 ms with a late thread. Additional lateness never
+    /// reduces this count.
     pub late: u64,
     /// Number of late slots in the first and second half of the block.
     pub halves: [u64; 2],
     /// Number of slots with a latency above twice the threshold.
     pub very_late: u64,
-    /// The median latency. Null without samples.
+    /// The median latency. Null if there are no samples.
     pub median_ns: Option<Nanos>,
-    /// The largest latency. Null without samples.
+    /// The largest latency. Null if there are no samples.
     pub max_ns: Option<Nanos>,
     /// Work done by the loads, summed over all kinds. Null if no load counts its work.
     pub work: Option<u64>,
@@ -151,7 +152,7 @@ pub struct ExperimentBlock {
     /// Mean frequency of the CPUs at the end, in kHz. Null if none can be read.
     #[serde(default)]
     pub khz: Option<u64>,
-    /// Whether its results are doubtful: samples were lost, or a load ended.
+    /// Whether its results are doubtful, because samples were lost or a load ended early.
     pub flawed: bool,
     /// The last part of the output of the arm's command. Null if there was none.
     pub output: Option<String>,
@@ -173,7 +174,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Returns the words for the screen.
+    /// Returns the words to display.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Fewer => "fewer",
@@ -204,7 +205,7 @@ pub struct ArmResult {
     /// p-value: the probability of a difference at least this large if the arm has no effect,
     /// adjusted for all arms (sign-flip randomisation test, Holm).
     pub p: f64,
-    /// Wealth of a sequential test by betting on a difference. It starts at 1.
+    /// Wealth in a sequential test that bets on a difference. It starts at 1.
     pub wealth: f64,
     /// Figures that must not get worse.
     pub guards: Vec<Guard>,

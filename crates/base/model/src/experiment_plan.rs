@@ -24,15 +24,16 @@ pub struct ExperimentPlan {
     pub priority: Option<u8>,
     /// Loads during each block, as the user gave them.
     pub loads: Vec<String>,
-    /// Threshold: larger latencies are late. Null: the pilot chooses.
+    /// Threshold: latencies above it are late. Null: the pilot run determines it.
     pub threshold_ns: Option<Nanos>,
     /// Upper limit of the total time.
     pub time_ns: Nanos,
-    /// The number of rounds. Null: as many as fit the time.
+    /// The number of rounds. Null: as many as fit into the time.
     pub rounds: Option<u32>,
-    /// Measuring time of a block. Null: the pilot chooses.
+    /// Measuring time of a block. Null: the pilot run determines it.
     pub block_ns: Option<Nanos>,
-    /// Time at the start of each block whose samples are discarded, until a change takes effect.
+    /// Time at the start of each block that is allowed for a change to take effect. Samples from
+    /// this time are discarded.
     pub wash_out_ns: Nanos,
     /// The seed of the random order.
     pub seed: u64,

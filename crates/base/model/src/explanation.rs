@@ -7,10 +7,10 @@ use crate::cause::Source;
 use crate::schema::JsonSchema;
 use crate::{Blame, CauseWords, Jobs, Nanos, TraceSummary};
 
-/// The explanation of the outliers of a run: each explained outlier, and their causes together.
+/// The explanation of the outliers of a run: each explained outlier, and a summary of their causes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
-    /// Threshold: a sample with a larger latency is an outlier.
+    /// Threshold: a sample whose latency is above it is an outlier.
     pub threshold_ns: Nanos,
     /// Number of reported outliers.
     pub seen: u64,
@@ -34,11 +34,12 @@ pub struct Explanation {
     /// read.
     #[serde(default)]
     pub events_lost: u64,
-    /// Waits of watched threads without an event for the end. They are not counted for the threads.
+    /// Waits of watched threads for which no event marks the end. They are not included in the
+    /// counts of the threads.
     #[serde(default)]
     pub waits_without_end: u64,
-    /// The longest time from an outlier to its explanation. Null if none was explained during the
-    /// run.
+    /// The longest time from an outlier to its explanation. Null if no outlier was explained during
+    /// the run.
     #[serde(default)]
     pub explained_within_ns: Option<Nanos>,
     /// The jobs of watched threads. Null if jobs were not followed.
@@ -47,8 +48,8 @@ pub struct Explanation {
     /// The trace file, if another tool recorded the events. Absent if punctual recorded them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,
-    /// Explained outliers, in ascending order of number: at most [`Explanation::KEPT`], the largest
-    /// ones.
+    /// Explained outliers, in ascending order of their numbers. If there are more than
+    /// [`Explanation::KEPT`], only the largest ones are kept.
     pub outliers: Vec<Outlier>,
     /// The causes of all explained outliers, the largest total time first.
     pub causes: Vec<Cause>,
@@ -61,7 +62,7 @@ impl Explanation {
     /// compressed, so a recording grows by about 2 MiB at most.
     pub const KEPT: usize = 200;
 
-    /// Adds the words of all causes, for output that shows them.
+    /// Adds the words of all causes, for output that contains them.
     pub fn put_into_words(&mut self) {
         for outlier in &mut self.outliers {
             outlier.blame.put_into_words();
@@ -78,7 +79,7 @@ impl Explanation {
 /// One explained outlier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outlier {
-    /// Its number, counted from 1 in the order of the reports.
+    /// Its number, counted from 1 in the order in which outliers were reported.
     pub number: u64,
     /// When the thread should have woken, on the wall clock.
     pub time: Timestamp,
@@ -109,7 +110,7 @@ pub struct Cause {
     pub max_ns: Nanos,
     /// Number of the outlier with that share.
     pub max_outlier: u64,
-    /// The source in words. Set only when it is output.
+    /// The source in words. Set only for output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<CauseWords>,
 }
@@ -124,11 +125,11 @@ pub struct Period {
     /// The largest deviation of an interval between outliers from the period or a multiple of it.
     /// Outliers with a larger deviation are not counted.
     pub tolerance_ns: Nanos,
-    /// Number of outliers that fit the period.
+    /// Number of outliers that match the period.
     pub count: u64,
     /// Number of expected times at which no outlier occurred.
     pub missing: u64,
-    /// The source in words. Set only when it is output.
+    /// The source in words. Set only for output.
     #[serde(flatten, skip_deserializing)]
     pub words: Option<CauseWords>,
 }

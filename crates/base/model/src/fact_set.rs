@@ -47,7 +47,7 @@ pub struct TaskFact {
 /// The state of a machine: all facts that an audit reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactSet {
-    /// Version of this form, [`FACT_SET_SCHEMA`].
+    /// Version of this JSON form, [`FACT_SET_SCHEMA`].
     pub schema: u32,
     /// Version of the program that captured the facts.
     pub program: String,
@@ -58,7 +58,7 @@ pub struct FactSet {
     /// The whole text of the kernel's configuration.
     pub kernel_config: Fact<String>,
     /// Contents of files by path. If no file matches a pattern, the pattern itself is listed, with
-    /// the reason. Facts that no file contains are listed under the command that shows them:
+    /// the reason. Facts that are not in a file are listed under the command that shows them:
     /// `ethtool -c eth0`.
     pub files: BTreeMap<String, Reading>,
     /// The processes and kernel threads.
@@ -66,7 +66,8 @@ pub struct FactSet {
     /// Counts of other activity on the CPUs over some time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sample: Option<Interference>,
-    /// Events of the same time, or the reason why they were not recorded. `None` without a count.
+    /// Events recorded during the same time, or the reason why they were not recorded. `None` if
+    /// nothing was counted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub interruptions: Option<Fact<Interruptions>>,
 }
@@ -94,9 +95,9 @@ impl FactSet {
     /// Reads the JSON form.
     ///
     /// # Errors
-    /// Fails if the text is not a complete set of facts, or the version is newer.
+    /// Fails if the text is not a complete set of facts, or if its version is newer.
     pub fn from_json(text: &str) -> Result<Self, FactSetError> {
-        /// Reads only the version, because the program does not know the rest of a newer form.
+        /// Read only the version, because the program does not know the rest of a newer form.
         #[derive(Deserialize)]
         struct Version {
             schema: u32,

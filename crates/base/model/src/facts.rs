@@ -61,9 +61,9 @@ impl<T> Fact<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFacts {
     /// A hash of 16 hexadecimal digits over the facts about the machine and its settings (hardware,
-    /// kernel, boot line, governor, clock source, isolation), without facts that change by
+    /// kernel, boot line, governor, clock source, isolation), not including facts that change by
     /// themselves. Recordings with equal fingerprints have the same configuration. Empty if too
-    /// little is known. An empty fingerprint equals no other.
+    /// little is known. An empty fingerprint is not equal to any other.
     pub fingerprint: String,
     /// Host name.
     pub hostname: Fact<String>,
@@ -115,16 +115,16 @@ pub struct KernelFacts {
     pub high_resolution_timers: Fact<bool>,
     /// Lockdown mode (kernel_lockdown(7)): none, integrity or confidentiality.
     pub lockdown: Fact<String>,
-    /// CPU time that real-time threads may use in each period: `sched_rt_runtime_us`, -1 for all of
-    /// it.
+    /// CPU time that real-time threads may use in each period: `sched_rt_runtime_us`, where -1
+    /// means no limit.
     pub rt_runtime_us: Fact<i64>,
     /// The period of the limit on real-time threads: `sched_rt_period_us`.
     pub rt_period_us: Fact<i64>,
     /// A hash of 16 hexadecimal digits over all options of the configuration.
     #[serde(default = "not_recorded")]
     pub configuration: Fact<String>,
-    /// The options that affect latency, without `CONFIG_`. An absent option is not set. Empty if
-    /// the configuration is unknown.
+    /// The options that affect latency, without `CONFIG_`. An option that is absent is not set.
+    /// Empty if the configuration is unknown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
 }
@@ -227,8 +227,8 @@ pub struct VirtualisationFacts {
 }
 
 impl HostFacts {
-    /// Creates the facts of an unknown machine, with this `reason` and `source`. Callers then add
-    /// the known facts.
+    /// Creates the facts of an unknown machine, with this `reason` and `source`. The caller then
+    /// adds the known facts.
     pub fn unknown(source: &str, reason: &str) -> Self {
         fn fact<T>((source, reason): (&str, &str)) -> Fact<T> {
             Fact::unknown(source, reason)

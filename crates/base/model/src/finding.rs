@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Fact, Interference, Nanos};
 
-/// The version of [`Audit`] as JSON. It rises only if a reader of the older form would misread the
-/// newer one. Adding a field does not raise it.
+/// The version of [`Audit`] as JSON. It is increased only if a reader of the older form would
+/// misread the newer one. Adding a field does not increase it.
 pub const AUDIT_SCHEMA: u32 = 1;
 
 /// The result of a check.
@@ -21,7 +21,7 @@ pub const AUDIT_SCHEMA: u32 = 1;
 pub enum FindingState {
     /// The state is as recommended.
     Ok,
-    /// The state costs latency under a condition that the facts do not show.
+    /// The state costs latency under a condition that cannot be seen from the facts.
     Warn,
     /// The state costs latency.
     Fail,
@@ -31,7 +31,7 @@ pub enum FindingState {
     NotApplicable,
 }
 
-/// Importance of a finding for latency, in ascending order.
+/// How important a finding is for latency, in ascending order.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -41,7 +41,7 @@ pub enum Severity {
     Info,
     /// The state adds to latencies in general, or causes rare long ones.
     Medium,
-    /// The state adds more latency than a usual requirement allows.
+    /// The state adds more latency than a typical requirement allows.
     High,
     /// Latency is unbounded until the state is corrected.
     Fatal,
@@ -70,7 +70,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A setting that a finding recommends to change.
+/// A setting that a finding recommends changing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Remedy {
     /// Name of the setting.
@@ -106,14 +106,14 @@ pub struct Finding {
     /// `swappiness`.
     #[serde(default)]
     pub subject: String,
-    /// The subject and its state: `swappiness is 60`. Only the subject if the state is unknown or
-    /// does not exist.
+    /// The subject and its state: `swappiness is 60`. Contains only the subject if the state is
+    /// unknown or does not exist.
     pub title: String,
     /// Result of the check.
     pub state: FindingState,
     /// Severity for the role of the machine.
     pub severity: Severity,
-    /// The current state in one line. If the result is *unknown*, the reason.
+    /// The current state in one line. If the result is *unknown*, this is the reason.
     pub found: String,
     /// The recommended state.
     pub expected: String,
@@ -127,8 +127,8 @@ pub struct Finding {
     /// How the role changes the recommendation, and which guides recommend otherwise.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub role_note: Option<String>,
-    /// Shell commands that change the setting until the next boot or `tune revert`. The user must
-    /// decide about lines that begin with `#`.
+    /// Shell commands that change the setting until the next boot or `tune revert`. Lines that
+    /// begin with `#` are left for the user to decide.
     pub now: Vec<String>,
     /// The settings in `now` that `tune` can change.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -138,8 +138,8 @@ pub struct Finding {
     pub reboot: Option<String>,
 }
 
-/// Verbs at the start of the text of a state. Such a text forms a sentence with the subject:
-/// `swappiness is 60`.
+/// Verbs with which the text of a state can begin. Such a text forms a sentence together with the
+/// subject: `swappiness is 60`.
 const VERBS: [&str; 4] = ["is", "are", "has", "may"];
 
 impl Finding {
@@ -238,7 +238,7 @@ pub struct MeasuredMaximum {
 /// An audit of one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
-    /// Version of this form, [`AUDIT_SCHEMA`].
+    /// Version of this JSON form, [`AUDIT_SCHEMA`].
     pub schema: u32,
     /// Version of the program that made the audit.
     pub program: String,
@@ -256,13 +256,13 @@ pub struct Audit {
     pub findings: Vec<Finding>,
     /// The expected worst-case latency.
     pub expectation: Expectation,
-    /// Counts of other activity on the CPUs during the audit. `None` if the audit did not count.
+    /// Counts of other activity on the CPUs during the audit. `None` if the audit did not count it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sample: Option<Interference>,
 }
 
 impl Audit {
-    /// Returns the number of findings in a state.
+    /// Returns the number of findings in this state.
     pub fn count(&self, state: FindingState) -> usize {
         let all = self.findings.iter();
         all.filter(|finding| finding.state == state).count()

@@ -5,23 +5,23 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{ExperimentPlan, MeasuredOn, Nanos, RecordingId};
 
-/// The version of [`Improvement`] as JSON. It rises only if a reader of the older form would
-/// misread the newer one. Adding a field does not raise it.
+/// The version of [`Improvement`] as JSON. It is increased only if a reader of the older form would
+/// misread the newer one. Adding a field does not increase it.
 pub const IMPROVEMENT_SCHEMA: u32 = 1;
 
 /// Settings that were tried, and the effect of each on the rate of late slots.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Improvement {
-    /// Version of this form, [`IMPROVEMENT_SCHEMA`].
+    /// Version of this JSON form, [`IMPROVEMENT_SCHEMA`].
     pub schema: u32,
     /// The answer in one sentence.
     pub sentence: String,
     /// Whether the user stopped the search.
     pub stopped: bool,
-    /// Circumstances of the first stage. Absent if nothing was measured.
+    /// Machine and time of the first stage. Absent if nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_on: Option<MeasuredOn>,
-    /// Threshold: larger latencies are late. Null if nothing was measured.
+    /// Threshold: latencies above it are late. Null if nothing was measured.
     pub threshold_ns: Option<Nanos>,
     /// The stages of the search.
     pub stages: Vec<Stage>,
@@ -51,7 +51,7 @@ pub struct Proof {
     pub pairs: u32,
 }
 
-/// Progress of a search, for resuming after the program was stopped or killed.
+/// Progress of a search, used to resume it after the program was stopped or killed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ImprovementState {
     /// How blocks are measured.
@@ -71,8 +71,8 @@ pub struct Stage {
     pub arms: u32,
     /// Number of measurements of each condition.
     pub rounds: u32,
-    /// The smallest ratio of rates that the stage detects in 80% of the cases. Null if it detects
-    /// no ratio up to 10, or if this is unknown.
+    /// The smallest ratio of rates that the stage detects in 80% of cases. Null if it detects no
+    /// ratio up to 10, or if this is unknown.
     pub detects: Option<f64>,
     /// Its experiment. Null if it did not run.
     pub experiment: Option<RecordingId>,

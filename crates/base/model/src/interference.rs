@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{Nanos, Power};
 
-/// Differences of the kernel's counters between start and end of the run.
+/// Differences of the kernel's counters between the start and the end of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interference {
     /// Time over which the counters were compared, slightly longer than the measurement.
@@ -19,7 +19,7 @@ pub struct Interference {
     /// first.
     #[serde(default)]
     pub groups: Vec<GroupThrottle>,
-    /// Power management. Absent in older recordings, and if it was not recorded.
+    /// Power management. Absent in older recordings, or if it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<Power>,
     /// Facts that could not be read, with the reason.
@@ -31,9 +31,9 @@ pub struct Interference {
 pub struct GroupThrottle {
     /// The path of the control group, as in /proc/PID/cgroup.
     pub group: String,
-    /// Quota periods with activity of the group (`nr_periods`).
+    /// Quota periods in which the group was active (`nr_periods`).
     pub periods: u64,
-    /// Quota periods with throttling (`nr_throttled`).
+    /// Quota periods in which the group was throttled (`nr_throttled`).
     pub throttled: u64,
     /// Throttled time, summed over CPUs (`throttled_usec`, version 1: `throttled_time`).
     pub throttled_ns: Nanos,

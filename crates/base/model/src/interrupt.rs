@@ -14,7 +14,7 @@ pub struct InterruptRecord {
     pub name: String,
     /// How the device signals the interrupt.
     pub kind: InterruptKind,
-    /// The devices that it serves. Several may share a line.
+    /// The devices that it serves. Several devices may share a line.
     pub devices: Vec<String>,
     /// Number of occurrences on each CPU since boot: [CPU, count], CPUs in ascending order.
     pub counts: Vec<(u32, u64)>,
@@ -41,7 +41,7 @@ pub enum InterruptKind {
 }
 
 impl InterruptKind {
-    /// Returns the word for the screen.
+    /// Returns the word to display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Msi => "MSI",
@@ -74,7 +74,7 @@ impl InterruptRecord {
     }
 
     /// Returns the number of occurrences on each CPU since `before`, a previous reading of the same
-    /// interrupt. A CPU that is absent in `before` counts from 0.
+    /// interrupt. For a CPU that is absent in `before`, counting starts at 0.
     pub fn since(&self, before: &Self) -> Vec<(u32, u64)> {
         let earlier = |cpu| {
             let found = before.counts.iter().find(|count| count.0 == cpu);

@@ -1,21 +1,21 @@
-//! The senders of interrupts between CPUs, and the reasons why the tick goes on, counted over some
-//! time.
+//! The senders of interrupts between CPUs, and the reasons why the tick keeps running, counted over
+//! some time.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos};
 
-/// Events on some CPUs over some time, as the kernel's tracer recorded them.
+/// Events on some CPUs during some time, as recorded by the kernel's tracer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interruptions {
-    /// Length of the count.
+    /// Length of the time over which events were counted.
     pub duration: Nanos,
     /// The CPUs whose events were counted.
     pub cpus: CpuSet,
     /// Interrupts that other CPUs sent, the most frequent ones first.
     pub sent: Vec<SentInterrupts>,
-    /// Reasons why the tick went on, the most frequent ones first.
+    /// Reasons why the tick kept running, the most frequent ones first.
     pub ticks: Vec<KeptTicks>,
     /// Minimum number of events that were lost. If it is not 0, all counts are lower bounds.
     pub lost: u64,
@@ -38,7 +38,7 @@ pub struct SentInterrupts {
     pub count: u64,
 }
 
-/// How often the kernel could not stop the tick of a CPU, for one set of reasons.
+/// How often the kernel could not stop the tick of a CPU for one particular set of reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptTicks {
     /// The CPU.
@@ -51,7 +51,7 @@ pub struct KeptTicks {
     pub count: u64,
 }
 
-/// Reasons why the tick of a CPU goes on, by their bit (`enum tick_dep_bits` in
+/// Reasons why the tick of a CPU keeps running, by their bit (`enum tick_dep_bits` in
 /// `include/linux/tick.h`): the kernel's name and what it means.
 pub const TICK_DEPENDENCIES: [(&str, &str); 6] = [
     ("POSIX_TIMER", "a CPU-time timer is armed"),

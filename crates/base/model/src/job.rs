@@ -11,21 +11,21 @@ use crate::{Histogram, Nanos, Task};
 pub struct Jobs {
     /// The response time above which a job is an outlier.
     pub budget_ns: Nanos,
-    /// Number of explained jobs whose largest share was punctual itself, and not the application or
-    /// the machine.
+    /// Number of explained jobs whose largest share was caused by punctual itself and not by the
+    /// application or the machine.
     pub caused_by_observer: u64,
-    /// The time windows with watched jobs. Null for the whole run.
+    /// The time windows in which jobs were watched. Null if they were watched during the whole run.
     #[serde(default)]
     pub windows: Option<JobWindows>,
     /// The jobs of each thread, indexed as `threads`.
     pub threads: Vec<ThreadJobs>,
 }
 
-/// The time windows with watched jobs, if the overhead was limited. Only jobs that began within a
-/// window count.
+/// The time windows in which jobs were watched, if the overhead was limited. Only jobs that began
+/// within a window are counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobWindows {
-    /// Limit of the CPU time for watching, divided by the run time: 0.02 is 2% of one CPU.
+    /// Limit on the CPU time spent on watching, divided by the run time: 0.02 is 2% of one CPU.
     pub limit: f64,
     /// CPU time used for recording system calls on all CPUs and by punctual itself, divided by the
     /// run time. Excludes the scheduler's trace events.
@@ -45,40 +45,40 @@ pub struct JobWindows {
 pub struct ThreadJobs {
     /// Its index in `threads`.
     pub thread: u32,
-    /// The wait that ends each job. Null if no such wait was found. Then no jobs are known.
+    /// The wait that ends each job. Null if no such wait was found. In this case no jobs are known.
     pub release: Option<ReleaseWait>,
-    /// Waits of comparable length when the release wait was chosen, by falling time, at most eight.
-    /// `release` is one of them.
+    /// Waits whose length was comparable when the release wait was chosen, at most eight, in
+    /// descending order of time. `release` is one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<WaitCall>,
-    /// Waits that ended its earlier jobs, until it stopped using them. At most four, the oldest
-    /// first.
+    /// Waits that ended earlier jobs of the thread, until it stopped using them. At most four, the
+    /// oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_releases: Vec<ReleaseWait>,
-    /// Time without counted jobs, in nanoseconds: its release wait was not known, and not all events
-    /// of that time were kept.
+    /// Time without counted jobs, in nanoseconds, because the release wait of the thread was not
+    /// yet known and not all events of that time were kept.
     #[serde(default)]
     pub not_counted_ns: Nanos,
     /// Number of complete jobs.
     pub jobs: u64,
     /// Number of jobs above the budget.
     pub over_budget: u64,
-    /// Jobs released without a wait, because the thread returned to its wait too late. Their real
-    /// release time is unknown.
+    /// Number of jobs that were released without a wait, because the thread returned to its wait
+    /// too late. Their real release time is unknown.
     pub released_at_once: u64,
-    /// Jobs left out because the event of their release is missing, because trace events were lost,
-    /// or because the thread or the run ended before their completion.
+    /// Number of jobs that were left out because the event of their release is missing, because
+    /// trace events were lost, or because the thread or the run ended before their completion.
     pub incomplete: u64,
     /// Number of observed waits of the thread, of any kind.
     pub waits: u64,
-    /// System calls with waits of the thread, the longest total time first. Known calls only, at
-    /// most eight.
+    /// System calls in which the thread waited, the longest total time first. Includes only known
+    /// calls, at most eight.
     pub wait_calls: Vec<WaitCall>,
     /// CPU time of each job in nanoseconds, including interrupts on top of the thread.
     pub execution: Histogram,
 }
 
-/// A system call with waits of a thread.
+/// A system call in which a thread waited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitCall {
     /// The system call.
@@ -103,7 +103,7 @@ pub struct ReleaseWait {
     pub object: Option<String>,
     /// How it was chosen.
     pub choice: ReleaseChoice,
-    /// Number of such waits observed when it was chosen.
+    /// Number of such waits that had been observed when it was chosen.
     pub seen: u64,
     /// The median interval between wake-ups, if the intervals were regular: their median deviation
     /// is at most a quarter of the median. Null otherwise.

@@ -8,12 +8,12 @@ use crate::{LoopRequirement, Outcome, RecordingId};
 /// The verdict of a check-up, experiment or search, stored in each of its recordings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judgement {
-    /// The verb that made the verdict.
+    /// The subcommand that made the verdict.
     pub by: JudgedBy,
     /// The experiment. Null for a check-up.
     pub experiment: Option<RecordingId>,
-    /// The answer in one word. `no_requirement` if another recording of the same check-up contains
-    /// the verdict, or if the answer is a proven effect.
+    /// The answer in one word. It is `no_requirement` if another recording of the same check-up
+    /// contains the verdict, or if the answer is a proven effect.
     pub outcome: Outcome,
     /// The answer in one sentence.
     pub sentence: String,
@@ -21,7 +21,7 @@ pub struct Judgement {
     pub asked: Option<LoopRequirement>,
 }
 
-/// The verb that judges several measurements together.
+/// The subcommand that judges several measurements together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgedBy {
@@ -34,7 +34,7 @@ pub enum JudgedBy {
 }
 
 impl JudgedBy {
-    /// Returns the verb.
+    /// Returns the name of the subcommand.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Check => "check",
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::{MeasuredOn, Recording};
 
-    /// A new judgement of the recording does not change the verdict.
+    /// Judging the recording again does not change the verdict.
     #[test]
     fn recording_keeps_verdict_of_its_whole() {
         let mut one = crate::testing::recording(1, 2);

@@ -7,9 +7,8 @@
 //! **Knows:** how these things are written as JSON; the schema is generated
 //! from the types.
 //!
-//! **Must not know:** Linux, files, terminals, databases, other tools'
-//! formats. Nothing here makes a system call; all of it can be tested without
-//! a machine.
+//! **Must not know:** Linux, files, terminals, databases, other tools' formats. Nothing in this
+//! crate makes a system call, and all of it can be tested without a machine.
 
 mod above;
 mod accounting;

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{Nanos, Policy, Severity};
 
-/// The version of [`LintReport`] as JSON. It rises only if a reader of the older form would misread
-/// the newer one. Adding a field does not raise it.
+/// The version of [`LintReport`] as JSON. It is increased only if a reader of the older form would
+/// misread the newer one. Adding a field does not increase it.
 pub const LINT_SCHEMA: u32 = 1;
 
 /// Kind of an action of a thread that can cost latency.
@@ -66,13 +66,13 @@ pub enum FileKind {
     Device,
     /// A block device: a disk.
     Disk,
-    /// Not in a file system: a timer, an event counter, epoll.
+    /// A file that is not in a file system: a timer, an event counter, epoll.
     Anonymous,
 }
 
 impl FileKind {
-    /// Returns the kind for the file type in a mode (inode(7)). 1 means a file outside any file
-    /// system. `None` if unknown.
+    /// Returns the kind that corresponds to the file type in a mode (inode(7)). 1 means a file
+    /// outside any file system. Returns `None` if the type is unknown.
     pub fn of_mode(mode: u32) -> Option<Self> {
         match mode {
             1 => Some(Self::Anonymous),
@@ -103,7 +103,7 @@ impl FileKind {
 /// The system call that a thread was in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InCall {
-    /// It was in no system call, as in a page fault or an interrupt.
+    /// It was not in a system call, but for example in a page fault or an interrupt.
     None,
     /// The system call could not be read.
     #[default]
@@ -193,7 +193,7 @@ impl Frame {
 pub struct PlacedAct {
     /// The act.
     pub act: Act,
-    /// The name of the system call. `None` without a call, or if unknown.
+    /// The name of the system call. `None` if there was no call, or if the name is unknown.
     pub call: Option<String>,
     /// The open file that the call waits for.
     pub file: Option<WaitedFile>,
@@ -356,7 +356,7 @@ pub struct RuleResult {
 /// The report of `lint`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LintReport {
-    /// Version of this form, [`LINT_SCHEMA`].
+    /// Version of this JSON form, [`LINT_SCHEMA`].
     pub schema: u32,
     /// Version of the program that made the report.
     pub program: String,
@@ -377,12 +377,12 @@ pub struct LintReport {
 }
 
 impl LintReport {
-    /// Returns the number of rules in a state.
+    /// Returns the number of rules in this state.
     pub fn count(&self, state: RuleState) -> usize {
         self.rules.iter().filter(|rule| rule.state == state).count()
     }
 
-    /// Returns whether a rule of high severity is in a state.
+    /// Returns whether a rule of high severity is in this state.
     pub fn has_grave(&self, state: RuleState) -> bool {
         let mut rules = self.rules.iter();
         rules.any(|rule| rule.state == state && rule.severity >= Severity::High)

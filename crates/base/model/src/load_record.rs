@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// A load, with its work and the way it ended.
+/// A load, with the work that it did and the way it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRecord {
     /// Its name: `command`.
@@ -35,8 +35,8 @@ pub struct LoadRecord {
 }
 
 impl LoadRecord {
-    /// Returns whether the load is known to have done nothing, so that the machine was in fact
-    /// idle. False for a load that cannot report its work.
+    /// Returns whether the load is known to have done nothing, which means that the machine was in
+    /// fact idle. False for a load that cannot report its work.
     pub fn did_nothing(&self) -> bool {
         !self.achieved.is_empty() && self.achieved.iter().all(|done| done.count == 0)
     }

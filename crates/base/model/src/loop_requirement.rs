@@ -14,7 +14,8 @@ pub struct LoopRequirement {
     pub budget_ns: Nanos,
     /// Number of episodes of misses that the loop tolerates per day.
     pub max_misses_per_day: f64,
-    /// Longest pause within an episode: misses without a longer pause between them are one episode.
+    /// Longest pause within an episode. Misses with no longer pause between them belong to the same
+    /// episode.
     #[serde(default = "episode_gap")]
     pub episode_gap_ns: Nanos,
 }

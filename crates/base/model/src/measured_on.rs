@@ -1,4 +1,4 @@
-//! The circumstances of a measurement.
+//! The machine and time of a measurement.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct MeasuredOn {
 }
 
 impl MeasuredOn {
-    /// Returns the circumstances of a recording.
+    /// Returns the machine and time of a recording.
     pub fn from_recording(recording: &Recording) -> Self {
         let host = &recording.host;
         let cpus = recording.threads.iter().filter_map(|thread| thread.cpu);

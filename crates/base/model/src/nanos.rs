@@ -29,8 +29,7 @@ use crate::schema::JsonSchema;
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
-/// A difference of two instants, in nanoseconds. A latency is negative if a thread wakes before its
-/// time.
+/// A difference of two instants, in nanoseconds. A latency is negative if a thread wakes too early.
 #[derive(
     Clone,
     Copy,
@@ -158,7 +157,7 @@ impl From<Nanos> for Duration {
 }
 
 /// Prints three significant digits and a suitable unit: `812 ns`, `4.52 µs`, `1.00 s`, `5.56 h`.
-/// This form is for people. Machines get integers.
+/// This form is for people. Output for machines contains integers.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(f64, &str); 5] = [
@@ -169,8 +168,8 @@ impl fmt::Display for Nanos {
             (3.6e12, "h"),
         ];
         let value = self.0 as f64;
-        // Values from 999.6 on would print as 1000, so use the next unit for them. Hours start
-        // later, because people read 5400 s more easily than 1.50 h.
+        // Values from 999.6 on would be printed as 1000, so use the next unit for them. The change
+        // to hours happens later, because people read 5400 s more easily than 1.50 h.
         let (scale, unit) = UNITS
             .iter()
             .rev()
@@ -204,7 +203,8 @@ impl fmt::Display for SignedNanos {
 /// Error while reading a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// A number without a unit. The mixed units of cyclictest (µs here, s there) are not guessed.
+    /// A number without a unit. The unit is not guessed, because cyclictest uses µs in some places
+    /// and s in others.
     #[error("'{0}' has no unit: write {0}us, {0}ms, {0}s, {0}m or {0}h")]
     NoUnit(String),
     /// Other text that is not a duration.

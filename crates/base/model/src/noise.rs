@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{Nanos, SignedNanos, TimerlatContext};
 
-/// Results since the last reading, by CPU and then by time.
+/// Results since the last reading, ordered by CPU and then by time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoiseReports {
     /// Samples of timerlat.
@@ -29,8 +29,9 @@ pub struct TimerlatSample {
     pub time: Nanos,
     /// The current thread. For [`TimerlatContext::Thread`] it is the thread that was woken.
     pub pid: u32,
-    /// Number of the timer expiry since the thread of timerlat started, from 1. The kernel gives no
-    /// number to an expiry that it skipped, because the thread was late by more than a period.
+    /// Number of the timer expiry since the thread of timerlat started, beginning with 1. The
+    /// kernel assigns no number to an expiry that it skipped because the thread was late by more
+    /// than a period.
     pub seqnum: u32,
     /// Point at which the latency was measured.
     pub context: TimerlatContext,
@@ -60,7 +61,7 @@ pub struct OsnoiseSample {
     pub cpu: u32,
     /// Time at which the sample was written, at the end of the loop, on CLOCK_MONOTONIC.
     pub time: Nanos,
-    /// The thread that spun.
+    /// The spinning thread.
     pub pid: u32,
     /// Length of the loop.
     pub runtime: Nanos,
@@ -68,7 +69,7 @@ pub struct OsnoiseSample {
     pub noise: Nanos,
     /// The longest gap. 0 if none was above the threshold.
     pub longest: Nanos,
-    /// Number of gaps without any interruption by software. The cause is hardware, firmware or a
+    /// Number of gaps without any interruption by software. Their cause is hardware, firmware or a
     /// hypervisor.
     pub hardware: u64,
     /// Number of non-maskable interrupts.

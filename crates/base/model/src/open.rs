@@ -50,7 +50,7 @@ mod tests {
             let open = OpenPeriods::at(Nanos(now), Nanos(1_000), Nanos(100), Nanos(end));
             open.map(|open| (open.periods, open.late_ns.0))
         };
-        // A period that is due right now is not late.
+        // A period that has only just come due is not late.
         assert_eq!(at(1_000, 5_000), None);
         assert_eq!(at(1_001, 5_000), Some((1, 1)));
         assert_eq!(at(1_100, 5_000), Some((1, 100)));

@@ -11,13 +11,13 @@ use crate::schema::JsonSchema;
 pub struct Origin {
     /// The file format: `cyclictest-hist`.
     pub format: String,
-    /// The program that measured, with its version if the file contains it:
-    /// `cyclictest of rt-tests 2.10`.
+    /// The program that made the measurement, with its version if the file contains it: `cyclictest
+    /// of rt-tests 2.10`.
     pub tool: String,
     /// The file, as the user named it. `-` for standard input.
     pub file: String,
     /// Facts that the source does not contain. The fields of the recording for these facts are zero
-    /// or empty. Do not take them for values.
+    /// or empty and must not be taken for values.
     pub unknown: BTreeSet<Unknown>,
 }
 
@@ -35,7 +35,7 @@ pub enum Unknown {
     Missed,
     /// Whether samples were discarded at the start.
     WarmUp,
-    /// Due time of each sample. `expected` of stored samples only numbers them.
+    /// Due time of each sample. Without it, `expected` is only a sequence number in stored samples.
     Times,
     /// The policy and priority of the measuring threads.
     Scheduling,
@@ -50,7 +50,7 @@ pub enum Unknown {
 }
 
 impl Unknown {
-    /// Each fact with its words for the screen.
+    /// Each fact with the words to display.
     pub const ALL: [(Self, &'static str); 10] = [
         (Self::Started, "when it was measured"),
         (Self::Duration, "how long it lasted"),
@@ -64,7 +64,7 @@ impl Unknown {
         (Self::Observer, "the measurement's own cost"),
     ];
 
-    /// Returns its words for the screen.
+    /// Returns the words to display.
     pub fn words(self) -> &'static str {
         let known = Self::ALL.iter().find(|(unknown, _)| *unknown == self);
         known.map_or("", |(_, words)| words)

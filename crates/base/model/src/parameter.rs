@@ -1,9 +1,9 @@
 //! Parameters of probes and loads, described by tables.
 //!
 //! A table of [`Parameter`] is the only definition of the parameters. The command line, its help,
-//! the documentation pages and the checks use it. [`Arguments`] holds the checked values. The macro
-//! [`parameters!`](crate::parameters) creates the table, and a constant for each parameter that
-//! reads its value.
+//! the documentation pages and the checks all use it. [`Arguments`] holds the checked values. The
+//! macro [`parameters!`](crate::parameters) creates the table, and a constant for each parameter
+//! that reads its value.
 
 mod typed;
 
@@ -18,8 +18,8 @@ use crate::Nanos;
 /// One parameter of a probe or a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Name of the parameter: after `--`, and in JSON (with `_` for `-`, and `_ns` after a
-    /// duration).
+    /// Name of the parameter, as it is written after `--` and in JSON (with `_` instead of `-`, and
+    /// with `_ns` at the end for a duration).
     pub name: &'static str,
     /// Its short option, if it has one.
     pub short: Option<char>,
@@ -32,8 +32,8 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Name of the parameter for the time from one period to the next, in every probe that has one.
-    /// A run derives its length and the density of its events from this time.
+    /// Name of the parameter for the time from one period to the next, in every probe that has such
+    /// a parameter. A run derives its length and the density of its events from this time.
     pub const INTERVAL: &'static str = "interval";
 
     /// Name of the parameter for the number of periods after which a probe ends.
@@ -219,7 +219,7 @@ impl Arguments {
         Ok(Self(values))
     }
 
-    /// Returns the value of a duration.
+    /// Returns the value of a duration parameter.
     pub fn duration(&self, name: &str) -> Option<Nanos> {
         match self.0.get(name)? {
             Argument::Duration(value) => Some(*value),
@@ -227,7 +227,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the value of a count.
+    /// Returns the value of a count parameter.
     pub fn count(&self, name: &str) -> Option<u64> {
         match self.0.get(name)? {
             Argument::Count(value) => Some(*value),
@@ -245,7 +245,7 @@ impl Arguments {
         (self.count(Parameter::PERIODS)).or_else(|| self.count(Parameter::WAKEUPS))
     }
 
-    /// Returns the value of a choice.
+    /// Returns the value of a choice parameter.
     pub fn choice(&self, name: &str) -> Option<&'static str> {
         match self.0.get(name)? {
             Argument::Choice(word) => Some(word),
@@ -253,12 +253,12 @@ impl Arguments {
         }
     }
 
-    /// Returns whether a flag is set.
+    /// Returns whether a flag parameter is set.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.0.get(name), Some(Argument::Flag(true)))
     }
 
-    /// Returns the value of a text.
+    /// Returns the value of a text parameter.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.0.get(name)? {
             Argument::Text(text) => Some(text),

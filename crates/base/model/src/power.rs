@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// Idle states, frequencies, temperatures and energy. Each is the difference between start and end
-/// of the run, or has both values.
+/// Idle states, frequencies, temperatures and energy. Each entry contains either the difference
+/// between the start and the end of the run, or both values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Power {
     /// Each idle state of each CPU.
@@ -36,9 +36,9 @@ pub struct IdleUse {
     pub entered: u64,
     /// Time in the state.
     pub time_ns: Nanos,
-    /// Entries that should have used a shallower state. Null if not counted.
+    /// Number of entries that should have used a shallower state. Null if not counted.
     pub above: Option<u64>,
-    /// Entries that should have used a deeper state. Null if not counted.
+    /// Number of entries that should have used a deeper state. Null if not counted.
     pub below: Option<u64>,
 }
 

@@ -10,7 +10,7 @@ use crate::schema::JsonSchema;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Chart {
-    /// Samples by latency, with a curve for each thread.
+    /// The number of samples by latency, with a curve for each thread.
     #[default]
     Latency,
     /// A heat map of CPU pairs.
@@ -27,7 +27,7 @@ pub struct ProbeRun {
     /// The type of plot for the probe's figures.
     #[serde(default)]
     pub chart: Chart,
-    /// Whether all threads measure the same, so that their figures may be combined.
+    /// Whether all threads measure the same thing, so that their figures may be combined.
     #[serde(default = "alike")]
     pub alike: bool,
     /// Each parameter with its effective value. Durations are integers under keys that end in
@@ -44,8 +44,8 @@ const fn alike() -> bool {
 }
 
 impl ProbeRun {
-    /// Probe name for waits of a running application's threads. No thread of punctual measures
-    /// these waits, and they have no period.
+    /// Probe name for waits of a running application's threads. These waits are not measured by a
+    /// thread of punctual, and they have no period.
     pub const OBSERVED: &str = "threads";
 
     /// Probe name for jobs of a running application's threads.
@@ -58,8 +58,8 @@ impl ProbeRun {
     /// 1234)`.
     pub const WATCHED: &str = "watched";
 
-    /// Returns the application whose threads were watched. `None` if punctual's own threads
-    /// measured.
+    /// Returns the application whose threads were watched. `None` if the measuring threads were
+    /// punctual's own.
     pub fn watched(&self) -> Option<&str> {
         let named = |name| self.parameters.get(name).and_then(|value| value.as_str());
         let watched = named(Self::WATCHED).or_else(|| named("targets"));

@@ -1,10 +1,10 @@
 //! Event rates and their bounds. All statements "at most N a day (95%)" are computed here.
 //!
-//! [`Episodes`] counts late periods. Episodes still cluster, because machines have bad times and
-//! one disturbance causes another. The bounds of the Poisson distribution are therefore widened by
-//! the dispersion: the variance divided by the mean of the counts in blocks of time. The bounds use
-//! its upper 90% limit at the worst block length. `cargo xtask simulate` counts how often the
-//! bounds hold (docs/simulation.md).
+//! [`Episodes`] counts late periods. Episodes themselves still cluster, because machines go through
+//! bad times and because one disturbance causes another. The bounds of the Poisson distribution are
+//! therefore widened by the dispersion, which is the variance divided by the mean of the counts in
+//! blocks of time. The bounds use its upper 90% limit at the worst block length. `cargo xtask
+//! simulate` counts how often the bounds hold (docs/simulation.md).
 
 mod dispersion;
 mod episodes;
@@ -21,9 +21,9 @@ pub use looks::Looks;
 /// Maximum probability that a one-sided bound is wrong.
 pub const ERROR: f64 = 0.05;
 
-/// Factor for the length of a longer run. If the rate changes more slowly than the run can show, it
-/// may change over the length of the run. A run longer by this factor contains enough blocks of
-/// that length.
+/// How many times as long a longer run has to be. If the rate changes more slowly than the run can
+/// show, it may change over the length of the whole run. A run that is this many times as long
+/// contains enough blocks of that length.
 pub const TIMES_AS_LONG: u64 = dispersion::LEAST_BLOCKS as u64;
 
 const DAY: f64 = 86_400.0;
@@ -35,10 +35,10 @@ pub struct Rate {
     pub events: u64,
     /// The measured time.
     pub measured: Nanos,
-    /// Divisor for the number of events: clustered events prove less than independent ones. 1 if
-    /// they are independent.
+    /// Divisor for the number of events, because clustered events prove less than independent ones.
+    /// 1 if the events are independent.
     pub dispersion: f64,
-    /// Whether the dispersion still rises at the longest blocks.
+    /// Whether the dispersion is still rising at the longest blocks.
     rises: bool,
     /// Number of events in the first half, and in the first tenth.
     parts: [u64; 2],
@@ -49,12 +49,12 @@ pub struct Rate {
 /// Reason why a run proves nothing about a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// The rate changes more slowly than the run can show. It has no bound.
+    /// The rate changes more slowly than the run can show, so there is no bound.
     Slow,
-    /// The halves differ by more than chance explains. Contains the number of events in the first
-    /// half, and in total.
+    /// The halves differ by more than chance can explain. Contains the number of events in the
+    /// first half, and in total.
     Halves(u64, u64),
-    /// The warm-up was too short: the first tenth contains more events than chance explains.
+    /// The warm-up was too short: the first tenth contains more events than chance can explain.
     /// Contains the number of events in the first tenth, and in total.
     WarmUp(u64, u64),
 }
@@ -80,7 +80,7 @@ impl Doubt {
     }
 }
 
-/// The decision about a limit of a rate.
+/// The decision about a limit on a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The rate is not above the limit.
@@ -154,10 +154,10 @@ impl Rate {
         (self.measured > Nanos::ZERO).then(|| events * DAY / self.measured.as_secs_f64())
     }
 
-    /// Decides about a limit of `per_day` events a day. `error` is the probability that each bound
-    /// is wrong. A run in [doubt](Self::doubt) proves nothing, with one exception: if a run of at
-    /// most one day has more events than the limit, it breaks the limit, however much the events
-    /// cluster.
+    /// Decides whether the rate is above a limit of `per_day` events per day. `error` is the
+    /// probability that each bound is wrong. A run in [doubt](Self::doubt) proves nothing, with one
+    /// exception: if a run of at most one day has more events than the limit allows for a day, the
+    /// limit is broken, however much the events cluster.
     pub fn decide(&self, per_day: f64, error: f64) -> Decision {
         if self.measured == Nanos::ZERO {
             return Decision::Open;
@@ -177,8 +177,8 @@ impl Rate {
         }
     }
 
-    /// Returns whether the rate changes more slowly than the run can show. The bounds then describe
-    /// this run only, not a day.
+    /// Returns whether the rate changes more slowly than the run can show. In this case the bounds
+    /// describe only this run, not a day.
     pub fn is_slow(&self) -> bool {
         self.rises
     }
@@ -199,7 +199,7 @@ impl Rate {
         }
     }
 
-    /// Returns the probability of at least `count` events in a part of the run, whose length is
+    /// Returns the probability of at least `count` events in a part of the run that is as long as
     /// this share of the time.
     fn as_many(&self, count: u64, share: f64, dispersion: f64) -> f64 {
         let [count, all] = [count, self.events].map(|events| events as f64 / dispersion);
@@ -210,8 +210,8 @@ impl Rate {
         }
     }
 
-    /// Returns the total time needed to prove a limit of `per_day` events a day, if no more events
-    /// happen. `None` if no time suffices.
+    /// Returns the total time needed to prove a limit of `per_day` events per day, if no more
+    /// events happen. `None` if no time suffices.
     pub fn needed(&self, per_day: f64, error: f64) -> Option<Nanos> {
         let seconds = self.at_most(error) * DAY / per_day;
         let least = if self.rises {
@@ -226,7 +226,7 @@ impl Rate {
 /// The longest useful measurement: 300 years, in seconds.
 const LONGEST: f64 = 1e10;
 
-/// Maximum number of blocks. A run exceeds it only if the gap is far shorter than any sensible gap.
+/// Maximum number of blocks. A run needs more only if the gap is far shorter than any sensible gap.
 const MOST_BLOCKS: u64 = 1 << 24;
 
 #[cfg(test)]
@@ -265,13 +265,13 @@ mod tests {
     #[test]
     fn impossible_daily_count_is_too_many() {
         assert_eq!(rate([9], HOUR).decide(0.0, ERROR), Decision::Broken);
-        // An event every 20 s in each second quarter of an hour, otherwise none.
+        // An event every 20 s in every other quarter of an hour, and none in the rest.
         let slow = rate((0..3_600).step_by(20).filter(|at| at / 900 % 2 == 0), HOUR);
         assert_eq!(slow.doubt(), Some(Doubt::Slow), "{slow:?}");
         assert_eq!(slow.decide(89.0, ERROR), Decision::Broken);
         assert_eq!(slow.decide(20_000.0, ERROR), Decision::Open);
         assert_eq!(slow.needed(20_000.0, ERROR), Some(Nanos(8 * HOUR.0)));
-        // A run of three days cannot use the rule for a single day.
+        // The rule for a single day does not apply to a run of three days.
         let days = rate([1], Nanos::from_secs(259_200));
         assert_eq!(days.decide(0.9, ERROR), Decision::Open);
     }

@@ -15,14 +15,15 @@ use crate::{
     SignedNanos, StoredAudit, Suspension, Table, ThreadRecord, TopSample, Unknown, Verdict,
 };
 
-/// The version of the JSON form. Later versions add keys and remove none. A higher number means
-/// that the meaning of a key changed.
+/// The version of the JSON form. Later versions add keys and remove none. The number is increased
+/// when the meaning of a key changes.
 ///
 /// Version 2: the verdict judges due periods instead of samples. Its outcomes are `held`, `broken`,
 /// `not_proven` and `no_requirement`, and `exceedance_bound` became `bound`.
 ///
 /// Version 3: the result of a requirement in the run is `met`, `exceeded` or `not_decidable`.
-/// `held`, `broken` and `not_proven` describe the machine, if a statement about it was requested.
+/// `held`, `broken` and `not_proven` describe the machine and are used if a statement about it was
+/// requested.
 ///
 /// Version 4: causes are data (`blame.shares[].cause`). Causes of earlier versions cannot be read.
 pub const SCHEMA_VERSION: u32 = 5;
@@ -30,7 +31,7 @@ pub const SCHEMA_VERSION: u32 = 5;
 /// One measurement with all its circumstances and results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
-    /// The version of this form ([`SCHEMA_VERSION`]).
+    /// The version of this JSON form ([`SCHEMA_VERSION`]).
     pub schema: u32,
     /// ID of the recording.
     pub id: RecordingId,
@@ -57,8 +58,8 @@ pub struct Recording {
     pub load: Vec<LoadRecord>,
     /// The requirement to check.
     pub requirement: Requirement,
-    /// The verdict on the requirement. A part of a check-up, an experiment or a search has the
-    /// verdict of the whole.
+    /// The verdict on the requirement. A recording that is part of a check-up, an experiment or a
+    /// search has the verdict of the whole.
     pub verdict: Verdict,
     /// The verdict of the check-up, experiment or search that includes this recording. Absent if
     /// there is none.
@@ -92,7 +93,7 @@ pub struct Recording {
     pub interference: Interference,
     /// Overhead of the measurement itself.
     pub observer: Observer,
-    /// Warnings for the reader: missing rights, settings that were refused, loads that died.
+    /// Warnings for the reader: missing rights, settings that were refused, loads that ended early.
     pub warnings: Vec<String>,
 }
 
@@ -104,7 +105,7 @@ pub enum Completion {
     Finished,
     /// A sample crossed the break threshold, and the run stopped there as requested.
     Break,
-    /// The user stopped it (Ctrl-C). Everything measured until then is stored.
+    /// The user stopped it (Ctrl-C). Everything measured up to then is stored.
     Stopped,
     /// The program was killed or the machine went down. At most the last interval is missing.
     Interrupted,
@@ -113,7 +114,7 @@ pub enum Completion {
 }
 
 impl Completion {
-    /// Returns the word for the screen and for JSON.
+    /// Returns the word to display, which is also used in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Finished => "finished",
@@ -178,7 +179,7 @@ pub enum ReadError {
         /// Its schema version.
         found: u64,
     },
-    /// An earlier version of the program wrote it, in a form that cannot be read any more.
+    /// An earlier version of the program wrote it, in a form that can no longer be read.
     #[error(
         "the recording has schema {found}, and this program cannot read all of it ({error}): read \
          it with the version of punctual that wrote it"
@@ -195,7 +196,7 @@ pub enum ReadError {
 }
 
 /// Reads the threads of a recording, up to the largest possible number. The number is limited
-/// because each takes 36 kB of memory, even if its JSON is short.
+/// because each thread takes 36 kB of memory, even if its JSON is short.
 fn some_threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ThreadRecord>, D::Error> {
     struct Threads;
     impl<'de> Visitor<'de> for Threads {
@@ -276,7 +277,7 @@ impl Recording {
         }
     }
 
-    /// Reads the JSON form. A recording of an earlier schema gets a new verdict.
+    /// Reads the JSON form. A recording with an earlier schema gets a new verdict.
     ///
     /// # Errors
     /// Fails if the schema is newer, or the text is not a recording.
@@ -287,12 +288,12 @@ impl Recording {
     }
 
     /// Reads the JSON form of a recording whose threads or rows are stored elsewhere. Call
-    /// [`bring_up_to_date`](Self::bring_up_to_date) when it is complete.
+    /// [`bring_up_to_date`](Self::bring_up_to_date) once the recording is complete.
     ///
     /// # Errors
-    /// As for [`from_json`](Self::from_json).
+    /// Returns the errors of [`from_json`](Self::from_json).
     pub fn from_part_json(text: &str) -> Result<Self, ReadError> {
-        /// Reads only the version, because the program does not know the rest of a newer form.
+        /// Read only the version, because the program does not know the rest of a newer form.
         #[derive(Deserialize)]
         struct Version {
             #[serde(default)]
@@ -311,8 +312,8 @@ impl Recording {
         })
     }
 
-    /// Converts a recording of an earlier schema to the current one. The verdict can change, as it
-    /// now judges due periods instead of samples.
+    /// Converts a recording with an earlier schema to the current one. The verdict can change,
+    /// because it now judges due periods instead of samples.
     pub fn bring_up_to_date(&mut self) {
         if self.schema < SCHEMA_VERSION {
             self.schema = SCHEMA_VERSION;
@@ -339,7 +340,8 @@ impl Recording {
     }
 
     /// Returns whether the figures of all threads may be combined. They may not if each thread
-    /// measures another mechanism: a mean over two kinds of locks describes neither.
+    /// measures a different mechanism, because a mean over two kinds of locks describes neither of
+    /// them.
     pub fn threads_are_alike(&self) -> bool {
         self.probe.alike && self.probe.chart != Chart::Bars
     }
@@ -354,7 +356,7 @@ impl Recording {
     }
 
     /// Returns whether the recording contains this fact. Always true for recordings made by
-    /// punctual. For an import it depends on the content of the file.
+    /// punctual. For an import, this depends on the content of the file.
     pub fn knows(&self, what: Unknown) -> bool {
         let origin = self.origin.as_ref();
         origin.is_none_or(|origin| !origin.unknown.contains(&what))
@@ -410,7 +412,7 @@ mod tests {
             parameters.insert(name.to_owned(), value.into());
             recording.headline()
         };
-        // Recordings made before comms were stored have this form.
+        // Recordings have this form if they were made before comms were stored.
         assert_eq!(set("targets", "pid 1234"), "threads of pid 1234");
         let named = set(ProbeRun::WATCHED, "motion (pid 1234)");
         assert_eq!(named, "threads of motion (pid 1234)");

@@ -21,7 +21,7 @@ impl RecordingId {
     }
 
     /// Returns the last eight digits, which are random and short enough to type. The first digits
-    /// of a UUIDv7 are the time, and are equal for all recordings of a day.
+    /// of a UUIDv7 encode the time and are the same for all recordings of a day.
     pub fn short(&self) -> String {
         let text = self.0.simple().to_string();
         text[text.len() - 8..].to_owned()

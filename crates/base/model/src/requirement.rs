@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// Limits on a measurement. A run without limits only measures. Each limit applies to the due
-/// periods, including missed ones ([`crate::Due`]).
+/// Limits on a measurement. A run without limits only measures and judges nothing. Each limit
+/// applies to the due periods, including missed ones ([`crate::Due`]).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
     /// The limits. Each applies to each thread.
@@ -21,7 +21,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Returns the latencies in the limits, without duplicates.
+    /// Returns the latencies that appear in the limits, without duplicates.
     pub fn latencies(&self) -> Vec<Nanos> {
         let mut list: Vec<Nanos> = (self.limits.iter())
             .filter(|limit| matches!(limit.metric, Metric::Max | Metric::Percentile(_)))
@@ -53,7 +53,7 @@ pub enum Metric {
     Percentile(f64),
     /// Periods without a sample: `missed`.
     Missed,
-    /// The latency that ends the run: `break`. The run's break threshold sets this limit.
+    /// The latency that ends the run: `break`. This limit is set by the run's break threshold.
     Break,
 }
 

@@ -6,7 +6,7 @@ use crate::Nanos;
 use crate::schema::JsonSchema;
 use crate::varint::{push_varint, take_varint};
 
-/// The resolution of an imported histogram, and its samples without a row.
+/// The resolution of an imported histogram, and its samples that are in no row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Grain")]
 pub struct Resolution {
@@ -36,8 +36,8 @@ pub struct Resolution {
 }
 
 impl Resolution {
-    /// Creates a resolution without counts, for figures in steps of `unit`, counted in rows of
-    /// `row`. The unit is at least 1 ns, and a row at least one unit.
+    /// Creates a resolution without counts, for figures in steps of `unit`, counted in rows of the
+    /// width `row`. The unit is at least 1 ns, and a row is at least one unit wide.
     pub fn new(unit: Nanos, row: Nanos) -> Self {
         let unit = unit.max(Nanos(1));
         Self {

@@ -3,16 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The role of a machine. If tuning guides contradict each other, the role decides which one
+/// The role of a machine. Where tuning guides contradict each other, the role decides which of them
 /// applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Role {
     /// A periodic control loop that must never be late.
     #[default]
     Control,
-    /// Audio: periodic, on a desktop.
+    /// Periodic audio processing on a desktop.
     Audio,
-    /// Network packets, with interrupts.
+    /// Processing of network packets, with interrupts.
     Network,
     /// A thread that spins on its input and owns its CPU.
     Trading,
@@ -52,7 +52,7 @@ pub const ROLES: [(Role, &str, &str); 6] = [
     ),
 ];
 
-/// Roles whose threads sleep until a time or an event.
+/// Roles whose threads sleep until a given time or until an event.
 pub const PERIODIC: &[Role] = &[Role::Control, Role::Audio, Role::Network, Role::Lab];
 /// Roles whose threads never sleep.
 pub const SPINNING: &[Role] = &[Role::Trading, Role::Telco];

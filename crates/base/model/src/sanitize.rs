@@ -1,4 +1,4 @@
-//! Makes untrusted text safe to show: thread names, labels, file names and messages that quote
+//! Makes untrusted text safe to display: thread names, labels, file names and messages that quote
 //! them.
 
 use std::borrow::Cow;
@@ -9,8 +9,8 @@ const REPLACEMENT: char = '\u{fffd}';
 
 /// Returns one line of text that cannot mislead a terminal, an XML reader or a human reader.
 ///
-/// Line ends and tabs become spaces. Control characters (terminals obey them), bidirectional marks
-/// (they reorder the text) and characters that XML 1.0 forbids become U+FFFD.
+/// Line ends and tabs become spaces. Control characters (which terminals interpret), bidirectional
+/// marks (which reorder the text) and characters that XML 1.0 forbids become U+FFFD.
 pub fn sanitize(text: &str) -> Cow<'_, str> {
     replace(text, |c| match c {
         '\t' | '\n' | '\r' | '\u{2028}' | '\u{2029}' => ' ',
@@ -19,8 +19,8 @@ pub fn sanitize(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Sanitizes text of several lines for a terminal. Like [`sanitize`], but keeps line ends and tabs.
-/// With `colour`, also keeps sequences that only set colours (SGR).
+/// Sanitizes multi-line text for a terminal. Like [`sanitize`], but keeps line ends and tabs. With
+/// `colour`, also keeps sequences that only set colours (SGR).
 pub fn sanitize_lines(text: &str, colour: bool) -> Cow<'_, str> {
     let keep = |c: char| match c {
         '\n' | '\t' => c,
@@ -54,7 +54,7 @@ fn colour_sequence(text: &str) -> Option<usize> {
 }
 
 /// Returns JSON text that is safe on a terminal. Control characters and bidirectional marks occur
-/// only inside strings and become `\uXXXX`. Readers get the same values.
+/// only inside strings and become `\uXXXX`. Programs that read the JSON get the same values.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     let acts = |c: char| is_unsafe(c) && c != '\n' && c != '\t' && c != '\r';
     if !json.chars().any(acts) {
@@ -63,7 +63,7 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(json.len() + 64);
     for c in json.chars() {
         if acts(c) {
-            // Writing to a String does not fail. All of these are below U+10000.
+            // Writing to a String does not fail. All of these characters are below U+10000.
             let _ = write!(escaped, "\\u{:04x}", u32::from(c));
         } else {
             escaped.push(c);

@@ -13,7 +13,7 @@ pub struct Series {
     /// Samples that are in the histograms but in no interval, because the buffer between the
     /// measuring thread and the writer was full.
     pub dropped: u64,
-    /// The rows, by start and then by thread.
+    /// The rows, ordered by start and then by thread.
     pub rows: Vec<IntervalRow>,
 }
 
@@ -30,9 +30,9 @@ pub struct IntervalRow {
     pub early: u64,
     /// Periods that passed without a sample.
     pub missed: u64,
-    /// The smallest latency. Null without samples.
+    /// The smallest latency. Null if there are no samples.
     pub min_ns: Option<Nanos>,
-    /// The largest latency. Null without samples.
+    /// The largest latency. Null if there are no samples.
     pub max_ns: Option<Nanos>,
     /// The sum of the latencies.
     pub sum_ns: Nanos,

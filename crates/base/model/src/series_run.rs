@@ -1,4 +1,5 @@
-//! The data of one run for a trend. They are small, because a trend reads thousands of runs.
+//! The data of one run for a trend. The data are kept small, because a trend reads thousands of
+//! runs.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ pub struct SeriesRun {
     pub duration_ns: Nanos,
     /// How the run ended.
     pub completion: Completion,
-    /// The outcome for the requirement of the run.
+    /// The outcome of judging the requirement of the run.
     pub outcome: Outcome,
     /// The hash of the machine's facts (`Store::facts`). `None` if only the recording contains
     /// them.
@@ -61,8 +62,8 @@ pub struct RunGroup {
 }
 
 impl RunGroup {
-    /// Returns how many periods are known to exceed `limit`. A bucket counts only if all of it is
-    /// above the limit.
+    /// Returns how many periods are known to exceed `limit`. A bucket is counted only if all of it
+    /// is above the limit.
     pub fn above(&self, limit: Nanos) -> u64 {
         let buckets = self.latencies.iter();
         let above = buckets.filter(|(lower, ..)| *lower > limit.0);
@@ -73,8 +74,8 @@ impl RunGroup {
         in_buckets.saturating_add(beyond)
     }
 
-    /// Returns the given quantile (0 to 1) of the periods. `None` without periods, or if it depends
-    /// on unknown latencies.
+    /// Returns the given quantile (0 to 1) of the periods. `None` if there are no periods, or if
+    /// the quantile depends on unknown latencies.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         let rank = crate::bucket_counts::rank_of(quantile, self.due)?;
         let Some(rank) = rank.checked_sub(self.early).filter(|rank| *rank > 0) else {
@@ -96,7 +97,7 @@ impl RunGroup {
     }
 }
 
-/// Returns the groups of a recording, by phase in the order of the run, then by class.
+/// Returns the groups of a recording, ordered by phase as in the run, then by class.
 pub fn run_groups(recording: &Recording) -> Vec<RunGroup> {
     let isolated = recording.host.processor.isolated.get().cloned();
     let phases = phases(recording);
@@ -129,7 +130,7 @@ fn phases(recording: &Recording) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Returns the index of the thread's phase, or one beyond the last if it has none.
+/// Returns the index of the thread's phase, or one past the last index if the thread has none.
 fn phase_of(thread: &ThreadRecord, phases: &[String]) -> usize {
     let label = thread.label.as_deref().unwrap_or_default();
     let of = |phase: &String| {

@@ -9,7 +9,7 @@ use crate::schema::JsonSchema;
 use crate::{LateWakeup, Nanos, RecordingId, WaitHistogram};
 
 /// One version of an entry of a plan. A changed entry starts a new epoch of its series, and
-/// comparisons across epochs are marked.
+/// comparisons between epochs are marked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesEpoch {
     /// The machine: a hash of its machine-id(5), or its name.
@@ -54,8 +54,8 @@ pub enum SlotState {
     Running,
     /// The recording is complete.
     Recorded,
-    /// The measurement was stopped, or its program was killed. The recording contains everything
-    /// until then.
+    /// The measurement was stopped, or its program was killed. The recording contains everything up
+    /// to then.
     Interrupted,
     /// The measurement failed.
     Failed,
@@ -71,7 +71,7 @@ macro_rules! words {
             /// All values.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// Returns the word for the screen, JSON and the store.
+            /// Returns the word to display, which is also used in JSON and in the store.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word),+
@@ -181,13 +181,13 @@ pub struct Note {
 pub enum ChangeDecision {
     /// The change is known and accepted.
     Acknowledged,
-    /// The change is no longer accepted and counts again.
+    /// The change is no longer accepted and is counted again.
     Reopened,
 }
 
 words!(ChangeDecision, Acknowledged => "acknowledged", Reopened => "reopened");
 
-/// A decision about a change point. If a change has several decisions, the latest one counts.
+/// A decision about a change point. If a change has several decisions, the latest one applies.
 /// Earlier ones are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeAnnotation {
@@ -195,7 +195,7 @@ pub struct ChangeAnnotation {
     pub id: RecordingId,
     /// The series.
     pub series: String,
-    /// The figure with the change, as the trend names it: phase, class of CPUs, figure.
+    /// The figure that changed, as the trend names it: phase, class of CPUs, figure.
     pub figure: String,
     /// The first run after the change.
     pub recording: RecordingId,

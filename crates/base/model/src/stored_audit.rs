@@ -1,4 +1,4 @@
-//! The summary of an audit in a recording: one line for each problem or unknown.
+//! The summary of an audit in a recording, with one line for each problem or unknown state.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,10 +6,11 @@ use crate::finding::summary;
 use crate::schema::JsonSchema;
 use crate::{Audit, CpuSet, Finding, FindingState, Severity};
 
-/// Maximum length of a stored text, in characters. A list of interrupts can have thousands.
+/// Maximum length of a stored text, in characters. A list of interrupts can be thousands of
+/// characters long.
 const TEXT: usize = 200;
 
-/// The result of an audit without evidence, reasons and remedies, which `punctual doctor` shows.
+/// The result of an audit, without the evidence, reasons and remedies that `punctual doctor` shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StoredAudit {
     /// The role that the audit assumed.
@@ -33,8 +34,8 @@ pub struct StoredFinding {
     pub state: FindingState,
     /// Severity for the role of the audit.
     pub severity: Severity,
-    /// The subject of the check and its state: `swappiness is 60`. Only the subject if the state is
-    /// unknown.
+    /// The subject of the check and its state: `swappiness is 60`. Contains only the subject if the
+    /// state is unknown.
     pub title: String,
     /// Reason why the state is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{Nanos, TopSample};
 
-/// A suspension of the measurement by the user. Samples during it measure the suspension, not the
-/// latency of the machine.
+/// A suspension of the measurement by the user. Samples from that time measure the suspension, not
+/// the latency of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Suspension {
     /// Kind of the suspension.
     pub kind: SuspensionKind,
-    /// Last time at which this program ran before the suspension, on the wall clock. The suspension
-    /// began up to 0.1 s later. For a stop of less than 0.3 s, this is the due time of the last
-    /// wait that the stop delayed.
+    /// Last time at which this program is known to have run before the suspension, on the wall
+    /// clock. The suspension began up to 0.1 s later. For a stop of less than 0.3 s, this is the
+    /// due time of the last wait that the stop delayed.
     pub started: Timestamp,
     /// Start of the suspension on CLOCK_MONOTONIC.
     pub from_monotonic_ns: Nanos,
     /// Time at which this program ran again, on CLOCK_MONOTONIC. That clock stops while the machine
     /// is suspended.
     pub until_monotonic_ns: Nanos,
-    /// Length of the suspension. For a stop it is up to 0.1 s too long, or up to a period too short
-    /// if the stop took less than 0.3 s. For a suspended machine: the progress of CLOCK_BOOTTIME
-    /// minus that of CLOCK_MONOTONIC.
+    /// Length of the suspension. For a stop, this is up to 0.1 s too long, or up to one period too
+    /// short if the stop took less than 0.3 s. For a suspended machine, it is the time that passed
+    /// on CLOCK_BOOTTIME minus the time that passed on CLOCK_MONOTONIC.
     pub length_ns: Nanos,
 }
 
@@ -31,7 +31,7 @@ pub struct Suspension {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspensionKind {
-    /// SIGSTOP or SIGTSTP (Ctrl-Z) stopped the process, until a SIGCONT.
+    /// SIGSTOP or SIGTSTP (Ctrl-Z) stopped the process until it received SIGCONT.
     StoppedBySignal,
     /// The machine was suspended to memory or to disk.
     MachineSuspended,
@@ -39,7 +39,8 @@ pub enum SuspensionKind {
 
 impl Suspension {
     /// Returns whether a wait that was due at `expected` (CLOCK_MONOTONIC) and ended `latency`
-    /// later measures this suspension: at least half of the latency is in it.
+    /// later measures this suspension, that is, whether at least half of the latency lies within
+    /// it.
     pub fn covers(&self, expected: Nanos, latency: Nanos) -> bool {
         let actual = expected.0.saturating_add(latency.0);
         let from = expected.0.max(self.from_monotonic_ns.0);

@@ -62,7 +62,7 @@ impl Table {
         }
     }
 
-    /// Adds a row. Missing cells at its end are unknown, and surplus cells are dropped.
+    /// Adds a row. Cells that are missing at its end are unknown, and surplus cells are dropped.
     pub fn push(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut row: Vec<Cell> = cells.into_iter().take(self.columns.len()).collect();
         row.resize(self.columns.len(), Cell::Unknown);

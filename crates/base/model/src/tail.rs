@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 use crate::schema::JsonSchema;
 
-/// A return level: a latency that is expected to be exceeded once in a longer time, if the tail
+/// A return level: a latency that is expected to be exceeded once in a longer time if the tail
 /// continues as observed. It is never part of a verdict, because causes that are rarer than the
 /// measurement remain unseen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +17,7 @@ pub struct TailRemark {
     pub above: u64,
     /// Shape parameter of the distribution.
     pub shape: f64,
-    /// Length of the extrapolated time, in multiples of the measurement.
+    /// Length of the extrapolated time, as a multiple of the length of the measurement.
     pub times: u64,
     /// The level: in the extrapolated time, one wake-up is expected to exceed it.
     pub level_ns: Nanos,

@@ -25,7 +25,7 @@ pub struct TaskRecord {
     pub nice: i8,
     /// Its affinity. Null if it cannot be read.
     pub affinity: Option<CpuSet>,
-    /// The CPU on which it ran last.
+    /// The CPU on which it last ran.
     pub last_cpu: u32,
     /// Start time in clock ticks after boot. Start time and thread ID identify the thread, even if
     /// the kernel reuses the ID.
@@ -66,7 +66,7 @@ pub enum TaskKind {
 }
 
 impl TaskKind {
-    /// Returns the word for the screen.
+    /// Returns the word to display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -88,7 +88,8 @@ impl TaskRecord {
 }
 
 impl TaskUsage {
-    /// Returns the resources used since `before`. A counter that did not increase is 0.
+    /// Returns the resources used since `before`. A counter that did not increase is 0 in the
+    /// result.
     pub fn since(&self, before: &Self) -> Self {
         let rise = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         Self {

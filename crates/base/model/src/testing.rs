@@ -1,4 +1,4 @@
-//! A complete recording with plausible figures, the same at each call, for tests of other crates.
+//! A complete recording with plausible figures, the same for every call, for tests of other crates.
 //! Not part of the program (feature `testing`).
 
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ fn thread(
     rows: &mut Vec<IntervalRow>,
     top_samples: &mut Vec<TopSample>,
 ) -> ThreadRecord {
-    // A small linear congruential generator, which gives the same figures on each machine.
+    // A small linear congruential generator, which produces the same figures on every machine.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(cpu);
     let mut random = move || {
         state = state
@@ -100,7 +100,7 @@ fn thread(
             one.record(SignedNanos(latency));
             largest = largest.max((latency, sample));
         }
-        // The warm-up takes the first second.
+        // The first second is the warm-up.
         let since_start = (second + 1) * 1_000_000_000 + largest.1 * 1_000_000;
         top_samples.push(TopSample {
             time: started + jiff::SignedDuration::from_nanos(since_start as i64),
@@ -303,7 +303,7 @@ pub fn blame(shares: Vec<Share>) -> Blame {
     }
 }
 
-/// Creates the cause that this interrupt ran.
+/// Creates a cause that names this interrupt.
 pub fn interrupt(name: &str) -> cause::Cause {
     cause::Cause::new(cause::Source::Irq {
         irq: 24,

@@ -1,4 +1,4 @@
-//! Length limits of texts from other sources in a store, on a page and in a plot.
+//! Limits on the length of texts from other sources that appear in a store, on a page or in a plot.
 
 use crate::cause::Cause;
 use crate::{Blame, ChangeAnnotation, Experiment, Note, Recording, SeriesEpoch, Slot, WakeWindow};
@@ -68,7 +68,7 @@ impl Cause {
 }
 
 impl Blame {
-    /// Maximum number of shares: the analysis sums further sources of one kind as
+    /// Maximum number of shares. The analysis combines further sources of one kind into
     /// [`Source::Others`](crate::cause::Source::Others).
     pub const MOST_SHARES: usize = 1_000;
 
@@ -179,7 +179,7 @@ pub fn check_bytes(what: &'static str, text: &str, most: usize) -> Result<(), To
     }
 }
 
-/// Returns the text. If it is longer than `most` bytes, it is cut to that length and marked.
+/// Returns the text. A text that is longer than `most` bytes is cut to that length and marked.
 pub fn cut_to(text: String, most: usize) -> String {
     const MARK: &str = "…";
     if text.len() <= most {

@@ -65,7 +65,7 @@ impl fmt::Display for Policy {
 #[error("'{0}' is not a scheduling policy: use other, batch, idle, fifo, rr or deadline")]
 pub struct PolicyError(String);
 
-/// Reads `fifo` and similar, also as `SCHED_FIFO`.
+/// Reads a name such as `fifo`, also in the form `SCHED_FIFO`.
 impl FromStr for Policy {
     type Err = PolicyError;
 
@@ -113,7 +113,7 @@ impl fmt::Display for Scheduling {
 /// RUSAGE_THREAD).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadUsage {
-    /// Page faults without I/O. Each adds a latency that the measurement itself causes.
+    /// Page faults without I/O. Each of them adds latency that is caused by the measurement itself.
     pub page_faults_minor: u64,
     /// Page faults that waited for I/O.
     pub page_faults_major: u64,
@@ -128,8 +128,9 @@ pub struct ThreadUsage {
 /// One measuring thread and its results.
 ///
 /// In JSON the counts of [`Accounting`] and [`ThreadUsage`] are at the top level of the thread.
-/// Figures that follow from the histogram are also written for scripts, and ignored when reading:
-/// `min_ns`, `mean_ns`, `max_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `p9999_ns`.
+/// Figures that follow from the histogram are also written, for use by scripts, and are ignored
+/// when reading: `min_ns`, `mean_ns`, `max_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`,
+/// `p9999_ns`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "ThreadJson", into = "ThreadJson")]
 #[schemars(with = "ThreadJson")]
@@ -151,7 +152,8 @@ pub struct ThreadRecord {
     pub missed_histogram: Option<Box<Histogram>>,
     /// Missed periods that had no wake-up when the run ended.
     pub open: Option<OpenPeriods>,
-    /// Number of periods above each limit of the requirement, if they were counted one by one.
+    /// Number of periods that exceed each limit of the requirement, if they were counted one by
+    /// one.
     pub above: Vec<AboveLimit>,
     /// Resources used by the thread itself.
     pub usage: ThreadUsage,
@@ -181,13 +183,13 @@ impl ThreadRecord {
         Due::new(&self.histogram, missed, late, self.open, &self.above)
     }
 
-    /// Returns its name for the screen: `CPU 3`, or its label.
+    /// Returns the name to display: `CPU 3`, or the label of the thread.
     pub fn title(&self) -> String {
         thread_title(self.label.as_deref(), self.from_cpu, self.cpu)
     }
 }
 
-/// Returns the name of a measuring thread for the screen.
+/// Returns the name of a measuring thread to display.
 pub fn thread_title(label: Option<&str>, from_cpu: Option<u32>, cpu: Option<u32>) -> String {
     match (label, from_cpu, cpu) {
         (Some(label), ..) => label.to_owned(),
@@ -242,18 +244,18 @@ struct ThreadJson {
     /// The latencies of the samples.
     histogram: Histogram,
     /// Known lateness of missed periods: the time of the delayed wake-up minus the period's own due
-    /// time. Absent if no period was missed, or no lateness is known.
+    /// time. Absent if no period was missed, or if no lateness is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     missed_histogram: Option<Box<Histogram>>,
     /// Missed periods that had no wake-up when the run ended. Absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open: Option<OpenPeriods>,
-    /// Number of periods above each limit of the requirement, counted one by one. Absent if they
-    /// were not counted.
+    /// Number of periods that exceed each limit of the requirement, counted one by one. Absent if
+    /// they were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     above: Vec<AboveLimit>,
-    /// The due periods, samples and missed ones. Requirements apply to these. Absent if none was
-    /// missed.
+    /// The due periods, that is, samples and missed periods. Requirements apply to these. Absent if
+    /// no period was missed.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     due: Option<DueJson>,
     #[serde(flatten)]
@@ -269,8 +271,8 @@ struct DueJson {
     periods: u64,
     /// Missed periods of unknown latency.
     unknown: u64,
-    /// Missed periods that had no wake-up by the end. Each is late by at least the time from its
-    /// due time to the end.
+    /// Missed periods that still had no wake-up at the end of the run. Each is late by at least the
+    /// time from its due time to the end.
     open: u64,
     /// p50 of the periods.
     p50_ns: Option<Nanos>,

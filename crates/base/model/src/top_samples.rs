@@ -27,10 +27,10 @@ pub struct TopSample {
 /// is fast enough for the hot path: a sample that is not among the largest costs one comparison.
 #[derive(Clone, Debug)]
 pub struct TopSamples<const N: usize> {
-    /// The latencies are unordered. Once there are `N`, `floor` is the smallest of them.
+    /// The latencies are not ordered. Once there are `N` of them, `floor` is the smallest one.
     entries: [(Nanos, Nanos); N],
     len: usize,
-    /// A latency must exceed this to be added.
+    /// A latency is added only if it exceeds this value.
     floor: Option<Nanos>,
 }
 
@@ -45,8 +45,8 @@ impl<const N: usize> Default for TopSamples<N> {
 }
 
 impl<const N: usize> TopSamples<N> {
-    /// Adds a latency at `time` if it is among the largest. Of equal latencies the earlier one
-    /// stays.
+    /// Adds a latency at `time` if it is among the largest. If latencies are equal, the earlier one
+    /// is kept.
     #[inline]
     pub fn offer(&mut self, latency: Nanos, time: Nanos) {
         if self.floor.is_none_or(|floor| latency > floor) {
@@ -61,7 +61,7 @@ impl<const N: usize> TopSamples<N> {
             self.entries[self.len] = (latency, time);
             self.len += 1;
         } else if let Some(smallest) = self.entries.iter_mut().min_by(|a, b| {
-            // Of equal latencies, the later one is removed.
+            // If latencies are equal, the later one is removed.
             a.0.cmp(&b.0).then(b.1.cmp(&a.1))
         }) {
             *smallest = (latency, time);

@@ -10,13 +10,13 @@ use crate::{CpuSet, Fact};
 pub struct Topology {
     /// Each CPU, in ascending order.
     pub cpus: Vec<CpuLocation>,
-    /// Each cache once, by level, then by its first CPU.
+    /// Each cache once, ordered by level, then by its first CPU.
     pub caches: Vec<Cache>,
     /// Each memory node, in ascending order. Empty if the kernel does not report any.
     pub nodes: Vec<MemoryNode>,
     /// CPUs isolated from the scheduler (`isolcpus`).
     pub isolated: Fact<CpuSet>,
-    /// CPUs without a timer tick while one thread runs (`nohz_full`).
+    /// CPUs that have no timer tick while only one thread runs on them (`nohz_full`).
     pub nohz_full: Fact<CpuSet>,
 }
 
@@ -97,7 +97,7 @@ impl Topology {
         online.map(|cpu| cpu.cpu).collect()
     }
 
-    /// Returns the CPUs that are neither isolated nor tickless, which run the system.
+    /// Returns the CPUs that run the system, which are neither isolated nor tickless.
     pub fn housekeeping(&self) -> CpuSet {
         let mut cpus = self.online();
         for apart in [&self.isolated, &self.nohz_full] {
@@ -131,7 +131,7 @@ impl Topology {
     }
 
     /// Reserves one core for the system, and all others for real-time work. The system gets the
-    /// core of the first CPU, because some kernel work cannot move away from it.
+    /// core of the first CPU, because some kernel work cannot be moved away from it.
     ///
     /// # Errors
     /// Fails if there is only one core.
@@ -166,9 +166,9 @@ impl Topology {
         ])
     }
 
-    /// Returns a good place for a thread that processes the work of an interrupt or softirq on
-    /// `cpu`. Prefers another core on the nearest shared cache, where data are warm and the handler
-    /// does not interrupt the thread. Returns `cpu` itself if there is none.
+    /// Returns a good CPU for a thread that processes the work of an interrupt or softirq on `cpu`.
+    /// Prefers another core that shares the nearest cache, where the data are still cached and the
+    /// handler does not interrupt the thread. Returns `cpu` itself if there is none.
     ///
     /// # Errors
     /// Fails if the CPU is not online.
@@ -201,8 +201,8 @@ impl Topology {
         })
     }
 
-    /// Returns two CPUs for a producer and its consumer: on different cores that share the nearest
-    /// possible cache. Prefers isolated CPUs if there are two.
+    /// Returns two CPUs for a producer and its consumer. They are on different cores that share the
+    /// nearest possible cache. Prefers isolated CPUs if there are two.
     ///
     /// # Errors
     /// Fails if no two CPUs share a cache.
@@ -251,8 +251,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Two sockets with two cores of two CPUs each (0 and 4 are one core), and a last-level cache
-    /// for each socket.
+    /// Two sockets with two cores of two CPUs each (CPUs 0 and 4 are one core), and a last-level
+    /// cache for each socket.
     fn server(isolated: &str) -> Topology {
         let place = |cpu: u32| CpuLocation {
             cpu,

@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, NotShown};
 
-/// A trace that another tool recorded, with the numbers that the search for late reactions counted
-/// in it.
+/// A trace that another tool recorded, with the counts from the search for late reactions in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceSummary {
     /// The file, as the user named it. `-` for standard input.
@@ -31,14 +30,15 @@ pub struct TraceSummary {
     pub to_ns: Nanos,
     /// Number of gaps with lost events.
     pub gaps: u64,
-    /// Number of lost events, as far as the trace states it.
+    /// Number of lost events, as far as the trace reports it.
     pub lost: u64,
-    /// Number of context switches that the trace lacks although it contains others.
+    /// Number of context switches that are missing in the trace even though it contains others.
     pub switches_missing: u64,
     /// Number of waits of unknown length, because events that may have interrupted them are
     /// missing.
     pub incomplete: u64,
-    /// Whether only reactions of real-time threads were explained, because the trace contains some.
+    /// Whether only reactions of real-time threads were explained, because the trace contains such
+    /// reactions.
     pub real_time_only: bool,
     /// Number of reactions of ordinary threads that were left out for that reason.
     pub ordinary: u64,

@@ -2,7 +2,7 @@
 //!
 //! The verdict answers two separate questions. *Was the requirement met in this run?* is a fact
 //! about the measurement, without statistics. *Will the machine meet it?* is a statement about the
-//! machine with a confidence, which is valid if the day is like the measured time.
+//! machine with a confidence, which is valid if the whole day is like the measured time.
 
 mod grounds;
 mod judge;
@@ -25,7 +25,7 @@ pub struct Verdict {
     pub sentence: String,
     /// Each limit, judged on the thread with the worst result.
     pub limits: Vec<LimitResult>,
-    /// Upper bound of how often the largest latency is exceeded. Null if the measuring time or the
+    /// Upper bound on how often the largest latency is exceeded. Null if the measuring time or the
     /// largest latency is unknown.
     #[serde(default)]
     pub bound: Option<Bound>,
@@ -54,7 +54,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// All outcomes, with the words for the screen.
+    /// All outcomes, with the words to display.
     pub const ALL: [(Self, &'static str); 7] = [
         (Self::Met, "met"),
         (Self::Exceeded, "exceeded"),
@@ -65,7 +65,7 @@ impl Outcome {
         (Self::NoRequirement, "no requirement"),
     ];
 
-    /// Returns the word for the screen.
+    /// Returns the word to display.
     pub fn word(self) -> &'static str {
         let found = Self::ALL.iter().find(|(outcome, _)| *outcome == self);
         found.map_or("", |(_, word)| word)
@@ -86,7 +86,7 @@ impl Outcome {
         matches!(self, Self::NotDecidable | Self::NotProven)
     }
 
-    /// Combines the results of all limits to one outcome.
+    /// Combines the results of all limits into one outcome.
     fn new(limits: &[LimitResult], is_of_machine: bool) -> Self {
         let any = |held: Option<bool>| limits.iter().any(|result| result.held == held);
         match (limits.is_empty(), is_of_machine) {
@@ -108,11 +108,11 @@ impl Outcome {
 pub struct LimitResult {
     /// The limit.
     pub limit: Limit,
-    /// The worst value of all threads. Null if a thread measured nothing.
+    /// The worst value among all threads. Null if a thread measured nothing.
     pub measured: Option<u64>,
     /// The thread with the worst value, as an index into `threads`.
     pub thread: Option<u32>,
-    /// Whether the limit was met in this run, or is held by the machine, depending on the
+    /// Whether the limit was met in this run, or whether the machine holds it, depending on the
     /// requirement. Null if unknown.
     pub held: Option<bool>,
     /// Number of due periods of the thread with the worst value: samples and missed ones.
@@ -121,15 +121,15 @@ pub struct LimitResult {
     /// Reason why the result is open, and what would decide it. Null if it is decided.
     #[serde(default)]
     pub lacking: Option<String>,
-    /// Number of periods of that thread that are known to exceed the limit. Only for limits on
-    /// latencies.
+    /// Number of periods of that thread that are known to exceed the limit. Present only for limits
+    /// on latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<u64>,
 }
 
-/// Upper bound of how often a latency is exceeded. It counts episodes instead of samples, because
-/// late periods that follow each other closely have a common cause. The measured time had no
-/// episode.
+/// Upper bound on how often a latency is exceeded. It counts episodes instead of samples, because
+/// late periods that follow each other closely have a common cause. There was no episode in the
+/// measured time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bound {
     /// The largest observed latency.
@@ -148,8 +148,8 @@ pub struct Bound {
     pub phase: Option<String>,
 }
 
-/// Minimum measuring time for a bound. For a shorter time, the bound for a day would be millions,
-/// which is useless to a reader.
+/// Minimum measuring time for a bound. For a shorter time, the bound for a day would be in the
+/// millions, which is useless to a reader.
 const SHORTEST: Nanos = Nanos::from_secs(1);
 
 impl Bound {
@@ -195,7 +195,7 @@ impl Bound {
     }
 }
 
-/// Rounds up to four decimal places, so that JSON contains exactly the same number.
+/// Rounds up to four decimal places, so that the number in JSON is exactly the same.
 fn rounded_up(rate: f64) -> f64 {
     (rate * 1e4).ceil() / 1e4
 }
@@ -247,8 +247,8 @@ impl LimitResult {
     }
 }
 
-/// Returns whether a value is only a lower bound, because it comes from periods that had no wake-up
-/// by the end.
+/// Returns whether a value is only a lower bound, because it comes from periods that still had no
+/// wake-up at the end of the run.
 fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
     if thread.open.is_none() {
         return false;
@@ -263,7 +263,7 @@ fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
 }
 
 impl Verdict {
-    /// Withdraws a positive result, with the reason `void`.
+    /// Withdraws a positive result and gives `void` as the reason.
     pub(crate) fn make_void(&mut self, void: String) {
         for limit in &mut self.limits {
             if limit.held == Some(true) {

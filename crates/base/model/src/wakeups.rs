@@ -1,4 +1,4 @@
-//! Run-queue latency of woken threads, as sums for the whole machine.
+//! Run-queue latency of woken threads, summed over the whole machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::schema::JsonSchema;
 pub struct Wakeups {
     /// Data source: `bpf` (programs in the kernel) or `events` (a trace).
     pub source: WakeupSource,
-    /// Reason why no BPF program counted. Null if BPF programs counted.
+    /// Reason why the counts do not come from BPF programs. Null if they do.
     #[serde(default)]
     pub not_bpf: Option<String>,
     /// Length of the observation.
@@ -22,9 +22,10 @@ pub struct Wakeups {
     /// Waits that had not ended when the data were read, in descending order. No row includes them.
     #[serde(default)]
     pub open: Vec<OpenWait>,
-    /// Wake-ups that no row includes, because their data was lost.
+    /// Wake-ups that no row includes, because their data were lost.
     pub lost: u64,
-    /// Wake-ups of threads for whose comm no row was left. The rows without a comm include them.
+    /// Wake-ups of threads whose comm got no row of its own, because no row was left. The rows
+    /// without a comm include them.
     pub unnamed: u64,
     /// Trace events that were overwritten before they were read. No row includes the wake-ups among
     /// them. BPF programs lose no events.
@@ -55,7 +56,8 @@ pub struct WakeupRow {
     #[serde(default)]
     pub group: Option<GroupSeen>,
     /// CPU time that these threads used while a woken thread waited for their CPU. Includes only
-    /// threads that ran right before the wait ended. Counted only if groups were requested.
+    /// the time of threads that ran right before the wait ended. Counted only if groups were
+    /// requested.
     #[serde(default)]
     pub held_ns: Nanos,
     /// The waits of these threads.
@@ -83,7 +85,7 @@ impl GroupSeen {
         }
     }
 
-    /// Returns the label for the screen: the container, or else the path.
+    /// Returns the label to display: the container, or else the path.
     pub fn label(&self) -> String {
         match (&self.container, &self.path, self.id) {
             (Some(container), ..) => container.clone(),
@@ -121,7 +123,7 @@ impl PriorityClass {
     /// All classes, the most urgent first.
     pub const ALL: [Self; 4] = [Self::Deadline, Self::RealTime, Self::Fair, Self::Idle];
 
-    /// Returns the word for the screen.
+    /// Returns the word to display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Deadline => "deadline",
@@ -132,8 +134,8 @@ impl PriorityClass {
     }
 
     /// Returns the class of a thread with the kernel's `prio` (below 0: deadline, 0 to 99:
-    /// real-time) and scheduling policy number (5: SCHED_IDLE). If the policy is unknown, an idle
-    /// thread counts as a fair one, because their priorities are the same.
+    /// real-time) and scheduling policy number (5: SCHED_IDLE). If the policy is unknown, a
+    /// SCHED_IDLE thread counts as a fair one, because their priorities are the same.
     pub const fn new(priority: i32, policy: Option<u32>) -> Self {
         match priority {
             ..0 => Self::Deadline,
@@ -159,7 +161,7 @@ pub enum WakeupAxis {
     Group,
 }
 
-/// Rows that are equal in the requested axes.
+/// The sum of the rows that are equal on the requested axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WakeupGroup {
     /// The CPU, if requested.
@@ -208,7 +210,7 @@ impl Wakeups {
             held,
             waits,
         })
-        // Without the group axis, threads that only delayed others need no row.
+        // If rows are not grouped by control group, threads that only delayed others need no row.
         .filter(|group| group.waits.count > 0 || group.group.is_some())
         .collect()
     }
@@ -225,12 +227,12 @@ pub struct LateWakeup {
     pub cpu: u32,
     /// The thread that waited.
     pub victim: ThreadSeen,
-    /// The thread that ran on the CPU right before.
+    /// The thread that ran on the CPU right before it.
     pub culprit: ThreadSeen,
-    /// Run time of that thread during the wait. For the rest of the wait, other threads or the
-    /// switch had the CPU. Null if no event shows when the thread got the CPU.
+    /// Run time of that thread during the wait. For the rest of the wait, the CPU was used by other
+    /// threads or by the switch. Null if no event shows when the thread got the CPU.
     pub culprit_ran_ns: Option<Nanos>,
-    /// The thread that ran when the wake-up happened. 0 if the CPU was idle.
+    /// The thread that was running when the wake-up happened. 0 if the CPU was idle.
     pub waker: u32,
 }
 
@@ -241,13 +243,13 @@ pub struct OpenWait {
     pub woken_ns: Nanos,
     /// Length of the wait so far.
     pub waited_ns: Nanos,
-    /// The CPU in whose run queue the thread waits. Null if unknown.
+    /// The CPU in whose run queue the thread is waiting. Null if unknown.
     pub cpu: Option<u32>,
-    /// The thread that waits.
+    /// The thread that is waiting.
     pub victim: ThreadSeen,
-    /// The thread that runs on that CPU. Null if unknown.
+    /// The thread that is running on that CPU. Null if unknown.
     pub behind: Option<ThreadSeen>,
-    /// The thread that ran when the wake-up happened. 0 if the CPU was idle.
+    /// The thread that was running when the wake-up happened. 0 if the CPU was idle.
     pub waker: u32,
 }
 
@@ -366,7 +368,7 @@ impl WaitHistogram {
         }
     }
 
-    /// Returns the mean, or `None` without waits.
+    /// Returns the mean, or `None` if there were no waits.
     pub fn mean(&self) -> Option<Nanos> {
         self.sum_ns.checked_div(self.count).map(Nanos)
     }

@@ -22,8 +22,8 @@ pub struct Window {
     #[serde(rename = "actual_ns")]
     pub actual: Nanos,
     /// The events in chronological order: all events on the victim's CPU, and events on other CPUs
-    /// that name the victim or a thread it waits for. Includes some before `expected`, at least the
-    /// last switch, which shows what ran.
+    /// that name the victim or a thread it waits for. Includes some events before `expected`, at
+    /// least the last switch, which shows what was running.
     pub events: Vec<TraceEvent>,
     /// Number of events that were overwritten or dropped between the first event and `actual`.
     pub lost: u64,
@@ -58,7 +58,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Maximum number of events that are stored of a window: about 40 KiB, compressed.
+    /// Maximum number of events that are stored for a window, which take about 40 KiB when
+    /// compressed.
     pub const KEPT_EVENTS: usize = 4_000;
 
     /// Returns the window with at most [`KEPT_EVENTS`](Self::KEPT_EVENTS) events. Events in the
@@ -74,7 +75,7 @@ impl Window {
     }
 
     /// Returns whether the segments are in order, do not overlap, and are within the latency. The
-    /// analysis guarantees this, but the window in a delivery or a file may be damaged.
+    /// analysis guarantees this, but a window from a delivery or a file may be damaged.
     pub fn segments_fit(&self) -> bool {
         let mut at = self.expected;
         let in_order = self.segments.iter().all(|segment| {

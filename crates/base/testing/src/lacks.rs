@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Reason why a test cannot run on a machine. The gate accepts a skip only for the reason that
-/// `.ci/skips` lists for the test.
+/// Reason why a test cannot run on a machine. The gate accepts a skipped test only if `.ci/skips`
+/// lists the reason for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
     /// The user lacks a right: real-time priority, locked memory, mounts, tracing, settings.
@@ -57,10 +57,11 @@ impl Lacks {
         Self::ALL.into_iter().find(|lacks| lacks.word() == word)
     }
 
-    /// Returns the reason that the text of a refusal, by the program or by the kernel, contains.
+    /// Returns the reason that is contained in the text of a refusal by the program or the kernel.
     ///
     /// # Panics
-    /// Panics with the whole text if it contains none of these reasons. The feature is then broken.
+    /// Panics with the whole text if it contains none of these reasons. In this case the feature is
+    /// broken.
     #[track_caller]
     pub fn of_refusal(told: &str) -> Self {
         classify(told).unwrap_or_else(|| panic!("not a known reason to skip a test:\n{told}"))
@@ -74,8 +75,8 @@ impl fmt::Display for Lacks {
 }
 
 /// Phrases of the program's messages about a missing right or a missing part of the kernel. These
-/// messages have no error number of the kernel. The test `each_phrase_occurs_in_program_messages`
-/// checks that each phrase is still in use.
+/// messages contain no error number from the kernel. The test
+/// `each_phrase_occurs_in_program_messages` checks that each phrase is still in use.
 const PHRASES: &[(&str, Lacks)] = &[
     // punctual_rt::Error
     ("was refused (EPERM)", Lacks::Right),
@@ -97,12 +98,13 @@ const PHRASES: &[(&str, Lacks)] = &[
     ("this kernel has no BTF in ", Lacks::Kernel),
 ];
 
-/// Separates the two errors in the text of `WatchError::Neither`. Each must be a reason to skip.
+/// Separates the two errors in the text of `WatchError::Neither`. Each of them must be a reason to
+/// skip the test.
 const BOTH: &str = "; trace events: ";
 
 fn classify(told: &str) -> Option<Lacks> {
-    // The kernel's BPF verifier writes this if it rejects a program. The BPF program is wrong, so
-    // do not skip the test.
+    // The kernel's BPF verifier writes this if it rejects a program. In this case the BPF program
+    // is wrong, so do not skip the test.
     if told.contains("processed ") && told.contains(" insns") {
         return None;
     }
@@ -188,7 +190,7 @@ mod tests {
         }
     }
 
-    /// A phrase that no message has would hide what the next message says.
+    /// A phrase that is in no message could match a later message by mistake and hide what it says.
     #[test]
     fn each_phrase_occurs_in_program_messages() {
         let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

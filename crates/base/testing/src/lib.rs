@@ -1,6 +1,6 @@
 //! **For:** helpers for the tests of all crates, not for programs. They print a visible line for a
-//! test that cannot run here, detect a busy machine, start a database server for the tests, and end
-//! child processes.
+//! test that cannot run on this machine, detect a busy machine, start a database server for the
+//! tests, and end child processes.
 //!
 //! **Knows:** the standard error stream, and the load of the machine.
 //!
@@ -20,8 +20,8 @@ pub use running::Running;
 /// and details: `skip!(Right, "a full disk: no right to mount a tmpfs")` prints `SKIP
 /// name_of_the_test: right: a full disk: no right to mount a tmpfs`.
 ///
-/// The test then returns, or continues without the part. Use [`skip_refused`] for a reason that the
-/// program or the kernel gives.
+/// The test then returns, or continues without the part. Use [`skip_refused`] if the reason comes
+/// from the program or the kernel.
 #[macro_export]
 macro_rules! skip {
     ($lacks:ident, $($why:tt)*) => {
@@ -29,8 +29,8 @@ macro_rules! skip {
     };
 }
 
-/// Skips a test because the program or the kernel refused what it tries. `told` is the text of the
-/// refusal.
+/// Skips a test because the program or the kernel refused what the test tried to do. `told` is the
+/// text of the refusal.
 ///
 /// # Panics
 /// Panics with the whole text if it contains no reason to skip ([`Lacks::of_refusal`]).
@@ -40,10 +40,10 @@ pub fn skip_refused(what: impl fmt::Display, told: impl fmt::Display) {
     say(Lacks::of_refusal(&text), format_args!("{text}"));
 }
 
-/// Repeats the skips of a test that ran in a child process, from its stderr.
+/// Repeats the skips that a test in a child process reported on its stderr.
 ///
 /// # Panics
-/// Panics if a line of SKIP has no reason of [`Lacks`].
+/// Panics if a SKIP line contains none of the reasons in [`Lacks`].
 pub fn skip_inside(stderr: &str) {
     for line in stderr.lines() {
         let Some(skip) = line.strip_prefix("SKIP ") else {
@@ -65,8 +65,8 @@ pub fn thread_of_test() -> std::thread::Builder {
 
 /// Writes the line of [`skip!`]. Several lines are joined into one.
 ///
-/// Writes to stderr directly: the test harness captures the output of `eprintln!` in a test that
-/// passes, so the skip would not be visible.
+/// Writes to stderr directly, because the test harness captures the output of `eprintln!` in a test
+/// that passes, which would hide the skip.
 #[doc(hidden)]
 pub fn say(lacks: Lacks, why: fmt::Arguments<'_>) {
     let thread = std::thread::current();
@@ -78,15 +78,16 @@ pub fn say(lacks: Lacks, why: fmt::Arguments<'_>) {
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Returns the line, with a leading newline because the harness may have written a part of a line.
+/// Returns the line, with a leading newline because the harness may already have written part of a
+/// line.
 fn line(test: &str, lacks: Lacks, why: fmt::Arguments<'_>) -> String {
     let why = why.to_string();
     let words: Vec<&str> = why.split_whitespace().collect();
     format!("\nSKIP {test}: {lacks}: {}\n", words.join(" "))
 }
 
-/// Evidence that other programs use the CPUs of this machine. The details of a skip for that reason
-/// begin with this value: `skip!(Quiet, "{crowd}: ...")`.
+/// Evidence that other programs are using the CPUs of this machine. The details of a skip for that
+/// reason begin with this value: `skip!(Quiet, "{crowd}: ...")`.
 #[derive(Clone, Copy, Debug)]
 pub struct Overload {
     load: f64,

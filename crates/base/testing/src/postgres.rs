@@ -14,7 +14,7 @@ const FOLDERS: [&str; 3] = ["/usr/lib/postgresql", "/usr/pgsql", "/usr/bin"];
 /// PostgreSQL refuses to run as root, so the user `nobody` runs it instead.
 const NOBODY: u32 = 65_534;
 const ABSENT: &str = "PostgreSQL is not installed";
-/// Timeout for the server to answer or to end.
+/// How long to wait for the server to answer or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
@@ -29,7 +29,7 @@ pub struct Cluster {
 static SHARED: Mutex<Option<Arc<Cluster>>> = Mutex::new(None);
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the folder with `initdb` of the newest version.
+/// Returns the folder that contains `initdb` of the newest version.
 fn programs() -> Option<PathBuf> {
     let mut found = Vec::new();
     for folder in FOLDERS {
@@ -60,7 +60,7 @@ impl Cluster {
     /// Returns the reason if PostgreSQL is not installed.
     ///
     /// # Panics
-    /// Panics if PostgreSQL is installed and does not start.
+    /// Panics if PostgreSQL is installed but does not start.
     pub fn shared() -> Result<Arc<Self>, String> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = &*shared {
@@ -87,7 +87,7 @@ impl Cluster {
         Self::start_in(settings, |_| Ok(()))
     }
 
-    /// Like [`start_with`](Self::start_with). Calls `prepare` with the empty folder, which can
+    /// Like [`start_with`](Self::start_with). Calls `prepare` with the empty folder, so that it can
     /// mount a disk there.
     ///
     /// # Errors
@@ -111,7 +111,8 @@ impl Cluster {
     ) -> Result<Self, String> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("punctual-pg-{}-{number}", std::process::id());
-        // Do not use TMPDIR, which may be long: the path of a socket has at most 107 bytes.
+        // Do not use TMPDIR, which may be too long, because the path of a socket can have at most
+        // 107 bytes.
         let folder = Path::new("/tmp").join(name);
         let on = |error: io::Error| format!("{}: {error}", folder.display());
         std::fs::create_dir(&folder).map_err(on)?;
@@ -169,8 +170,8 @@ impl Cluster {
         command
     }
 
-    /// Starts the server. It ends with this process: its shell waits for a pipe to close, then
-    /// removes the folder unless told to keep it.
+    /// Starts the server. It ends together with this process: its shell waits for a pipe to be
+    /// closed, ends the server, and removes the folder unless it was told to keep it.
     ///
     /// # Errors
     /// Returns an error if the server cannot start or does not answer.
@@ -210,7 +211,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills the server as a crash would: connections break.
+    /// Kills the server as in a crash, so that connections break.
     pub fn crash(&self) {
         let pid = std::fs::read_to_string(self.data().join("postmaster.pid"));
         let pid = pid.ok().and_then(|text| text.lines().next()?.parse().ok());
@@ -234,7 +235,7 @@ impl Cluster {
         }
     }
 
-    /// Gives a file to the user that runs the server, and makes it readable for that user only.
+    /// Gives a file to the user who runs the server, and makes it readable only by that user.
     ///
     /// # Errors
     /// Returns an error if the file cannot be changed.

@@ -2,8 +2,8 @@
 
 use std::process::Child;
 
-/// A child process, killed on drop even if the test fails. Otherwise it would keep the output of
-/// the tests open.
+/// A child process, killed on drop even if the test fails. Otherwise it would keep the output
+/// stream of the tests open.
 #[derive(Debug)]
 pub struct Running(pub Child);
 

@@ -89,7 +89,7 @@ fn failure_names_target_not_temporary_file() {
 fn device_is_written_and_stays_device() {
     let folder = folder(0o700);
     let link = folder.path().join("link");
-    // The test writes through this link, and not to /dev/null itself, because a defect would then
+    // The test writes through this link instead of to /dev/null itself, so that a defect does not
     // remove the device.
     symlink("/dev/null", &link).unwrap();
     put(&link, "text").unwrap();
@@ -155,7 +155,7 @@ fn pipe_is_written_only_with_reader() {
         let path = path.clone();
         move || fs::read(path).unwrap()
     });
-    // More than a pipe holds, so the writer waits for the reader.
+    // More than a pipe can hold, so the writer has to wait for the reader.
     let long = "x".repeat(1 << 20);
     put(&path, &long).unwrap();
     assert_eq!(reader.join().unwrap().len(), long.len());

@@ -4,7 +4,7 @@ use super::{Blame, Move, Share};
 use crate::cause::{Detail, Source};
 use crate::{Delay, Nanos, ShareKind, grouped};
 
-/// A share below the latency divided by this number is not mentioned.
+/// A share is not mentioned if it is smaller than the latency divided by this number.
 const WORTH_A_WORD: u64 = 20;
 
 /// Maximum number of shares that are mentioned besides the largest.
@@ -126,7 +126,7 @@ fn brief(share: &Share) -> String {
     }
 }
 
-/// Describes the largest share, as the end of the sentence.
+/// Describes the largest share, to form the end of the sentence.
 fn clause(share: &Share) -> String {
     let (ns, who) = (share.ns, share.who());
     let detail = share.detail();
@@ -204,8 +204,8 @@ fn clause(share: &Share) -> String {
     }
 }
 
-/// Describes the largest share of a job, as the end of the sentence. Unlike other threads, the
-/// thread of a job also does work.
+/// Describes the largest share of a job, to form the end of the sentence. Unlike the other late
+/// threads, the thread of a job also does work.
 fn clause_of_job(share: &Share) -> String {
     let (ns, who) = (share.ns, share.who());
     let inside = share
@@ -222,7 +222,7 @@ fn clause_of_job(share: &Share) -> String {
     }
 }
 
-/// Describes what an interrupt did, and who sent it. The detail is that of its longest run.
+/// Describes what an interrupt did and who sent it. The details are those of its longest run.
 fn in_handler(share: &Share) -> String {
     let Some(detail) = share.detail() else {
         return String::new();

@@ -1,4 +1,4 @@
-//! Reason for a wait of a job's thread, as data.
+//! Reason why the thread of a job waits, as data.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub enum Wait {
     Thread,
     /// Waits for a page of memory.
     Page,
-    /// Waits for anything, until a thread sends this signal.
+    /// Waits for anything until a thread sends it this signal.
     Signal(u32),
 }
 
@@ -48,9 +48,10 @@ pub enum Leaf {
     },
     /// It was runnable, and its CPU was idle.
     NotScheduled,
-    /// It slept until its own timer.
+    /// It slept until its own timer expired.
     Slept,
-    /// It slept, and its waker is already in the chain, or the chain has its maximum length.
+    /// It slept, and its waker is already in the chain, or the chain has reached its maximum
+    /// length.
     Asleep,
     /// It waited for a device.
     Device(Device),

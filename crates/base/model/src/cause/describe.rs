@@ -25,7 +25,7 @@ impl Cause {
         self.detail.as_ref().map(detail)
     }
 
-    /// Returns the cause without its length, such as `interrupt: eth0 (24), mostly in tick`.
+    /// Returns the cause without its duration, such as `interrupt: eth0 (24), mostly in tick`.
     pub fn label(&self) -> String {
         let name = self.source.label();
         match self.detail() {
@@ -472,8 +472,8 @@ fn possible(ran: &Ran, disabled: Disabled, nmi_recorded: bool) -> String {
     }
 }
 
-/// Describes counter increases. They support one of the hypotheses but prove none, because they
-/// cover a longer time.
+/// Describes increases of counters. They support one of the hypotheses but do not prove it, because
+/// they cover a longer time.
 fn risen(counted: &Counted) -> impl Iterator<Item = String> {
     let steal = counted.steal.filter(|steal| steal.stolen_ns > Nanos::ZERO);
     let smis = counted.smis.filter(|smis| smis.count > 0);

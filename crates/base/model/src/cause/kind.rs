@@ -12,7 +12,7 @@ use crate::schema::JsonSchema;
 pub enum UnseenTheft {
     /// A hypervisor: steal time is unknown.
     Steal,
-    /// A hypervisor: the steps of the steal-time counter are longer than this share.
+    /// A hypervisor: the steps of the steal-time counter are larger than this share.
     ShortSteal,
     /// The firmware: the count of system management interrupts is unknown.
     Smi,
@@ -40,7 +40,8 @@ impl UnseenTheft {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ShareKind {
-    /// The timer was late. No event shows the cause, or the delay is too short to need one.
+    /// The timer was late. Either no event shows the cause, or the delay is too short to need an
+    /// explanation.
     TimerLate,
     /// The timer was allowed to be late by the timer slack of the thread (prctl(2),
     /// PR_SET_TIMERSLACK).
@@ -49,9 +50,9 @@ pub enum ShareKind {
     IdleExit,
     /// A thread had interrupts disabled.
     IrqsOff,
-    /// An untraced gap: time passed without any event on the CPU. Possible:
-    /// hypervisor, system management interrupt, firmware, or interrupts disabled
-    /// in the running thread.
+    /// An untraced gap: time passed without any event on the CPU. Possible causes are a hypervisor,
+    /// a system management interrupt, the firmware, or interrupts that were disabled in the running
+    /// thread.
     Silence,
     /// A hard interrupt handler.
     Interrupt,
@@ -84,7 +85,7 @@ pub enum ShareKind {
     SystemCall,
     /// The thread waited for a device: a disk, a network card.
     Device,
-    /// The thread slept by its own request: a timer or a time-out.
+    /// The thread slept at its own request, until a timer or a time-out.
     OwnSleep,
     /// The scheduler itself.
     Scheduling,
@@ -92,15 +93,15 @@ pub enum ShareKind {
     ReturnToUser,
     /// A hypervisor had the CPU, as its steal-time counter shows.
     Stolen,
-    /// Another task, a hypervisor or the firmware had the CPU. The counters cannot distinguish
-    /// them.
+    /// Another task, a hypervisor or the firmware had the CPU. The counters cannot show which of
+    /// them it was.
     Undecided,
     /// Time that no event explains.
     Unexplained,
 }
 
 impl ShareKind {
-    /// All kinds, with the names for the screen.
+    /// All kinds, with the names to display.
     pub const NAMES: [(Self, &'static str); 26] = [
         (Self::TimerLate, "timer late"),
         (Self::TimerSlack, "timer slack"),
@@ -130,7 +131,7 @@ impl ShareKind {
         (Self::Unexplained, "unexplained"),
     ];
 
-    /// Returns the name for the screen.
+    /// Returns the name to display.
     pub fn name(self) -> &'static str {
         Self::NAMES
             .iter()

@@ -20,14 +20,14 @@ pub use words::CauseWords;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub struct Cause {
-    /// The thread, handler or activity that took the time. Stretches with the same source are
-    /// summed into one share.
+    /// The thread, handler or activity that took the time. Stretches with the same source are added
+    /// up to one share.
     pub source: Source,
     /// How the time was spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Detail>,
-    /// Usual length of the handler, if the handler took far longer here. Absent otherwise, or if
-    /// the usual length is unknown.
+    /// Usual length of the handler's runs, if the handler took far longer this time. Absent
+    /// otherwise, or if the usual length is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anomaly: Option<Usual>,
     /// A cause that no event shows and that may have taken some of this time. Absent if a counter
@@ -69,7 +69,7 @@ impl Cause {
         })
     }
 
-    /// Creates the cause that another thread ran or slept.
+    /// Creates a cause for time in which another thread ran or slept.
     pub fn thread(role: Role, task: &Task) -> Self {
         Self::new(Source::Thread {
             role,
@@ -134,7 +134,7 @@ pub enum Source {
     },
     /// The thread sleeps until an interrupt occurs.
     AwaitedInterrupt,
-    /// A signal or a debugger has stopped the thread. Contains the signal, if known.
+    /// A signal or a debugger has stopped the thread. This value contains the signal, if known.
     Stopped(Option<Signal>),
     /// Migration from one CPU to another.
     Migration {
@@ -153,7 +153,7 @@ pub enum Source {
     UserSpace,
     /// The victim itself, in a system call of this name.
     SystemCall(Text),
-    /// The victim sleeps until its own timer.
+    /// The victim sleeps until its own timer expires.
     OwnSleep,
     /// The victim sleeps until a timer sends it this signal.
     TimerSignal(u32),
@@ -177,7 +177,8 @@ pub enum Source {
     },
     /// No event shows the cause.
     Unexplained(Unknown),
-    /// All further sources of one kind. The number of sources that are kept separately is limited.
+    /// All other sources of one kind, because the number of sources that are kept separately is
+    /// limited.
     Others(ShareKind),
 }
 
@@ -218,7 +219,7 @@ pub enum Thief {
     Either,
 }
 
-/// Increases of counters around a stretch of time. A value is absent if it shows nothing.
+/// Increases of counters around a stretch of time. A value is absent if it provides no information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counted {
     /// Increase of the steal time.
@@ -304,7 +305,7 @@ pub enum Unknown {
     WakeupPending,
     /// The victim is runnable, but this CPU is idle.
     IdleInstead(u32),
-    /// The scheduler chose other threads before a real-time thread.
+    /// The scheduler chose other threads over a real-time thread.
     PassedOver,
     /// The victim's own priority is unknown.
     OwnPriority,
@@ -319,8 +320,8 @@ pub enum Unknown {
         /// The CPU.
         cpu: u32,
     },
-    /// Either the quota of a control group throttled the victim, or threads of equal rank ran.
-    /// Contains the path of the group, if known.
+    /// Either the quota of a control group throttled the victim, or threads of equal rank ran. This
+    /// value contains the path of the group, if known.
     QuotaOrEqual(Option<String>),
 }
 
@@ -332,11 +333,11 @@ pub enum Missing {
     WhatRan,
     /// The wake-up.
     WakeUp,
-    /// Whether the victim ran, had a page fault, or the time is an untraced gap.
+    /// Whether the victim ran or had a page fault, or whether the time is an untraced gap.
     Own,
-    /// Whether an interrupt ran, or the time is an untraced gap.
+    /// Whether an interrupt ran or the time is an untraced gap.
     InterruptOrGap,
-    /// Whether this thread ran, or a handler that interrupted it.
+    /// Whether this thread ran or a handler that interrupted it.
     HandlerOn(Name),
 }
 
@@ -384,7 +385,7 @@ pub enum Detail {
     IdleState(u32),
     /// The place in the code: a function or an address.
     At(Text),
-    /// The thread that ran at that time, or none. No event shows more.
+    /// The thread that ran at that time, if any. No event shows more.
     While(Ran),
     /// Possible explanations of an untraced gap.
     Hypotheses {
@@ -474,11 +475,11 @@ pub enum Activity {
     PreemptionOff(Text),
     /// It sleeps.
     Asleep,
-    /// Its last event was a page fault, which may be over.
+    /// Its last event was a page fault, which may already be over.
     Faulted,
-    /// It waits itself for a lock that this other thread holds.
+    /// It is itself waiting for a lock that this other thread holds.
     AwaitsLockOf(Name),
-    /// The softirq that has to wake the victim waits for this thread.
+    /// The softirq that has to wake the victim is waiting for this thread.
     DelaysSoftirq,
     /// In user space, without any event.
     UserSpace,
@@ -492,7 +493,7 @@ pub enum Ran {
     Idle,
     /// A thread.
     Thread(Name),
-    /// A thread whose last event was a page fault, which may be over.
+    /// A thread whose last event was a page fault, which may already be over.
     Faulted(Name),
 }
 

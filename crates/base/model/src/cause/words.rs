@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Cause, ShareKind, Source};
 use crate::schema::JsonSchema;
 
-/// A cause in words, created when it is output. It is never read back.
+/// A cause in words. It is created only for output and never read back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseWords {
     /// The kind of cause.

@@ -23,17 +23,17 @@ pub struct Victim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Delay {
-    /// From the time a timer should have fired to the thread's own reading of the clock in user
-    /// space, as probes measure.
+    /// From the time at which a timer should have fired to the thread's own reading of the clock in
+    /// user space. This is what probes measure.
     #[default]
     Timer,
     /// From just before another thread's call (a post, a signal, a message) to this thread's own
-    /// reading of the clock in user space, as probes with two threads measure. Delays of the other
-    /// thread count as well.
+    /// reading of the clock in user space. This is what probes with two threads measure. Delays of
+    /// the other thread count as well.
     Call,
     /// From a thread's reading of the clock before its own step (a memory access, taking a lock,
-    /// reading a clock) to its reading after the step. Delays of a thread for which it waits in the
-    /// step count as well.
+    /// reading a clock) to its reading after the step. Delays of a thread that it waits for during
+    /// the step count as well.
     Step,
     /// From `sched_waking` of the thread to its return to user space, or to its switch-in if the
     /// return is not recorded. Applies to any thread's wake-up.
@@ -69,7 +69,7 @@ pub struct Evidence {
     #[serde(rename = "idle_exit_ns", default)]
     pub idle_exit: Option<Nanos>,
     /// Times around the window at which the CPU quota throttled a control group of the thread or an
-    /// ancestor. Empty if there were none, or they cannot be read.
+    /// ancestor. Empty if there were none, or if they cannot be read.
     #[serde(default)]
     pub throttles: Vec<Throttle>,
     /// Threads in the window that belong to the throttled groups. A group is not throttled on a CPU
@@ -83,21 +83,21 @@ pub struct Evidence {
     /// Spans with missing events, in a trace that another tool recorded. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<EventGap>,
-    /// Last time in the latency at which the kernel refilled the CPU quota of some control group,
-    /// according to a trace that another tool recorded. Until then a quota may have throttled the
-    /// thread. Null if no refill was recorded.
+    /// Last time during the latency at which the kernel refilled the CPU quota of some control
+    /// group, according to a trace that another tool recorded. Until then a quota may have
+    /// throttled the thread. Null if no refill was recorded.
     #[serde(
         rename = "quota_refilled_ns",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub quota_refilled: Option<Nanos>,
-    /// Other information that a trace of another tool lacks. Empty if it lacks none.
+    /// Other information that a trace of another tool lacks. Empty if nothing is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_shown: Vec<NotShown>,
 }
 
-/// A span of time with possibly missing events of a CPU.
+/// A span of time in which events of a CPU may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventGap {
     /// The CPU.
@@ -122,14 +122,14 @@ pub enum GapReason {
     Lost,
     /// The events contradict each other: a switch between them was not recorded.
     Contradiction,
-    /// The wait is longer than the events that the analysis holds in memory. The events of the late
-    /// thread are complete.
+    /// The wait is longer than the time covered by the events that the analysis keeps in memory.
+    /// The events of the late thread are complete.
     NotHeld,
     /// Clocks of different CPUs cannot be compared.
     ClocksDiffer,
 }
 
-/// Information that a trace lacks, and that no recorded event replaces.
+/// Information that a trace lacks and that cannot be taken from any recorded event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotShown {
@@ -139,12 +139,12 @@ pub enum NotShown {
     Vectors,
 }
 
-/// The steal time of one CPU between two times: all increments of its counter.
+/// The steal time of one CPU in a span of time: all increments of its counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StealCount {
     /// The CPU.
     pub cpu: u32,
-    /// Start of the time span whose increments are all recorded, on CLOCK_MONOTONIC.
+    /// Start of the time span in which all increments were recorded, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
     pub from: Nanos,
     /// End of that time span.
@@ -224,14 +224,15 @@ pub struct UsualLength {
 /// The length that 99.9% of a handler's runs do not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usual {
-    /// The 99.9th percentile of their lengths, excluding handlers that interrupted them.
+    /// The 99.9th percentile of the lengths of the runs, not counting time in handlers that
+    /// interrupted them.
     pub p999_ns: Nanos,
     /// Number of runs.
     pub count: u64,
 }
 
-/// A rise of a control group's throttling counters (`cpu.stat`) between two
-/// readings. The kernel counts a throttle when it ends.
+/// A rise of a control group's throttling counters (`cpu.stat`) between two readings. The kernel
+/// counts a throttling when it ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Throttle {
     /// The path of the control group, as in /proc/PID/cgroup.
@@ -250,7 +251,7 @@ pub struct Throttle {
 }
 
 impl Usual {
-    /// Returns a clause about a run of the handler that took far longer than usual.
+    /// Returns a clause for a run of the handler that took far longer than usual.
     pub fn contradicted(&self) -> String {
         let (count, longest) = (crate::grouped(self.count), self.p999_ns);
         format!("an anomaly: 99.9% of its {count} runs took at most {longest}")

@@ -46,7 +46,7 @@ pub enum Vector {
     LocalTimer,
     /// A request from another CPU to reschedule.
     Reschedule,
-    /// A request from another CPU to call functions here.
+    /// A request from another CPU to call functions on this CPU.
     CallFunction,
     /// A request to call a function on this CPU only.
     CallFunctionSingle,

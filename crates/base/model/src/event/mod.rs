@@ -34,7 +34,7 @@ pub struct TraceEvent {
     /// Time, on CLOCK_MONOTONIC.
     #[serde(rename = "t")]
     pub time: Nanos,
-    /// The CPU that wrote the event.
+    /// The CPU on which the event was written.
     #[serde(rename = "c")]
     pub cpu: u32,
     /// The thread that was current on this CPU (`common_pid`). 0 is the idle thread.
@@ -43,8 +43,8 @@ pub struct TraceEvent {
     /// `common_flags`, with the bits defined as constants of [`TraceEvent`].
     #[serde(rename = "f", default)]
     pub flags: u8,
-    /// `common_preempt_count`: nesting depth of disabled preemption in the low four bits, and of
-    /// disabled migration in the high ones.
+    /// `common_preempt_count`: the nesting depth of disabled preemption in the low four bits, and
+    /// that of disabled migration in the high ones.
     #[serde(rename = "d", default)]
     pub preempt_count: u8,
     /// The event and its fields.
@@ -52,7 +52,7 @@ pub struct TraceEvent {
     pub kind: EventKind,
 }
 
-/// Returns the names of the events that can be recorded, as `system:event`. A row that stands for
+/// Returns the names of the events that can be recorded, as `system:event`. A row that represents
 /// several events appears once. The vectors of `irq_vectors` share one name with a `*`.
 pub fn event_names() -> impl Iterator<Item = &'static str> {
     let listed = EVENTS.iter().filter(|spec| spec.listed);
@@ -84,8 +84,8 @@ impl TraceEvent {
         matches!(self.kind, EventKind::Requested { .. })
     }
 
-    /// Returns whether the event explains nothing by itself, because the user requested it, or
-    /// because it only shows the position in the kernel.
+    /// Returns whether the event explains nothing by itself, either because the user requested it
+    /// or because it only shows the position in the kernel.
     pub const fn is_accounting(&self) -> bool {
         self.is_requested()
             || matches!(

@@ -6,10 +6,10 @@ use crate::Nanos;
 /// Level of detail of a recording. Each level includes the events of the levels before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventLevel {
-    /// The smallest set of events that can distinguish the causes.
+    /// The smallest set of events that is sufficient to distinguish the causes.
     #[default]
     Default,
-    /// Also the events of the timerlat and osnoise tracers, if these run.
+    /// Also the events of the timerlat and osnoise tracers, if these are running.
     Noise,
     /// Also the events of jobs in watched threads: their system calls and disk requests.
     Jobs,
@@ -40,7 +40,7 @@ pub trait EventFields {
     }
     /// An address, as an offset from the start of the kernel's code.
     fn in_text(&self, number: usize) -> Option<u64>;
-    /// A bitmap of CPUs. Empty if it can be read in more than one way.
+    /// A bitmap of CPUs. Empty if its meaning is ambiguous.
     fn cpus(&self, number: usize) -> Option<Vec<u32>>;
 
     /// The low 32 bits, for 32-bit numbers.
@@ -141,7 +141,7 @@ macro_rules! event_kinds {
         /// Description of a kernel event.
         #[derive(Clone, Copy, Debug)]
         pub struct EventSpec {
-            /// The event, for decoding its records.
+            /// The event itself, used to decode its records.
             pub event: KernelEvent,
             /// Its directory in `events`.
             pub system: &'static str,
@@ -151,21 +151,21 @@ macro_rules! event_kinds {
             pub full_name: &'static str,
             /// The lowest level at which it is recorded.
             pub level: EventLevel,
-            /// The field with the ID of a watched thread, if any. The kernel then discards the
-            /// events of other threads.
+            /// The field with the ID of a watched thread, if any. If there is one, the kernel
+            /// discards the events of other threads.
             pub watched: Option<&'static str>,
             /// Like `watched`, but used only at the level of jobs. The full level records all
             /// threads.
             pub watched_for_jobs: Option<&'static str>,
-            /// Whether to warn if the kernel lacks the event. False for events of one architecture,
-            /// later kernels or a tracer: another event has the same information, or no information
-            /// is lost.
+            /// Whether to warn if the kernel lacks the event. False for events that exist only on
+            /// one architecture, in later kernels or in a tracer, because another event has the
+            /// same information or no information is lost.
             pub warns: bool,
-            /// Whether a trigger of another event writes this event. Such an event cannot be
-            /// enabled itself.
+            /// Whether this event is written by a trigger of another event. Such an event cannot be
+            /// enabled on its own.
             pub triggered: bool,
-            /// Whether lists of events show it separately. If not, the row before it represents
-            /// both.
+            /// Whether lists of events show this event separately. If not, the row before it
+            /// represents both events.
             pub listed: bool,
             /// The information it provides.
             pub provides: &'static str,
@@ -189,7 +189,7 @@ macro_rules! event_kinds {
                 self
             }
 
-            /// Marks an event of a tracer. It has no overhead unless the tracer runs.
+            /// Marks an event of a tracer. It has no overhead unless the tracer is running.
             const fn noise(mut self) -> Self {
                 self.level = EventLevel::Noise;
                 self

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{EventKind, TraceEvent};
 
-/// Selects the events that may explain a late thread: all events of some CPUs, and the events of
-/// other CPUs that name some threads or interrupt these CPUs.
+/// Selects the events that may explain a late thread: all events on certain CPUs, and events on
+/// other CPUs that name certain threads or interrupt these CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SliceStart {
     /// The CPUs where the thread ran or was woken.
@@ -34,8 +34,8 @@ impl SliceStart {
                     story.cpus.insert(event.cpu);
                     story.threads.insert(event.pid);
                 }
-                // A thread that inherits the victim's priority holds a lock, and the victim waits
-                // for this lock.
+                // A thread that inherits the victim's priority holds a lock that the victim is
+                // waiting for.
                 EventKind::PiSetprio { task, .. } if event.pid == victim => {
                     story.threads.insert(task.pid);
                 }

@@ -25,7 +25,7 @@ pub fn stack_of(frames: &[u64], names: &impl EventNames) -> String {
 }
 
 /// Prefixes of functions in an interrupt's entry code, up to its first handler (x86; arm64). The
-/// functions after them were interrupted.
+/// functions that follow them in the stack were interrupted.
 const OF_ENTRY: [&str; 6] = [
     "asm_sysvec_",
     "asm_common_interrupt",

@@ -1,8 +1,9 @@
 //! The trace events, one row for each kind.
 //!
-//! A row contains the fields, a description, and the kernel events it is decoded from. Each kernel
-//! event has the information it provides, its fields and its decoder. Other knowledge about events
-//! is at the end of this file. `culprit` ignores events for which it has no rule.
+//! A row contains the fields, a description, and the kernel events that it is decoded from. Each
+//! kernel event is listed with the information that it provides, its fields and its decoder. Other
+//! knowledge about events is at the end of this file. `culprit` ignores events for which it has no
+//! rule.
 
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +60,7 @@ event_kinds! { names =>
         });
 
     /// `sched:sched_pi_setprio`: `task` inherits a priority, or loses it again. Its `prio` is the
-    /// old one.
+    /// previous priority.
     PiSetprio { task: Task, newprio: KernelPriority }
     says format!("priority of {}: {} -> {newprio}", task.label(), task.prio);
     <- SchedPiSetprio = "sched" "sched_pi_setprio", "priority inheritance",
@@ -173,7 +174,7 @@ event_kinds! { names =>
     <- HrtimerExpireExit = "timer" "hrtimer_expire_exit" .full(), "run time of a timer", ["hrtimer"],
         |f, _| Some(EventKind::HrtimerExpireExit { hrtimer: f.u64(0)? });
 
-    /// `timer:timer_expire_entry`: a timer of the wheel, in softirq TIMER.
+    /// `timer:timer_expire_entry`: a timer of the timer wheel, in softirq TIMER.
     TimerExpireEntry { timer: u64, function: u64 }
     says format!("timer {} expires (wheel)", names.symbol(*function));
     <- TimerExpireEntry = "timer" "timer_expire_entry" .full(), "timers run in softirq TIMER",
@@ -265,7 +266,7 @@ event_kinds! { names =>
         });
 
     /// `timer:tick_stop`: an attempt to stop the tick of the CPU. `dependency` is not 0 if the tick
-    /// goes on, with the bits of [`TICK_DEPENDENCIES`](crate::TICK_DEPENDENCIES).
+    /// keeps running. Its bits are those of [`TICK_DEPENDENCIES`](crate::TICK_DEPENDENCIES).
     TickStop { success: bool, dependency: u32 }
     says match dependency {
         0 => "stops the tick".to_owned(),
@@ -318,7 +319,7 @@ event_kinds! { names =>
         "duration of waits for a kernel lock", ["lock_addr", "ret"],
         |f, _| Some(EventKind::ContentionEnd { lock_addr: f.u64(0)?, ret: f.i32(1)? });
 
-    /// `raw_syscalls:sys_enter`. `args` has the first two arguments.
+    /// `raw_syscalls:sys_enter`. `args` contains the first two arguments.
     SysEnter {
         id: i64,
         #[serde(default)]
@@ -425,13 +426,13 @@ event_kinds! { names =>
         interrupted(frames, names)
     );
 
-    /// The kernel stack of the CPU at a timerlat interrupt whose thread was then late, the
-    /// innermost function first. It has no share in a blame.
+    /// The kernel stack of the CPU at the time of a timerlat interrupt whose thread was late
+    /// afterwards, the innermost function first. It has no share in a blame.
     TimerlatStack { frames: Vec<u64> }
     says format!("timerlat's interrupt came; {}", interrupted(frames, names));
 
-    /// `task` was switched out for the thread that had `waited`. Contains its kernel stack. It has
-    /// no share in a blame.
+    /// `task` was switched out to make way for a thread that had waited for the time `waited`.
+    /// Contains its kernel stack. It has no share in a blame.
     SwitchedOut {
         task: Task,
         #[serde(rename = "waited_ns")]
@@ -483,7 +484,7 @@ impl EventKind {
     }
 
     /// Returns whether the event's fields name this thread. The thread that wrote the event may be
-    /// another one.
+    /// a different one.
     pub fn is_about(&self, tid: u32) -> bool {
         let named = |task: &Task| task.pid == tid;
         matches!(self, Self::SignalGenerate { pid, .. } if *pid == tid)

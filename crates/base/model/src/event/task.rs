@@ -12,7 +12,8 @@ use crate::{Policy, Scheduling};
 pub struct Comm(#[schemars(with = "String")] pub [u8; 16]);
 
 impl Comm {
-    /// Creates a comm from the first 15 bytes of a name, up to a zero.
+    /// Creates a comm from the first 15 bytes of a name, or from fewer if a zero byte ends it
+    /// earlier.
     pub fn new(name: &[u8]) -> Self {
         let mut comm = [0; 16];
         let until = name.iter().position(|byte| *byte == 0);
@@ -115,7 +116,7 @@ impl KernelPriority {
     }
 
     /// Returns whether the scheduler prefers this priority to `other` by class. Fair threads share
-    /// the CPU, whatever their nice values.
+    /// the CPU regardless of their nice values.
     pub fn is_above(self, other: Self) -> bool {
         self < other && self.is_real_time()
     }
@@ -177,7 +178,7 @@ impl TaskState {
     pub const STOPPED: u32 = 0x4;
     /// Stopped by a debugger (`__TASK_TRACED`).
     pub const TRACED: u32 = 0x8;
-    /// It exits (`EXIT_DEAD`, `EXIT_ZOMBIE`).
+    /// It is exiting (`EXIT_DEAD`, `EXIT_ZOMBIE`).
     pub const EXIT: u32 = 0x30;
     /// The states of a sleeping thread (`TASK_REPORT`, and idle kernel threads). The next higher
     /// bit means that the thread was preempted.
@@ -193,8 +194,8 @@ impl TaskState {
         self.0 & Self::STOPPED != 0
     }
 
-    /// Returns whether signals cannot wake the thread (`TASK_UNINTERRUPTIBLE`), as in waits for a
-    /// page and for most kernel locks.
+    /// Returns whether signals cannot wake the thread (`TASK_UNINTERRUPTIBLE`), as when it waits
+    /// for a page or for most kernel locks.
     pub const fn is_uninterruptible(self) -> bool {
         self.0 & 0x2 != 0
     }
@@ -204,7 +205,7 @@ impl TaskState {
         self.0 & Self::TRACED != 0
     }
 
-    /// Returns whether the thread exits.
+    /// Returns whether the thread is exiting.
     pub const fn is_exit(self) -> bool {
         self.0 & Self::EXIT != 0
     }

@@ -1,18 +1,18 @@
-//! A histogram from counters of an application that uses the same bucket grid.
+//! Creates a histogram from the counters of an application that uses the same bucket grid.
 
 use super::Histogram;
 use crate::Nanos;
 use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of};
 
-/// Figures of counted samples in addition to their buckets.
+/// Figures about counted samples, in addition to their buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountedBeside {
     /// The sum of the samples that were not early.
     pub sum: Nanos,
     /// An upper bound of the largest sample.
     pub max: Nanos,
-    /// The largest sample observed individually. It is the maximum if it is in the last filled
-    /// bucket.
+    /// The largest sample that was observed individually. It is the maximum if it lies in the last
+    /// filled bucket.
     pub seen_max: Option<Nanos>,
     /// A lower bound of the smallest sample that was not early.
     pub min: Nanos,
@@ -53,7 +53,7 @@ impl Histogram {
             .map(|seen| seen.0)
             .filter(|seen| *seen >= last);
         histogram.max = match beside.overflow {
-            // Counters from another process can hold any values.
+            // Counters from another process can contain any values.
             0 => seen.unwrap_or(beside.max.0).min(high).max(last),
             _ => beside.max.0.max(MAX_TRACKABLE_NS),
         };
@@ -89,7 +89,7 @@ mod tests {
                 overflow: 0,
             };
             prop_assert_eq!(&Histogram::of_counts(&counts, beside), &recorded);
-            // Without other data, minimum and maximum are the bounds of the buckets.
+            // Without any other data, the minimum and the maximum are the bounds of the buckets.
             let loose = CountedBeside { min: Nanos::ZERO, max: Nanos(u64::MAX), ..beside };
             let loose = Histogram::of_counts(&counts, loose);
             prop_assert!(loose.max() >= recorded.max());

@@ -7,11 +7,11 @@ use crate::bucket_counts::BUCKETS;
 pub(super) struct Counts(Box<[u64]>);
 
 impl Counts {
-    /// Creates counters with all counts zero. The memory is written, so that counting does not
-    /// fault.
+    /// Creates counters with all counts zero. The memory is written to, so that counting causes no
+    /// page faults.
     pub(super) fn new() -> Self {
         let mut counts = vec![0; BUCKETS];
-        // Zeroed memory from the allocator has no pages until it is written.
+        // Zeroed memory from the allocator has no pages until it is written to.
         std::hint::black_box(counts.as_mut_slice()).fill(0);
         Self(counts.into_boxed_slice())
     }
@@ -33,7 +33,7 @@ impl Counts {
         self.0[index] = self.0[index].saturating_add(count);
     }
 
-    /// Subtracts from the count of a bucket, down to zero at most.
+    /// Subtracts from the count of a bucket, but not below zero.
     pub(super) fn take(&mut self, index: usize, count: u64) {
         self.0[index] = self.0[index].saturating_sub(count);
     }

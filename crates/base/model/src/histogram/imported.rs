@@ -4,7 +4,7 @@ use super::Histogram;
 use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of, index_of};
 use crate::{Nanos, Resolution};
 
-/// Buckets of this latency and above are wider than a microsecond.
+/// From this latency on, buckets are wider than a microsecond.
 const FINE: Nanos = Nanos(1_000_000);
 
 /// The resolution of figures that punctual counts itself.
@@ -19,8 +19,8 @@ const OWN: Resolution = Resolution {
 };
 
 impl Histogram {
-    /// Creates an empty histogram for counts of another tool. The tool rounds its figures down to a
-    /// multiple of `unit`, and its rows have the width `row`.
+    /// Creates an empty histogram for counts from another tool. The tool rounds its figures down to
+    /// a multiple of `unit`, and its rows have the width `row`.
     pub fn imported(unit: Nanos, row: Nanos) -> Self {
         Self {
             resolution: Some(Box::new(Resolution::new(unit, row))),
@@ -33,9 +33,9 @@ impl Histogram {
         self.resolution.as_deref()
     }
 
-    /// Counts `count` samples of a row that begins at `lower`. Sum, minimum and maximum assume that
-    /// each sample equals `lower`, until [`set_figures`](Self::set_figures) sets more accurate
-    /// values.
+    /// Counts `count` samples in a row that begins at `lower`. The sum, the minimum and the maximum
+    /// are based on the assumption that each sample equals `lower`, until
+    /// [`set_figures`](Self::set_figures) sets more accurate values.
     pub fn add_row(&mut self, lower: Nanos, count: u64) {
         if count == 0 {
             return;
@@ -152,7 +152,7 @@ impl Histogram {
         let total = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         let first = index_of(FINE.0).unwrap_or(BUCKETS);
         let coarse = self.counts.filled().skip_while(|(index, _)| *index < first);
-        // The rows are incomplete after a merge with a histogram that has none.
+        // After a merge with a histogram that has no rows, the rows are incomplete.
         let complete =
             total(&mut fine.iter().map(|row| row.1)) == total(&mut coarse.map(|(_, count)| count));
         let (end, fine) = if complete {

@@ -1,4 +1,4 @@
-//! The latency histogram of one thread: counting and figures. `imported` handles counts of other
+//! The latency histogram of one thread: counting and figures. `imported` handles counts from other
 //! tools, and `written` handles the stored forms.
 
 mod counted;
@@ -20,10 +20,10 @@ use crate::{Above, Nanos, Resolution, SignedNanos};
 /// Latencies counted in decimal log-linear buckets with three significant digits, from 0 to 1000 s.
 /// [`Buckets`] describes the grid.
 ///
-/// Takes 73 kB, never rescales, and merges by addition. In addition to the buckets it stores the
-/// exact count, sum, minimum and maximum. Two kinds of samples have no bucket and are counted
-/// separately: early ones (negative latency), and those beyond the range. The latter are part of
-/// count, sum and maximum.
+/// A histogram takes 73 kB, never rescales, and is merged by addition. In addition to the buckets
+/// it stores the exact count, sum, minimum and maximum. Two kinds of samples have no bucket and are
+/// counted separately: early ones (negative latency), and those beyond the range. The latter are
+/// part of count, sum and maximum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Written", into = "Written")]
 #[schemars(with = "Written")]
@@ -53,8 +53,8 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Creates an empty histogram with its memory touched, so that recording neither allocates nor
-    /// faults.
+    /// Creates an empty histogram whose memory has already been touched, so that recording neither
+    /// allocates memory nor causes page faults.
     pub fn new() -> Self {
         Self {
             counts: Counts::new(),
@@ -119,7 +119,7 @@ impl Histogram {
         }
     }
 
-    /// Returns the number of all samples: in buckets, beyond the range, and early.
+    /// Returns the number of all samples: those in buckets, those beyond the range, and early ones.
     pub fn recorded(&self) -> u64 {
         self.count.saturating_add(self.early)
     }
@@ -140,12 +140,14 @@ impl Histogram {
         self.overflow
     }
 
-    /// Returns the exact minimum. `None` without samples, or if another tool did not report it.
+    /// Returns the exact minimum. `None` if there are no samples, or if another tool did not report
+    /// it.
     pub fn min(&self) -> Option<Nanos> {
         (self.count > 0 && self.min != u64::MAX).then_some(Nanos(self.min))
     }
 
-    /// Returns the exact maximum. `None` without samples, or if another tool did not report it.
+    /// Returns the exact maximum. `None` if there are no samples, or if another tool did not report
+    /// it.
     pub fn max(&self) -> Option<Nanos> {
         if self.max_is_unknown() {
             return None;
@@ -158,8 +160,8 @@ impl Histogram {
         Nanos(self.sum)
     }
 
-    /// Returns the mean, rounded to the nearest nanosecond. `None` without samples, or if another
-    /// tool did not report it.
+    /// Returns the mean, rounded to the nearest nanosecond. `None` if there are no samples, or if
+    /// another tool did not report it.
     pub fn mean(&self) -> Option<Nanos> {
         if self
             .resolution
@@ -190,8 +192,8 @@ impl Histogram {
     }
 
     /// Returns the latency of the sample with this rank, rounded as in
-    /// [`quantile`](Self::quantile). Rank 1 is the smallest sample that was not early. `None`
-    /// beyond the last rank.
+    /// [`quantile`](Self::quantile). Rank 1 is the smallest sample that was not early. Returns
+    /// `None` beyond the last rank.
     pub(crate) fn at_rank(&self, rank: u64) -> Option<Nanos> {
         if rank > self.count {
             return None;
@@ -215,14 +217,14 @@ impl Histogram {
                 return Some(max.map_or(upper, |max| upper.min(max)));
             }
         }
-        // The last sample is the maximum, which may be known even if others are not.
+        // The last sample is the maximum, which may be known even if other samples are not.
         match self.unplaced() {
             0 => self.max(),
             _ => self.max().filter(|_| rank == self.count),
         }
     }
 
-    /// Returns how many samples are known to exceed `limit`, without those in the bucket of
+    /// Returns how many samples are known to exceed `limit`, not counting those in the bucket of
     /// `limit`.
     pub(crate) fn above(&self, limit: Nanos) -> u64 {
         let buckets = self.counts.filled();
@@ -232,8 +234,8 @@ impl Histogram {
             .fold(self.overflow, u64::saturating_add)
     }
 
-    /// Returns how many samples exceed `limit`, as a lower and an upper bound. They differ by the
-    /// samples in the bucket or row that contains the limit.
+    /// Returns how many samples exceed `limit`, as a lower and an upper bound. The bounds differ by
+    /// the number of samples in the bucket or row that contains the limit.
     pub(crate) fn above_limit(&self, limit: Nanos) -> Above {
         let (mut at_least, mut at_most) = (self.overflow, self.overflow);
         for (lower, width, count) in self.rows() {
@@ -283,9 +285,9 @@ impl Histogram {
     }
 
     /// Returns the samples below `bins` µs in bins of 1 µs, and the number of the others. The
-    /// result is exact up to 1 ms, because no bucket below 1 ms crosses a microsecond. From 1 ms
-    /// on, buckets are at least 10 µs wide and count at their lower edge. Imported counts are exact
-    /// there as well. Samples without a row count among the others.
+    /// result is exact up to 1 ms, because no bucket below 1 ms contains a boundary between two
+    /// bins. From 1 ms on, buckets are at least 10 µs wide and are counted at their lower edge.
+    /// Imported counts are exact there as well. Samples without a row are counted among the others.
     pub fn micros(&self, bins: usize) -> (Vec<u64>, u64) {
         let mut rows = vec![0; bins];
         let mut beyond = self.overflow.saturating_add(self.unplaced());
@@ -298,7 +300,7 @@ impl Histogram {
         (rows, beyond)
     }
 
-    /// Resets all counts and keeps the memory.
+    /// Resets all counts but keeps the memory.
     pub fn clear(&mut self) {
         self.counts.clear();
         (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);

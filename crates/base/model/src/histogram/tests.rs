@@ -66,8 +66,8 @@ fn samples_in_no_row_make_no_percentile() {
     assert_eq!(histogram.quantile(1.0), Some(Nanos(3_000_000)));
     let (rows, beyond) = histogram.micros(13);
     assert_eq!((rows[10], rows[12], beyond), (90, 5, 5));
-    // After a merge with a histogram whose rows extend to larger latencies, only the lower rows
-    // count.
+    // After a merge with a histogram whose rows extend to larger latencies, only the lower rows are
+    // used.
     let mut both = counted(&[(10, 10), (40, 10)], 0);
     both.merge(&histogram);
     assert_eq!(both.quantile(0.5), Some(Nanos(10_000)));
@@ -84,7 +84,7 @@ fn imported_rows_stay_unchanged() {
     assert_eq!(Histogram::decode(&histogram.encode()).unwrap(), histogram);
     let json = serde_json::to_string(&histogram).unwrap();
     assert_eq!(serde_json::from_str::<Histogram>(&json).unwrap(), histogram);
-    // After a merge with counts of punctual itself, the buckets contain both.
+    // After a merge with punctual's own counts, the buckets contain both.
     let mut both = histogram_of(&[1_500_000]);
     both.merge(&histogram);
     assert_eq!(both.rows().map(|row| row.2).sum::<u64>(), 8);

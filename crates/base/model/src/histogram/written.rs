@@ -40,7 +40,8 @@ impl Histogram {
     /// Decodes the result of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// Fails if the bytes end early, a bucket is beyond the grid, or the counts do not add up.
+    /// Fails if the bytes end early, if a bucket is beyond the grid, or if the counts do not add
+    /// up.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut rest = bytes;
         let truncated = || DecodeError::Truncated(bytes.len());
@@ -100,9 +101,9 @@ pub(super) struct Written {
     count: u64,
     /// Their exact sum.
     sum_ns: Nanos,
-    /// The exact minimum. Null without samples.
+    /// The exact minimum. Null if there are no samples.
     min_ns: Option<Nanos>,
-    /// The exact maximum. Null without samples.
+    /// The exact maximum. Null if there are no samples.
     max_ns: Option<Nanos>,
     /// Samples with negative latency.
     early: u64,

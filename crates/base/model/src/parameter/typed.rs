@@ -17,7 +17,7 @@ pub struct Typed<T> {
     value: PhantomData<T>,
 }
 
-/// A type of values.
+/// A type that the value of a parameter can have.
 pub trait Value: Default {
     /// Returns the value of the parameter with this name, if it is of this type.
     fn find(arguments: &Arguments, name: &str) -> Option<Self>;

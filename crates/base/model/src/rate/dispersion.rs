@@ -4,22 +4,23 @@ use statrs::function::beta::checked_beta_reg;
 
 use super::quantile::chi_squared;
 
-/// Minimum number of blocks in the run for a block length to count.
+/// Minimum number of blocks in the run for a block length to be used.
 pub(super) const LEAST_BLOCKS: usize = 8;
 
 /// Probability that a dispersion exceeds its upper limit.
 const CHANCE: f64 = 0.10;
 
-/// Significance levels for a dispersion that still rises: at the longest blocks, and at those
-/// beyond. The rise counts if its probability by chance is lower.
+/// Significance levels for a dispersion that is still rising: at the longest blocks used, and at
+/// blocks longer than those. A rise counts if the probability that it is due to chance is lower
+/// than the level.
 const RISES: [f64; 2] = [0.10, 0.05];
 
-/// Variance divided by mean of the counts in blocks, at the worst block length.
+/// The variance divided by the mean of the counts in blocks, at the worst block length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Dispersion {
     /// The upper 90% limit, at least 1. It is 1 if events are independent.
     pub(super) factor: f64,
-    /// Whether the dispersion still rises at the end of the run, because the rate changes more
+    /// Whether the dispersion is still rising at the end of the run, because the rate changes more
     /// slowly than the run can show.
     pub(super) rises: bool,
 }
@@ -32,7 +33,7 @@ impl Dispersion {
     /// blocks are made by joining pairs.
     pub(super) fn from_counts(mut counts: Vec<u64>) -> Self {
         let mut scales: Vec<Scale> = Vec::new();
-        // Without events, their clustering is unknown.
+        // If there are no events, their clustering is unknown.
         if counts.iter().all(|count| *count == 0) {
             counts.clear();
         }
@@ -68,7 +69,7 @@ fn variance_by_mean(counts: &[u64]) -> f64 {
 }
 
 /// Returns whether the dispersion of the longest blocks exceeds that of blocks a quarter as long by
-/// more than chance explains. Also tries longer blocks, which are too few for an estimate. The
+/// more than chance can explain. Also tries longer blocks, which are too few for an estimate. The
 /// dispersion rises with the block length while the rate keeps rising or falling. The ratio of two
 /// equal dispersions has an F distribution.
 fn still_rises(scales: &[Scale], beyond: &[Scale]) -> bool {
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_clusters_spreads_more() {
-        // One event in each block has less dispersion than chance, and counts as 1.
+        // One event in each block is less dispersed than random events. Its dispersion counts as 1.
         assert_eq!(Dispersion::from_counts(vec![1; 64]).factor, 1.0);
         assert_eq!(Dispersion::from_counts(Vec::new()).factor, 1.0);
         assert_eq!(Dispersion::from_counts(vec![0; 90]).factor, 1.0);

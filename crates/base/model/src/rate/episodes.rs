@@ -1,13 +1,13 @@
-//! Episodes: late periods that follow each other closely count once.
+//! Episodes: late periods that follow each other closely are counted as one.
 
 use crate::Nanos;
 
-/// The default gap: late periods without a longer pause between them are one episode.
+/// The default gap: late periods with no longer pause between them form one episode.
 pub const EPISODE_GAP: Nanos = Nanos::from_secs(1);
 
 /// The episodes of a run. An episode is a sequence of late periods without a pause longer than a
-/// fixed gap. A reader can check this definition with the data. An estimate of the clustering would
-/// split sparse bursts and join others.
+/// fixed gap. A reader can check this definition against the data. An estimate of the clustering,
+/// in contrast, would split sparse bursts and join others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Episodes {
     /// Number of times at which periods were late. Each time counts once, however many CPUs were
@@ -18,7 +18,7 @@ pub struct Episodes {
 }
 
 impl Episodes {
-    /// Finds the episodes in late periods that came due at these times, in any order.
+    /// Finds the episodes formed by late periods that came due at these times, given in any order.
     pub fn new(late: &[Nanos], gap: Nanos) -> Self {
         let mut late = late.to_vec();
         late.sort_unstable();
@@ -58,8 +58,8 @@ mod tests {
             let late: Vec<Nanos> = millis.iter().map(|ms| Nanos::from_millis(*ms)).collect();
             Episodes::new(&late, EPISODE_GAP)
         };
-        // A pause of exactly the gap does not split an episode. The order of the times does not
-        // matter, and several CPUs may be late at once.
+        // A pause that is exactly as long as the gap does not split an episode. The order of the
+        // times does not matter, and several CPUs may be late at once.
         let found = of(&[2_000, 0, 1_000, 1_000, 3_001, 9_000]);
         assert_eq!((found.late, found.count()), (5, 3), "{found:?}");
         assert_eq!(
@@ -68,7 +68,7 @@ mod tests {
         );
         assert_eq!(of(&[7]).each.len(), 1);
         assert_eq!(of(&[]), Episodes::default());
-        // Sparse bursts, with 300 ms between late periods, are one episode each.
+        // Sparse bursts, with 300 ms between late periods, form one episode each.
         let bursts: Vec<u64> = (0..50).map(|n| n / 5 * 20_000 + n % 5 * 300).collect();
         assert_eq!(of(&bursts).count(), 10);
         // If every period is late, there is one episode.

@@ -3,9 +3,10 @@
 use super::{Decision, ERROR, Rate};
 use crate::Nanos;
 
-/// Checks a rate 1, 2, 4, 8, ... minutes after the start. The allowed error is divided over these
-/// checks ("looks"): a half for the first, a quarter for the second, and so on. All looks together
-/// therefore give a wrong *held* or a wrong *broken* no more often than a single look would.
+/// Checks a rate 1, 2, 4, 8, ... minutes after the start. The allowed error is divided among these
+/// checks ("looks"): half of it for the first, a quarter for the second, and so on. All looks
+/// together therefore give a wrong *held* or a wrong *broken* no more often than a single look
+/// would.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Looks {
     /// Number of looks taken.
@@ -27,8 +28,8 @@ impl Looks {
         ERROR / 2f64.powi(self.taken as i32 + 1)
     }
 
-    /// Takes a look at a limit of `per_day` events a day, if one is due. Returns whether there is a
-    /// decision.
+    /// Takes a look at a limit of `per_day` events per day, if a look is due. Returns whether there
+    /// is a decision.
     pub fn look(&mut self, rate: &Rate, per_day: f64) -> bool {
         if self.decided.is_none() && rate.measured >= self.next() {
             let error = self.error();
@@ -46,8 +47,8 @@ impl Looks {
         self.decided.unwrap_or_else(last)
     }
 
-    /// Returns the time of the first look that would prove a limit of `per_day` events a day, if no
-    /// events follow those in `rate`.
+    /// Returns the time of the first look that would prove a limit of `per_day` events per day, if
+    /// no events follow those in `rate`.
     pub fn needed(mut self, rate: &Rate, per_day: f64) -> Option<Nanos> {
         while rate.needed(per_day, self.error())? > self.next() {
             if self.taken > 32 {

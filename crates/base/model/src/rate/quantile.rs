@@ -2,7 +2,8 @@
 
 use statrs::function::gamma::checked_gamma_lr;
 
-/// The quantile is searched up to this shape. Above it, an approximation is accurate to 1e-4.
+/// Up to this shape, the quantile is found by a search. Above it, an approximation is accurate to
+/// 1e-4.
 const SEARCHED: f64 = 1e5;
 
 /// Returns the upper bound of the expected number of events if `count` were observed: chi2(1 -
@@ -92,7 +93,7 @@ mod tests {
             assert!((above - below - 2.0).abs() < 0.1, "{below} {above}");
         }
         assert!(upper(u64::MAX, 1.0, 0.05).is_finite());
-        // Clustered events count as fewer, by the factor of the dispersion.
+        // Clustered events count as fewer events, reduced by the dispersion.
         near(upper(30, 3.0, 0.05), 3.0 * upper(10, 1.0, 0.05));
     }
 }

@@ -11,8 +11,8 @@ const OF_SENDER: &str = "its sender says: ";
 const TIMER: &str = "timer";
 
 impl Recording {
-    /// Judges the measurement by its requirement and break threshold. A part of a check-up, an
-    /// experiment or a search gets the answer of the whole.
+    /// Judges the measurement by its requirement and break threshold. A recording that is part of a
+    /// check-up, an experiment or a search gets the answer of the whole.
     pub fn judge(&self) -> Verdict {
         let own = self.judge_alone();
         match &self.judgement {
@@ -31,9 +31,9 @@ impl Recording {
         self.verdict = self.judge();
     }
 
-    /// Judges a received recording by its data, and ignores the verdict of its sender. The sender
-    /// may have used more than this recording for a statement about the machine, so such a
-    /// statement is kept and marked as the sender's.
+    /// Judges a received recording by its data and ignores the verdict of its sender. Only a
+    /// statement about the machine is kept and marked as the sender's, because the sender may have
+    /// based it on more than this recording.
     pub fn judge_anew(&mut self) {
         use crate::Outcome::{Broken, Held, NotProven};
         let is_of_machine = matches!(self.verdict.outcome, Held | Broken | NotProven);
@@ -49,8 +49,8 @@ impl Recording {
         }
     }
 
-    /// Judges this recording without the verdict of a whole. A measurement during a failed load
-    /// meets no requirement.
+    /// Judges this recording by itself, without the verdict of a check-up, experiment or search. A
+    /// measurement during a failed load meets no requirement.
     fn judge_alone(&self) -> Verdict {
         let mut verdict = self.judge_measured();
         let failed = self.load.iter().filter(|load| load.failed);
@@ -82,7 +82,7 @@ impl Recording {
         })
     }
 
-    /// Returns the measuring time of a thread without warm-up. `None` if unknown.
+    /// Returns the measuring time of a thread without its warm-up. `None` if unknown.
     fn measured_for(&self, place: usize) -> Option<Nanos> {
         let Accounting {
             expected,
@@ -138,7 +138,7 @@ impl Recording {
     }
 }
 
-/// Marks a sentence as the sender's, unless it is marked already.
+/// Marks a sentence as the sender's unless it is already marked.
 fn mark_as_senders(sentence: &mut String) {
     if !sentence.starts_with(OF_SENDER) {
         sentence.insert_str(0, OF_SENDER);

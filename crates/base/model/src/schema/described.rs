@@ -10,7 +10,7 @@ use crate::bucket_counts::{Buckets, MAX_TRACKABLE_NS};
 /// Returns the JSON Schema of a type as it is serialised.
 pub fn schema_of<T: JsonSchema>() -> Schema {
     SchemaSettings::draft2020_12()
-        // Includes fields that are only written, for scripts, such as percentiles.
+        // Includes fields that are only written and never read, such as percentiles for scripts.
         .for_serialize()
         .into_generator()
         .into_root_schema_for::<T>()

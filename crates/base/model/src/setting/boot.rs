@@ -1,5 +1,5 @@
-//! Kernel command-line arguments that have no equivalent at run time. If an argument has the same
-//! effect as a [`Setting`](super::Setting), it is in the row of that setting.
+//! Kernel command-line arguments that have no equivalent at run time. An argument with the same
+//! effect as a [`Setting`](super::Setting) is in the row of that setting instead.
 
 /// A kernel command-line argument with its recommended value.
 #[derive(Debug)]
@@ -9,7 +9,8 @@ pub struct BootParameter {
     /// The recommended value, with `{measured}` and `{housekeeping}` for CPUs. Empty for an
     /// argument without a value.
     pub value: &'static str,
-    /// Architectures whose kernels support it, as uname(2) names them. Empty if all do.
+    /// Architectures whose kernels support it, as uname(2) names them. Empty if the kernels of all
+    /// architectures do.
     pub only: &'static [&'static str],
 }
 

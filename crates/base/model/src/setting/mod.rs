@@ -1,8 +1,8 @@
-//! The settings of a machine that affect its latency, in one table.
+//! One table of the settings of a machine that affect its latency.
 //!
 //! The audit judges these settings, tune changes them, and experiments try them. All of them use
-//! the names, paths, values, risks and recommendations of this table. If a setting has more than
-//! one file, the code that reads and writes it is in tune.
+//! the names, paths, values, risks and recommendations of this table. The code that reads and
+//! writes a setting with more than one file is in tune.
 
 mod boot;
 mod table;
@@ -20,7 +20,7 @@ pub use boot::{BOOT_PARAMETERS, BootParameter, boot_parameter};
 pub use table::SETTINGS;
 pub use values::{Values, marked, mask, unmask};
 
-/// Possible damage by a change of a setting, for readers who do not know the setting.
+/// Possible damage from changing a setting, for readers who do not know the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Risk {
@@ -43,10 +43,10 @@ impl fmt::Display for Risk {
     }
 }
 
-/// Relation of a setting's instances to CPUs. A list of CPUs selects instances by it.
+/// Relation of a setting's instances to CPUs. A list of CPUs selects instances by this relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The setting belongs to no CPU: `--cpus` selects nothing.
+    /// The setting does not belong to any CPU, so `--cpus` selects nothing.
     Machine,
     /// The first number in the name of the instance is the CPU.
     Cpu,
@@ -66,7 +66,7 @@ pub enum Location {
     Each(&'static str),
     /// Several files, each with a name.
     Parts(&'static [(&'static str, &'static str)]),
-    /// The setting needs more than one write to a file: tune has special code for it.
+    /// The setting needs more than one write to a file, so tune has special code for it.
     Special {
         /// Its file, or a description if it has none.
         path: &'static str,
@@ -75,8 +75,8 @@ pub enum Location {
     },
 }
 
-/// Time until a change of a setting has its full effect. Experiments discard it at the start of
-/// each block.
+/// Time until a change of a setting has its full effect. Experiments discard this time at the start
+/// of each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WashOut {
@@ -102,7 +102,7 @@ impl WashOut {
 /// One setting of the machine.
 #[derive(Clone, Copy)]
 pub struct Setting {
-    /// Name of the setting. The journal stores only the name, so a journal cannot name a file
+    /// Name of the setting. The journal stores only the name, so that it cannot refer to a file
     /// outside this table.
     pub name: &'static str,
     /// Description of the setting, as a short phrase.
@@ -122,19 +122,18 @@ pub struct Setting {
     pub scope: Scope,
     /// Time until a change has its full effect.
     pub wash_out: WashOut,
-    /// Recommended value if threads spin, in the syntax of `--set`.
+    /// Recommended value for threads that spin, in the syntax of `--set`.
     spinning: Option<&'static str>,
-    /// Recommended value if threads sleep.
+    /// Recommended value for threads that sleep.
     periodic: Option<&'static str>,
-    /// Reason why a program must not change the setting unless the user requests it, apart from its
-    /// risk. Empty if there is no reason.
+    /// Reason, apart from its risk, why a program must not change the setting unless the user
+    /// requests it. Empty if there is no reason.
     pub by_hand: &'static str,
     /// Reason why a kernel refuses the change to root (EPERM). Empty if unknown.
     pub refusal: &'static str,
-    /// Whether the user must name an instance, because a change of all instances is rarely
-    /// intended.
+    /// Whether the user must name an instance, because changing all instances is rarely intended.
     pub needs_selector: bool,
-    /// Whether the change survives a reboot, because it is in a file on disk.
+    /// Whether a change survives a reboot, because the setting is in a file on disk.
     pub outlives_reboot: bool,
     /// The kernel command-line argument that sets it permanently, with `{}` for the value. Empty if
     /// there is none.
@@ -160,7 +159,8 @@ pub fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }
 
-/// Returns the setting with this name, for constants: an unknown name fails to compile.
+/// Returns the setting with this name, for use in constants, where an unknown name fails to
+/// compile.
 ///
 /// # Panics
 /// Panics if no setting has this name.
@@ -252,7 +252,7 @@ impl Setting {
     }
 
     /// Returns the reason why only the user may decide to change the setting. A program must not
-    /// change it otherwise.
+    /// change it on its own.
     pub fn only_by_hand(&self) -> Option<&'static str> {
         match (self.by_hand, self.risk) {
             ("", Risk::High) => Some("high risk"),
@@ -294,7 +294,7 @@ impl Setting {
         }
         let limits = matches!(self.values, Values::Between { .. });
         let path = path.replace('#', "*");
-        // Many machines mount debugfs by hand, and limits are specific to one machine.
+        // On many machines debugfs is mounted by hand, and limits are specific to one machine.
         (path.starts_with("/sys/") && !path.starts_with("/sys/kernel/debug/") && !limits)
             .then(|| format!("w {path} - - - - {value} in a file of /etc/tmpfiles.d"))
     }

@@ -78,7 +78,7 @@ impl Values {
         }
     }
 
-    /// Returns the text to write for `asked`, if that does not depend on the machine. Returns
+    /// Returns the text to write for `asked`, if this text does not depend on the machine. Returns
     /// `None` for an invalid value, and for values that only the machine can check: words that the
     /// kernel lists, limits in other files, CPUs.
     pub fn plain(self, asked: &str) -> Option<String> {
@@ -102,8 +102,8 @@ impl Values {
         }
     }
 
-    /// Returns whether such a setting can contain this text. Does not check which words the kernel
-    /// lists.
+    /// Returns whether a setting with these values can contain this text. Does not check which
+    /// words the kernel lists.
     pub fn holds(self, value: &str) -> bool {
         let within = |min: i64, max: i64| {
             let number = value.parse::<i64>();
@@ -139,7 +139,7 @@ impl Values {
         }
     }
 
-    /// Returns a value for people: CPUs instead of a mask.
+    /// Returns a value in a form for people, with CPUs instead of a mask.
     pub fn readable(self, value: &str) -> String {
         match self {
             Self::Mask => match unmask(value) {
@@ -170,8 +170,8 @@ fn yes(text: &str) -> Option<bool> {
     }
 }
 
-/// Returns the chosen word of `always [madvise] never`: in brackets, or in parentheses as in
-/// debugfs.
+/// Returns the current word from a list such as `always [madvise] never`. It is in brackets, or in
+/// parentheses in debugfs.
 pub fn marked(text: &str) -> Option<&str> {
     text.split_whitespace().find_map(|word| {
         let square = word.strip_prefix('[').and_then(|w| w.strip_suffix(']'));

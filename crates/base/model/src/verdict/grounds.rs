@@ -34,8 +34,8 @@ impl Grounds<'_> {
         outside.max_by_key(|sample| sample.latency_ns)
     }
 
-    /// Withdraws results that a suspension leaves open. The time of the suspension proves nothing,
-    /// and only the largest samples show whether they belong to that time.
+    /// Withdraws results that a suspension leaves open. Samples from the time of a suspension prove
+    /// nothing, but only for the largest samples is it known whether they belong to that time.
     pub(super) fn suspend(&self, due: &[Due], result: &mut LimitResult) {
         let Some(longest) = self.suspensions.iter().max_by_key(|one| one.length_ns) else {
             return;
@@ -59,10 +59,10 @@ impl Grounds<'_> {
         self.measured.get(place).copied().flatten()
     }
 
-    /// Returns an upper bound of how often the largest latency of all threads is exceeded. If the
+    /// Returns an upper bound on how often the largest latency of all threads is exceeded. If the
     /// threads measure different things, only the thread with the maximum counts. If there are
-    /// several phases, only the phase of that thread counts. The time of others is no evidence for
-    /// it.
+    /// several phases, only the phase of that thread counts. The time of other threads or phases is
+    /// no evidence for it.
     pub(super) fn bound(&self, due: &[Due]) -> Option<Bound> {
         let largest = (0..due.len()).max_by_key(|place| due[*place].max())?;
         let max = due[largest].max()?;
@@ -130,7 +130,7 @@ impl Single {
         .with_ground(held, lacking)
     }
 
-    /// Returns this value with another result.
+    /// Returns this value with a different result.
     pub(super) fn with_ground(self, held: Option<bool>, lacking: impl FnOnce() -> String) -> Self {
         Self {
             held,

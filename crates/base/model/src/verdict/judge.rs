@@ -50,7 +50,7 @@ impl Limit {
         };
         let singles: Vec<Single> = (0..due.len()).map(judge).collect();
         let largest = (0..singles.len()).max_by_key(|place| {
-            // Of several equal threads, take the first.
+            // If several threads are equal, take the first.
             (singles[*place].order(), std::cmp::Reverse(*place))
         });
         let nothing = Single::nothing();
@@ -66,7 +66,7 @@ impl Limit {
         }
     }
 
-    /// Judges whether one thread met the limit in this run: a fact, without statistics.
+    /// Judges whether one thread met the limit in this run. This is a fact, without statistics.
     fn judge_run(self, grounds: &Grounds<'_>, place: usize, due: &Due) -> Single {
         if due.periods() == 0 {
             return Single::nothing();
@@ -111,8 +111,7 @@ impl Limit {
     }
 
     /// Judges by the count above the exact limit, never by the end of a bucket. The percentile
-    /// meets the limit if at most as many periods exceed the limit as the rank of the percentile
-    /// allows.
+    /// meets the limit if no more periods exceed the limit than the rank of the percentile allows.
     fn judge_percentile(
         self,
         percent: f64,
@@ -141,8 +140,8 @@ impl Limit {
             let possible = above.at_most <= may_exceed && is_long_enough;
             (possible && !grounds.missed_unknown).then_some(true)
         };
-        // The shown percentile has an error of up to 1%. Do not show a value above a limit that was
-        // met.
+        // The percentile that is shown has an error of up to 1%. Do not show a value above the
+        // limit if the limit was met.
         let measured = match held {
             Some(true) => bounds.at_least.min(limit),
             _ => bounds.at_least,

@@ -10,9 +10,9 @@ pub(super) struct Claim {
     /// Probability that a bound is wrong.
     pub(super) error: f64,
     /// Number of judged threads. A limit is broken if any thread breaks it, so the error of
-    /// *broken* is divided by this number. This is the first step of Holm (1979), which suffices
-    /// for the question whether any thread breaks the limit. A limit is held if all threads hold
-    /// it, so each thread may use the whole error.
+    /// *broken* is divided by this number. This is the first step of Holm (1979), which is
+    /// sufficient to answer whether any thread breaks the limit. A limit is held if all threads
+    /// hold it, so each thread may use the whole error.
     pub(super) threads: usize,
 }
 
@@ -45,9 +45,10 @@ impl Claim {
     /// Returns whether at most this share of the periods is later than `limit`, or the reason why
     /// this is open.
     ///
-    /// Late periods cluster, so each counts less than an independent one. Their counts in blocks of
-    /// time show how much less. The method also allows for unseen events: an episode that makes all
-    /// periods within one gap late, and that is rare enough not to occur in the measured time.
+    /// Late periods cluster, so each of them counts less than an independent one would. Their
+    /// counts in blocks of time show how much less. The method also allows for unseen events: an
+    /// episode that makes all periods within one gap late, and that is rare enough not to occur in
+    /// the measured time.
     fn late_share(
         self,
         limit: Nanos,
@@ -89,7 +90,8 @@ impl Claim {
 }
 
 /// Counts the late periods of a thread in blocks of two gaps or one row of the time series,
-/// whichever is longer. Returns the counts of certainly late periods, and of possibly late ones.
+/// whichever is longer. Returns the counts of periods that were certainly late, and of those that
+/// may have been late.
 fn late_in_blocks(
     grounds: &Grounds<'_>,
     place: usize,

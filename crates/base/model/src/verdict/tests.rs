@@ -182,8 +182,8 @@ fn missed_periods_of_unknown_latency_prove_nothing() {
         "{}",
         verdict.sentence
     );
-    // The latency of the missed periods does not affect p50. A limit that the samples exceed is
-    // exceeded in any case.
+    // The latency of the missed periods does not affect p50. A limit that the samples already
+    // exceed is exceeded in any case.
     assert_eq!(outcome("p50", 40_000, &threads), Outcome::Met);
     assert_eq!(outcome("p50", 30_000, &threads), Outcome::Exceeded);
     assert_eq!(outcome("max", 60_000_000, &threads), Outcome::NotDecidable);
@@ -209,7 +209,7 @@ fn too_few_periods_prove_nothing() {
     let threads = [thread(&latencies, 0)];
     assert_eq!(outcome("p99.6", 5_000_000, &threads), Outcome::Met);
     assert_eq!(outcome("p99.7", 5_000_000, &threads), Outcome::NotDecidable);
-    // One period above is too few for such a rare percentile.
+    // One period above the percentile is too few for such a rare percentile.
     let limit = 2_300_000;
     assert_eq!(outcome("p99.9999", limit, &threads), Outcome::NotDecidable);
     assert_eq!(outcome("p99.9", limit, &threads), Outcome::NotDecidable);
@@ -224,7 +224,7 @@ fn many_samples_above_break_the_limit() {
         Outcome::Exceeded
     );
     latencies.truncate(503);
-    // As far as known they are one burst, and five are allowed.
+    // As far as is known, they form one burst, and five are allowed.
     assert_eq!(
         outcome("p99", 999, &[thread(&latencies, 0)]),
         Outcome::NotDecidable
@@ -289,7 +289,7 @@ fn clean_minute_proves_4314_daily_episodes() {
         bound.sentence(),
         format!("at most 4,314 episodes a day exceed {max} (95%, if the day is like these 60.0 s)")
     );
-    // Three days: one episode per day. The bound falls with the length of the run.
+    // Three days: one episode per day. The longer the run, the lower the bound.
     let of = |hours: u64| Bound::new(max, Nanos::from_secs(3_600 * hours), 0, None).unwrap();
     assert!(of(72).sentence().contains("at most 1.0 episodes a day"));
     assert!(
@@ -395,7 +395,7 @@ fn violation_beside_stop_stays_broken() {
     recording.requirement = require("max", 100_000);
     let verdict = recording.judge();
     assert_eq!(verdict.outcome, Outcome::Exceeded);
-    // The result is from the sample outside the stop.
+    // The result comes from the sample outside the stop.
     assert_eq!(verdict.limits[0].measured, Some(200_000));
     recording.suspensions.clear();
     assert_eq!(recording.judge().limits[0].measured, Some(1_000_000_000));

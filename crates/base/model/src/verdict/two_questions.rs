@@ -27,11 +27,11 @@ fn requirement_value_is_the_exact_boundary() {
     assert_eq!(met.outcome, Outcome::Met, "{}", met.sentence);
     assert_eq!(met.limits[0].above, Some(10));
     assert_eq!(met.limits[0].measured, Some(limit));
-    // A single period of these ten is 1 ns later, in the same bucket.
+    // One of these ten periods is 1 ns later but still in the same bucket.
     latencies[985] += 1;
     let exceeded = judged(counted(&latencies, limit));
     assert_eq!(exceeded.outcome, Outcome::Exceeded, "{}", exceeded.sentence);
-    // Without a count, the bucket alone does not decide.
+    // Without a count, the bucket alone does not decide the result.
     let open = judged(thread(&latencies, 0));
     assert_eq!(open.outcome, Outcome::NotDecidable, "{}", open.sentence);
     assert!(
@@ -39,7 +39,7 @@ fn requirement_value_is_the_exact_boundary() {
         "{}",
         open.sentence
     );
-    // If the maximum equals the limit, the bucket decides.
+    // If the maximum equals the limit, the bucket decides the result.
     assert_eq!(
         outcome("p50", 100_000, &[thread(&[100_000; 100], 0)]),
         Outcome::Met
@@ -156,7 +156,7 @@ fn with_a_confidence_the_machine_is_judged() {
         "{}",
         open.sentence
     );
-    // No measuring time proves a maximum. If it was exceeded, it is broken.
+    // A maximum cannot be proven by any measuring time. If it was exceeded, it is broken.
     assert_eq!(of_machine(&mut recording, "max").outcome, Outcome::Broken);
     let mut clean = minutes(10, &[Vec::new()]);
     let open = of_machine(&mut clean, "max");
@@ -173,9 +173,9 @@ fn with_a_confidence_the_machine_is_judged() {
     assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::NotProven);
 }
 
-/// Two cases that an earlier method judged wrongly. With 64 CPUs at half of the allowed rate and an
-/// error of 5% for each thread, it called 33 of 40 runs broken. With bursts at twice the allowed
-/// share, it called 60% of the runs held.
+/// Two cases that an earlier method judged wrongly. With 64 CPUs at half the allowed rate and an
+/// error of 5% for each thread, it judged 33 of 40 runs to be broken. With bursts at twice the
+/// allowed share, it judged 60% of the runs to be held.
 #[test]
 fn verdict_withstands_many_threads_and_bursts() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -188,8 +188,8 @@ fn verdict_withstands_many_threads_and_bursts() {
     assert_eq!(broken, 0);
     let mut held = 0;
     for _ in 0..40 {
-        // Two bursts a minute of 240 late periods each: 0.8% of the periods are late, and 0.4% are
-        // allowed.
+        // Two bursts per minute of 240 late periods each: 0.8% of the periods are late, and 0.4%
+        // are allowed.
         let mut late = Vec::new();
         for start in 0..600_000u64 {
             if random.u64(..30_000) == 0 {
@@ -236,7 +236,7 @@ fn verdict_of_sender_is_not_trusted() {
     recording.verdict.sentence = "requirement met".to_owned();
     recording.judge_anew();
     assert_eq!(recording.verdict, own);
-    // A sentence that is based on more than the recording is marked as the sender's, and only once.
+    // A sentence that is based on more than the recording is marked as the sender's, but only once.
     recording.verdict.outcome = Outcome::Held;
     recording.verdict.sentence = "held: at most 3".to_owned();
     recording.judge_anew();

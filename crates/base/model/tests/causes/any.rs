@@ -13,7 +13,7 @@ fn any_nanos() -> impl Strategy<Value = Nanos> + Clone {
     prop_oneof![0u64..1_000_000, any::<u64>()].prop_map(Nanos)
 }
 
-/// Texts that imitate words of other causes, markup and control characters.
+/// Texts that imitate the words of other causes, markup and control characters.
 fn any_text() -> impl Strategy<Value = Text> + Clone {
     prop_oneof![
         Just(""),

@@ -1,4 +1,5 @@
-//! Tests that causes keep their content in JSON, and that their text depends on nothing else.
+//! Tests that causes keep their content when written as JSON, and that their text depends on
+//! nothing else.
 
 #![allow(clippy::unwrap_used)]
 
@@ -59,7 +60,7 @@ proptest! {
         prop_assert!(blame.culprit().ends_with(&largest.who()));
     }
 
-    /// The sums of a run combine threads of the same name.
+    /// The sums over a run combine threads of the same name.
     #[test]
     fn source_without_ids_keeps_its_kind(cause in any_cause()) {
         let combined = cause.source.without_ids();

@@ -1,8 +1,8 @@
-//! All settings, in the order of their changes. Reverting uses the opposite order.
+//! All settings, in the order in which they are changed. Reverting uses the opposite order.
 //!
 //! The ranges are those that the kernel checks (`kernel/sysctl.c`, `mm/page-writeback.c`,
-//! `kernel/sched/rt.c`), or else those of the type. The kernel makes the final decision: if it
-//! refuses a value, the change is rolled back.
+//! `kernel/sched/rt.c`), or those of the type if the kernel checks none. The kernel makes the final
+//! decision: if it refuses a value, the change is rolled back.
 
 mod memory;
 mod network;
@@ -148,7 +148,7 @@ const fn up_to(max: i64) -> Values {
     Values::Number { min: 0, max }
 }
 
-/// The parts of the table, in order. A new setting is a row in one of them.
+/// The parts of the table, in order. Add a new setting as a row in one of them.
 const PARTS: [&[Setting]; 5] = [
     power::ROWS,
     work::ROWS,
@@ -166,7 +166,7 @@ const COUNT: usize = {
     count
 };
 
-/// All settings, in the order of their changes.
+/// All settings, in the order in which they are changed.
 pub const SETTINGS: &[Setting] = &joined();
 
 const fn joined() -> [Setting; COUNT] {

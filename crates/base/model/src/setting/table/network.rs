@@ -100,8 +100,8 @@ pub(super) const ROWS: &[Setting] = &[
     )
     .from("Documentation/networking/napi.rst, Software IRQ coalescing")
     .wanted("0"),
-    // SMT is the last, because it takes CPUs offline. Reverting uses the opposite order, so SMT is
-    // the first there.
+    // SMT comes last, because changing it takes CPUs offline. Reverting uses the opposite order, so
+    // SMT comes first there.
     special(
         "smt",
         "whether each core runs several hardware threads",

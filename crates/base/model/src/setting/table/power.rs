@@ -7,8 +7,8 @@ pub(super) const ROWS: &[Setting] = &[
     // The clock.
     //
     // The kernel accepts any word and ignores unknown ones (current_clocksource_store in
-    // kernel/time/clocksource.c), so only reading the file back detects a refusal. A word that was
-    // written overrides the kernel's later automatic choices. Only a reboot undoes this.
+    // kernel/time/clocksource.c), so only reading the file back detects a refusal. Once a word has
+    // been written, it overrides the kernel's later automatic choices until the machine reboots.
     machine(
         "clocksource",
         "the hardware clock that the kernel's clocks use",
@@ -152,7 +152,7 @@ pub(super) const ROWS: &[Setting] = &[
         Values::Marked,
     )
     .risk(Risk::Low, "Links that do not sleep use more power.")
-    // The cause of a refusal is pcie_no_aspm(), called because of the FADT or _OSC, or
+    // A refusal is caused by pcie_no_aspm(), which is called because of the FADT or _OSC, or by
     // pcie_aspm=off.
     .refused("the firmware controls ASPM, or the kernel was booted with pcie_aspm=off")
     .from("Documentation/core-api/real-time/hardware.rst, Hardware buses; drivers/pci/pcie/aspm.c (policy)")
